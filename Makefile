@@ -1,0 +1,107 @@
+# Every target with a line of help is run by `make check`, which is all that CI does.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --warn-undefined-variables
+
+# Tools, and results of benchmarks. Nothing in it is committed.
+BIN := .bin
+
+# The modules that hold code, each by itself: what it needs has to stand in its own go.mod.
+MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
+
+# What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h.
+FUZZTIME ?= 30s
+BENCH ?= .
+BENCHFLAGS ?=
+BENCHTIME ?= 1s
+COUNT ?= 1
+REPEAT ?= 3
+SOAK ?= 10m
+
+# -race, or nothing where the race detector cannot be built.
+RACE = $(shell .ci/race-flag)
+
+# $(call each,command): the command in every module, stopping at the first that fails.
+each = @for module in $(MODULES); do echo "--- $$module: $(strip $(1))"; \
+	(cd "$$module" && GOWORK=off $(strip $(1))) || exit 1; done
+
+# $(call measure,module,packages): their benchmarks, as benchstat reads them. $(call compare,file): its table, implementations
+# side by side; one run of each is nothing to compare.
+measure = (cd $(1) && GOWORK=off go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) -count $(COUNT) $(2))
+compare = $(if $(filter 1,$(COUNT)),,$(BIN)/benchstat -col /impl $(1))
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: quickstart
+quickstart: ## run the first program of the README; needs no server
+	go run ./examples/quickstart
+
+.PHONY: test
+test: redis ## all tests of all modules, under the race detector where there is a C compiler
+	$(call each,go vet ./...)
+	$(call each,go test $(RACE) -shuffle=on ./...)
+
+.PHONY: race
+race: redis ## the tests of the library REPEAT times under the race detector, in a new order
+	GOWORK=off go test -race -shuffle=on -count=$(REPEAT) ./...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
+	$(BIN)/golangci-lint config verify
+	$(BIN)/golangci-lint run $(MODULES:%=./%/...)
+
+.PHONY: fuzz
+fuzz: redis ## every fuzz target for FUZZTIME
+	.ci/fuzz $(FUZZTIME) $(MODULES)
+
+.PHONY: bench
+bench: redis ## the locks against their rivals, one table a work; BENCHFLAGS=-short for less
+	@cd bench && GOWORK=off go run . $(BENCHFLAGS)
+
+.PHONY: bench-code
+bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code
+	$(call measure,.,./...) | tee $(BIN)/bench.txt
+	$(call compare,$(BIN)/bench.txt)
+
+.PHONY: bench-wheel
+bench-wheel: $(BIN)/benchstat ## the timing wheel and its rivals; needs no server
+	($(call measure,.,./internal/wheel) && $(call measure,bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
+	$(call compare,$(BIN)/bench-wheel.txt)
+
+.PHONY: soak
+soak: redis ## the long-running tests, each for SOAK
+	.ci/soak $(SOAK)
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module, and the formatting of every file
+	$(call each,go mod tidy)
+	cd tools && GOWORK=off go mod tidy
+	$(MAKE) $(BIN)/golangci-lint
+	$(BIN)/golangci-lint fmt
+
+.PHONY: tidy-check
+tidy-check: ## fail where go mod tidy would change a file
+	$(call each,go mod tidy -diff)
+	cd tools && GOWORK=off go mod tidy -diff
+
+.PHONY: check
+check: ## all that CI runs
+	.ci/run
+
+.PHONY: tools
+tools: $(BIN)/golangci-lint $(BIN)/benchstat ## build the pinned tools into .bin
+
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/benchstat: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -o ../$@ golang.org/x/perf/cmd/benchstat
+
+# A server for the tests. They start their own, on ports that are free.
+.PHONY: redis
+redis:
+	@.ci/ensure-redis
