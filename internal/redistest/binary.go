@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+)
+
+// ServerEnv names the environment variable that holds the server binary to run, a path or
+// a name on PATH. Without it redis-server is run. A script will do if it ends by
+// exec-ing the server: signals go to the process that was started.
+const ServerEnv = "SIGNALBOX_TEST_SERVER"
+
+// serverBinary finds the server to run.
+func serverBinary() (string, error) {
+	name := os.Getenv(ServerEnv)
+	if name == "" {
+		name = "redis-server"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf(
+			"no Redis server to test with (%w): run `make test`, which installs one, "+
+				"or install it (Debian: apt-get install redis-server), "+
+				"or name the binary of a Redis or Valkey server in %s", err, ServerEnv)
+	}
+	return path, nil
+}
+
+// serverArgs is the command line of a server without persistence. DEBUG is enabled because
+// DEBUG SLEEP is the simplest way to a server that is busy.
+func serverArgs(port int, more []string) []string {
+	args := []string{
+		"--port", strconv.Itoa(port),
+		"--bind", "127.0.0.1",
+		"--save", "",
+		"--appendonly", "no",
+		"--daemonize", "no",
+		"--enable-debug-command", "local",
+	}
+	return append(args, more...)
+}

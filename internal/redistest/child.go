@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Process is a child process that runs a registered function. Lines are read by one
+// goroutine at a time; the other methods may be called from any.
+type Process struct {
+	report  reporter
+	name    string
+	stdout  *os.File
+	lines   *bufio.Reader
+	partial string // the part of a line that came before a ReadLine gave up
+	log     *tail
+
+	mu struct {
+		sync.Mutex
+		proc  *supervised
+		stdin *os.File // nil once closed
+	}
+}
+
+// Child runs the function registered as name in a process of its own, in an empty folder,
+// with env ("KEY=value") added to the environment. It is killed when the test ends. What it
+// writes to standard error is part of the failure messages of its Process.
+func Child(tb testing.TB, name string, env ...string) *Process {
+	tb.Helper()
+	p, err := startChild(reporter{tb}, name, env)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.close)
+	return p
+}
+
+func startChild(r reporter, name string, env []string) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("redistest: child: %w", err)
+	}
+	var files pipes
+	defer files.closeRest()
+	in, out := files.open(), files.open()
+	if files.err != nil {
+		return nil, fmt.Errorf("redistest: pipe: %w", files.err)
+	}
+	p := &Process{report: r, name: name, log: new(tail)}
+	p.mu.proc, err = supervise(program{
+		path: self, env: append([]string{childEnv + "=" + name}, env...),
+		stdin: in.r, stdout: out.w, log: p.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.stdin, p.stdout = files.keep(in.w), files.keep(out.r)
+	p.lines = bufio.NewReader(p.stdout)
+	return p, nil
+}
+
+// PID returns the process id.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.proc.pid
+}
+
+// Send writes a line to the child's standard input.
+func (p *Process) Send(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.stdin == nil {
+		p.report.failf("redistest: child %s: send %q: input closed", p.name, line)
+	} else if _, err := fmt.Fprintln(p.mu.stdin, line); err != nil {
+		p.report.failf("redistest: child %s: send %q: %v; it said:\n%s", p.name, line, err, p.log)
+	}
+}
+
+// CloseInput makes the child read the end of its standard input.
+func (p *Process) CloseInput() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.stdin != nil {
+		_ = p.mu.stdin.Close() // nothing is buffered
+		p.mu.stdin = nil
+	}
+}
+
+// ReadLine returns the next line of the child's standard output, without its end. The
+// error is os.ErrDeadlineExceeded if there is none within limit, io.EOF if there will
+// be none.
+func (p *Process) ReadLine(limit time.Duration) (string, error) {
+	if err := p.stdout.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return "", fmt.Errorf("redistest: child %s: %w", p.name, err)
+	}
+	text, err := p.lines.ReadString('\n')
+	p.partial += text
+	if err != nil && (!errors.Is(err, io.EOF) || p.partial == "") {
+		return "", fmt.Errorf("redistest: child %s: line: %w", p.name, err)
+	}
+	line := strings.TrimSuffix(p.partial, "\n")
+	p.partial = ""
+	return line, nil
+}
+
+// Kill ends the child with SIGKILL, also a frozen one, and returns when it is gone.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.proc.end()
+}
+
+// Freeze stops the child (SIGSTOP) and returns when every thread of it is stopped.
+func (p *Process) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.mu.proc.freeze(); err != nil {
+		p.report.failf("freeze child %s: %v; it said:\n%s", p.name, err, p.log)
+	}
+}
+
+// Thaw lets a frozen child go on (SIGCONT).
+func (p *Process) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.mu.proc.thaw(); err != nil {
+		p.report.failf("thaw child %s: %v; it said:\n%s", p.name, err, p.log)
+	}
+}
+
+// Wait waits until the child has ended by itself, or was killed, and returns its exit code:
+// 128 plus the signal if it was killed by one. A child that does not end within limit fails
+// the test and is killed.
+func (p *Process) Wait(limit time.Duration) int {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-p.process().gone:
+	case <-late.C:
+		p.report.failf("redistest: child %s did not end within %v; it said:\n%s", p.name, limit, p.log)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.proc.end()
+}
+
+// Stderr returns the end of what the child has written to standard error.
+func (p *Process) Stderr() string { return p.log.String() }
+
+func (p *Process) process() *supervised {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.proc
+}
+
+func (p *Process) close() {
+	p.Kill()
+	p.CloseInput()
+	_ = p.stdout.Close() // only read from
+}

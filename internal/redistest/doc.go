@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redistest gives tests and benchmarks real Redis or Valkey servers, a wire
+// that fails where it is told to, and child processes that can be killed or stopped.
+//
+// # Usage
+//
+// [Start] runs a server for one test, [NewProxy] puts a failing wire before it, [Child]
+// runs a registered function in a process of its own. See the package example.
+// Programs without a test use [StartServer] and [StartProxy] and close what they get.
+//
+// A package that uses [Child] begins its TestMain with
+//
+//	redistest.RegisterChild("holder", runHolder)
+//	if redistest.RunChild() {
+//		return
+//	}
+//
+// # Guarantees
+//
+//  1. Nothing outlives the process that started it: no server, no child, no folder;
+//     also if that process is killed with SIGKILL, and if what it started is stopped
+//     by [Server.Freeze]. The supervisor that sees to it is explained in supervise.go.
+//  2. Start returns a server that answers, and that is the one just started, not
+//     another one that happens to listen on the same port.
+//  3. Freeze returns when every thread is stopped, Thaw when none is.
+//  4. A proxy forwards bytes unchanged and in order, and matches each reply to its
+//     request. A fault strikes exactly the request it was armed for.
+//  5. After Close of a proxy or a server none of their goroutines is left.
+//
+// # Not guaranteed
+//
+// Works on Linux only: the state of a process is read from /proc.
+//
+// A supervisor that is itself killed with SIGKILL leaves its work to Close. If its parent
+// is killed as well, the server stays.
+//
+// A connection that sends CLIENT REPLY OFF or SKIP, or MONITOR, must not go through a
+// proxy: replies can no longer be matched to requests. TLS cannot go through one.
+//
+// A proxy whose server is down accepts a connection and closes it at once; only
+// [Proxy.Refuse] gives a client "connection refused".
+//
+// # Failure
+//
+// [Server.Do] reports errors, since an error reply is often what a test asks for. Every
+// other method of Server, Proxy and Process that cannot do its work reports with Errorf
+// to the test that started it, from any goroutine, and panics in a program without a test.
+//
+// # Locking
+//
+// Server.mu and Process.mu are held while processes are started, signalled and waited for,
+// which takes the lock of a log after them. All other locks are leaves, and none is held
+// while a caller's function is called: a hook may use the server, the proxy and the children
+// as it likes, except that it must not wait for its own connection, as [Proxy.Close] does.
+package redistest

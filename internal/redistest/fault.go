@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Kind says what a Fault does. A stream cannot have holes, so what strikes one request
+// or reply strikes all that follows in its direction on the same connection.
+type Kind int
+
+// The kinds of faults. Other connections are never affected.
+const (
+	// CutBeforeRequest closes the connection instead of forwarding the request. Replies to
+	// earlier requests of the connection that are still on their way are lost as well.
+	CutBeforeRequest Kind = iota + 1
+	// CutAfterRequest forwards the request, waits for the reply, so that the request has been
+	// executed, and closes the connection instead of delivering it. Earlier replies are
+	// delivered, later requests of the connection are not forwarded.
+	CutAfterRequest
+	// CutAfterReply delivers the reply and then closes the connection. Later requests of the
+	// connection are not forwarded.
+	CutAfterReply
+	// DelayRequest forwards the request after Fault.Delay, also if the client has
+	// closed its connection by then.
+	DelayRequest
+	// DelayReply delivers the reply after Fault.Delay, counted from its arrival.
+	DelayReply
+	// SwallowRequest drops the request and all later ones. The connection stays open, earlier
+	// replies and pushes still arrive.
+	SwallowRequest
+	// SwallowReply drops the reply and everything later that the server sends. The
+	// connection stays open, and requests are still forwarded and executed.
+	SwallowReply
+	// HalfOpen drops the request and from then on everything in both directions, what is under
+	// way included. The connection stays open at both ends, also if one of them closes it.
+	HalfOpen
+)
+
+// none is the kind of no fault.
+const none Kind = 0
+
+// String returns the constant's name.
+func (k Kind) String() string {
+	switch k {
+	case CutBeforeRequest:
+		return "CutBeforeRequest"
+	case CutAfterRequest:
+		return "CutAfterRequest"
+	case CutAfterReply:
+		return "CutAfterReply"
+	case DelayRequest:
+		return "DelayRequest"
+	case DelayReply:
+		return "DelayReply"
+	case SwallowRequest:
+		return "SwallowRequest"
+	case SwallowReply:
+		return "SwallowReply"
+	case HalfOpen:
+		return "HalfOpen"
+	default:
+		return fmt.Sprintf("Kind(%d)", int(k))
+	}
+}
+
+// Kinds returns every kind, for tests that go through all of them.
+func Kinds() []Kind {
+	return []Kind{
+		CutBeforeRequest, CutAfterRequest, CutAfterReply, DelayRequest,
+		DelayReply, SwallowRequest, SwallowReply, HalfOpen,
+	}
+}
+
+// Fault is something that goes wrong at one request.
+type Fault struct {
+	Kind Kind
+	// At is the number of the request among those that count, from 1, over all connections.
+	// Zero means the next one.
+	At int
+	// Delay is how long DelayRequest and DelayReply delay.
+	Delay time.Duration
+}
+
+// Armed is a fault that waits for its request.
+type Armed struct {
+	fault Fault
+	once  sync.Once
+	fired chan struct{}
+}
+
+// Fired returns a channel that is closed when the fault has struck: the connection was cut,
+// the message was dropped, or its delay has begun.
+func (a *Armed) Fired() <-chan struct{} { return a.fired }
+
+// HasFired reports whether the fault has struck.
+func (a *Armed) HasFired() bool {
+	select {
+	case <-a.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+// kind returns what a does; none if a is nil.
+func (a *Armed) kind() Kind {
+	if a == nil {
+		return none
+	}
+	return a.fault.Kind
+}
+
+// fire records that the fault has struck; a may be nil.
+func (a *Armed) fire() {
+	if a != nil {
+		a.once.Do(func() { close(a.fired) })
+	}
+}
+
+// Match tells which requests count for a proxy. It gets the words of a request and is
+// called from many goroutines.
+type Match func(req []string) bool
+
+// Commands matches requests by their command, in any case.
+func Commands(names ...string) Match {
+	return func(req []string) bool {
+		if len(req) == 0 {
+			return false
+		}
+		for _, name := range names {
+			if strings.EqualFold(req[0], name) {
+				return true
+			}
+		}
+		return false
+	}
+}

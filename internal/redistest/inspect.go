@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Do sends one command over a plain connection of its own, so it works whatever state
+// the client under test is in. Arguments are sent as fmt prints them. The reply is a
+// string, an int64, nil, or a []any of these; an error reply is a ReplyError. A server that
+// is silent for ten seconds is an error.
+func (s *Server) Do(args ...any) (any, error) {
+	return do(s.Addr(), doLimit, args)
+}
+
+// MustDo is Do that fails the test if there is an error.
+func (s *Server) MustDo(tb testing.TB, args ...any) any {
+	tb.Helper()
+	reply, err := s.Do(args...)
+	if err != nil {
+		tb.Fatalf("%v: %v", args, err)
+	}
+	return reply
+}
+
+// Keys returns the keys that match a pattern, sorted.
+func (s *Server) Keys(pattern string) []string {
+	reply, err := s.Do("KEYS", pattern)
+	if err != nil {
+		s.report.failf("redistest: keys: %v", err)
+	}
+	list, _ := reply.([]any) // anything else would have been an error
+	keys := make([]string, len(list))
+	for i, k := range list {
+		keys[i] = fmt.Sprint(k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// CommandStat says how often a command ran and how long it took in all.
+type CommandStat struct {
+	Calls int64
+	Time  time.Duration
+}
+
+// CommandStats returns the statistics of each command by lower-case name ("evalsha",
+// "config|get"), since the start or the last CONFIG RESETSTAT. Commands that a script
+// calls count as well, and so do those of Do.
+func (s *Server) CommandStats() map[string]CommandStat {
+	stats := make(map[string]CommandStat)
+	for key, fields := range s.info("commandstats") {
+		name, ok := strings.CutPrefix(key, "cmdstat_")
+		if !ok {
+			continue
+		}
+		var stat CommandStat
+		for field := range strings.SplitSeq(fields, ",") {
+			switch name, number, _ := strings.Cut(field, "="); name {
+			case "calls":
+				stat.Calls = s.integer(number)
+			case "usec":
+				stat.Time = time.Duration(s.integer(number)) * time.Microsecond
+			}
+		}
+		stats[name] = stat
+	}
+	return stats
+}
+
+// TotalCommands returns how many commands the server has run since its start or the last
+// CONFIG RESETSTAT, those that scripts call and those of Do included.
+func (s *Server) TotalCommands() int64 {
+	return s.integer(s.info("stats")["total_commands_processed"])
+}
+
+// CPU returns the processor time that the server process has used, user and system.
+func (s *Server) CPU() time.Duration {
+	info := s.info("cpu")
+	var sum time.Duration
+	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+		seconds, err := strconv.ParseFloat(info[field], 64)
+		if err != nil {
+			s.report.failf("redistest: %s: %v", field, err)
+		}
+		sum += time.Duration(seconds * float64(time.Second))
+	}
+	return sum
+}
+
+// Client returns a client of the server that is closed when the test ends. mod, if not nil,
+// changes its options, of which only the address is set.
+func (s *Server) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return newClient(tb, s.Addr(), mod)
+}
+
+func newClient(tb testing.TB, addr string, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	opt := rueidis.ClientOption{InitAddress: []string{addr}}
+	if mod != nil {
+		mod(&opt)
+	}
+	c, err := rueidis.NewClient(opt)
+	if err != nil {
+		tb.Fatalf("redistest: client of %s: %v", addr, err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// infoSections are the fields of an INFO reply.
+type infoSections map[string]string
+
+func (s *Server) info(section string) infoSections {
+	info, err := askInfo(s.Addr(), doLimit, section)
+	if err != nil {
+		s.report.failf("redistest: info %s: %v", section, err)
+	}
+	return info
+}
+
+func askInfo(addr string, limit time.Duration, section string) (infoSections, error) {
+	reply, err := do(addr, limit, []any{"INFO", section})
+	if err != nil {
+		return nil, err
+	}
+	info := make(infoSections)
+	for line := range strings.SplitSeq(fmt.Sprint(reply), "\r\n") {
+		if field, text, ok := strings.Cut(line, ":"); ok {
+			info[field] = text
+		}
+	}
+	return info, nil
+}
+
+func (s *Server) integer(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		s.report.failf("redistest: number in an INFO reply: %v", err)
+	}
+	return n
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("echo", runEcho)
+	redistest.RegisterChild("exit", runExit)
+	redistest.RegisterChild("keeper", runKeeper)
+	if redistest.RunChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

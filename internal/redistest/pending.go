@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"strings"
+	"sync"
+)
+
+// pending holds the requests of one connection that the server has yet to answer. Redis
+// answers in order, so the next reply belongs to the oldest one. Only two things that it
+// sends are no replies: RESP3 pushes, and published messages, which in RESP2 are arrays
+// like any other.
+//
+// A subscription is answered by confirmations, one for each channel. They are pushes in
+// RESP3 and arrays in RESP2, but an error that it meets is an ordinary reply in both.
+type pending struct {
+	mu struct {
+		sync.Mutex
+		queue []request
+	}
+
+	// Used by the reader of replies alone.
+	channels map[string]map[string]bool // subscribed names by confirming verb
+	resp3    bool                       // a confirmation has come as a push
+}
+
+// request is one that has been forwarded.
+type request struct {
+	step step
+	verb string // of the confirmations that answer it; empty for an ordinary reply
+	left int    // confirmations to come; 0: one for each channel subscribed to, at least one
+}
+
+// class is what a frame of the server is.
+type class int
+
+const (
+	classReply   class = iota + 1 // answers a request; confirmations after the first have no step
+	classMessage                  // published
+	classPush                     // any other push
+)
+
+// add is called before the request is forwarded, so its reply cannot come before it.
+func (p *pending) add(words []string, s step) {
+	r := request{step: s}
+	if len(words) > 0 {
+		verb := strings.ToLower(words[0])
+		if _, ok := undoes[verb]; ok {
+			r.verb, r.left = verb, len(words)-1
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.queue = append(p.mu.queue, r)
+}
+
+// undoes maps each subscription verb to the verb whose channels it removes, or to nothing.
+//
+//nolint:gochecknoglobals // a constant, which Go has no maps for
+var undoes = map[string]string{
+	"subscribe": "", "psubscribe": "", "ssubscribe": "",
+	"unsubscribe": "subscribe", "punsubscribe": "psubscribe", "sunsubscribe": "ssubscribe",
+}
+
+// match tells what a frame is, and for a reply the step of its request.
+func (p *pending) match(f frame) (class, step) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	verb := ""
+	if (f.kind == '>' || f.kind == '*') && len(f.elems) > 0 {
+		verb = f.elems[0].text
+	}
+	aggregateOnly := f.kind == '*' && !p.resp3 && p.subscribed()
+	switch {
+	case len(p.mu.queue) > 0 && verb != "" && p.mu.queue[0].verb == verb:
+		return p.confirmLocked(f)
+	case (f.kind == '>' || aggregateOnly) && isMessage(verb):
+		return classMessage, step{}
+	case f.kind == '>' || len(p.mu.queue) == 0:
+		return classPush, step{}
+	default:
+		return classReply, p.popLocked().step
+	}
+}
+
+// confirmLocked takes a confirmation of the oldest request. The first one stands for its
+// reply, the last one removes it.
+func (p *pending) confirmLocked(f frame) (class, step) {
+	head := &p.mu.queue[0]
+	first := head.step
+	if head.left == 0 {
+		head.left = max(1, len(p.channels[undoes[head.verb]]))
+	}
+	p.resp3 = f.kind == '>'
+	p.record(f)
+	head.left--
+	head.step = step{}
+	if head.left == 0 {
+		p.popLocked()
+	}
+	return classReply, first
+}
+
+func (p *pending) popLocked() request {
+	head := p.mu.queue[0]
+	p.mu.queue[0] = request{}
+	p.mu.queue = p.mu.queue[1:]
+	return head
+}
+
+// record keeps the channels up to date with a confirmation.
+func (p *pending) record(f frame) {
+	if len(f.elems) < 2 {
+		return
+	}
+	verb, channel := f.elems[0].text, f.elems[1].text
+	if undone := undoes[verb]; undone != "" {
+		delete(p.channels[undone], channel)
+		return
+	}
+	if p.channels == nil {
+		p.channels = make(map[string]map[string]bool)
+	}
+	if p.channels[verb] == nil {
+		p.channels[verb] = make(map[string]bool)
+	}
+	p.channels[verb][channel] = true
+}
+
+func (p *pending) subscribed() bool {
+	for _, names := range p.channels {
+		if len(names) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func isMessage(verb string) bool {
+	return verb == "message" || verb == "pmessage" || verb == "smessage"
+}

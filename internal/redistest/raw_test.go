@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// patience is how long something that must happen may take.
+	patience = 10 * time.Second
+	// quiet is how long nothing must happen. What is tested takes below 1 ms.
+	quiet = 60 * time.Millisecond
+)
+
+// incr is a script that counts how often it runs, in the key n.
+const incr = "return redis.call('INCR', 'n')"
+
+// raw is a connection on which a test sees every line.
+type raw struct {
+	t *testing.T
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t *testing.T, addr string) *raw {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return &raw{t, c, bufio.NewReader(c)}
+}
+
+// send writes requests, each a list of words, in one piece.
+func (c *raw) send(requests ...[]string) {
+	c.t.Helper()
+	var b strings.Builder
+	for _, words := range requests {
+		fmt.Fprintf(&b, "*%d\r\n", len(words))
+		for _, w := range words {
+			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+		}
+	}
+	_, err := c.Write([]byte(b.String()))
+	require.NoError(c.t, err)
+}
+
+func words(w ...string) []string { return w }
+
+func evalIncr() []string { return words("EVAL", incr, "0") }
+
+// lines requires that exactly these lines come next.
+func (c *raw) lines(want ...string) {
+	c.t.Helper()
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(patience)))
+	for _, w := range want {
+		line, err := c.r.ReadString('\n')
+		require.NoError(c.t, err, "waiting for %q", w)
+		require.Equal(c.t, w, strings.TrimSuffix(line, "\r\n"))
+	}
+}
+
+// skip reads n lines, whatever they are.
+func (c *raw) skip(n int) {
+	c.t.Helper()
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(patience)))
+	for range n {
+		_, err := c.r.ReadString('\n')
+		require.NoError(c.t, err)
+	}
+}
+
+// closed requires that nothing more comes and the connection is closed.
+func (c *raw) closed() {
+	c.t.Helper()
+	require.Empty(c.t, readAll(c))
+}
+
+// silent requires that nothing comes and the connection is open.
+func (c *raw) silent() {
+	c.t.Helper()
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(quiet)))
+	b, err := c.r.ReadByte()
+	require.ErrorIs(c.t, err, os.ErrDeadlineExceeded, "read %q", b)
+}
+
+// eventually polls without sleeping in the test.
+func eventually(t *testing.T, cond func() bool, msg string) {
+	t.Helper()
+	require.Eventually(t, cond, patience, time.Millisecond, msg)
+}
+
+// receive requires that a channel is closed soon.
+func receive(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-c:
+	case <-late.C:
+		require.Fail(t, "nothing happened in time")
+	}
+}
+
+// readAll returns what comes until the connection is closed.
+func readAll(c *raw) string {
+	c.t.Helper()
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(patience)))
+	rest, err := io.ReadAll(c.r)
+	require.NoError(c.t, err)
+	return string(rest)
+}

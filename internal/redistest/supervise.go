@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// supervisor is the shell program that every server and child runs under.
+//
+// It starts the program in a folder of its own, reports the program's process id and the
+// folder on descriptor 4 and then waits for the end of descriptor 3, the lifeline. Only this
+// process holds the other end of the lifeline (descriptors of Go programs are closed on
+// exec), and the kernel closes it when this process ends, in whatever way. So the
+// supervisor learns of every end, SIGKILL included, and then kills the program with
+// SIGKILL, which a stopped program cannot outlive either, and removes the folder.
+//
+// The parent-death signal of Linux, the other way to do this, was not taken: it is sent
+// when the thread that forked ends, not the process, so each server would need an OS
+// thread pinned for its life; it removes no folder; and a set-uid binary drops it.
+//
+// Why it holds:
+//   - The supervisor leads a session of its own: what a terminal or a runner sends to
+//     the process group of the test does not reach it. HUP, INT, QUIT and TERM sent to
+//     itself end the read and so kill the program as well. The traps are handlers,
+//     not SIG_IGN, which the program would inherit.
+//   - kill hits the right process: its process id cannot be given to another before it
+//     is waited for, which comes after. (A shell that reaps its children early, as bash
+//     does, loses this argument only for a program that ended by itself.)
+//   - A background command of a shell gets /dev/null as standard input unless it is
+//     redirected from another descriptor; hence descriptor 5.
+//   - After the start the supervisor keeps none of the program's descriptors, so the
+//     reader of the program's standard error sees its end when the program ends.
+const supervisor = `
+trap : HUP INT QUIT TERM PIPE
+dir=$(mktemp -d "${TMPDIR:-/tmp}/redistest.XXXXXX") && cd "$dir" || exit 1
+exec 5<&0
+"$@" <&5 3<&- 4>&- 5<&- &
+pid=$!
+exec </dev/null >/dev/null 2>&1 5<&-
+echo "$pid $dir" >&4
+exec 4>&-
+read -r _ <&3
+kill -9 "$pid"
+wait "$pid"
+code=$?
+cd / && rm -rf "$dir"
+exit "$code"
+`
+
+// program says what to run under supervision.
+type program struct {
+	path   string
+	args   []string
+	env    []string  // added to this process's
+	stdin  *os.File  // nil: /dev/null
+	stdout *os.File  // nil: where standard error goes
+	log    io.Writer // receives standard error
+}
+
+// supervised is a running program.
+type supervised struct {
+	pid      int
+	dir      string
+	shell    *exec.Cmd
+	lifeline *os.File
+	gone     chan struct{} // closed when the program has ended, by itself or not
+	once     sync.Once
+	code     int // exit code as a shell puts it, 128+signal if killed; set by once
+}
+
+// supervise starts a program. Its error is about the supervisor; a program that cannot be
+// started ends with code 126 or 127 and says why in the log.
+func supervise(p program) (*supervised, error) {
+	var files pipes
+	defer files.closeRest()
+	life, report, log := files.open(), files.open(), files.open()
+	if files.err != nil {
+		return nil, fmt.Errorf("redistest: pipe: %w", files.err)
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", supervisor, "redistest", p.path}, p.args...)...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.ExtraFiles = []*os.File{life.r, report.w}
+	cmd.Stdout, cmd.Stderr = log.w, log.w
+	if p.stdin != nil {
+		cmd.Stdin = p.stdin
+	}
+	if p.stdout != nil {
+		cmd.Stdout = p.stdout
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("redistest: supervisor: %w", err)
+	}
+	s := &supervised{shell: cmd, lifeline: files.keep(life.w), gone: make(chan struct{})}
+	files.closeNow(life.r, report.w, log.w)
+	go s.watch(files.keep(log.r), p.log)
+	line, err := io.ReadAll(report.r)
+	if err == nil {
+		pid, dir, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+		s.dir = dir
+		s.pid, err = strconv.Atoi(pid)
+	}
+	if err != nil {
+		s.end()
+		return nil, fmt.Errorf("redistest: supervisor did not report a process: %w", err)
+	}
+	return s, nil
+}
+
+// watch copies the program's standard error until the program and everything that
+// inherited its standard error have ended.
+func (s *supervised) watch(r *os.File, log io.Writer) {
+	defer close(s.gone)
+	defer r.Close()
+	_, err := io.Copy(log, r)
+	if err != nil { // the sink failed, but the end must still be seen
+		_, _ = io.Copy(io.Discard, r)
+	}
+}
+
+// end kills the program unless it has ended, waits until it and its folder are gone, and
+// returns its exit code. It may be called many times.
+func (s *supervised) end() int {
+	s.once.Do(func() {
+		_ = s.lifeline.Close() // nothing was written, so nothing can be lost
+		err := s.shell.Wait()
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			s.code = exit.ExitCode()
+		}
+		s.endAlone()
+		<-s.gone
+	})
+	return s.code
+}
+
+// endAlone does the work of a supervisor that somebody has killed. After any other it finds
+// nothing to do.
+func (s *supervised) endAlone() {
+	if s.code >= 0 || s.pid == 0 {
+		return // not ended by a signal, or nothing was started
+	}
+	if s.running() {
+		_ = syscall.Kill(s.pid, syscall.SIGKILL) // an error means that it has just ended
+	}
+	_ = os.RemoveAll(s.dir) // nobody to tell, and the system clears its temporary folder
+}
+
+// running reports whether the program has not yet ended.
+func (s *supervised) running() bool {
+	select {
+	case <-s.gone:
+		return false
+	default:
+		return true
+	}
+}
