@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package batch
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// hauls keeps what a work function was given.
+type hauls struct {
+	mu struct {
+		sync.Mutex
+		all [][]int
+	}
+}
+
+func (h *hauls) work(haul []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.all = append(h.mu.all, haul)
+}
+
+func (h *hauls) get() [][]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.all
+}
+
+// bed is a Collector with what it gathered.
+type bed struct {
+	testing.TB
+	*Collector[int]
+	hauls
+}
+
+// bubble runs a test with a Collector in virtual time.
+func bubble(t *testing.T, test func(c *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ticks, c := timers.New(), &bed{TB: t}
+		c.Collector = New(ticks, c.hauls.work)
+		defer ticks.Close()
+		defer c.Close()
+		test(c)
+	})
+}
+
+func TestWhatComesInOneTickIsWorkedAsOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *bed) {
+		c.Put(1)
+		c.Put(2, 3)
+		require.Empty(c, c.get(), "Put does no work")
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(c, [][]int{{1, 2, 3}}, c.get())
+		c.Put(4)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(c, [][]int{{1, 2, 3}, {4}}, c.get())
+		time.Sleep(time.Hour)
+		require.Len(c, c.get(), 2, "worked once")
+	})
+}
+
+func TestNothingIsNoWork(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *bed) {
+		c.Put()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Empty(c, c.get())
+	})
+}
+
+func TestTwoHaulsAreWorkedOnAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ticks := timers.New()
+		defer ticks.Close()
+		both := make(chan int) // unbuffered: whoever sends waits for the other
+		c := New(ticks, func(haul []int) {
+			if haul[0] == 1 {
+				both <- 1
+				return
+			}
+			<-both
+		})
+		defer c.Close()
+		c.Put(1)
+		time.Sleep(10 * time.Millisecond)
+		c.Put(2)
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		select {
+		case both <- 0:
+			t.Error("the second haul waits for the first")
+		default:
+		}
+	})
+}
+
+func TestCloseWaitsForTheWorkUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ticks := timers.New()
+		defer ticks.Close()
+		var done time.Time
+		c := New(ticks, func([]int) {
+			time.Sleep(time.Second)
+			done = time.Now()
+		})
+		c.Put(1)
+		time.Sleep(5 * time.Millisecond)
+		c.Close()
+		require.Equal(t, time.Now(), done)
+	})
+}
+
+func TestAfterCloseNothingIsWorkedOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(c *bed) {
+		c.Put(1)
+		c.Close()
+		c.Put(2)
+		c.Close()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Empty(c, c.get())
+	})
+}
+
+func TestNothingRunsWhileNothingIsPut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(*testing.T) {
+		_ = New(timers.New(), func([]int) {}) // never closed: the bubble would wait for a goroutine
+	})
+}

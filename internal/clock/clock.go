@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clock measures how long ago something happened by two clocks at once, and
+// believes the one that says longer.
+//
+// # Guarantees
+//
+//  1. A deadline is reached as soon as either clock says so. The monotonic clock is blind to
+//     the time that a host was suspended; the wall clock is not. The wall clock can be set
+//     back; the monotonic one can not. Taking the earlier of the two ends a lease too early
+//     when somebody sets the clock forward, and never too late.
+package clock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+//nolint:gochecknoglobals // where the monotonic clock of this process counts from; never written again
+var base = time.Now()
+
+// Instant is a moment on both clocks. The zero Instant is before every other.
+type Instant struct {
+	mono time.Duration // since base
+	wall int64         // nanoseconds since 1970, UTC
+}
+
+// Now reads both clocks.
+func Now() Instant {
+	now := time.Now()
+	return Instant{mono: now.Sub(base), wall: now.UnixNano()}
+}
+
+// At makes an Instant from its two readings, for tests in which the clocks disagree.
+func At(mono time.Duration, wall time.Time) Instant {
+	return Instant{mono: mono, wall: wall.UnixNano()}
+}
+
+// Add answers the instant d later on both clocks.
+func (i Instant) Add(d time.Duration) Instant {
+	return Instant{mono: i.mono + d, wall: i.wall + int64(d)}
+}
+
+// Until answers how long it is from now until i, by the clock that says less. It is
+// negative or zero when i is reached.
+func (i Instant) Until(now Instant) time.Duration {
+	return min(i.mono-now.mono, time.Duration(i.wall-now.wall))
+}
+
+// Reached reports whether i is not in the future.
+func (i Instant) Reached(now Instant) bool { return i.Until(now) <= 0 }
+
+// Mono answers the monotonic reading, for spans that no lease hangs on.
+func (i Instant) Mono() time.Duration { return i.mono }
+
+// IsZero reports whether i was never set.
+func (i Instant) IsZero() bool { return i == Instant{} }
+
+// Time answers i as wall clock time, for people to read.
+func (i Instant) Time() time.Time { return time.Unix(0, i.wall) }
+
+// Atomic is an Instant that is read without a lock. Its two readings are written one after
+// the other: who reads in between sees one of the old instant, which ends too early at the
+// worst, and looks again under the lock that the writer holds.
+type Atomic struct{ mono, wall atomic.Int64 }
+
+// Store sets the instant. Writers exclude each other.
+func (a *Atomic) Store(i Instant) {
+	a.mono.Store(int64(i.mono))
+	a.wall.Store(i.wall)
+}
+
+// Load answers the instant.
+func (a *Atomic) Load() Instant {
+	return Instant{mono: time.Duration(a.mono.Load()), wall: a.wall.Load()}
+}

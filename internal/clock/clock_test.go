@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// day is where the wall clock stands in these tests; the monotonic one stands at an hour.
+var day = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// at answers the instant after the two clocks moved on by so much.
+func at(mono, wall time.Duration) clock.Instant {
+	return clock.At(time.Hour+mono, day.Add(wall))
+}
+
+func TestAnInstantIsReachedWhenEitherClockSaysSo(t *testing.T) {
+	t.Parallel()
+	const life = 30 * time.Second
+	deadline := at(0, 0).Add(life)
+	for name, c := range map[string]struct {
+		now     clock.Instant
+		reached bool
+		until   time.Duration
+	}{
+		"Before":               {at(life-1, life-1), false, 1},
+		"Exactly":              {at(life, life), true, 0},
+		"After":                {at(life+1, life+1), true, -1},
+		"HostWasSuspended":     {at(time.Second, life), true, 0},
+		"HostSleptLong":        {at(time.Second, time.Hour), true, life - time.Hour},
+		"WallClockSetForward":  {at(time.Second, 20*time.Second), false, 10 * time.Second},
+		"WallClockSetBack":     {at(life, -time.Hour), true, 0},
+		"WallClockSetBackSoon": {at(10*time.Second, -time.Hour), false, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.reached, deadline.Reached(c.now))
+			require.Equal(t, c.until, deadline.Until(c.now))
+		})
+	}
+}
+
+func TestBothClocksRunOn(t *testing.T) {
+	t.Parallel()
+	before := clock.Now()
+	deadline := before.Add(time.Hour)
+	require.LessOrEqual(t, deadline.Until(clock.Now()), time.Hour)
+	require.False(t, deadline.Reached(clock.Now()))
+	require.True(t, before.Reached(clock.Now()))
+	require.WithinDuration(t, time.Now().Add(time.Hour), deadline.Time(), time.Minute)
+	require.Equal(t, time.Hour, deadline.Mono()-before.Mono())
+}
+
+func TestTheZeroInstantIsBeforeEveryOther(t *testing.T) {
+	t.Parallel()
+	var zero clock.Instant
+	require.True(t, zero.IsZero())
+	require.True(t, zero.Reached(clock.Now()))
+	require.Negative(t, zero.Until(clock.Now()))
+	require.False(t, clock.Now().IsZero())
+	require.False(t, at(0, 0).IsZero())
+}
+
+func TestAnAtomicIsTheInstantItWasGiven(t *testing.T) {
+	t.Parallel()
+	var a clock.Atomic
+	require.True(t, a.Load().IsZero())
+	a.Store(at(1, 2))
+	require.Equal(t, at(1, 2), a.Load())
+}
+
+// A look that meets a writer half-way may be early, and is never late: the two readings come from the
+// instants around it.
+func TestAnAtomicThatGrowsIsNeverReadAsLaterThanItIs(t *testing.T) {
+	t.Parallel()
+	const steps = 20_000
+	var a clock.Atomic
+	a.Store(at(0, 0))
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for last := at(0, 0); ; {
+				read := a.Load()
+				if read.Until(at(steps, steps)) > 0 || read.Until(last) < -1 {
+					t.Errorf("read %v after %v", read, last)
+					return
+				}
+				last = read
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for i := range time.Duration(steps) {
+		a.Store(at(i+1, i+1))
+	}
+	close(done)
+	readers.Wait()
+	require.Equal(t, at(steps, steps), a.Load())
+}

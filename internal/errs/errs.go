@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package errs holds the sentinel errors, so that the packages below signalbox can answer
+// with them. Package signalbox exports and documents every one of them.
+package errs
+
+import "errors"
+
+// The sentinels; package signalbox says when each happens.
+var (
+	ErrHeld        = errors.New("the lock is held")
+	ErrLost        = errors.New("the lease was lost")
+	ErrReleased    = errors.New("the lease was released")
+	ErrMaxHold     = errors.New("the lease reached its greatest hold")
+	ErrNotHeld     = errors.New("the lease is not held")
+	ErrUnconfirmed = errors.New("the server did not confirm the release")
+	ErrClosed      = errors.New("the session is closed")
+	ErrBadName     = errors.New("the name is not valid")
+	ErrBadOption   = errors.New("an option is not valid")
+	ErrWrongKind   = errors.New("the name is in use by something else")
+	ErrDenied      = errors.New("the server denies the right")
+	ErrOldServer   = errors.New("the server is too old")
+)

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+)
+
+func TestAPlainNameIsReadableInItsKeys(t *testing.T) {
+	t.Parallel()
+	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
+	require.NoError(t, err)
+	require.Equal(t, names.Set{Holder: "sb:{order/42: größer*?}:lock", Unlocked: "sb:{order/42: größer*?}:lock:unlocked"}, set)
+}
+
+func TestWhatWouldMoveTheTagOrSpoilATerminalIsEscaped(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"{":        "%7B",
+		"}":        "%7D",
+		"a{b}c":    "a%7Bb%7Dc",
+		"%":        "%25",
+		"%7B":      "%257B",
+		"\x00":     "%00",
+		"a\nb\x7f": "a%0Ab%7F",
+		"\x1b[2J":  "%1B[2J",
+		"\xff":     "%FF",
+		"a\xc3":    "a%C3",
+		"\uFFFD":   "\uFFFD",
+		"ünï":      "ünï",
+		"\xffü{":   "%FFü%7B",
+	} {
+		require.Equal(t, want, names.Encode(name), "%q", name)
+	}
+}
+
+func TestANameThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := names.Make(names.DefaultPrefix, "")
+	require.ErrorIs(t, err, errs.ErrBadName)
+	_, err = names.Make(names.DefaultPrefix, strings.Repeat("x", names.MaxBytes))
+	require.NoError(t, err)
+	_, err = names.Make(names.DefaultPrefix, strings.Repeat("x", names.MaxBytes+1))
+	require.ErrorIs(t, err, errs.ErrBadName)
+	require.ErrorContains(t, err, "513")
+	require.NotContains(t, err.Error(), "xxx", "a name that is too long is not repeated")
+}
+
+func TestAPrefixThatWouldMoveTheTagIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"", names.DefaultPrefix, "a:b:", strings.Repeat("x", 64)} {
+		require.NoError(t, names.CheckPrefix(good), "%q", good)
+	}
+	for _, bad := range []string{"{", "}", "a{b}", strings.Repeat("x", 65)} {
+		require.ErrorIs(t, names.CheckPrefix(bad), errs.ErrBadOption, "%q", bad)
+	}
+}
+
+func TestTheLongestKeyIsBelowTwoKibibytes(t *testing.T) {
+	t.Parallel()
+	set, err := names.Make(strings.Repeat("p", 64), strings.Repeat("{", names.MaxBytes))
+	require.NoError(t, err)
+	require.Less(t, len(set.Unlocked), 2048)
+}
+
+// tag answers what a cluster hashes: what stands between the first { and the next }.
+func tag(t *testing.T, key string) string {
+	t.Helper()
+	require.Equal(t, 1, strings.Count(key, "{"), "%q", key)
+	require.Equal(t, 1, strings.Count(key, "}"), "%q", key)
+	_, rest, _ := strings.Cut(key, "{")
+	inner, _, closed := strings.Cut(rest, "}")
+	require.True(t, closed, "%q", key)
+	return inner
+}
+
+// decode is the inverse of Encode, as a reader of keys would write it.
+func decode(encoded string) string {
+	var out strings.Builder
+	for i := 0; i < len(encoded); i++ {
+		if encoded[i] != '%' {
+			out.WriteByte(encoded[i])
+			continue
+		}
+		const digits = "0123456789ABCDEF"
+		out.WriteByte(byte(strings.IndexByte(digits, encoded[i+1])<<4 | strings.IndexByte(digits, encoded[i+2])))
+		i += 2
+	}
+	return out.String()
+}
+
+// P9: that Encode has an inverse makes it injective.
+func FuzzNamesNeverMeet(f *testing.F) {
+	for _, seed := range []string{"a", "{a}", "}{", "%7B", "%", "\x00", "\xff\xfe", "\uFFFD", "ü", "a:lock", "\xed\xa0\x80", "\xf0\x9f\x94\x92"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		set, err := names.Make("sb:", name)
+		if name == "" || len(name) > names.MaxBytes {
+			require.ErrorIs(t, err, errs.ErrBadName)
+			return
+		}
+		require.NoError(t, err)
+		encoded := tag(t, set.Holder)
+		require.NotEmpty(t, encoded)
+		require.Equal(t, encoded, tag(t, set.Unlocked), "one slot")
+		require.Equal(t, name, decode(encoded))
+		require.Equal(t, names.Encode(name), encoded)
+		for i := range len(encoded) {
+			require.True(t, encoded[i] >= 0x20 && encoded[i] != 0x7f, "%q has a control character", encoded)
+		}
+	})
+}
+
+func FuzzTwoNamesHaveTwoKeys(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("{", "%7B")
+	f.Add("\xff", "%FF")
+	f.Add("\xff", "\uFFFD")
+	f.Add("a}:lock", "a")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		require.Equal(t, a == b, names.Encode(a) == names.Encode(b))
+	})
+}
