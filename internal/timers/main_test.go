@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timers
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// timed is a thing with an entry, as users have it.
+type timed struct {
+	wheel.Entry
+	fire func()
+}
+
+func (x *timed) Fire() { x.fire() }
+
+func newTimed(fire func()) *timed {
+	x := &timed{fire: fire}
+	x.Init(x)
+	return x
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timers
+
+import (
+	"context"
+	"runtime/pprof"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// rouse sees to it that the goroutine calls next in time for due, an entry of which
+// the wheel said that it is earlier than its last answer.
+//
+// Why no entry is missed. The goroutine asks the wheel and acts on the answer, to end
+// or to sleep until target, within one hold of mu (next). A concurrent Schedule puts
+// its entry into the wheel either before that question, and the answer includes it; or
+// after it, then the wheel reports the entry as earlier and Schedule comes here. Here it
+// has to wait for mu, and so finds what next decided: not running, and starts a
+// goroutine; or asleep until target, and wakes it if target is too late. A goroutine
+// that is neither is awake and will call next.
+//
+// The wheel reports only the first of several schedulings that are no earlier than each
+// other. The others rely on the reporter: it is on its way here.
+func (t *Timers) rouse(due int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed.Load():
+	case !t.mu.running:
+		t.mu.running = true
+		t.mu.target = due
+		t.goroutine.Go(t.start)
+	case due < t.mu.target:
+		t.mu.target = due
+		t.wakeLocked()
+	}
+}
+
+func (t *Timers) wakeLocked() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // one is pending, it will do
+	}
+}
+
+// start is the goroutine's outermost function.
+func (t *Timers) start() {
+	pprof.Do(context.Background(), pprof.Labels("signalbox", "timers"), func(context.Context) { t.run() })
+}
+
+// run fires what is due and sleeps until the next entry, until there is none.
+func (t *Timers) run() {
+	due := make([]*wheel.Entry, 0, wheel.MaxBatch)
+	sleep := time.NewTimer(time.Hour) // reset before each use
+	defer sleep.Stop()
+	for {
+		target, ok := t.next()
+		if !ok {
+			return
+		}
+		if in := t.until(target); in > 0 {
+			sleep.Reset(in)
+			select {
+			case <-sleep.C:
+			case <-t.wake: // for an earlier target, or to end
+				t.woke(roused)
+				continue
+			}
+		}
+		due = t.wheel.Advance(t.nowTick(), due[:0])
+		t.woke(len(due))
+		t.fire(due)
+		clear(due) // what was fired must not be kept alive by the buffer
+	}
+}
+
+// next decides whether the goroutine goes on, and until when it sleeps.
+func (t *Timers) next() (target int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-t.wake: // what it was for is in the answer below
+	default:
+	}
+	if !t.closed.Load() {
+		target, ok = t.wheel.Next()
+	}
+	t.mu.running, t.mu.target = ok, target
+	return target, ok
+}
+
+// roused is what the test hook gets for a wake-up by rouse or Close.
+const roused = -1
+
+func (t *Timers) woke(fires int) {
+	if t.onWake != nil {
+		t.onWake(fires)
+	}
+}
+
+// fire calls the events of a batch. Those left when Close is called never fire.
+func (t *Timers) fire(due []*wheel.Entry) {
+	for _, e := range due {
+		if t.closed.Load() {
+			return
+		}
+		t.late(time.Since(t.base) - time.Duration(e.Due())*tick)
+		e.Event().Fire()
+	}
+}
+
+// late records the lateness of one Fire.
+func (t *Timers) late(by time.Duration) {
+	for {
+		latest := t.latest.Load()
+		if int64(by) <= latest || t.latest.CompareAndSwap(latest, int64(by)) {
+			return
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timers
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+const (
+	// tick is the resolution. Leases last seconds: one millisecond is far below what
+	// a round trip to the server varies by, and bounds the wake-ups to 1000 a second.
+	tick = time.Millisecond
+	// slots makes a turn of 4 seconds. An entry that renews a lease of some ten
+	// seconds is passed over once or twice, and an idle wheel takes 64 KiB.
+	slots = 4096
+)
+
+// Timers fires events after a delay. New makes one; all methods may be called by any
+// goroutine at any time, except that Close must not be called from Fire.
+type Timers struct {
+	wheel *wheel.Wheel // assigned once
+	base  time.Time    // tick 0, with monotonic reading; assigned once
+
+	// closed is set once, under mu. It is read without mu by Schedule, to return
+	// early, and by the goroutine between two Fires.
+	closed atomic.Bool
+	// latest is the greatest lateness of a Fire since it was last asked for.
+	latest atomic.Int64
+
+	// wake ends the sleep of the goroutine. It has room for one: wake-ups coalesce.
+	// It is sent to and emptied under mu only, so none outlives the sleep it is for.
+	wake chan struct{}
+	// goroutine is waited for by Close. Added to under mu while closed is false,
+	// so never after Close began to wait.
+	goroutine sync.WaitGroup
+
+	// onWake is a test hook: it is told how many entries a wake-up is about to fire,
+	// or roused. Assigned before first use, nil outside of tests.
+	onWake func(fires int)
+
+	mu struct {
+		sync.Mutex
+		// running says that a goroutine will call next once more.
+		running bool
+		// target is the tick the goroutine sleeps until, or is asked to. It has no
+		// meaning while the goroutine is awake or not running.
+		target int64
+	}
+}
+
+// New returns Timers with nothing scheduled. It starts nothing.
+func New() *Timers {
+	return &Timers{
+		wheel: wheel.New(slots),
+		base:  time.Now(),
+		wake:  make(chan struct{}, 1),
+	}
+}
+
+// Schedule makes e fire once, no earlier than in from now, and as soon as possible if
+// in is not positive. It replaces what was scheduled for e before. After Close it does
+// nothing.
+func (t *Timers) Schedule(e *wheel.Entry, in time.Duration) {
+	if t.closed.Load() {
+		return
+	}
+	due := t.dueTick(in)
+	if t.wheel.Schedule(e, due) {
+		t.rouse(due)
+	}
+}
+
+// Cancel makes e not fire. It returns true if Fire will not be called for the
+// scheduling it cancelled, and false if there was none, or its Fire has begun or is
+// about to.
+func (t *Timers) Cancel(e *wheel.Entry) bool {
+	return t.wheel.Cancel(e)
+}
+
+// Lateness returns by how much the latest Fire since the last call came after its
+// tick, and 0 if there was none. The tick itself is up to one millisecond after the
+// delay; for a delay that is not positive it is up to one millisecond before Schedule.
+func (t *Timers) Lateness() time.Duration {
+	return time.Duration(t.latest.Swap(0))
+}
+
+// Close stops the goroutine and waits for it. What is still scheduled never fires. A
+// second call waits, too, and is otherwise without effect. Called from Fire it waits
+// for itself, forever.
+func (t *Timers) Close() {
+	t.mu.Lock()
+	t.closed.Store(true)
+	t.wakeLocked()
+	t.mu.Unlock()
+	t.goroutine.Wait()
+}
+
+// dueTick returns the first tick no earlier than in from now, or the present one if in
+// is not positive.
+func (t *Timers) dueTick(in time.Duration) int64 {
+	now := time.Since(t.base)
+	if in <= 0 {
+		return int64(now / tick)
+	}
+	if in > math.MaxInt64-now {
+		return math.MaxInt64 // centuries: never
+	}
+	due := now + in
+	n := int64(due / tick)
+	if due%tick != 0 {
+		n++
+	}
+	return n
+}
+
+// nowTick returns the last tick that has passed.
+func (t *Timers) nowTick() int64 { return int64(time.Since(t.base) / tick) }
+
+// until returns how long it is to the given tick.
+func (t *Timers) until(target int64) time.Duration {
+	if target > int64(math.MaxInt64/tick) {
+		return math.MaxInt64
+	}
+	return time.Duration(target)*tick - time.Since(t.base)
+}

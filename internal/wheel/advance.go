@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wheel
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// MaxBatch is the greatest number of entries one Advance returns. It bounds how
+	// long the first entry of a batch can be kept from firing by the collection
+	// of the others, and the size of the driver's buffer.
+	MaxBatch = 256
+	// maxLook is the greatest number of entries one call of Advance or Next looks
+	// at. With each look a cache miss of 100 ns that is some 100 us, the longest
+	// that a Schedule has to wait for the lock.
+	maxLook = 1024
+)
+
+// Advance appends to due the entries that are due at or before now, at most MaxBatch
+// of them, and makes them not pending. There may be more: Next then answers a tick
+// that is not after now, even when this call returned nothing.
+//
+// A call costs at most one turn over the slots, however long ago the last one was.
+func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
+	before := len(due)
+	w.mu.Lock()
+	w.turnLocked(min(now, lastTick))
+	for looks := 0; looks < maxLook && len(due)-before < MaxBatch; looks++ {
+		if w.mu.sweep == nil && !w.takeSlotLocked() {
+			break
+		}
+		e := w.mu.sweep
+		unlink(e)
+		if e.tick > w.mu.now {
+			w.linkLocked(e, e.tick)
+			continue
+		}
+		w.mu.len--
+		e.due = e.tick
+		due = append(due, e)
+	}
+	w.mu.Unlock()
+	slices.SortFunc(due[before:], func(a, b *Entry) int { return cmp.Compare(a.due, b.due) })
+	return due
+}
+
+// turnLocked moves now on. Slots that come twice between cursor and now are looked
+// at once, the last time: everything in them that is due by now is collected then.
+func (w *Wheel) turnLocked(now int64) {
+	if now <= w.mu.now {
+		return
+	}
+	w.mu.now = now
+	// The distance is computed unsigned, since cursor begins at the least int64.
+	if uint64(now)-uint64(w.mu.cursor) > uint64(w.mask) {
+		w.mu.cursor = now - w.mask
+	}
+}
+
+// takeSlotLocked moves the next slot that may have a due entry into sweep, which must
+// be empty. It returns false if there is none up to now.
+//
+// The cursor stays on the slot, and on now in the end: an entry scheduled for a tick
+// already passed is linked under now and found by the next call.
+func (w *Wheel) takeSlotLocked() bool {
+	for {
+		distance, ok := w.occupiedLocked(w.mu.cursor)
+		if !ok || distance > w.mu.now-w.mu.cursor {
+			w.mu.cursor = w.mu.now
+			return false
+		}
+		w.mu.cursor += distance
+		i := w.mu.cursor & w.mask
+		s := &w.mu.slots[i]
+		switch {
+		case s.head == nil:
+			w.vacateLocked(i)
+		case s.least <= w.mu.now:
+			w.vacateLocked(i)
+			moveAll(&w.mu.sweep, &s.head)
+			return true
+		case w.mu.cursor == w.mu.now:
+			return false
+		default:
+			w.mu.cursor++
+		}
+	}
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wheel
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sync"
+)
+
+const (
+	// none is the answer of Next that is later than every tick.
+	none = math.MaxInt64
+	// lastTick is the latest tick an entry can have.
+	lastTick = none - 1
+)
+
+// Wheel remembers which entry is due at which tick. Schedule, Cancel and Len may be
+// called by any goroutine at any time. Advance and Next are the driver's: one
+// goroutine at a time.
+//
+// A slot takes 16 bytes and one bit, an entry takes nothing outside of itself. Next
+// and Advance cost up to one look at each occupied slot, so a wheel should have about
+// as many slots as the usual delay has ticks, and no more than some thousands.
+type Wheel struct {
+	mask int64 // number of slots - 1; assigned once
+
+	mu struct {
+		sync.Mutex
+
+		// told is the last answer of Next, or an earlier tick that Schedule has
+		// reported since; none if Next found nothing.
+		told int64
+		// now is the greatest now that Advance was given.
+		now int64
+		// len counts the pending entries.
+		len int
+
+		slots []slot
+		// occupied has the bit of each slot that has entries. A set bit may be
+		// stale, a clear bit is not: unlinking need not know the slot.
+		occupied []uint64
+
+		// cursor is the next tick whose slot Advance looks at; never after now.
+		// An entry is in sweep, or its home is cursor or later.
+		cursor int64
+		// sweep is the slot Advance took out to sort into due and not yet due.
+		// It outlives a call that reached its bounds.
+		sweep *Entry
+	}
+}
+
+// slot is the list of the entries whose homes leave the same remainder.
+type slot struct {
+	head *Entry
+	// least is no later than the earliest home in the slot; meaningless while the
+	// slot is empty. Unlinking the earliest leaves it too early, see Next.
+	least int64
+}
+
+// New returns an empty wheel. It panics unless slots is a power of two.
+func New(slots int) *Wheel {
+	if slots <= 0 || slots&(slots-1) != 0 {
+		//nolint:forbidigo // a constant of the caller's, wrong at the first run or never
+		panic(fmt.Sprintf("wheel: %d slots, want a power of two", slots))
+	}
+	w := &Wheel{mask: int64(slots) - 1}
+	w.mu.told = none
+	w.mu.now, w.mu.cursor = math.MinInt64, math.MinInt64
+	w.mu.slots = make([]slot, slots)
+	w.mu.occupied = make([]uint64, (slots+63)/64)
+	return w
+}
+
+// Schedule makes e due at tick, whether it was pending before or not. A tick already
+// passed makes it due at the next Advance.
+//
+// It reports whether the driver must be told: e is now due earlier than the last
+// answer of Next, and than what an earlier Schedule has reported since. Who gets true
+// must see to it that the driver calls Next; who gets false may rely on the driver's
+// present sleep, or on the one who got true.
+func (w *Wheel) Schedule(e *Entry, tick int64) (earliest bool) {
+	w.mu.Lock()
+	tick = min(tick, lastTick)
+	home := max(tick, w.mu.now)
+	e.tick = tick
+	// A pending entry that is linked early enough stays there, see the package doc.
+	if !e.pending() || home < e.home {
+		w.moveLocked(e, home)
+	}
+	if home < w.mu.told {
+		w.mu.told, earliest = home, true
+	}
+	w.mu.Unlock()
+	return earliest
+}
+
+// Cancel makes e not pending. It returns false if it was not: Advance has already
+// collected it, or it was never scheduled.
+func (w *Wheel) Cancel(e *Entry) bool {
+	w.mu.Lock()
+	pending := e.pending()
+	if pending {
+		unlink(e)
+		w.mu.len--
+	}
+	w.mu.Unlock()
+	return pending
+}
+
+// Len returns the number of pending entries.
+func (w *Wheel) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.len
+}
+
+// moveLocked links e under home, and unlinks it first if it is pending.
+func (w *Wheel) moveLocked(e *Entry, home int64) {
+	if e.pending() {
+		unlink(e)
+	} else {
+		w.mu.len++
+	}
+	w.linkLocked(e, home)
+}
+
+func (w *Wheel) linkLocked(e *Entry, home int64) {
+	i := home & w.mask
+	s := &w.mu.slots[i]
+	if s.head == nil {
+		s.least = home
+		w.mu.occupied[i>>6] |= 1 << (i & 63)
+	} else if home < s.least {
+		s.least = home
+	}
+	e.home = home
+	push(&s.head, e)
+}
+
+// occupiedLocked returns how many slots after that of tick the first one with
+// its bit set is, 0 if it is that slot itself, and false if none has.
+func (w *Wheel) occupiedLocked(tick int64) (distance int64, ok bool) {
+	from := tick & w.mask
+	words := int64(len(w.mu.occupied))
+	word := w.mu.occupied[from>>6] >> (from & 63) << (from & 63)
+	// The word of from is looked at twice: its upper bits first, its lower bits last.
+	for k := range words + 1 {
+		j := (from>>6 + k) & (words - 1)
+		if k > 0 {
+			word = w.mu.occupied[j]
+		}
+		if word != 0 {
+			found := j<<6 + int64(bits.TrailingZeros64(word))
+			return (found - from) & w.mask, true
+		}
+	}
+	return 0, false
+}
+
+// vacateLocked clears the bit of slot i.
+func (w *Wheel) vacateLocked(i int64) {
+	w.mu.occupied[i>>6] &^= 1 << (i & 63)
+}
