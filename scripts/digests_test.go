@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+var update = flag.Bool("update", false, "append the digests of new scripts to testdata/digests.txt")
+
+const digestsFile = "testdata/digests.txt"
+
+// digest answers the line that stands for a script.
+func digest(s *scripts.Script) string {
+	return fmt.Sprintf("%s v%d %s %d", s.Name, s.Version, s.SHA1, len(s.Source))
+}
+
+// readDigests answers the lines of the file by script, "name vN", and its text.
+func readDigests(t *testing.T) (lines map[string]string, text string) {
+	t.Helper()
+	file, err := os.ReadFile(digestsFile)
+	require.NoError(t, err)
+	lines = make(map[string]string)
+	for line := range strings.Lines(string(file)) {
+		line = strings.TrimSuffix(line, "\n")
+		fields := strings.Fields(line)
+		require.Len(t, fields, 4, "%s: %q", digestsFile, line)
+		script := fields[0] + " " + fields[1]
+		require.NotContains(t, lines, script, "%s has %s twice", digestsFile, script)
+		lines[script] = line
+	}
+	return lines, string(file)
+}
+
+func TestAReleasedScriptNeverChanges(t *testing.T) {
+	t.Parallel()
+	all, err := scripts.All()
+	require.NoError(t, err)
+	lines, text := readDigests(t)
+	for _, s := range all {
+		script := fmt.Sprintf("%s v%d", s.Name, s.Version)
+		line, known := lines[script]
+		delete(lines, script)
+		switch {
+		case !known && *update:
+			text += digest(s) + "\n"
+		case !known:
+			t.Errorf("%s is new: go test ./scripts -run %s -update appends it to %s", script, t.Name(), digestsFile)
+		case line != digest(s):
+			t.Errorf("%s was changed: add the next version, do not edit this one\n  it was %s\n  it is  %s", script, line, digest(s))
+		}
+	}
+	require.Empty(t, lines, "released scripts are gone: a retired version stays in its folder")
+	if *update && !t.Failed() {
+		require.NoError(t, os.WriteFile(digestsFile, []byte(text), 0o644))
+	}
+}
+
+func TestTheServerKnowsAScriptByTheDigestOfItsFile(t *testing.T) {
+	t.Parallel()
+	all, err := scripts.All()
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	for _, s := range all {
+		require.Equal(t, s.SHA1, server.MustDo(t, "SCRIPT", "LOAD", s.Source), s.Name)
+	}
+}
+
+func TestAllHasTheScriptsInUse(t *testing.T) {
+	t.Parallel()
+	all, err := scripts.All()
+	require.NoError(t, err)
+	for _, s := range []*scripts.Script{
+		scripts.SessionHello, scripts.HolderRenew, scripts.ReentrantAcquire, scripts.ReentrantRelease,
+		scripts.ReentrantWithdraw, scripts.ReentrantYield, scripts.ReentrantLook,
+	} {
+		require.Contains(t, all, s)
+	}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+func TestHelloTellsTheServersTime(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.clock = noon + 7
+	require.Equal(t, []any{int64(1), digits(noon + 7)}, p.run(scripts.SessionHello))
+}
+
+func TestHelloKnowsAnOldServerByWhatItLacks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		server string // what the script finds, in Lua
+		want   int64
+	}{
+		"New":          {"{call = redis.call, pcall = redis.pcall, REDIS_VERSION_NUM = 0x00070000}", 1},
+		"OldRedis":     {"{call = redis.call, pcall = function() return {err = 'ERR unknown command'} end}", 0},
+		"NewButSilent": {"{call = redis.call, pcall = redis.pcall}", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.server.MustDo(t, "SET", p.key, "a key of ours")
+			unchanged := p.untouched()
+			p.clock = 0
+			old := *scripts.SessionHello
+			old.Source = "local redis = " + c.server + "\n" + old.Source
+			reply := p.run(&old).([]any)
+			require.Equal(t, c.want, reply[0])
+			unchanged()
+		})
+	}
+}

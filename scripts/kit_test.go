@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// noon is the time at which the frozen server stands: a stamp of 2026.
+const noon int64 = 1_780_000_000_000_000
+
+// block and headroom are what the scripts say: the microseconds of tokens that an acquire
+// reserves, and how far ahead of the clock they may run.
+const block, headroom int64 = 256, 100_000
+
+// place is one lock of one test.
+type place struct {
+	testing.TB
+
+	server       *redistest.Server
+	key, channel string
+	clock        int64 // what TIME answers inside scripts; 0 is the server's own time
+}
+
+// places counts places, so that no two meet on a key when tests are repeated.
+var places atomic.Int64
+
+func newPlace(tb testing.TB) *place {
+	tb.Helper()
+	name := fmt.Sprintf("sb:{%s %d}:", tb.Name(), places.Add(1))
+	return &place{TB: tb, server: server, key: name + "lock", channel: name + "unlocked", clock: noon}
+}
+
+// run answers what the script answers; it must not fail.
+func (p *place) run(script *scripts.Script, args ...any) any {
+	p.Helper()
+	reply, err := p.try(script, args...)
+	require.NoError(p, err)
+	return reply
+}
+
+// try runs the script on the place's key. Where the script answers by key, the answer is the one for
+// this key.
+func (p *place) try(script *scripts.Script, args ...any) (any, error) {
+	reply, err := p.tryKeys(script, []string{p.key}, args...)
+	if err != nil || !strings.Contains(script.Source, "  by key: ") {
+		return reply, err
+	}
+	list, _ := reply.([]any)
+	require.Len(p, list, 1)
+	return list[0], nil
+}
+
+func (p *place) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
+	words := []any{"EVAL", p.source(script), len(keys)}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	return p.server.Do(append(words, args...)...)
+}
+
+// source answers the script, with the clock it is to read: everything else that it asks the
+// server for is the server's answer.
+func (p *place) source(script *scripts.Script) string {
+	if p.clock == 0 {
+		return script.Source
+	}
+	return fmt.Sprintf(`local server = redis
+local redis = setmetatable({call = function(command, ...)
+  if command == 'TIME' then return {'%d', '%d'} end
+  return server.call(command, ...)
+end}, {__index = server})
+`, p.clock/1_000_000, p.clock%1_000_000) + script.Source
+}
+
+// set gives the key a value and a life.
+func (p *place) set(value string, life time.Duration) {
+	p.Helper()
+	p.server.MustDo(p, "SET", p.key, value, "PX", life.Milliseconds())
+}
+
+// value answers what the key says, "" where there is none.
+func (p *place) value() string {
+	p.Helper()
+	value, _ := p.server.MustDo(p, "GET", p.key).(string)
+	return value
+}
+
+// left answers how long the key lives still.
+func (p *place) left() time.Duration {
+	p.Helper()
+	ms, _ := p.server.MustDo(p, "PTTL", p.key).(int64)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// requireLife checks that the key was given life a moment ago.
+func (p *place) requireLife(life time.Duration) {
+	p.Helper()
+	left := p.left()
+	require.LessOrEqual(p, left, life)
+	require.Greater(p, left, life-patience)
+}
+
+// untouched answers a function that checks that neither value nor life of the key changed.
+func (p *place) untouched() func() {
+	p.Helper()
+	state := func() [2]any {
+		return [2]any{p.server.MustDo(p, "DUMP", p.key), p.server.MustDo(p, "PEXPIRETIME", p.key)}
+	}
+	before := state()
+	return func() {
+		p.Helper()
+		require.Equal(p, before, state(), "the key was touched")
+	}
+}
+
+// digits is a stamp as it travels.
+func digits(stamp int64) string { return fmt.Sprintf("%016d", stamp) }
+
+// session and holdOf answer ids of the lengths that the scripts rely on.
+func session(letter string) string { return strings.Repeat(letter, 22) }
+
+func holdOf(letter string) string { return session(letter) + strconv.Itoa(1_000_000_000_000_000_000) }
+
+// heldBy is what the key says while hold has the lock; marked is the session that waits, or "".
+func heldBy(hold string, stamp int64, marked string) string {
+	return "sb1r" + digits(stamp) + hold + marked
+}
+
+// released is what the key says after a release.
+func released(floor int64) string { return "sb1-" + digits(floor) }
+
+// listener hears the messages on the channel of a place.
+type listener struct {
+	place    *place
+	messages chan string
+}
+
+// listen answers a listener whose subscription is confirmed.
+func (p *place) listen() *listener {
+	p.Helper()
+	l := &listener{p, make(chan string, 64)}
+	confirmed := make(chan struct{}, 1)
+	client, release := p.server.Client(p, func(o *rueidis.ClientOption) { o.DisableCache = true }).Dedicate()
+	p.Cleanup(release)
+	client.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { l.messages <- m.Message },
+		OnSubscription: func(rueidis.PubSubSubscription) { confirmed <- struct{}{} },
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(p, client.Do(ctx, client.B().Subscribe().Channel(p.channel).Build()).Error())
+	<-confirmed
+	return l
+}
+
+// heard answers the messages until now: those before one that it publishes itself.
+func (l *listener) heard() []string {
+	l.place.Helper()
+	const end = "the end of what was heard"
+	l.place.server.MustDo(l.place, "PUBLISH", l.place.channel, end)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	heard := []string{}
+	for {
+		select {
+		case message := <-l.messages:
+			if message == end {
+				return heard
+			}
+			heard = append(heard, message)
+		case <-timer.C:
+			require.FailNow(l.place, "messages do not arrive")
+		}
+	}
+}
+
+// parseStamp reads the digits of a stamp.
+func parseStamp(tb testing.TB, text any) int64 {
+	tb.Helper()
+	require.Len(tb, text, 16)
+	stamp, err := strconv.ParseInt(fmt.Sprint(text), 10, 64)
+	require.NoError(tb, err)
+	return stamp
+}

@@ -1,0 +1,54 @@
+-- reentrant/release v1
+-- Gives locks back that their holds still have, and tells who waits.
+--
+-- KEYS[n]  holder   string: see reentrant/acquire v1
+-- ARGV[n]  request  four by key, at 4n-3 to 4n: held, floor, verb, channel
+--            held     61 characters: what the key says where nobody waits: 'sb1r', stamp, hold
+--            floor    stamp that is not before the last token that the hold used
+--            verb     PUBLISH or SPUBLISH
+--            channel  where waiters listen
+-- returns  reply, {reply, ...}  bare for one key, a list for more; each is
+--            0         this hold has it no more
+--            1         given back; nobody of another session waits, as far as is known
+--            2         given back, and a waiter of another session was told
+--            an error  the server's refusal of that key
+-- effects  writes KEYS: the floor stays for an hour; publishes 8 characters of the session to channel where a mark stands
+-- cost     O(keys): GET, DEL, SET each, and the message where a mark stands
+local replies = {}
+for n = 1, #KEYS do
+  local holder, held, floor = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
+  local verb, channel = ARGV[4 * n - 1], ARGV[4 * n]
+  local value = redis.pcall('GET', holder)
+  local reply, marked = 1, ''
+
+  if value ~= held then
+    if type(value) == 'table' then
+      reply = value
+    elseif not value or string.sub(value, 1, 4) ~= 'sb1r' or string.sub(value, 21, 61) ~= string.sub(held, 21) then
+      reply = 0
+    else
+      marked = string.sub(value, 62)
+      if marked ~= '' and marked ~= string.sub(held, 21, 42) then
+        reply = 2
+      end
+    end
+  end
+
+  if reply == 1 or reply == 2 then
+    -- DEL is never refused for lack of memory, and what follows the first write is not either.
+    local gone = redis.pcall('DEL', holder)
+    if type(gone) == 'table' then
+      reply = gone
+    else
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      if marked ~= '' then
+        redis.pcall(verb, channel, string.sub(held, 21, 28))
+      end
+    end
+  end
+  if #KEYS == 1 then
+    return reply
+  end
+  replies[n] = reply
+end
+return replies

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// floorLife is how long the floor of the tokens outlives a release.
+const floorLife = time.Hour
+
+// release gives hold back, which was taken at noon, and used tokens until floor.
+func (p *place) release(hold string, floor int64) any {
+	p.Helper()
+	return p.run(scripts.ReentrantRelease, heldBy(hold, noon, ""), digits(floor), "PUBLISH", p.channel)
+}
+
+func TestAReleaseKeepsTheFloorForAnHour(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(heldBy(ours, noon, ""), time.Minute)
+	require.Equal(t, int64(1), p.release(ours, noon+77))
+	require.Equal(t, released(noon+77), p.value())
+	p.requireLife(floorLife)
+	p.clock = noon - 1_000_000
+	require.Equal(t, []any{int64(1), digits(noon + 78), int64(0), digits(p.clock)}, p.acquire(theirs, ""),
+		"a clock that was set back must not repeat a token")
+}
+
+func TestOnlyItsHoldReleasesALock(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
+		"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, they),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			if value != "" {
+				p.set(value, time.Minute)
+			}
+			unchanged, listener := p.untouched(), p.listen()
+			require.Equal(t, int64(0), p.release(ours, noon))
+			unchanged()
+			require.Empty(t, listener.heard())
+		})
+	}
+}
+
+func TestAReleaseIsToldWhereSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mark     string
+		want     int64
+		messages []string
+	}{
+		"Nobody":         {"", 1, []string{}},
+		"OwnSession":     {we, 1, []string{us}},
+		"AnotherSession": {they, 2, []string{us}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.set(heldBy(ours, noon, c.mark), time.Minute)
+			listener := p.listen()
+			require.Equal(t, c.want, p.release(ours, noon))
+			require.Equal(t, released(noon), p.value())
+			require.Equal(t, c.messages, listener.heard())
+		})
+	}
+}
+
+// P5: the second one finds nothing of its own, whoever came in between.
+func TestAReleaseSentTwiceReleasesOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(heldBy(ours, noon, they), time.Minute)
+	require.Equal(t, int64(2), p.release(ours, noon))
+	unchanged := p.untouched()
+	require.Equal(t, int64(0), p.release(ours, noon))
+	unchanged()
+	p.clock++
+	p.acquire(theirs, "")
+	unchanged = p.untouched()
+	require.Equal(t, int64(0), p.release(ours, noon))
+	unchanged()
+}
+
+func TestAReleaseKnowsItsHoldWhateverTheStamp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(heldBy(ours, noon+500, ""), time.Minute) // the acquire was executed twice
+	require.Equal(t, int64(1), p.release(ours, noon+500))
+	require.Equal(t, released(noon+500), p.value())
+}
+
+func TestAWithdrawnAcquireLeavesNoHold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mark     string
+		messages []string
+	}{"Nobody": {"", []string{}}, "Waiter": {they, []string{us}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.set(heldBy(ours, noon, c.mark), time.Minute)
+			p.clock++
+			listener := p.listen()
+			require.Equal(t, []any{int64(1), digits(noon + 1)}, p.withdraw(ours))
+			require.Equal(t, released(noon+block), p.value(), "the whole block counts as used")
+			p.requireLife(floorLife)
+			require.Equal(t, c.messages, listener.heard())
+			unchanged := p.untouched()
+			require.Equal(t, []any{int64(0), digits(noon + 1)}, p.withdraw(ours))
+			unchanged()
+		})
+	}
+}
+
+func (p *place) withdraw(hold string) any {
+	p.Helper()
+	return p.run(scripts.ReentrantWithdraw, hold, "PUBLISH", p.channel)
+}
+
+func TestAWithdrawalTouchesItsOwnHoldOnly(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			if value != "" {
+				p.set(value, time.Minute)
+			}
+			unchanged, listener := p.untouched(), p.listen()
+			require.Equal(t, []any{int64(0), digits(noon)}, p.withdraw(ours))
+			unchanged()
+			require.Empty(t, listener.heard())
+		})
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+func (p *place) renew(hold string, ttl time.Duration) int64 {
+	p.Helper()
+	return p.run(scripts.HolderRenew, hold, ttl.Milliseconds()).(int64)
+}
+
+func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, mark := range map[string]string{"Unmarked": "", "Marked": they} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.set(heldBy(ours, noon, mark), 30*time.Second)
+			require.Equal(t, int64(1), p.renew(ours, time.Hour))
+			p.requireLife(time.Hour)
+			require.Equal(t, int64(1), p.renew(ours, time.Hour), "sent twice")
+			require.Equal(t, heldBy(ours, noon, mark), p.value())
+		})
+	}
+}
+
+func TestARenewalServesEveryKindOfLock(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set("sb1f"+digits(noon)+ours, 30*time.Second)
+	require.Equal(t, int64(1), p.renew(ours, time.Hour))
+}
+
+// P8.
+func TestARenewalTouchesItsOwnHoldOnly(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
+		"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, ""), "Foreign": "hello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			if value != "" {
+				p.set(value, time.Minute)
+			}
+			unchanged := p.untouched()
+			require.Equal(t, int64(0), p.renew(ours, time.Hour))
+			unchanged()
+		})
+	}
+}
+
+func TestOneBadKeySpoilsNoRenewal(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	keys, args := make([]string, 200), []any{}
+	want := make([]any, len(keys))
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s%d", p.key, i)
+		args = append(args, ours, time.Hour.Milliseconds())
+		switch i % 4 {
+		case 0, 1:
+			p.server.MustDo(t, "SET", keys[i], heldBy(ours, noon, ""), "PX", 30_000)
+			want[i] = int64(1)
+		case 2:
+			p.server.MustDo(t, "RPUSH", keys[i], "x")
+			want[i] = int64(0)
+		default:
+			want[i] = int64(0)
+		}
+	}
+	alive, err := p.tryKeys(scripts.HolderRenew, keys, args...)
+	require.NoError(t, err)
+	require.Equal(t, want, alive)
+}
+
+func TestARenewalGivesEachKeyItsOwnLife(t *testing.T) {
+	t.Parallel()
+	a, b := newPlace(t), newPlace(t)
+	b.key += "b"
+	a.set(heldBy(ours, noon, ""), 30*time.Second)
+	b.set(heldBy(theirs, noon, ""), 30*time.Second)
+	alive, err := a.tryKeys(scripts.HolderRenew, []string{a.key, b.key}, ours, 3_600_000, theirs, 7_200_000)
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1), int64(1)}, alive)
+	a.requireLife(time.Hour)
+	b.requireLife(2 * time.Hour)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts
+
+import (
+	"crypto/sha1" //nolint:gosec // the digest by which a server names a script, no secret
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+//go:embed */*.lua
+var files embed.FS
+
+// Script is one version of one script.
+type Script struct {
+	// Name is the path without version and ending: "reentrant/acquire".
+	Name string
+	// Version counts from 1.
+	Version int
+	// Source is the file, to the byte: what EVAL sends.
+	Source string
+	// SHA1 is the digest of Source in hexadecimal: what EVALSHA sends.
+	SHA1 string
+}
+
+// The scripts in use. A retired version stays in its folder, and in All.
+//
+//nolint:gochecknoglobals // constants in all but name: read from the embedded files once
+var (
+	SessionHello      = load("session/hello", 1)
+	HolderRenew       = load("holder/renew", 1)
+	ReentrantAcquire  = load("reentrant/acquire", 1)
+	ReentrantRelease  = load("reentrant/release", 1)
+	ReentrantWithdraw = load("reentrant/withdraw", 1)
+	ReentrantYield    = load("reentrant/yield", 1)
+	ReentrantLook     = load("reentrant/look", 1)
+)
+
+// All answers every script in the module, retired versions included, ordered by path.
+func All() ([]*Script, error) {
+	paths, err := fs.Glob(files, "*/*.lua")
+	if err != nil {
+		return nil, fmt.Errorf("scripts: %w", err)
+	}
+	all := make([]*Script, 0, len(paths))
+	for _, path := range paths {
+		name, rest, _ := strings.Cut(path, ".v")
+		version, err := strconv.Atoi(strings.TrimSuffix(rest, ".lua"))
+		if err != nil {
+			return nil, fmt.Errorf("scripts: %s is not named <primitive>/<verb>.v<N>.lua: %w", path, err)
+		}
+		all = append(all, load(name, version))
+	}
+	return all, nil
+}
+
+// load panics for a file that is not embedded: that is a mistake in this file, and the
+// first test finds it.
+func load(name string, version int) *Script {
+	source, err := files.ReadFile(fmt.Sprintf("%s.v%d.lua", name, version))
+	if err != nil {
+		panic(err) //nolint:forbidigo // see above
+	}
+	digest := sha1.Sum(source) //nolint:gosec // see the import
+	return &Script{Name: name, Version: version, Source: string(source), SHA1: hex.EncodeToString(digest[:])}
+}
