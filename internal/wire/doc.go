@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire runs scripts on the server through a rueidis client, and says of every
+// error whether the script can have been executed.
+//
+// # Guarantees
+//
+//  1. A script is sent by its digest, and by its text where the server does not know it, in
+//     pipelines too. A script that was refused is sent again; one whose outcome is unknown
+//     is never sent again by this package: its caller knows what a repetition means.
+//  2. A caller's context ends a call at once, also one with a deadline far off: the client is
+//     shown the end of the context, not its deadline.
+//  3. Every error has a Verdict, and carries the server's words.
+//
+// # Not guaranteed
+//
+// A call that has ended by its context may still be executed.
+//
+// While the client connects it does not look at contexts: a call that needs a connection which is
+// being made ends when that is made or given up, after the client's Dialer.Timeout (5 s unless it is
+// set) and ConnWriteTimeout.
+package wire

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/stamp"
+)
+
+// Reply is what a script returned: an integer, a text, or an array of them. What is no array
+// reads as an array of one.
+type Reply struct {
+	message rueidis.RedisMessage
+	array   []rueidis.RedisMessage
+}
+
+// NewReply reads what the client answered.
+func NewReply(result rueidis.RedisResult) (Reply, error) {
+	message, err := result.ToMessage()
+	if err != nil {
+		return Reply{}, Explain(err)
+	}
+	if !message.IsArray() {
+		return Reply{message: message}, nil
+	}
+	array, err := message.ToArray()
+	if err != nil {
+		return Reply{}, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return Reply{array: array}, nil
+}
+
+// part answers the i-th element as a reply of its own.
+func (r *Reply) part(i int) (Reply, error) {
+	if i >= len(r.array) {
+		return Reply{}, fmt.Errorf("%w: it is for %d keys, and one more was asked for", errUnreadable, len(r.array))
+	}
+	m := r.array[i]
+	switch {
+	case m.IsArray():
+		array, err := m.ToArray()
+		return Reply{array: array}, err
+	case m.Error() != nil:
+		return Reply{}, Explain(m.Error())
+	}
+	return Reply{message: m}, nil
+}
+
+// Len answers how many elements the reply has.
+func (r *Reply) Len() int {
+	if r.array == nil {
+		return 1
+	}
+	return len(r.array)
+}
+
+func (r *Reply) at(i int) *rueidis.RedisMessage {
+	switch {
+	case i < len(r.array):
+		return &r.array[i]
+	case i == 0:
+		return &r.message
+	}
+	return &rueidis.RedisMessage{}
+}
+
+// Int answers the i-th element, 0 where there is none or where it is a text.
+func (r *Reply) Int(i int) int64 {
+	if m := r.at(i); m.IsInt64() {
+		value, _ := m.ToInt64() // it is one
+		return value
+	}
+	return 0
+}
+
+// Text answers the i-th element, "" where there is none or where it is an integer.
+func (r *Reply) Text(i int) string {
+	if m := r.at(i); m.IsString() {
+		text, _ := m.ToString() // it is one
+		return text
+	}
+	return ""
+}
+
+// Stamp answers the i-th element, 0 where it is no stamp.
+func (r *Reply) Stamp(i int) stamp.Stamp { return stamp.Parse(r.Text(i)) }

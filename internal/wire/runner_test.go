@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// hello and withdraw are two calls that may be sent as often as one likes.
+func hello(key string) wire.Call {
+	return wire.Call{Script: scripts.SessionHello, Keys: []string{key}}
+}
+
+func withdraw(key string) wire.Call {
+	return wire.Call{Script: scripts.ReentrantWithdraw, Keys: []string{key}, Args: []string{"hold", "PUBLISH", "channel"}}
+}
+
+func runner(t *testing.T, at interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+},
+) *wire.Runner {
+	t.Helper()
+	return wire.NewRunner(at.Client(t, signalbox.Tune))
+}
+
+func TestAScriptIsSentByItsTextWhereItIsNotKnown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	r := runner(t, proxy)
+	for round, sent := range []int{2, 1, 1} {
+		proxy.ResetCount()
+		reply, err := r.Run(t.Context(), hello("key"))
+		require.NoError(t, err)
+		require.Equal(t, int64(1), reply.Int(0))
+		require.Equal(t, sent, proxy.Requests(), "round %d", round)
+	}
+	server.MustDo(t, "SCRIPT", "FLUSH")
+	_, err := r.Run(t.Context(), hello("key"))
+	require.NoError(t, err)
+}
+
+func TestOnlyUnknownScriptsOfAPipelineAreSentAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	r := runner(t, proxy)
+	_, err := r.Run(t.Context(), hello("key"))
+	require.NoError(t, err)
+	server.MustDo(t, "RPUSH", "list", "x")
+	proxy.ResetCount()
+	outcomes := r.RunMany(t.Context(), []wire.Call{hello("a"), withdraw("b"), hello("c"), withdraw("list"), withdraw("d")})
+	require.Equal(t, 5+3, proxy.Requests())
+	for i, first := range []int64{1, 0, 1, -1, 0} {
+		if i == 3 {
+			require.ErrorIs(t, outcomes[i].Err, errs.ErrWrongKind)
+			continue
+		}
+		require.NoError(t, outcomes[i].Err)
+		require.Equal(t, first, outcomes[i].Reply.Int(0), "the answers are not in the order of the calls")
+		require.Len(t, outcomes[i].Reply.Text(1), 16)
+	}
+}
+
+// P5: what was sent once may have been executed once.
+func TestACallOfUnknownOutcomeIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr())
+			r := runner(t, proxy)
+			_, err := r.Run(t.Context(), hello("key"))
+			require.NoError(t, err)
+			for _, many := range []bool{false, true} {
+				proxy.ResetCount()
+				proxy.Arm(redistest.Fault{Kind: kind})
+				if many {
+					err = r.RunMany(t.Context(), []wire.Call{hello("key")})[0].Err
+				} else {
+					_, err = r.Run(t.Context(), hello("key"))
+				}
+				require.Error(t, err)
+				require.Equal(t, wire.Unknown, wire.Judge(err))
+				require.Equal(t, 1, proxy.Requests())
+			}
+		})
+	}
+}
+
+func TestTheEndOfAContextEndsACallAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, tune := range map[string]func(*rueidis.ClientOption){
+		"Tuned":   signalbox.Tune,
+		"Untuned": func(o *rueidis.ClientOption) { o.DisableCache = true },
+	} {
+		for what, run := range map[string]func(ctx context.Context, r *wire.Runner) error{
+			"Run": func(ctx context.Context, r *wire.Runner) error {
+				_, err := r.Run(ctx, hello("key"))
+				return err
+			},
+			"RunMany": func(ctx context.Context, r *wire.Runner) error {
+				return r.RunMany(ctx, []wire.Call{hello("a"), hello("b")})[1].Err
+			},
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				r := wire.NewRunner(server.Client(t, func(o *rueidis.ClientOption) {
+					tune(o)
+					o.PipelineMultiplex = -1 // one connection, which is made before the server freezes
+				}))
+				// A context that never ends leaves an untuned client without a goroutine that reads.
+				_, err := r.Run(context.Background(), hello("key"))
+				require.NoError(t, err)
+				server.Freeze()
+				requireCancellable(t, func(ctx context.Context) error { return run(ctx, r) })
+				server.Thaw()
+			})
+		}
+	}
+}
+
+// requireCancellable checks that run ends with its context, which has a deadline that is far off.
+func requireCancellable(t *testing.T, run func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	soon := time.AfterFunc(20*time.Millisecond, cancel) //nolint:forbidigo // fires, or is stopped below
+	defer soon.Stop()
+	began := time.Now()
+	err := run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, wire.Unknown, wire.Judge(err))
+	require.Less(t, time.Since(began), time.Second, "only the client's own limit ended it")
+}
+
+func TestAnEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	r := runner(t, proxy)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Run(ctx, hello("key"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, r.RunMany(ctx, []wire.Call{hello("key")})[0].Err, context.Canceled)
+	require.Zero(t, proxy.Requests())
+}
+
+func TestAServerThatIsNotThereIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	r := runner(t, proxy)
+	proxy.Refuse()
+	proxy.CutAll()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		_, err := r.Run(ctx, hello("key"))
+		require.Error(t, err)
+		if wire.Judge(err) == wire.Wait {
+			var network *net.OpError
+			require.ErrorAs(t, err, &network)
+			break // the first may have met the connection while it was cut
+		}
+	}
+	proxy.Accept()
+	for {
+		_, err := r.Run(ctx, hello("key"))
+		if err == nil {
+			return
+		}
+		require.NoError(t, ctx.Err(), "the server is there again: %v", err)
+	}
+}
+
+// The words of a denial differ between commands and keys, outside of a script and inside.
+func TestADenialIsKnownWhereverItComesFrom(t *testing.T) {
+	t.Parallel()
+	for name, rights := range map[string][]any{
+		"Command":         {"~*", "&*", "-@all"},
+		"Key":             {"~other", "&*", "+@all"},
+		"InsideOfAScript": {"~*", "&*", "+@all", "-time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			server.MustDo(t, append([]any{"ACL", "SETUSER", "limited", "on", ">secret"}, rights...)...)
+			r := wire.NewRunner(server.Client(t, func(o *rueidis.ClientOption) {
+				signalbox.Tune(o)
+				o.Username, o.Password, o.ClientSetInfo = "limited", "secret", rueidis.DisableClientSetInfo
+			}))
+			_, err := r.Run(t.Context(), hello("key"))
+			require.ErrorIs(t, err, errs.ErrDenied)
+			require.Equal(t, wire.Final, wire.Judge(err))
+			outcome := r.RunMany(t.Context(), []wire.Call{hello("key")})[0]
+			require.ErrorIs(t, outcome.Err, errs.ErrDenied)
+		})
+	}
+}
+
+func TestAClosedClientIsSaidToBeClosed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t, signalbox.Tune)
+	r := wire.NewRunner(client)
+	client.Close()
+	_, err := r.Run(t.Context(), hello("key"))
+	require.ErrorIs(t, err, errs.ErrClosed)
+}
+
+func TestManyCallsAreOnePipeline(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := runner(t, server)
+	require.False(t, r.Clustered())
+	calls := make([]wire.Call, 500)
+	for i := range calls {
+		key := fmt.Sprintf("key%d", i)
+		server.MustDo(t, "SET", key, fmt.Sprintf("sb1r%016dhold%d", i, i))
+		calls[i] = hello(key)
+	}
+	for _, outcome := range r.RunMany(t.Context(), calls) {
+		require.NoError(t, outcome.Err)
+		require.Equal(t, int64(1), outcome.Reply.Int(0))
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Verdict says what an error means for the script that it answers.
+type Verdict int
+
+const (
+	// Unknown: the script was executed or not. Repeat it or undo it.
+	Unknown Verdict = iota
+	// Wait: it was not executed, and may be when it is sent again in a while.
+	Wait
+	// Final: it was not executed, and waiting mends nothing.
+	Final
+)
+
+// The client takes "ERR " off the server's words; other codes stay.
+
+// waiting lists how the refusals begin that pass by themselves: a server that loads its
+// data, a failover, a slot on the move, a script of somebody's that runs for long.
+//
+//nolint:gochecknoglobals // a constant table
+var waiting = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MOVED", "ASK",
+	"max number of clients reached",
+}
+
+// denied lists how the refusals begin that need somebody to grant a right. A denial inside
+// a script has words of its own, which differ between servers.
+//
+//nolint:gochecknoglobals // a constant table
+var denied = []string{
+	"NOPERM", "NOAUTH", "WRONGPASS", "unknown command",
+	"The user executing the script", "ACL failure in script",
+}
+
+// finals lists what is wrong for good, and known to be: no server's words among them.
+//
+//nolint:gochecknoglobals // a constant table
+var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, ErrNotSent, errUnreadable}
+
+// errUnreadable says that a script answered what it never answers.
+var errUnreadable = errors.New("a script's reply cannot be read")
+
+// ErrNotSent says that a caller's context ended before its call was sent.
+var ErrNotSent = errors.New("it was not sent")
+
+// Judge says what err means for the script that it answers.
+func Judge(err error) Verdict {
+	var refusal *rueidis.RedisError
+	if errors.As(err, &refusal) {
+		if begins(refusal.Error(), waiting) {
+			return Wait
+		}
+		return Final
+	}
+	for _, final := range finals {
+		if errors.Is(err, final) {
+			return Final
+		}
+	}
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return Wait
+	}
+	return Unknown
+}
+
+// Explain gives an error of the client the sentinel that callers look for.
+func Explain(err error) error {
+	var refusal *rueidis.RedisError
+	switch {
+	case errors.Is(err, rueidis.ErrClosing):
+		return fmt.Errorf("%w: its client was closed", errs.ErrClosed)
+	case !errors.As(err, &refusal):
+		return err
+	case begins(refusal.Error(), denied):
+		return fmt.Errorf("%w: %w", errs.ErrDenied, err)
+	case strings.HasPrefix(refusal.Error(), "WRONGTYPE"):
+		return fmt.Errorf("%w: %w", errs.ErrWrongKind, err)
+	}
+	return err
+}
+
+func begins(text string, beginnings []string) bool {
+	for _, beginning := range beginnings {
+		if strings.HasPrefix(text, beginning) {
+			return true
+		}
+	}
+	return false
+}
