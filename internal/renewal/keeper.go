@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/batch"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// maxKeys bounds a renewal script: 256 keys take a server some 0.4 ms, in which nobody
+	// else is served; more saves next to nothing.
+	maxKeys = 256
+	// minPatience and maxPatience bound how long a batch waits for its answer.
+	minPatience = 10 * time.Millisecond
+	maxPatience = 2 * time.Second
+)
+
+// Server runs renewals; *wire.Runner is one.
+type Server interface {
+	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
+	Clustered() bool
+}
+
+// Keeper renews the terms of one session.
+type Keeper struct {
+	server Server
+	timers *timers.Timers
+	due    *batch.Collector[*Term]
+	ctx    context.Context //nolint:containedctx // ends at Close, for the batches in flight
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // batches in flight
+}
+
+// NewKeeper answers a Keeper that starts nothing by itself.
+func NewKeeper(server Server, t *timers.Timers) *Keeper {
+	k := &Keeper{server: server, timers: t}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	k.due = batch.New(t, k.renewAll)
+	return k
+}
+
+// Close ends renewing and waits for the batches in flight, whose calls it ends. A client that
+// does not look at the end of a context (see signalbox.Tune) makes it wait.
+func (k *Keeper) Close() {
+	k.cancel()
+	k.due.Close()
+	k.wg.Wait()
+}
+
+// renewal is one term with what is asked for it.
+type renewal struct {
+	term *Term
+	life time.Duration
+	left time.Duration // until the deadline
+}
+
+// renewAll sends a tick's worth of terms, the most urgent first. Every script is a batch
+// of its own, on a goroutine of its own, so that one that hangs holds up no other.
+func (k *Keeper) renewAll(terms []*Term) {
+	now := clock.Now()
+	wanted := make([]renewal, 0, len(terms))
+	for _, t := range terms {
+		if life, ok := t.ask(now); ok {
+			wanted = append(wanted, renewal{t, life, t.Deadline().Until(now)})
+		}
+	}
+	slices.SortFunc(wanted, func(a, b renewal) int { return cmp.Compare(a.left, b.left) })
+	for chunk := range slices.Chunk(wanted, maxKeys) {
+		k.wg.Go(func() { k.renew(chunk) })
+	}
+}
+
+// renew sends one batch and tells its terms: one script, or one a key in a cluster.
+func (k *Keeper) renew(terms []renewal) {
+	shortest := terms[0].life
+	for _, r := range terms {
+		shortest = min(shortest, r.life)
+	}
+	// A quarter of the life: an answer that takes longer is not worth waiting for, the retry
+	// is. No timer a lock: one a batch.
+	ctx, cancel := context.WithTimeout(k.ctx, min(max(shortest/4, minPatience), maxPatience))
+	defer cancel()
+	size := len(terms)
+	if k.server.Clustered() {
+		size = 1
+	}
+	calls := make([]wire.Call, 0, len(terms)/size)
+	for part := range slices.Chunk(terms, size) {
+		calls = append(calls, renewalCall(part))
+	}
+	sent := clock.Now()
+	for n, outcome := range k.server.RunMany(ctx, calls) {
+		for i, r := range terms[n*size : (n+1)*size] {
+			switch {
+			case outcome.Err != nil || i >= outcome.Reply.Len() || outcome.Reply.Int(i) < 0:
+				r.term.failed()
+			case outcome.Reply.Int(i) == 0:
+				r.term.Gone()
+			default:
+				r.term.Extended(r.life, sent)
+			}
+		}
+	}
+}
+
+func renewalCall(terms []renewal) wire.Call {
+	call := wire.Call{Script: scripts.HolderRenew, Keys: make([]string, 0, len(terms)), Args: make([]string, 0, 2*len(terms))}
+	for _, r := range terms {
+		call.Keys = append(call.Keys, r.term.terms.Key)
+		call.Args = append(call.Args, r.term.terms.Hold, Milliseconds(r.life))
+	}
+	return call
+}
+
+// Milliseconds writes d as a server takes it, part of a millisecond counted as one.
+func Milliseconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}

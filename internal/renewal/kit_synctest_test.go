@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// trouble is what becomes of one request.
+type trouble struct {
+	lost    bool          // it does not reach the server
+	after   time.Duration // when it is executed, whether or not its sender waits
+	silent  bool          // it is executed, and its answer is lost
+	cut     bool          // the connection ends in place of an answer
+	mute    bool          // it is not executed; the server refuses to say anything of the keys
+	refusal string        // it is not executed; the server's words
+	stuck   bool          // its sender hears the answer even where it has given up
+}
+
+// model is a server whose keys end in virtual time.
+type model struct {
+	testing.TB
+
+	clustered bool
+	executing sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		keys     map[string]*key
+		trouble  func(request int) trouble // of the n-th request, from 1
+		requests int
+		renewals int
+		largest  int                   // keys of one script
+		ticks    map[time.Duration]int // renewals by the millisecond
+		asked    []time.Duration       // the lives asked for, while there are few
+		at       []time.Time           // when
+	}
+}
+
+// key is one holder key.
+type key struct {
+	hold string // "" is a key of the wrong type
+	ends time.Time
+}
+
+// RunMany implements Server.
+func (m *model) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
+	t := m.arrived(calls)
+	done := make(chan []wire.Outcome, 1)
+	if !t.lost && !t.mute && t.refusal == "" {
+		m.executing.Go(func() {
+			time.Sleep(t.after)
+			outcomes := m.execute(calls)
+			switch {
+			case t.cut:
+				done <- all(calls, wire.Outcome{Err: io.EOF})
+			case !t.silent:
+				done <- outcomes
+			}
+		})
+	}
+	if t.refusal != "" {
+		return all(calls, wiretest.Outcome(wiretest.Refusal(t.refusal)))
+	}
+	if t.mute {
+		return mute(calls)
+	}
+	if t.stuck {
+		return <-done
+	}
+	select {
+	case outcomes := <-done:
+		return outcomes
+	case <-ctx.Done():
+		return all(calls, wire.Outcome{Err: ctx.Err()})
+	}
+}
+
+// Clustered implements Server.
+func (m *model) Clustered() bool { return m.clustered }
+
+func all(calls []wire.Call, outcome wire.Outcome) []wire.Outcome {
+	outcomes := make([]wire.Outcome, len(calls))
+	for i := range outcomes {
+		outcomes[i] = outcome
+	}
+	return outcomes
+}
+
+// mute answers -1 for each key.
+func mute(calls []wire.Call) []wire.Outcome {
+	outcomes := make([]wire.Outcome, len(calls))
+	for i, call := range calls {
+		outcomes[i] = wiretest.Outcome(slices.Repeat([]any{-1}, len(call.Keys)))
+	}
+	return outcomes
+}
+
+// arrived counts a request and answers what becomes of it.
+func (m *model) arrived(calls []wire.Call) trouble {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.requests++
+	for _, call := range calls {
+		require.Same(m, scripts.HolderRenew, call.Script)
+		require.Len(m, call.Args, 2*len(call.Keys))
+		m.mu.largest = max(m.mu.largest, len(call.Keys))
+		m.mu.renewals += len(call.Keys)
+		m.mu.ticks[clock.Now().Mono().Truncate(time.Millisecond)] += len(call.Keys)
+		if len(m.mu.asked) < 1000 {
+			m.mu.asked, m.mu.at = append(m.mu.asked, millis(m, call.Args[1])), append(m.mu.at, time.Now())
+		}
+	}
+	if m.mu.trouble == nil {
+		return trouble{}
+	}
+	return m.mu.trouble(m.mu.requests)
+}
+
+// execute is the script.
+func (m *model) execute(calls []wire.Call) []wire.Outcome {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	outcomes := make([]wire.Outcome, len(calls))
+	for c, call := range calls {
+		alive := make([]any, len(call.Keys))
+		for i, name := range call.Keys {
+			alive[i] = 0
+			k := m.mu.keys[name]
+			if k != nil && k.hold == call.Args[2*i] && time.Now().Before(k.ends) {
+				k.ends, alive[i] = time.Now().Add(millis(m, call.Args[2*i+1])), 1
+			}
+		}
+		outcomes[c] = wiretest.Outcome(alive)
+	}
+	return outcomes
+}
+
+func millis(tb testing.TB, text string) time.Duration {
+	tb.Helper()
+	n, err := strconv.Atoi(text)
+	require.NoError(tb, err)
+	require.Positive(tb, n)
+	return time.Duration(n) * time.Millisecond
+}
+
+func (m *model) set(t func(request int) trouble) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.trouble = t
+}
+
+func (m *model) requests() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.requests
+}
+
+// steal gives the key of o to somebody else; "" makes it a key of the wrong type.
+func (m *model) steal(o *owned, hold string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.keys[o.terms.Key].hold = hold
+}
+
+// extend lets the key of o live for life from now on.
+func (m *model) extend(o *owned, life time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.keys[o.terms.Key].ends = time.Now().Add(life)
+}
+
+// ends answers when the key of o ends as things stand.
+func (m *model) ends(o *owned) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.keys[o.terms.Key].ends
+}
+
+// owned is a term with its owner.
+type owned struct {
+	Term
+
+	server *model
+	told   struct {
+		sync.Mutex
+		causes []error
+		taken  bool
+		at     time.Time
+	}
+}
+
+// TermEnded implements Owner, and holds the term to P2: it ends before its key does.
+func (o *owned) TermEnded(cause error, taken bool) { //nolint:revive // a fact about the key, not a switch
+	o.told.Lock()
+	defer o.told.Unlock()
+	o.told.causes, o.told.taken, o.told.at = append(o.told.causes, cause), taken, time.Now()
+	if ends := o.server.ends(o); !taken && !time.Now().Before(ends) {
+		o.server.Errorf("%s ended at %v, and its key at %v", o.terms.Key, time.Now(), ends)
+	}
+}
+
+// causes answers why the term ended, as often as its owner was told.
+func (o *owned) causes() []error {
+	o.told.Lock()
+	defer o.told.Unlock()
+	return o.told.causes
+}
+
+// bed is a keeper with its server.
+type bed struct {
+	testing.TB
+	*Keeper
+
+	server *model
+	taken  int
+}
+
+// bubble runs a test with a bed in virtual time.
+func bubble(t *testing.T, test func(b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := &model{TB: t}
+		server.mu.keys = make(map[string]*key)
+		server.mu.ticks = make(map[time.Duration]int)
+		b := &bed{TB: t, Keeper: NewKeeper(server, timers.New()), server: server}
+		defer server.executing.Wait()
+		defer b.timers.Close()
+		defer b.Keeper.Close()
+		test(b)
+	})
+}
+
+// take begins a term as an acquire does that was answered at once.
+func (b *bed) take(terms Terms) *owned {
+	o := b.make(terms)
+	o.Start(clock.Now())
+	return o
+}
+
+// make makes a term that is not kept yet.
+func (b *bed) make(terms Terms) *owned {
+	b.taken++
+	terms.Key = "key" + strconv.Itoa(b.taken)
+	terms.Hold = "hold" + strconv.Itoa(b.taken)
+	life := terms.Life
+	if !terms.Until.IsZero() {
+		life = min(life, terms.Until.Until(clock.Now()))
+	}
+	o := &owned{server: b.server}
+	b.server.mu.Lock()
+	b.server.mu.keys[terms.Key] = &key{hold: terms.Hold, ends: time.Now().Add(life)}
+	b.server.mu.Unlock()
+	o.Init(b.Keeper, o, terms, life, clock.Now())
+	return o
+}
+
+// renewed answers the terms of a renewed lease.
+func renewed(life time.Duration) Terms { return Terms{Life: life, Renewed: true} }
+
+// inState answers the state of a term.
+func (o *owned) inState() state {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.state
+}
+
+// until sleeps until a renewal of o is on its way.
+func (o *owned) untilRenewing() {
+	for o.inState() != renewing {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(2 * time.Millisecond) // the batch's tick
+	synctest.Wait()
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+func TestTenHoursLoseNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		const hours = 10 * time.Hour
+		var terms []*owned
+		renewals, requests := 0, 0 // at most
+		for life, n := range map[time.Duration]int{
+			life: 2, 2 * time.Minute: 8, 10 * time.Minute: 290, time.Hour: 500, 24 * time.Hour: 200,
+		} {
+			for range n {
+				terms = append(terms, b.take(renewed(life)))
+			}
+			third := life/3 - life/3/50 - time.Millisecond // rounded down
+			renewals += n * int(hours/third+1)
+			requests += min(n, 51) * int(hours/third+1)
+		}
+		require.Len(b, terms, 1000)
+		time.Sleep(hours)
+		synctest.Wait()
+		for _, o := range terms {
+			require.NoError(b, o.Alive(clock.Now()))
+			require.Empty(b, o.causes())
+			require.Less(b, time.Until(o.Deadline().Time()), time.Until(b.server.ends(o)))
+		}
+		require.LessOrEqual(b, b.server.mu.renewals, renewals)
+		require.LessOrEqual(b, b.server.mu.requests, requests)
+	})
+}
+
+// A thousand locks are renewed by some forty requests a third of their life.
+func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		for range 1_000 {
+			b.take(renewed(life))
+			time.Sleep(7 * time.Millisecond)
+		}
+		time.Sleep(life)
+		synctest.Wait()
+		before := b.server.requests()
+		time.Sleep(life / 3)
+		synctest.Wait()
+		require.LessOrEqual(b, b.server.requests()-before, 55)
+	})
+}
+
+func TestLocksTakenAtOnceAreNotRenewedAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		const n, share = 10_000, 20 // no tick renews more than one in so many
+		for range n {
+			b.take(renewed(life))
+		}
+		time.Sleep(3 * life / 3)
+		synctest.Wait()
+		require.Greater(b, b.server.mu.renewals, 2*n)
+		for tick, renewals := range b.server.mu.ticks {
+			require.LessOrEqual(b, renewals, n/share, "in the millisecond %v", tick)
+		}
+		require.LessOrEqual(b, b.server.mu.largest, maxKeys)
+	})
+}
+
+func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		const n = 2*maxKeys + 1
+		terms := make([]*Term, n)
+		for i := range terms {
+			terms[i] = &b.take(renewed(life)).Term
+		}
+		time.Sleep(life / 15) // before the first is due
+		for _, term := range terms {
+			term.mu.state = renewing
+		}
+		b.renewAll(terms)
+		synctest.Wait()
+		require.Equal(b, 3, b.server.mu.requests)
+		require.Equal(b, n, b.server.mu.renewals)
+		require.Equal(b, maxKeys, b.server.mu.largest)
+		for _, term := range terms {
+			require.Equal(b, resting, term.mu.state)
+		}
+	})
+}
+
+func TestAClusterIsSentOneKeyAScriptInOnePipeline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.clustered = true
+		var terms []*owned
+		for range 500 {
+			terms = append(terms, b.take(renewed(life)))
+		}
+		gone := terms[250]
+		b.server.steal(gone, "somebody else's")
+		time.Sleep(2 * life)
+		synctest.Wait()
+		require.Equal(b, 1, b.server.mu.largest)
+		require.Less(b, b.server.mu.requests, b.server.mu.renewals/5)
+		for _, o := range terms {
+			if o == gone {
+				require.Equal(b, []error{errs.ErrLost}, o.causes())
+				continue
+			}
+			require.NoError(b, o.Alive(clock.Now()))
+		}
+	})
+}
+
+func TestOneBadKeySpoilsNoBatch(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		var terms []*owned
+		for range 100 {
+			terms = append(terms, b.take(renewed(life)))
+		}
+		for i, o := range terms {
+			switch i % 10 {
+			case 3:
+				b.server.steal(o, "") // of the wrong type
+			case 7:
+				b.server.extend(o, 0)
+			}
+		}
+		time.Sleep(10 * life)
+		synctest.Wait()
+		for i, o := range terms {
+			if i%10 == 3 || i%10 == 7 {
+				require.Equal(b, []error{errs.ErrLost}, o.causes())
+				require.True(b, o.told.taken)
+				continue
+			}
+			require.Empty(b, o.causes())
+			require.NoError(b, o.Alive(clock.Now()))
+		}
+	})
+}

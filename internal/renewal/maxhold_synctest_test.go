@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
+	t.Parallel()
+	for _, hold := range []time.Duration{
+		100 * time.Millisecond, time.Second, life - time.Millisecond, life, life + time.Millisecond, 31 * time.Second,
+		40 * time.Second, 100 * time.Second, 10 * time.Minute, 24 * time.Hour,
+	} {
+		t.Run(hold.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				terms := renewed(life)
+				terms.Until = clock.Now().Add(hold)
+				until := time.Now().Add(hold)
+				o := b.take(terms)
+				time.Sleep(hold + time.Second)
+				synctest.Wait()
+				require.Equal(b, []error{errs.ErrMaxHold}, o.causes())
+				require.Equal(b, errs.ErrMaxHold, o.Alive(clock.Now()))
+				require.False(b, o.told.at.After(until), "held for longer")
+				require.WithinDuration(b, until, o.told.at, Allowance(life)+2*time.Millisecond)
+				if !o.told.taken {
+					ends := b.server.ends(o)
+					require.False(b, ends.Before(o.told.at))
+					require.WithinDuration(b, until, ends, Allowance(life)+2*time.Millisecond, "the key ends just after")
+				}
+				require.LessOrEqual(b, b.server.requests(), int(hold/(life/3))+4)
+			})
+		})
+	}
+}
+
+func TestALeaseThatIsLostBeforeItsGreatestHoldIsLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		terms := renewed(life)
+		terms.Until = clock.Now().Add(10 * life)
+		o := b.take(terms)
+		b.server.set(never)
+		time.Sleep(life)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+	})
+}
+
+func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		for range 100 {
+			b.take(Terms{Life: life})
+		}
+		o := b.take(Terms{Life: time.Hour})
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Zero(b, b.server.requests())
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.Equal(b, time.Hour-Allowance(time.Hour), o.told.at.Sub(b.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
+	})
+}
+
+func TestTheAllowanceIsNeverMoreThanTheLife(t *testing.T) {
+	t.Parallel()
+	for _, life := range []time.Duration{100 * time.Millisecond, time.Second, life, 24 * time.Hour} {
+		require.Less(t, Allowance(life), life/20)
+		require.GreaterOrEqual(t, Allowance(life), life/100+2*time.Millisecond)
+	}
+}
+
+func TestPartOfAMillisecondCountsAsOne(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		time.Millisecond: "1", time.Millisecond + 1: "2", 2*time.Millisecond - 1: "2", time.Nanosecond: "1", life: "30000", 24 * time.Hour: "86400000",
+	} {
+		require.Equal(t, want, Milliseconds(d))
+	}
+}
+
+func TestCloseEndsTheBatchesInFlight(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.set(never)
+		o := b.take(renewed(life))
+		o.untilRenewing()
+		require.Equal(b, 1, b.server.requests())
+		before := time.Now()
+		b.Keeper.Close()
+		require.Equal(b, before, time.Now(), "it waits for no answer")
+		time.Sleep(2 * life)
+		synctest.Wait()
+		require.Equal(b, 1, b.server.requests(), "nothing is renewed after Close")
+		require.Equal(b, []error{errs.ErrLost}, o.causes(), "a term ends at its deadline all the same")
+	})
+}
+
+func TestAKeeperThatKeepsNothingRunsNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		require.NoError(b, o.Stop(clock.Now()))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Zero(b, b.server.requests())
+	})
+}

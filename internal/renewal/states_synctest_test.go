@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+const life = 30 * time.Second
+
+// never answers nobody.
+func never(int) trouble { return trouble{lost: true} }
+
+// One test for each edge of the package doc.
+
+func TestAnAnsweredRenewalMovesTheDeadline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		first := o.Deadline()
+		b.server.set(func(int) trouble { return trouble{after: 50 * time.Millisecond} })
+		require.Equal(b, resting, o.inState())
+		o.untilRenewing()
+		require.Equal(b, renewing, o.inState())
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, resting, o.inState())
+		require.Equal(b, b.server.mu.at[0].Add(life-Allowance(life)).UnixNano(), o.Deadline().Time().UnixNano(),
+			"it counts from the sending, not from the answer")
+		require.Positive(b, o.Deadline().Until(first))
+		require.NoError(b, o.Alive(clock.Now()))
+	})
+}
+
+func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first trouble
+		waits time.Duration // for the answer
+	}{
+		"Refused":    {trouble{refusal: "LOADING the data"}, 0},
+		"NotSaid":    {trouble{mute: true}, 0},
+		"Cut":        {trouble{cut: true}, 0},
+		"Lost":       {trouble{lost: true}, maxPatience},
+		"AnswerLost": {trouble{silent: true}, maxPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				o := b.take(renewed(life))
+				b.server.set(func(n int) trouble {
+					if n == 1 {
+						return c.first
+					}
+					return trouble{}
+				})
+				time.Sleep(life/3 + c.waits + life/12 + 10*time.Millisecond)
+				synctest.Wait()
+				require.Equal(b, 2, b.server.requests())
+				between := b.server.mu.at[1].Sub(b.server.mu.at[0])
+				require.InDelta(b, c.waits+life/12, between, float64(5*time.Millisecond))
+				require.Equal(b, resting, o.inState())
+				require.Empty(b, o.causes())
+			})
+		})
+	}
+}
+
+func TestATermEndsWhenTheServerSaysThatItIsGone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		b.server.steal(o, "somebody else's")
+		time.Sleep(life/3 + 10*time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.True(b, o.told.taken)
+		require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
+		time.Sleep(time.Hour)
+		require.Equal(b, 1, b.server.requests(), "it was renewed after its end")
+	})
+}
+
+func TestARestingTermEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(Terms{Life: life})
+		deadline := o.Deadline().Until(clock.Now())
+		require.Equal(b, life-Allowance(life), deadline)
+		time.Sleep(deadline - time.Millisecond)
+		synctest.Wait()
+		require.NoError(b, o.Alive(clock.Now()))
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.False(b, o.told.taken, "the key may be there still")
+	})
+}
+
+func TestARenewingTermEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.set(func(int) trouble { return trouble{after: time.Hour, stuck: true} })
+		o := b.take(renewed(life))
+		time.Sleep(o.Deadline().Until(clock.Now()) - time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, renewing, o.inState())
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, ended, o.inState())
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+	})
+}
+
+// Close of a session may come between the two.
+func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.make(renewed(life))
+		o.Break(errs.ErrClosed, false)
+		o.Start(clock.Now())
+		require.Equal(b, []error{errs.ErrClosed}, o.causes())
+		time.Sleep(time.Hour)
+		require.Zero(b, b.server.requests())
+		require.Len(b, o.causes(), 1)
+	})
+}
+
+func TestAStoppedTermIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		time.Sleep(life)
+		sent := b.server.requests()
+		require.NoError(b, o.Stop(clock.Now()))
+		require.Equal(b, errs.ErrReleased, o.Stop(clock.Now()))
+		require.Equal(b, errs.ErrReleased, o.Alive(clock.Now()))
+		time.Sleep(time.Hour)
+		require.Equal(b, sent, b.server.requests())
+		require.Empty(b, o.causes(), "its owner ended it")
+	})
+}
+
+func TestATermThatIsStoppedInFlightStaysStopped(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.set(func(int) trouble { return trouble{after: time.Second} })
+		o := b.take(renewed(life))
+		o.untilRenewing()
+		deadline := o.Deadline()
+		require.NoError(b, o.Stop(clock.Now()))
+		time.Sleep(time.Hour)
+		require.Equal(b, 1, b.server.requests())
+		require.Equal(b, deadline, o.Deadline())
+		require.Equal(b, errs.ErrReleased, o.Alive(clock.Now()))
+		require.Empty(b, o.causes())
+	})
+}
+
+func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		for o.inState() != renewing { // put into the batch, which is not sent yet
+			time.Sleep(100 * time.Microsecond)
+		}
+		if b.server.requests() == 0 {
+			require.NoError(b, o.Stop(clock.Now()))
+			time.Sleep(time.Hour)
+			require.Zero(b, b.server.requests())
+		}
+	})
+}
+
+func TestABrokenTermEndsOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		o.Break(errs.ErrClosed, true)
+		o.Break(errs.ErrLost, false)
+		o.Gone()
+		require.Equal(b, errs.ErrClosed, o.Stop(clock.Now()))
+		require.Equal(b, errs.ErrClosed, o.Alive(clock.Now()))
+		require.False(b, o.Extended(life, clock.Now()))
+		time.Sleep(time.Hour)
+		require.Equal(b, []error{errs.ErrClosed}, o.causes())
+		require.True(b, o.told.taken)
+		require.Zero(b, b.server.requests())
+	})
+}
+
+// A yield lengthens the life on its own.
+func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		for range 20 {
+			time.Sleep(2 * time.Second) // before the first renewal may be due
+			b.server.extend(o, life)
+			require.True(b, o.Extended(life, clock.Now()))
+		}
+		require.Zero(b, b.server.requests())
+		require.Equal(b, clock.Now().Add(life-Allowance(life)), o.Deadline())
+		require.True(b, o.Extended(life, clock.Now().Add(-time.Second)), "an answer that was overtaken")
+		require.Equal(b, clock.Now().Add(life-Allowance(life)), o.Deadline())
+	})
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// every answers a server on which each n-th request meets t.
+func every(n int, t trouble) func(int) trouble {
+	return func(request int) trouble {
+		if request%n == 0 {
+			return t
+		}
+		return trouble{}
+	}
+}
+
+func TestLostAnswersLoseNoLease(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]trouble{
+		"RequestsLost": {lost: true},
+		"AnswersLost":  {silent: true},
+		"Cut":          {cut: true},
+		"Refused":      {refusal: "TRYAGAIN the slot is on the move"},
+		"Slow":         {after: 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, life := range []time.Duration{100 * time.Millisecond, 3 * time.Second, life, time.Hour} {
+				bubble(t, func(b *bed) {
+					o := b.take(renewed(life))
+					b.server.set(every(2, c))
+					time.Sleep(20 * life)
+					synctest.Wait()
+					require.NoError(b, o.Alive(clock.Now()), "life %v", life)
+					require.Empty(b, o.causes())
+				})
+			}
+		})
+	}
+}
+
+// The server comes back at 7/8 of the life, and that is soon enough.
+func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		var terms []*owned
+		for range 300 {
+			terms = append(terms, b.take(renewed(life)))
+		}
+		back := time.Now().Add(life * 7 / 8)
+		b.server.set(func(int) trouble {
+			if time.Now().Before(back) {
+				return trouble{refusal: "LOADING the data"}
+			}
+			return trouble{}
+		})
+		time.Sleep(2 * life)
+		synctest.Wait()
+		for _, o := range terms {
+			require.Empty(b, o.causes())
+		}
+	})
+}
+
+func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.set(func(int) trouble { return trouble{refusal: "LOADING the data"} })
+		o := b.take(renewed(life))
+		time.Sleep(life)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.GreaterOrEqual(b, b.server.requests(), 7)
+		require.LessOrEqual(b, b.server.requests(), 12)
+	})
+}
+
+// P2, in every case: TermEnded itself compares the key's end with the time.
+func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
+	t.Parallel()
+	for name, frozen := range map[string]trouble{
+		"NothingArrives":    {lost: true},
+		"NothingIsAnswered": {silent: true},
+		"Refused":           {refusal: "BUSY somebody's script"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				var terms []*owned
+				for _, life := range []time.Duration{
+					100 * time.Millisecond, 101 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second, life, time.Hour, 24 * time.Hour,
+				} {
+					for range 25 {
+						terms = append(terms, b.take(renewed(life)))
+						time.Sleep(rand.N(3 * time.Millisecond))
+					}
+				}
+				time.Sleep(2 * time.Second)
+				b.server.set(func(int) trouble { return frozen })
+				time.Sleep(24 * time.Hour)
+				synctest.Wait()
+				for _, o := range terms {
+					require.Len(b, o.causes(), 1)
+					require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
+				}
+			})
+		})
+	}
+}
+
+// The same, of a server that is slow beyond all patience and now and then in time.
+func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		for _, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second} {
+			for range 20 {
+				b.take(renewed(life))
+				time.Sleep(rand.N(3 * time.Millisecond))
+			}
+		}
+		b.server.set(func(int) trouble {
+			late := trouble{after: rand.N(time.Second)}
+			switch rand.IntN(3) {
+			case 0:
+				late.stuck = true
+			case 1:
+				late.silent = true
+			}
+			return late
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	})
+}
+
+func TestAnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.set(func(int) trouble { return trouble{after: life, stuck: true} })
+		o := b.take(renewed(life))
+		b.server.extend(o, 2*life) // so that the answer is "alive"
+		deadline := o.Deadline()
+		time.Sleep(3 * life)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.Equal(b, deadline, o.Deadline())
+		require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
+		require.Equal(b, 1, b.server.requests())
+	})
+}
+
+// A process that was stopped finds the answer and the deadline at the same time. The clock wins.
+func TestAnAnswerFoundAfterAPauseRevivesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		b.server.extend(o, 2*life) // it was executed late
+		b.timers.Close()           // nothing fires
+		time.Sleep(life)
+		require.False(b, o.Extended(life, clock.Now().Add(-life/2)))
+		require.Empty(b, o.causes(), "the next look tells")
+		require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+	})
+}
+
+func TestTheFirstLookAfterAPauseTells(t *testing.T) {
+	t.Parallel()
+	for name, look := range map[string]func(o *owned, now clock.Instant) error{
+		"Alive": func(o *owned, now clock.Instant) error { return o.Alive(now) },
+		"Stop":  func(o *owned, now clock.Instant) error { return o.Stop(now) },
+	} {
+		for clocks, jump := range map[string]struct{ mono, wall time.Duration }{
+			"ProcessStopped": {life, life},
+			"HostSuspended":  {time.Second, life},
+			"WallSetBack":    {life, -time.Hour},
+		} {
+			t.Run(name+"/"+clocks, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(b *bed) {
+					o := b.take(renewed(life))
+					now := clock.Now()
+					require.NoError(b, o.Alive(clock.At(now.Mono()+time.Second, now.Time().Add(time.Second))))
+					later := clock.At(now.Mono()+jump.mono, now.Time().Add(jump.wall))
+					require.True(b, o.Overdue(later))
+					require.Equal(b, errs.ErrLost, look(o, later))
+					require.Equal(b, []error{errs.ErrLost}, o.causes())
+				})
+			})
+		}
+	}
+}
+
+// Somebody who sets the wall clock forward and back again must not be able to shorten a key under
+// its holder: a renewal that is trimmed by the one clock is not sent where the other knows better.
+func TestARenewalNeverShortensALife(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		terms := renewed(life)
+		start := clock.Now()
+		terms.Until = start.Add(35 * time.Second)
+		o := b.take(terms)
+		o.mu.state = renewing
+		now := clock.At(start.Mono()+10*time.Second, start.Time().Add(20*time.Second))
+		if life, wanted := o.ask(now); wanted {
+			ends := start.Mono() + 10*time.Second + life
+			require.GreaterOrEqual(b, ends, o.Deadline().Mono(), "the key would end before the term")
+		}
+	})
+}
