@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// mark is the session of the dispatchers here.
+const mark = "0123456789012345678901"
+
+// newDispatcher answers a dispatcher that is closed when the test ends.
+func newDispatcher(tb testing.TB, client rueidis.Client, log io.Writer) *dispatch.Dispatcher {
+	tb.Helper()
+	return startDispatcher(tb, client, slog.New(slog.NewTextHandler(log, nil)), false)
+}
+
+// newPoller answers a dispatcher that polls.
+func newPoller(tb testing.TB, client rueidis.Client) *dispatch.Dispatcher {
+	tb.Helper()
+	return startDispatcher(tb, client, slog.New(slog.DiscardHandler), true)
+}
+
+func startDispatcher(tb testing.TB, client rueidis.Client, log *slog.Logger, polling bool) *dispatch.Dispatcher {
+	tb.Helper()
+	clock := timers.New()
+	d := dispatch.New(client, wire.NewRunner(client), clock, log, polling)
+	tb.Cleanup(func() {
+		d.Close()
+		clock.Close()
+	})
+	return d
+}
+
+// tuned answers a client as sessions have it.
+func tuned(tb testing.TB, at interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+},
+) rueidis.Client {
+	tb.Helper()
+	return at.Client(tb, signalbox.Tune)
+}
+
+func targetOf(tb testing.TB, name string) dispatch.Target {
+	tb.Helper()
+	set, err := names.Make(names.DefaultPrefix, name)
+	require.NoError(tb, err)
+	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Look: scripts.ReentrantLook, Mark: mark}
+}
+
+// hold makes somebody hold the lock of a target for an hour.
+func hold(tb testing.TB, server *redistest.Server, target dispatch.Target) {
+	tb.Helper()
+	server.MustDo(tb, "SET", target.Key, "sb1r"+strings.Repeat("1", 16)+strings.Repeat("h", 41), "PX", 3_600_000)
+}
+
+// subscribed answers how many connections listen on the channel of a target.
+func subscribed(tb testing.TB, server *redistest.Server, target dispatch.Target) int64 {
+	tb.Helper()
+	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", target.Channel).([]any)
+	require.Len(tb, reply, 2)
+	return reply[1].(int64)
+}
+
+// live registers a waiter and returns when its channel is subscribed to, and the wake-up of the
+// confirmation taken.
+func live(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispatch.Wait {
+	tb.Helper()
+	w := d.Wait(target)
+	within(tb, "the confirmation", w.C)
+	return w
+}
+
+// await polls until done, which asks for something that must come true.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+// within receives what must come.
+func within[T any](tb testing.TB, what string, c <-chan T) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case <-c:
+	case <-ctx.Done():
+		tb.Fatalf("not within %v: %s", patience, what)
+	}
+}
+
+// isWoken takes a wake-up if there is one.
+func isWoken(w *dispatch.Wait) bool {
+	select {
+	case <-w.C:
+		return true
+	default:
+		return false
+	}
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu struct {
+		sync.Mutex
+		text strings.Builder
+	}
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.text.Write(line)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.text.String()
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// maxLooks bounds a look script, as maxKeys bounds a renewal.
+	maxLooks = 100
+	// lookPatience is how long a batch of looks waits for its answer; then they count as failed
+	// and come again.
+	lookPatience = 2 * time.Second
+)
+
+// Server runs looks; *wire.Runner is one.
+type Server interface {
+	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
+	Clustered() bool
+}
+
+// lookAll looks at a tick's worth of locks and wakes those for whom trying is worth it.
+func (d *Dispatcher) lookAll(waits []*Wait) {
+	ctx, cancel := context.WithTimeout(d.ctx, lookPatience)
+	defer cancel()
+	size := maxLooks
+	if d.server.Clustered() {
+		size = 1
+	}
+	byScript := make(map[*scripts.Script][]*Wait, 1)
+	for _, w := range waits {
+		byScript[w.target.Look] = append(byScript[w.target.Look], w)
+	}
+	for script, waits := range byScript {
+		var calls []wire.Call
+		for chunk := range slices.Chunk(waits, size) {
+			call := wire.Call{Script: script, Args: []string{chunk[0].target.Mark}}
+			for _, w := range chunk {
+				call.Keys = append(call.Keys, w.target.Key)
+			}
+			calls = append(calls, call)
+		}
+		for n, outcome := range d.server.RunMany(ctx, calls) {
+			for i, w := range waits[n*size : min((n+1)*size, len(waits))] {
+				w.looked(outcome, i)
+			}
+		}
+	}
+}
+
+// looked takes the i-th answer of a batch.
+func (w *Wait) looked(outcome wire.Outcome, i int) {
+	switch {
+	case outcome.Err != nil:
+		w.Held(lookCeiling) // no news: again in a while
+	case outcome.Reply.Int(i) == -2:
+		w.wake()
+	default:
+		w.Held(time.Duration(outcome.Reply.Int(i)) * time.Millisecond)
+	}
+}

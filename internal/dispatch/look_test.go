@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P6: where the message is lost, a look finds the lock free.
+func TestALookWakesWhoMissedTheMessage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	a := targetOf(t, "a")
+	hold(t, server, a)
+	w := live(t, d, a)
+	w.Held(time.Hour)
+	proxy.DropPushes(true)
+	server.MustDo(t, "DEL", a.Key)
+	server.MustDo(t, "PUBLISH", a.Channel, "1")
+	within(t, "the wake-up of a look", w.C)
+	require.Equal(t, 1, proxy.DroppedPushes())
+}
+
+// P6: where a holder dies, its key's end is looked at as it comes.
+func TestALookComesWhenTheHoldersKeyEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	a := targetOf(t, "a")
+	hold(t, server, a)
+	w := live(t, d, a)
+	const left = 100 * time.Millisecond
+	server.MustDo(t, "PEXPIRE", a.Key, left.Milliseconds())
+	began := time.Now()
+	w.Held(left)
+	within(t, "the wake-up of a look", w.C)
+	require.GreaterOrEqual(t, time.Since(began), left)
+	require.Zero(t, server.MustDo(t, "EXISTS", a.Key))
+}
+
+// P6: a look leaves the mark again where it was lost with its holder, so that the release is told.
+func TestALookLeavesTheMarkAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	a := targetOf(t, "a")
+	hold(t, server, a)
+	w := live(t, d, a)
+	w.Held(0)
+	await(t, "a mark", func() bool {
+		value, _ := server.MustDo(t, "GET", a.Key).(string)
+		return strings.HasSuffix(value, mark)
+	})
+	require.False(t, isWoken(w), "the lock is held still")
+}
+
+// P6: looks that are made together answer each for its own lock.
+func TestLooksAreAnsweredEachForItsOwnLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	var free, held []*dispatch.Wait
+	for i := range 250 {
+		target := targetOf(t, fmt.Sprint(i))
+		w := live(t, d, target)
+		if i%2 == 0 {
+			free = append(free, w)
+			continue
+		}
+		hold(t, server, target)
+		held = append(held, w)
+	}
+	for i := range free {
+		free[i].Held(0)
+		held[i].Held(0)
+	}
+	for _, w := range free {
+		within(t, "the wake-up of a free lock's waiter", w.C)
+	}
+	await(t, "a look at every lock that is held", func() bool {
+		marked := 0
+		for i := 1; i < 250; i += 2 {
+			if value, _ := server.MustDo(t, "GET", targetOf(t, fmt.Sprint(i)).Key).(string); strings.HasSuffix(value, mark) {
+				marked++
+			}
+		}
+		return marked == len(held)
+	})
+	for _, w := range held {
+		require.False(t, isWoken(w))
+	}
+}
+
+// P6, P10: where subscribing is denied waiters live on looks, and one line in the log says so.
+func TestDeniedSubscriptionsLeaveLooksAndOneLineInTheLog(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
+	var log lines
+	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		o.Username, o.Password = "deaf", "pw"
+	}), &log)
+	a := targetOf(t, "a")
+	hold(t, server, a)
+	w := d.Wait(a)
+	w.Held(time.Hour)
+	await(t, "a second try to subscribe", func() bool {
+		stats, _ := server.MustDo(t, "INFO", "stats").(string)
+		return !strings.Contains(stats, "acl_access_denied_channel:0") && !strings.Contains(stats, "acl_access_denied_channel:1\r")
+	})
+	require.False(t, isWoken(w))
+	server.MustDo(t, "DEL", a.Key)
+	within(t, "the wake-up of a look", w.C)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "NOPERM")
+}
+
+// P6: a look that gets no answer comes again.
+func TestALookThatFailsComesAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	a := targetOf(t, "a")
+	w := live(t, d, a)
+	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	w.Held(0)
+	within(t, "a look that fails", cut.Fired())
+	within(t, "the wake-up of the next", w.C)
+}
+
+// P7: a dispatcher that polls never subscribes; its waiters try after pauses that grow.
+func TestAPollerNeverSubscribes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newPoller(t, tuned(t, server))
+	w := d.Wait(targetOf(t, "a"))
+	require.False(t, isWoken(w))
+	began := time.Now()
+	for _, left := range []time.Duration{time.Hour, time.Hour, time.Hour, time.Hour, time.Hour, 0, -time.Millisecond} {
+		w.Held(left)
+		within(t, "the next try", w.C)
+	}
+	// 2, 4, 8, 16 and 32 ms, half of each at least, then one that ends at once and one of 128 ms.
+	require.GreaterOrEqual(t, time.Since(began), 31*time.Millisecond)
+	require.Zero(t, d.Channels())
+	require.Zero(t, server.CommandStats()["subscribe"].Calls)
+	require.Zero(t, server.CommandStats()["evalsha"].Calls)
+}
+
+// P6: a wake-up can be had after a pause, whatever else happens, and not after the end.
+func TestAWakeUpCanBeHadAfterAPause(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	w := live(t, d, targetOf(t, "a"))
+	w.Held(time.Hour)
+	w.After(time.Millisecond)
+	within(t, "the wake-up", w.C)
+	w.Close()
+	w.After(0)
+	w.Held(0)
+	probe := live(t, d, targetOf(t, "b"))
+	probe.After(5 * time.Millisecond)
+	within(t, "a later wake-up", probe.C)
+	require.False(t, isWoken(w))
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P6: a message wakes every waiter of its channel, and nobody else.
+func TestAMessageWakesTheWaitersOfItsChannel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	a := targetOf(t, "a")
+	first, other := live(t, d, a), live(t, d, targetOf(t, "b"))
+	second := live(t, d, a) // woken at once: the channel is live already
+	server.MustDo(t, "PUBLISH", a.Channel, "1")
+	within(t, "the first waiter's wake-up", first.C)
+	within(t, "the second waiter's wake-up", second.C)
+	require.False(t, isWoken(other))
+
+	first.Close()
+	first.Close() // twice is fine
+	server.MustDo(t, "PUBLISH", a.Channel, "1")
+	within(t, "the wake-up of who is left", second.C)
+	require.False(t, isWoken(first))
+	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
+}
+
+// P6: a release between a try and the subscription is not lost, though its message is: the
+// confirmation of the subscription wakes the waiter, long before a look would.
+func TestAReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	a := targetOf(t, "a")
+	hold(t, server, a)
+	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
+	proxy.OnRequest(func(int, []string) {
+		_, _ = server.Do("DEL", a.Key)
+		_, _ = server.Do("PUBLISH", a.Channel, "1") // nobody hears it
+	})
+	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	w := d.Wait(a)
+	within(t, "a wake-up", w.C)
+	require.Equal(t, 1, proxy.Requests())
+	require.False(t, slices.ContainsFunc(proxy.Log(), isScript), "woken by a look")
+}
+
+func isScript(command string) bool { return command == "EVAL" || command == "EVALSHA" }
+
+// P6: after a break the subscription is made anew, and everybody looks again: what was released
+// meanwhile was told to nobody.
+func TestABrokenSubscriptionIsMadeAnewAndWakesEverybody(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var log lines
+	d := newDispatcher(t, tuned(t, server), &log)
+	waits := []*dispatch.Wait{live(t, d, targetOf(t, "a")), live(t, d, targetOf(t, "b")), live(t, d, targetOf(t, "b"))}
+	for range 2 {
+		server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		for _, w := range waits {
+			within(t, "a wake-up after the break", w.C)
+		}
+		for _, name := range []string{"a", "b"} {
+			require.Equal(t, int64(1), subscribed(t, server, targetOf(t, name)))
+		}
+	}
+	require.Zero(t, server.CommandStats()["evalsha"].Calls)
+	require.Contains(t, log.String(), "level=WARN")
+}
+
+// P6: also after a restart of the server.
+func TestWaitersSurviveARestart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	w := live(t, d, targetOf(t, "a"))
+	server.Restart()
+	within(t, "a wake-up after the restart", w.C)
+	await(t, "a subscription", func() bool { return subscribed(t, server, targetOf(t, "a")) == 1 })
+}
+
+// P6: a waiter that does not take its wake-ups keeps nobody from theirs, and has one in the end.
+func TestASlowWaiterBlocksNobody(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	a := targetOf(t, "a")
+	slow, fast, elsewhere := live(t, d, a), live(t, d, a), live(t, d, targetOf(t, "b"))
+	for range 100 {
+		server.MustDo(t, "PUBLISH", a.Channel, "1")
+		within(t, "the fast waiter's wake-up", fast.C)
+		server.MustDo(t, "PUBLISH", targetOf(t, "b").Channel, "1")
+		within(t, "the wake-up of another channel's waiter", elsewhere.C)
+	}
+	require.True(t, isWoken(slow))
+	require.False(t, isWoken(slow), "wake-ups coalesce")
+}
+
+// P6: who registers on a live channel before the first try misses nothing, and is not woken for
+// nothing.
+func TestWaitIfLiveRegistersWhereMessagesArriveAlready(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	a := targetOf(t, "a")
+	require.Nil(t, d.WaitIfLive(a))
+	first := live(t, d, a)
+	require.Nil(t, d.WaitIfLive(targetOf(t, "b")))
+	second := d.WaitIfLive(a)
+	require.NotNil(t, second)
+	require.False(t, isWoken(second))
+	server.MustDo(t, "PUBLISH", a.Channel, "1")
+	within(t, "the first waiter's wake-up", first.C)
+	within(t, "the second waiter's wake-up", second.C)
+}
+
+// P6: Close wakes everybody, and whoever comes after it, polling or not.
+func TestCloseWakesEverybody(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, d := range []*dispatch.Dispatcher{newDispatcher(t, tuned(t, server), io.Discard), newPoller(t, tuned(t, server))} {
+		w := d.Wait(targetOf(t, "a"))
+		await(t, "calm", func() bool { return !isWoken(w) && d.Channels() == int(subscribed(t, server, targetOf(t, "a"))) })
+		d.Close()
+		within(t, "the wake-up of Close", w.C)
+		late := d.Wait(targetOf(t, "b"))
+		within(t, "the wake-up of who comes late", late.C)
+		w.Close()
+		late.Close()
+		d.Close()
+		await(t, "the end of the subscription", func() bool { return subscribed(t, server, targetOf(t, "a")) == 0 })
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// P6: looks keep to a budget of a thousand a second, as long as no lock waits for one longer
+// than ten seconds.
+func TestLooksKeepToTheirBudget(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		waits int
+		every time.Duration // at most
+	}{
+		{1, time.Second},
+		{1_000, time.Second},
+		{10_000, 10 * time.Second},
+		{100_000, 10 * time.Second}, // the ceiling counts more than the budget
+	} {
+		var sum time.Duration
+		const samples = 2_000
+		for range samples {
+			pause := pauseBeforeLook(time.Hour, c.waits)
+			require.LessOrEqual(t, pause, c.every)
+			require.GreaterOrEqual(t, pause, c.every*4/5)
+			sum += pause
+		}
+		// Jitter brings looks forward by a tenth in the mean.
+		require.InDelta(t, float64(c.every)*9/10, float64(sum)/samples, float64(c.every)/50)
+	}
+}
+
+// P6: a key without an end is looked at as often as one that ends in an hour.
+func TestALockWithoutAnEndIsLookedAtAllTheSame(t *testing.T) {
+	t.Parallel()
+	for range 1_000 {
+		pause := pauseBeforeLook(-time.Millisecond, 1)
+		require.LessOrEqual(t, pause, time.Second)
+		require.GreaterOrEqual(t, pause, 4*time.Second/5)
+	}
+}
+
+// P6: where the holder's key ends soon, the look comes just after; and where many are waited
+// for, which one dead process may have held, the looks are spread over as long as the budget
+// takes for them.
+func TestLooksAfterAHoldersEndAreSpread(t *testing.T) {
+	t.Parallel()
+	const left = 100 * time.Millisecond
+	for _, c := range []struct {
+		waits        int
+		first, width time.Duration
+	}{
+		{1, left, 2 * time.Millisecond},
+		{1_000, left, time.Second},
+		{9_000, left, 9 * time.Second},
+		{100_000, left, 10*time.Second - left},
+	} {
+		const samples, parts = 4_000, 4
+		var spread [parts]int
+		for range samples {
+			pause := pauseBeforeLook(left, c.waits)
+			require.Greater(t, pause, left)
+			require.LessOrEqual(t, pause, left+c.width+2*time.Millisecond)
+			require.LessOrEqual(t, pause, 10*time.Second)
+			part := int(parts * (pause - c.first - time.Millisecond) / (c.width + 2*time.Millisecond))
+			spread[part]++
+		}
+		if c.waits == 1_000 || c.waits == 9_000 {
+			for _, n := range spread {
+				require.InDelta(t, samples/parts, n, samples/parts/3.0)
+			}
+		}
+	}
+}

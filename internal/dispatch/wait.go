@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// lookEvery is the pause between looks while few locks are waited for.
+	lookEvery = time.Second
+	// lookCeiling is the longest pause between looks, however many locks are waited for.
+	lookCeiling = 10 * time.Second
+	// lookBudget is how many looks a second a session takes at most, as far as the ceiling lets it.
+	lookBudget = 1000
+
+	firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
+)
+
+// Target is what a wait is for.
+type Target struct {
+	Channel string          // on which a release is told
+	Key     string          // the lock's key, for looks
+	Look    *scripts.Script // KEYS: locks; ARGV: mark; answers -2 where trying is worth it
+	Mark    string          // who wants a message
+}
+
+// Wait is one waiter's registration. Its methods are for one goroutine; wake-ups come from
+// others.
+type Wait struct {
+	// C is sent to when trying is worth it. It holds one wake-up; more of them coalesce.
+	C chan struct{}
+
+	d       *Dispatcher
+	channel *channel // nil when polling
+	target  Target
+	entry   wheel.Entry // the next look or wake-up
+
+	// The rest is guarded by d.mu.
+	look   bool // entry stands for a look, else for a wake-up
+	aside  bool // stands back: until entry fires, only the releases of other sessions wake it
+	closed bool
+	polls  int
+}
+
+// Held tells that the lock was found held, for left at the longest, and schedules the next look.
+func (w *Wait) Held(left time.Duration) {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.aside = false
+	if w.channel == nil {
+		w.look = false
+		pause := min(firstPoll<<min(w.polls, 10), lastPoll)
+		pause = pause/2 + rand.N(pause/2)
+		w.polls++
+		if left >= 0 { // a key without an end is nobody's of ours, and answers less
+			pause = min(pause, left+time.Millisecond)
+		}
+		w.d.timers.Schedule(&w.entry, pause)
+		return
+	}
+	w.look = true
+	w.d.timers.Schedule(&w.entry, pauseBeforeLook(left, len(w.d.mu.waits)))
+}
+
+// pauseBeforeLook answers when to look at a lock that is held for left at the longest, where
+// waits locks are waited for. The end of a holder's key is spread too: a process that dies may
+// have held all of them.
+func pauseBeforeLook(left time.Duration, waits int) time.Duration {
+	turn := time.Duration(waits) * time.Second / lookBudget
+	every := min(max(lookEvery, turn), lookCeiling)
+	if left >= 0 && left < every {
+		return min(left+time.Millisecond+rand.N(turn+1), lookCeiling)
+	}
+	return every*4/5 + rand.N(every/5)
+}
+
+// After wakes the waiter after pause, whatever else happens.
+func (w *Wait) After(pause time.Duration) {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.look, w.aside = false, false
+	w.d.timers.Schedule(&w.entry, pause)
+}
+
+// Fire implements wheel.Event.
+func (w *Wait) Fire() {
+	w.d.mu.Lock()
+	look := w.look && !w.closed
+	w.aside = false
+	w.d.mu.Unlock()
+	if look {
+		w.d.looks.Put(w)
+		return
+	}
+	w.wake()
+}
+
+// Close ends the registration. Once.
+func (w *Wait) Close() { w.d.leave(w) }
+
+// own reports whether a message tells of a release by the waiter's own session.
+func (w *Wait) own(message string) bool { return strings.HasPrefix(w.target.Mark, message) }
+
+func (w *Wait) wake() {
+	select {
+	case w.C <- struct{}{}:
+	default: // one is there already
+	}
+}

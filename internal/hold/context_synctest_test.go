@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+type key struct{}
+
+func TestABoundContextEndsWithItsEntryOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, first := begin(t, "key")
+		second := again(t, first)
+		a, b := first.Bind(t.Context()), second.Enter(t.Context())
+		require.NoError(t, a.Err())
+		require.NoError(t, context.Cause(a))
+		require.NoError(t, first.Unlock())
+		require.True(t, isClosed(a.Done()))
+		require.Equal(t, context.Canceled, a.Err())
+		require.Equal(t, errs.ErrReleased, context.Cause(a))
+		require.NoError(t, b.Err())
+		require.NoError(t, second.Unlock())
+		require.Equal(t, errs.ErrReleased, context.Cause(b))
+	})
+}
+
+func TestABoundContextIsAChildOfItsParent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, l := begin(t, "key")
+		why := errors.New("the request is over")
+		parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+		dated, stop := context.WithTimeout(parent, time.Second)
+		defer stop()
+		for _, bound := range []context.Context{l.Bind(dated), l.Enter(dated)} {
+			require.Equal(t, "value", bound.Value(key{}))
+			deadline, _ := bound.Deadline()
+			require.Equal(t, time.Now().Add(time.Second), deadline)
+		}
+		bound := l.Bind(parent)
+		cancel(why)
+		require.Equal(t, context.Canceled, bound.Err())
+		require.Equal(t, why, context.Cause(bound))
+		require.NoError(t, l.Err(), "the lease does not end with a context")
+	})
+}
+
+func TestAContextThatEndedIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		lasting := l.Bind(t.Context())
+		for range 100 {
+			request, cancel := context.WithCancel(t.Context())
+			bound := l.Enter(request)
+			cancel()
+			require.Equal(t, context.Canceled, bound.Err())
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.Bind(ended)
+		synctest.Wait()
+		require.Equal(t, 1, b.watchers(), "a lease gathers the contexts of requests that are over")
+		require.NoError(t, lasting.Err())
+		require.NoError(t, l.Unlock())
+		require.Zero(t, b.watchers())
+	})
+}
+
+func TestChildrenOfABoundContextCostNoGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, l := begin(t, "key")
+		parent, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var children []context.Context
+		for _, bound := range []context.Context{l.Bind(parent), l.Enter(parent), l.Enter(Stranger(l.Enter(parent)))} {
+			for range 100 {
+				child, cancel := context.WithCancel(bound)
+				defer cancel()
+				children = append(children, child)
+			}
+		}
+		require.Zero(t, contextGoroutines())
+		l.hold.Term.Break(errs.ErrLost, false)
+		for _, child := range children {
+			require.Equal(t, errs.ErrLost, context.Cause(child))
+		}
+	})
+}
+
+// contextGoroutines answers how many goroutines there are that wait for the end of a context which
+// package context does not know how to hang a child onto.
+func contextGoroutines() int {
+	synctest.Wait()
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by context.(*cancelCtx).propagateCancel")
+}
+
+func TestAnAfterFuncOfABoundContextRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, l := begin(t, "key")
+		ran := make(chan error, 1)
+		bound := l.Bind(t.Context())
+		context.AfterFunc(bound, func() { ran <- context.Cause(bound) })
+		require.NoError(t, l.Unlock())
+		require.Equal(t, errs.ErrReleased, <-ran)
+	})
+}
+
+func TestDoneIsOneChannelALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, first := begin(t, "key")
+		second := again(t, first)
+		require.Equal(t, first.Done(), first.Done())
+		require.NotEqual(t, first.Done(), second.Done())
+		require.Equal(t, 2, b.watchers())
+		done := first.Done()
+		require.NoError(t, first.Unlock())
+		require.True(t, isClosed(done))
+		require.True(t, isClosed(first.Done()))
+		require.False(t, isClosed(second.Done()))
+		require.Equal(t, 1, b.watchers())
+	})
+}
+
+func TestWhatIsBoundTooLateHasEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		require.NoError(t, l.Unlock())
+		bound := l.Bind(t.Context())
+		require.Equal(t, context.Canceled, bound.Err())
+		require.Equal(t, errs.ErrReleased, context.Cause(bound))
+		require.Zero(t, b.watchers())
+	})
+}
+
+func TestAContextCarriesTheLeasesItEntered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := begin(t, "a")
+		_, b := begin(t, "b")
+		ctx := b.Enter(context.WithValue(a.Enter(t.Context()), key{}, 1))
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ctx = again(t, a).Bind(ctx)
+		for name, want := range map[string]Lease{"a": a, "b": b} {
+			got, carried := Carried(ctx, &realm, name)
+			require.True(t, carried)
+			require.Equal(t, want, got)
+		}
+		_, carried := Carried(ctx, &realm, "c")
+		require.False(t, carried)
+		_, carried = Carried(ctx, &Realm{Kind: "test"}, "a")
+		require.False(t, carried, "realms are compared by address")
+		_, carried = Carried(a.Bind(t.Context()), &realm, "a")
+		require.False(t, carried, "Bind gives no right to enter")
+		_, carried = Carried(Lease{}.Enter(t.Context()), &realm, "a")
+		require.False(t, carried)
+		got, carried := Carried(context.WithoutCancel(ctx), &realm, "a")
+		require.True(t, carried)
+		require.Equal(t, a, got)
+	})
+}
+
+func TestTheInnermostLeaseOfALockIsCarried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, outer := begin(t, "a")
+		_, inner := begin(t, "a") // as after a loss
+		outer.hold.Term.Break(errs.ErrLost, true)
+		got, carried := Carried(inner.Enter(outer.Enter(t.Context())), &realm, "a")
+		require.True(t, carried)
+		require.Equal(t, inner, got)
+	})
+}
+
+func TestACarriedLeaseThatEndedEntersNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		released, a := begin(t, "a")
+		lost, b := begin(t, "b")
+		ctx := b.Enter(a.Enter(t.Context()))
+		require.NoError(t, a.Unlock())
+		_, ok := released.Pass(clock.Now())
+		require.True(t, ok, "somebody else of this process has it now")
+		lost.Term.Break(errs.ErrLost, true)
+		for name, want := range map[string]error{"a": errs.ErrReleased, "b": errs.ErrLost} {
+			l, carried := Carried(ctx, &realm, name)
+			require.True(t, carried)
+			_, err := l.Again()
+			require.Equal(t, want, err)
+		}
+	})
+}
+
+func TestAStrangerCarriesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := begin(t, "a")
+		_, b := begin(t, "b")
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		stranger := Stranger(a.Enter(ctx))
+		_, carried := Carried(stranger, &realm, "a")
+		require.False(t, carried)
+		require.Equal(t, "value", stranger.Value(key{}))
+		entered := b.Enter(stranger)
+		_, carried = Carried(entered, &realm, "a")
+		require.False(t, carried)
+		_, carried = Carried(entered, &realm, "b")
+		require.True(t, carried)
+		cancel()
+		require.Error(t, stranger.Err())
+		require.Error(t, entered.Err())
+	})
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hold is what a process has of a lock that it holds: who entered, what hangs on
+// it, and how it ends.
+//
+// # Guarantees
+//
+//  1. A hold has entries. The first is the acquire's, further ones are made by entering again;
+//     each has a Lease of its own. The hold ends with the last, in any order.
+//  2. What is bound to a lease ends before the hold is given back or passed on.
+//  3. An entry that has ended never lives again: its number is not used twice.
+//  4. The hold's home is told exactly once how a tenure ended: Vacated when the last entry was
+//     given back, or Lost when the term ended under it. After Pass a new tenure begins.
+//
+// # States of an entry
+//
+//	live --- Unlock ---> released    Err is ErrReleased
+//	live --- term ends -> lost       Err is why the term ended; Unlock says the same
+//
+// # Locking
+//
+// Order: the gate's lock, the hold's, the term's. Neither homes nor contexts are called under
+// the hold's lock.
+package hold

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+func again(t *testing.T, l Lease) Lease {
+	t.Helper()
+	l, err := l.Again()
+	require.NoError(t, err)
+	return l
+}
+
+func TestAHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 3*inlineEntries; n++ {
+		for range 20 {
+			b, first := begin(t, "key")
+			leases := []Lease{first}
+			for len(leases) < n {
+				leases = append(leases, again(t, leases[rand.IntN(len(leases))]))
+			}
+			rand.Shuffle(n, func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
+			for i, l := range leases {
+				vacated, _ := b.home.told()
+				require.Zero(t, vacated, "after %d of %d", i, n)
+				require.NoError(t, l.Err())
+				require.NoError(t, l.Unlock())
+				require.ErrorIs(t, l.Err(), errs.ErrReleased)
+			}
+			vacated, lost := b.home.told()
+			require.Equal(t, 1, vacated)
+			require.Zero(t, lost)
+		}
+	}
+}
+
+func TestASecondUnlockEndsNobodyElsesEntry(t *testing.T) {
+	t.Parallel()
+	b, first := begin(t, "key")
+	second := again(t, first)
+	require.NoError(t, first.Unlock())
+	require.Equal(t, errs.ErrNotHeld, first.Unlock())
+	require.NoError(t, second.Err())
+	third := again(t, second) // takes the place that is free
+	require.Equal(t, errs.ErrNotHeld, first.Unlock())
+	require.ErrorIs(t, first.Err(), errs.ErrReleased)
+	require.NoError(t, second.Unlock())
+	require.NoError(t, third.Unlock())
+	require.Equal(t, errs.ErrNotHeld, third.Unlock())
+	vacated, _ := b.home.told()
+	require.Equal(t, 1, vacated)
+}
+
+func TestANumberIsNeverUsedTwice(t *testing.T) {
+	t.Parallel()
+	_, first := begin(t, "key")
+	seen := map[uint64]bool{first.entry: true}
+	live := []Lease{first}
+	for range 2_000 {
+		if len(live) > 1 && rand.IntN(2) == 0 {
+			out := 1 + rand.IntN(len(live)-1)
+			require.NoError(t, live[out].Unlock())
+			live = append(live[:out], live[out+1:]...)
+			continue
+		}
+		l := again(t, first)
+		require.False(t, seen[l.entry], "number %d was used before", l.entry)
+		seen[l.entry] = true
+		live = append(live, l)
+	}
+}
+
+func TestPlacesOfEndedEntriesAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	b, first := begin(t, "key")
+	for range 1_000 {
+		l, m, n := again(t, first), again(t, first), again(t, first)
+		require.NoError(t, l.Unlock())
+		require.NoError(t, m.Unlock())
+		require.NoError(t, n.Unlock())
+	}
+	require.LessOrEqual(t, cap(*b.Hold.mu.more), 4, "a hold grows with its entries")
+}
+
+func TestEnteringAgainKeepsTheToken(t *testing.T) {
+	t.Parallel()
+	_, first := begin(t, "key")
+	require.Equal(t, firstToken, first.Token())
+	require.Equal(t, firstToken, again(t, again(t, first)).Token())
+}
+
+func TestACopyIsTheSameLease(t *testing.T) {
+	t.Parallel()
+	_, first := begin(t, "key")
+	other := first
+	require.NoError(t, other.Unlock())
+	require.ErrorIs(t, first.Err(), errs.ErrReleased)
+	require.Equal(t, errs.ErrNotHeld, first.Unlock())
+}
+
+func TestUnlockAnswersWhatBecameOfTheHold(t *testing.T) {
+	t.Parallel()
+	b, first := begin(t, "key")
+	b.home.answer = errors.New("not confirmed")
+	second := again(t, first)
+	require.NoError(t, second.Unlock(), "another entry is left")
+	require.Equal(t, b.home.answer, first.Unlock())
+}
+
+func TestTheZeroLeaseHoldsNothing(t *testing.T) {
+	t.Parallel()
+	var l Lease
+	require.Equal(t, errs.ErrNotHeld, l.Err())
+	require.Equal(t, errs.ErrNotHeld, l.Unlock())
+	require.Zero(t, l.Token())
+	require.True(t, l.Deadline().IsZero())
+	require.True(t, isClosed(l.Done()))
+	require.Error(t, l.Bind(t.Context()).Err())
+	require.Error(t, l.Enter(t.Context()).Err())
+}
+
+func TestTheDeadlineIsShortOfTheLife(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t, "key")
+	left := time.Until(l.Deadline())
+	require.Less(t, left, life)
+	require.Greater(t, left, life/2)
+}
+
+func TestAPassBeginsATenureWithTheNextToken(t *testing.T) {
+	t.Parallel()
+	b, l := begin(t, "key")
+	for token := firstToken; token < lastToken; token++ {
+		require.Equal(t, token, b.Token())
+		require.NoError(t, l.Unlock())
+		next, ok := b.Pass(clock.Now())
+		require.True(t, ok)
+		require.Equal(t, token+1, next.Token())
+		require.NoError(t, next.Err())
+		require.ErrorIs(t, l.Err(), errs.ErrReleased)
+		require.Equal(t, errs.ErrNotHeld, l.Unlock())
+		l = next
+	}
+	require.NoError(t, l.Unlock())
+	_, ok := b.Pass(clock.Now())
+	require.False(t, ok, "no token is left")
+	require.Equal(t, lastToken, b.Token())
+	b.Refill(5000, 5001)
+	for _, token := range []uint64{5000, 5001} {
+		l, ok = b.Pass(clock.Now())
+		require.True(t, ok)
+		require.Equal(t, token, l.Token())
+		require.NoError(t, l.Unlock())
+	}
+	_, ok = b.Pass(clock.Now())
+	require.False(t, ok)
+}
+
+func TestAHoldWithLittleLifeIsNotPassed(t *testing.T) {
+	t.Parallel()
+	b, l := begin(t, "key")
+	require.NoError(t, l.Unlock())
+	half := b.Term.Deadline().Add(-life / 2)
+	_, ok := b.Pass(half.Add(1))
+	require.False(t, ok)
+	_, ok = b.Pass(half)
+	require.True(t, ok)
+}
+
+func TestALostHoldIsNotPassed(t *testing.T) {
+	t.Parallel()
+	b, l := begin(t, "key")
+	require.NoError(t, l.Unlock())
+	b.Term.Break(errs.ErrLost, true)
+	_, ok := b.Pass(clock.Now())
+	require.False(t, ok)
+}
+
+func TestEnteringAgainAllocatesNothing(t *testing.T) {
+	_, first := begin(t, "key")
+	second := again(t, first) // the inline places are full now
+	warm := again(t, first)
+	require.NoError(t, warm.Unlock())
+	require.Zero(t, testing.AllocsPerRun(1_000, func() {
+		l, err := first.Again()
+		if err != nil || l.Err() != nil || l.Unlock() != nil {
+			t.Fail()
+		}
+	}))
+	require.NoError(t, second.Unlock())
+}

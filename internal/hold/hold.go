@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+)
+
+// Realm is where a lock's name means something: one kind of lock in one session. Realms
+// are compared by address.
+type Realm struct{ Kind string }
+
+// Home is the primitive that a hold came from.
+type Home interface {
+	// Vacated is called when the last entry was given back: pass the hold on or release it.
+	// What it answers is what Unlock answers.
+	Vacated(now clock.Instant) error
+	// Lost is called when the hold was lost. The key may be there still unless taken.
+	Lost(cause error, taken bool)
+}
+
+// inlineEntries is how many entries a hold has room for without a further allocation. A
+// lock that is entered again at all is seldom entered more than once again.
+const inlineEntries = 2
+
+// Hold is one hold id at the server, and everybody here who shares it. Embed it by value;
+// it must not be copied once it began.
+type Hold struct {
+	Term  renewal.Term
+	home  Home
+	realm *Realm
+	mu    struct {
+		sync.Mutex
+		token   uint64 // of the present tenure
+		last    uint64 // the last token reserved
+		serial  uint64 // the number of the newest entry
+		count   int32  // live entries
+		entries [inlineEntries]uint64
+		more    *[]uint64
+		watches *watch
+		cause   error // why the hold was lost
+	}
+}
+
+// Begin makes the hold that the server granted with the tokens token to last, and answers the
+// lease of its first entry. The term is started apart.
+func (h *Hold) Begin(home Home, realm *Realm, token, last uint64) Lease {
+	h.home, h.realm = home, realm
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.token, h.mu.last = token, last
+	return Lease{hold: h, entry: h.addLocked(), token: token}
+}
+
+// Token answers the token of the present tenure.
+func (h *Hold) Token() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.token
+}
+
+// Refill gives the hold a new block of tokens.
+func (h *Hold) Refill(token, last uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// One less: Pass uses the next.
+	h.mu.token, h.mu.last = token-1, last
+}
+
+// Pass begins a new tenure with the next token, for another who waits in this process. It
+// answers false, and changes nothing, when the hold is lost, has less than half of its life
+// left, or has no token left. Call it only between Vacated and whatever else ends the hold.
+func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.cause != nil || h.mu.token >= h.mu.last || h.Term.Deadline().Until(now) < h.Term.Terms().Life/2 {
+		return Lease{}, false
+	}
+	h.mu.token++
+	return Lease{hold: h, entry: h.addLocked(), token: h.mu.token}, true
+}
+
+// TermEnded implements renewal.Owner: everything that hangs on the hold ends, then its
+// home is told.
+func (h *Hold) TermEnded(cause error, taken bool) {
+	h.mu.Lock()
+	h.mu.cause = cause
+	watches := h.takeAllWatchesLocked()
+	h.mu.Unlock()
+	watches.end(cause)
+	h.home.Lost(cause, taken)
+}
+
+// again makes a further entry beside one that is live.
+func (h *Hold) again(beside Lease) (Lease, error) {
+	now := clock.Now()
+	h.mu.Lock()
+	if h.liveLocked(beside.entry) && h.mu.cause == nil && !h.Term.Overdue(now) {
+		defer h.mu.Unlock()
+		return Lease{hold: h, entry: h.addLocked(), token: beside.token}, nil
+	}
+	h.mu.Unlock()
+	if err := h.err(beside.entry); err != nil {
+		return Lease{}, err
+	}
+	return h.again(beside) // renewed in the same instant
+}
+
+// err answers nil while entry is live and the term can be trusted.
+func (h *Hold) err(entry uint64) error {
+	now := clock.Now()
+	h.mu.Lock()
+	live, cause := h.liveLocked(entry), h.mu.cause
+	h.mu.Unlock()
+	switch {
+	case !live:
+		return errs.ErrReleased
+	case cause != nil:
+		return cause
+	case h.Term.Overdue(now):
+		return h.Term.Alive(now)
+	}
+	return nil
+}
+
+// unlock ends one entry. Whether the term is over is compared for the last one: the others
+// give nothing back.
+func (h *Hold) unlock(entry uint64) error {
+	h.mu.Lock()
+	switch {
+	case !h.liveLocked(entry):
+		h.mu.Unlock()
+		return errs.ErrNotHeld
+	case h.mu.cause != nil:
+		defer h.mu.Unlock()
+		return h.mu.cause // the entry stays, so that Err goes on saying why
+	case h.mu.count > 1:
+		h.removeLocked(entry)
+		watches := h.takeWatchesLocked(entry)
+		h.mu.Unlock()
+		watches.end(errs.ErrReleased)
+		return nil
+	}
+	now := clock.Now()
+	if h.Term.Overdue(now) {
+		h.mu.Unlock()
+		// Ends through TermEnded, which takes the lock. Renewed in the same instant: once more.
+		if err := h.Term.Alive(now); err != nil {
+			return err
+		}
+		return h.unlock(entry)
+	}
+	h.removeLocked(entry)
+	watches := h.takeWatchesLocked(entry)
+	h.mu.Unlock()
+	// From here nobody can enter: entering takes a live entry, and the last one is gone.
+	watches.end(errs.ErrReleased)
+	return h.home.Vacated(now)
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// life is that of the leases in these tests. They are not renewed.
+const life = 30 * time.Second
+
+// firstToken and lastToken are what a hold begins with.
+const firstToken, lastToken uint64 = 1000, 1003
+
+// home is a primitive as a hold sees it.
+type home struct {
+	// answer is what Vacated answers.
+	answer error
+
+	mu struct {
+		sync.Mutex
+		// atEnd is called at the end of each tenure, before it is counted.
+		atEnd   func()
+		vacated int
+		lost    []error
+		taken   bool
+	}
+}
+
+func (m *home) Vacated(clock.Instant) error {
+	m.ending()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.vacated++
+	return m.answer
+}
+
+func (m *home) Lost(cause error, taken bool) {
+	m.ending()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.lost, m.mu.taken = append(m.mu.lost, cause), taken
+}
+
+func (m *home) onEnd(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.atEnd = do
+}
+
+func (m *home) ending() {
+	m.mu.Lock()
+	do := m.mu.atEnd
+	m.mu.Unlock()
+	if do != nil {
+		do()
+	}
+}
+
+// told answers how many tenures ended in which way.
+func (m *home) told() (vacated, lost int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.vacated, len(m.mu.lost)
+}
+
+// noServer is asked for nothing: the leases are not renewed.
+type noServer struct{ testing.TB }
+
+func (s noServer) RunMany(context.Context, []wire.Call) []wire.Outcome {
+	s.Error("a lease was renewed")
+	return nil
+}
+
+func (noServer) Clustered() bool { return false }
+
+// bed is a hold and all that it needs.
+type bed struct {
+	Hold
+
+	home   home
+	timers *timers.Timers
+	keeper *renewal.Keeper
+}
+
+// realm is that of the beds.
+var realm = Realm{Kind: "test"}
+
+// begin answers a hold of key with its first lease.
+func begin(tb testing.TB, key string) (*bed, Lease) {
+	tb.Helper()
+	b := &bed{timers: timers.New()}
+	b.keeper = renewal.NewKeeper(noServer{tb}, b.timers)
+	tb.Cleanup(func() {
+		b.keeper.Close()
+		b.timers.Close()
+	})
+	lease := b.Begin(&b.home, &realm, firstToken, lastToken)
+	b.Term.Init(b.keeper, &b.Hold, renewal.Terms{Key: key, Hold: "hold", Life: life}, life, clock.Now())
+	b.Term.Start(clock.Now())
+	return b, lease
+}
+
+// watchers answers how many things end with an entry of the hold.
+func (h *Hold) watchers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for w := h.mu.watches; w != nil; w = w.next {
+		n++
+	}
+	return n
+}
+
+// isClosed reports whether done is closed.
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}

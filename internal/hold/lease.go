@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Lease is one entry of a hold; signalbox.Lease is defined over it and has the public
+// words. A value, because a re-entry must not allocate.
+type Lease struct {
+	hold  *Hold
+	entry uint64
+	token uint64
+}
+
+// Token answers the fencing token, 0 for the zero Lease.
+func (l Lease) Token() uint64 { return l.token }
+
+// Err answers nil while the lease can be trusted.
+func (l Lease) Err() error {
+	if l.hold == nil {
+		return errs.ErrNotHeld
+	}
+	return l.hold.err(l.entry)
+}
+
+// Done answers a channel that closes when the lease ends.
+func (l Lease) Done() <-chan struct{} {
+	if l.hold == nil {
+		return closedChannel()
+	}
+	return l.hold.done(l.entry)
+}
+
+// Deadline answers until when the lease can be trusted without a further renewal.
+func (l Lease) Deadline() time.Time {
+	if l.hold == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(l.hold.Term.Deadline().Until(clock.Now()))
+}
+
+// Unlock ends the lease.
+func (l Lease) Unlock() error {
+	if l.hold == nil {
+		return errs.ErrNotHeld
+	}
+	return l.hold.unlock(l.entry)
+}
+
+// Bind answers a child of ctx that also ends with the lease.
+func (l Lease) Bind(ctx context.Context) context.Context {
+	bound := l.bind(notNil(ctx))
+	return &bound
+}
+
+// Enter is Bind, and the right to enter again.
+func (l Lease) Enter(ctx context.Context) context.Context {
+	ctx = notNil(ctx)
+	outer, _ := ctx.Value(carriedKey{}).(*enteredContext)
+	return &enteredContext{l.bind(ctx), outer}
+}
+
+// notNil makes a missing parent one that never ends: only a Locker panics.
+func notNil(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}
+
+func (l Lease) bind(ctx context.Context) boundContext {
+	bound, cancel := context.WithCancelCause(ctx)
+	if l.hold == nil {
+		cancel(errs.ErrNotHeld)
+	} else {
+		l.hold.bind(ctx, cancel, l.entry)
+	}
+	return boundContext{bound, l, cancel}
+}
+
+// Carried answers the lease of the lock (realm, key) that ctx carries, and whether it
+// carries one. The innermost wins.
+func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
+	entered, _ := ctx.Value(carriedKey{}).(*enteredContext)
+	for ; entered != nil; entered = entered.outer {
+		if h := entered.lease.hold; h != nil && h.realm == realm && h.Term.Terms().Key == key {
+			return entered.lease, true
+		}
+	}
+	return Lease{}, false
+}
+
+// Again enters the hold of l once more.
+func (l Lease) Again() (Lease, error) { return l.hold.again(l) }
+
+// Stranger answers ctx without the leases it carries.
+func Stranger(ctx context.Context) context.Context { return strangerContext{ctx} }

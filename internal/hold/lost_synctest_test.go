@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+func TestALostHoldEndsAllItsEntries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, first := begin(t, "key")
+		second := again(t, first)
+		gone := again(t, first)
+		require.NoError(t, gone.Unlock())
+		b.Term.Break(errs.ErrMaxHold, true)
+		for range 2 {
+			for _, l := range []Lease{first, second} {
+				require.Equal(t, errs.ErrMaxHold, l.Err())
+				require.Equal(t, errs.ErrMaxHold, l.Unlock(), "also the second time")
+				_, err := l.Again()
+				require.Equal(t, errs.ErrMaxHold, err)
+				require.True(t, isClosed(l.Done()))
+				require.Equal(t, errs.ErrMaxHold, context.Cause(l.Bind(t.Context())))
+			}
+			require.Equal(t, errs.ErrReleased, gone.Err(), "it had ended before")
+			require.Equal(t, errs.ErrNotHeld, gone.Unlock())
+		}
+		require.Equal(t, []error{errs.ErrMaxHold}, b.home.mu.lost, "told once")
+		require.True(t, b.home.mu.taken)
+		require.Zero(t, b.home.mu.vacated)
+	})
+}
+
+func TestAHoldIsLostAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		bound, done := l.Bind(t.Context()), l.Done()
+		time.Sleep(time.Until(l.Deadline()) - time.Millisecond)
+		synctest.Wait()
+		require.NoError(t, l.Err())
+		require.NoError(t, bound.Err())
+		require.False(t, isClosed(done))
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.True(t, isClosed(done), "nobody looked: the timers tell")
+		require.Equal(t, errs.ErrLost, context.Cause(bound))
+		require.Equal(t, []error{errs.ErrLost}, b.home.mu.lost)
+		require.False(t, b.home.mu.taken)
+	})
+}
+
+// P2: timers that are dead stand for a process that was stopped and has not come to them yet.
+func TestTheFirstLookTellsWhateverHasBecomeOfTheTimers(t *testing.T) {
+	t.Parallel()
+	for name, look := range map[string]func(t *testing.T, l Lease, bound context.Context) error{
+		"Err":    func(_ *testing.T, l Lease, _ context.Context) error { return l.Err() },
+		"Unlock": func(_ *testing.T, l Lease, _ context.Context) error { return l.Unlock() },
+		"Again": func(_ *testing.T, l Lease, _ context.Context) error {
+			_, err := l.Again()
+			return err
+		},
+		"Done": func(t *testing.T, l Lease, _ context.Context) error {
+			require.True(t, isClosed(l.Done()))
+			return l.Err()
+		},
+		"Bind": func(t *testing.T, l Lease, _ context.Context) error { return context.Cause(l.Bind(t.Context())) },
+		"Context": func(t *testing.T, _ Lease, bound context.Context) error {
+			require.Equal(t, context.Canceled, bound.Err())
+			require.True(t, isClosed(bound.Done()), "looking ended it")
+			return context.Cause(bound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b, l := begin(t, "key")
+				b.timers.Close()
+				bound := l.Bind(t.Context())
+				child, cancel := context.WithCancel(bound)
+				defer cancel()
+				time.Sleep(life)
+				synctest.Wait()
+				require.Empty(t, b.home.mu.lost, "nobody looked yet")
+				require.Equal(t, errs.ErrLost, look(t, l, bound))
+				require.Equal(t, []error{errs.ErrLost}, b.home.mu.lost)
+				require.Equal(t, context.Canceled, child.Err())
+				require.Equal(t, errs.ErrLost, context.Cause(child))
+			})
+		})
+	}
+}
+
+func TestWhatIsBoundEndsBeforeTheHomeIsTold(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(b *bed, l Lease){
+		"Vacated": func(_ *bed, l Lease) { _ = l.Unlock() },
+		"Lost":    func(b *bed, _ Lease) { b.Term.Break(errs.ErrLost, false) },
+		"Expired": func(*bed, Lease) { time.Sleep(life) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b, l := begin(t, "key")
+				bound, done := l.Enter(t.Context()), l.Done()
+				child, cancel := context.WithTimeout(bound, time.Hour)
+				defer cancel()
+				told := make(chan bool, 1)
+				b.home.onEnd(func() {
+					told <- isClosed(bound.Done()) && isClosed(done) && isClosed(child.Done()) && bound.Err() != nil && child.Err() != nil
+				})
+				end(b, l)
+				require.True(t, <-told)
+			})
+		})
+	}
+}
+
+// The next holder must not be held up by what hangs on the last one, nor the other way round.
+func TestAHomeMayPassTheHoldOnAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		bound := l.Bind(t.Context())
+		var next Lease
+		b.home.onEnd(func() { next, _ = b.Pass(b.Term.Deadline().Add(-life)) })
+		require.NoError(t, l.Unlock())
+		require.Equal(t, errs.ErrReleased, context.Cause(bound))
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Bind(t.Context()).Err())
+		require.Equal(t, context.Canceled, bound.Err(), "it stays ended")
+		require.False(t, isClosed(next.Done()))
+	})
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// user enters again, binds and unlocks until its lease ends, and checks what was bound.
+func user(t *testing.T, r *rand.Rand, l Lease) {
+	for range 200 {
+		bound, done := l.Enter(t.Context()), l.Done()
+		request, cancel := context.WithCancel(bound)
+		own := l.Bind(request)
+		inner, err := l.Again()
+		if err != nil {
+			cancel()
+			break
+		}
+		if r.IntN(2) == 0 {
+			cancel()
+		}
+		end := inner.Unlock()
+		if end == nil {
+			if err := inner.Err(); err == nil || inner.Unlock() == nil {
+				t.Errorf("an entry that was unlocked is live: %v", err)
+			}
+		}
+		cancel()
+		if own.Err() == nil {
+			t.Error("a child of an ended context lives")
+		}
+		if r.IntN(100) > 0 {
+			continue
+		}
+		if l.Unlock() == nil && (!isClosed(done) || bound.Err() == nil) {
+			t.Error("what is bound outlives its lease")
+		}
+		return
+	}
+	_ = l.Unlock()
+}
+
+func TestATenureEndsExactlyOnceInACrowd(t *testing.T) {
+	t.Parallel()
+	for round := range uint64(60) {
+		b, first := begin(t, "key")
+		var users sync.WaitGroup
+		for u := range uint64(6) {
+			l, err := first.Again()
+			require.NoError(t, err)
+			users.Go(func() { user(t, rand.New(rand.NewPCG(round, u)), l) })
+		}
+		if round%3 == 0 {
+			users.Go(func() { b.Term.Break(errs.ErrLost, true) })
+		}
+		bound, done := first.Bind(t.Context()), first.Done()
+		_ = first.Unlock()
+		users.Wait()
+		vacated, lost := b.home.told()
+		require.LessOrEqual(t, vacated, 1)
+		if round%3 != 0 {
+			require.Equal(t, 1, vacated)
+			require.Zero(t, lost)
+		}
+		require.Positive(t, vacated+lost)
+		require.True(t, isClosed(done))
+		require.Error(t, bound.Err())
+		require.Zero(t, b.watchers())
+	}
+}
