@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// P7: a closed session refuses everything, without a command.
+func TestCloseRefusesNewWork(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	mu := reentrant.New(s, "a")
+	lease := mustLock(t, mu)
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, s.Close(t.Context()))
+	require.Empty(t, sentBy(server, func() {
+		require.ErrorIs(t, mu.Check(), signalbox.ErrClosed)
+		_, err := mu.Lock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrClosed)
+		_, err = mu.TryLock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrClosed)
+		_, err = reentrant.New(s, "b").Lock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrClosed)
+		require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
+	}))
+}
+
+// P6: Close wakes who waits, in the queue of the session and at the server.
+func TestCloseWakesWaiters(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	elsewhere := mustLock(t, reentrant.New(newSession(t, server), "a"))
+	s := newSession(t, server)
+	contending := contend(t, server, reentrant.New(s, "a"), "a")
+	behindIt := queue(t, reentrant.New(s, "a"))
+	lease := mustLock(t, reentrant.New(s, "b"))
+	behindHolder := queue(t, reentrant.New(s, "b"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	closed := later(func() error { return s.Close(ctx) })
+	require.ErrorIs(t, within(t, "the contender", contending), signalbox.ErrClosed)
+	require.ErrorIs(t, within(t, "who queued behind the contender", behindIt), signalbox.ErrClosed)
+	require.ErrorIs(t, within(t, "who queued behind a holder", behindHolder), signalbox.ErrClosed)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, within(t, "Close", closed))
+	cancel()
+	require.NoError(t, elsewhere.Unlock())
+	require.Empty(t, held(t, server))
+}
+
+// P2: Close waits for holders, whose leases live on, renewals and entering again included.
+func TestCloseWaitsForHolders(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	mu := reentrant.New(s, "a", signalbox.RenewedLease(2*shortest))
+	lease := mustLock(t, mu)
+	first := lease.Deadline()
+	ctx := watched(t.Context())
+	closed := later(func() error { return s.Close(ctx) })
+	within(t, "Close waits", ctx.listened)
+	await(t, "two renewals", func() bool { return lease.Deadline().Sub(first) > shortest })
+	again, err := mu.Lock(lease.Enter(t.Context()))
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock())
+	require.False(t, isClosed(closed))
+	require.NoError(t, again.Err())
+	require.NoError(t, again.Unlock())
+	require.NoError(t, within(t, "Close", closed))
+	require.Empty(t, held(t, server))
+}
+
+// P2, P4: when its context ends, Close ends the leases, here first, and gives the keys back.
+func TestCloseEndsLeasesWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	leases := make([]signalbox.Lease, 20)
+	bound := make([]context.Context, len(leases))
+	for i := range leases {
+		leases[i] = mustLock(t, reentrant.New(s, fmt.Sprint(i)))
+		bound[i] = leases[i].Bind(t.Context())
+	}
+	tired := errors.New("the deployment has waited long enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(tired)
+	err := s.Close(ctx)
+	require.ErrorIs(t, err, tired)
+	for i, lease := range leases {
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+		require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
+		require.True(t, isClosed(lease.Done()))
+		require.ErrorIs(t, context.Cause(bound[i]), signalbox.ErrClosed)
+		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+	}
+	require.Empty(t, held(t, server))
+}
+
+// P2: a lease that is lost while Close waits is waited for no longer.
+func TestCloseDoesNotWaitForTheLost(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	lease := mustLock(t, reentrant.New(s, "a", signalbox.FixedLease(shortest)))
+	require.NoError(t, s.Close(t.Context()))
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+}
+
+func TestCloseTwiceIsFine(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	lease := mustLock(t, reentrant.New(s, "a"))
+	require.Error(t, s.Close(endedContext()))
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	require.NoError(t, s.Close(t.Context()))
+	require.NoError(t, s.Close(endedContext()))
+}
+
+// P6: a second Close answers at once, also while the first waits for holders.
+func TestASecondCloseWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	lease := mustLock(t, reentrant.New(s, "a"))
+	ctx := watched(t.Context())
+	first := later(func() error { return s.Close(ctx) })
+	within(t, "the first Close waits", ctx.listened)
+	second := later(func() error { return s.Close(endedContext()) })
+	answered := false
+	for began := time.Now(); !answered && time.Since(began) < time.Second; {
+		answered = isClosed(second)
+	}
+	require.True(t, answered, "the second Close waits for the first")
+	require.False(t, isClosed(first))
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, within(t, "the first Close", first))
+}
+
+func TestCloseOfASessionThatIsNoneIsFine(t *testing.T) {
+	t.Parallel()
+	var none *signalbox.Session
+	require.NoError(t, none.Close(t.Context()))
+	require.NoError(t, signalbox.NewSession(nil).Close(t.Context()))
+}
+
+// P4: goroutines that lock and unlock while the session is closed under them end, and leave no
+// key behind, whatever was on its way: by the time that Close and they have returned.
+func TestCloseUnderLoadLeavesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, names := range []int{1, 8, 64} {
+		for _, ctx := range []context.Context{t.Context(), endedContext()} {
+			s := newSession(t, server)
+			begun := make(chan struct{}, 64)
+			var goroutines sync.WaitGroup
+			for i := range 64 {
+				mu := reentrant.New(s, fmt.Sprint(i%names))
+				goroutines.Go(func() { lockUntilClosed(t, mu, begun) })
+			}
+			for range 64 {
+				within(t, "a goroutine at work", begun)
+			}
+			err := s.Close(ctx)
+			if ctx.Err() == nil {
+				require.NoError(t, err)
+			}
+			goroutines.Wait()
+			require.Empty(t, held(t, server), "%d names, %v", names, ctx.Err())
+		}
+	}
+}
+
+// lockUntilClosed locks and unlocks until the session is closed.
+func lockUntilClosed(t *testing.T, mu *reentrant.Lock, begun chan<- struct{}) {
+	t.Helper()
+	begun <- struct{}{}
+	for {
+		lease, err := mu.Lock(context.Background())
+		if err == nil {
+			err = lease.Unlock()
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, signalbox.ErrClosed) {
+			t.Error(err)
+		}
+		return
+	}
+}
+
+// P4: a try that is on its way when the session closes leaves no key, though its answer finds
+// nobody any more.
+func TestCloseTakesBackATryThatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := newSession(t, proxy)
+	mu := reentrant.New(s, "a")
+	require.NoError(t, mustLock(t, mu).Unlock())
+	slow := proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: shortest})
+	trying := later(func() error {
+		_, err := mu.Lock(context.Background())
+		return err
+	})
+	within(t, "a try on its way", slow.Fired())
+	require.NoError(t, s.Close(t.Context()))
+	require.ErrorIs(t, within(t, "the answer", trying), signalbox.ErrClosed)
+	require.Empty(t, held(t, server))
+}
+
+// P6: Close is bounded also where the server does not answer.
+func TestCloseTakesASecondAtMostForASilentServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(10*shortest)))
+	server.Freeze()
+	began := time.Now()
+	require.Error(t, s.Close(endedContext()))
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
+	server.Thaw()
+	await(t, "the end of the key", func() bool { return len(held(t, server)) == 0 })
+}
+
+// P8: a client that was given stays open, one that was dialled is closed.
+func TestCloseClosesTheClientThatItDialled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t, signalbox.Tune)
+	given := signalbox.NewSession(client)
+	require.NoError(t, mustLock(t, reentrant.New(given, "a")).Unlock())
+	require.NoError(t, given.Close(t.Context()))
+	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
+
+	before := connections(t, server)
+	dialled, err := signalbox.Dial(t.Context(), server.URL())
+	require.NoError(t, err)
+	require.NoError(t, mustLock(t, reentrant.New(dialled, "a")).Unlock())
+	require.Greater(t, connections(t, server), before)
+	require.NoError(t, dialled.Close(t.Context()))
+	await(t, "the end of the dialled connection", func() bool { return connections(t, server) == before })
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// P7: a session that is made from a client sends nothing until it is asked for something.
+func TestNewSessionSendsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t, signalbox.Tune)
+	require.Empty(t, sentBy(server, func() {
+		s := signalbox.NewSession(client, signalbox.WithPolling(), signalbox.WithPrefix("x:"), nil)
+		require.NoError(t, reentrant.New(s, "a").Check())
+		require.NoError(t, s.Close(t.Context()))
+	}))
+}
+
+func TestDialMakesASessionThatWorks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, err := signalbox.Dial(t.Context(), server.URL(), signalbox.WithPrefix("x:"))
+	require.NoError(t, err)
+	lease := mustLock(t, reentrant.New(s, "a"))
+	require.Equal(t, []string{"x:{a}:lock"}, server.Keys("*"))
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// P10: no server at all is an error of Dial, which says where none was found.
+func TestDialSaysThatNobodyListens(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy.Refuse()
+	s, err := signalbox.Dial(t.Context(), proxy.URL())
+	require.Nil(t, s)
+	var refused *net.OpError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "dial", refused.Op)
+	require.ErrorContains(t, err, "signalbox: dial: ")
+	require.ErrorContains(t, err, proxy.Addr())
+}
+
+// P10: a URL that is none is an error that keeps its password to itself.
+func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"", "localhost:6379", "http://localhost:6379", "redis://:secret@local host:1", "redis://u:secret@h:1/x", "redis://u:sec%zzret@h:1",
+		"redis://h:6379/99999999999999999999",
+	} {
+		s, err := signalbox.Dial(t.Context(), url)
+		require.Nil(t, s, url)
+		require.ErrorIs(t, err, signalbox.ErrBadOption, url)
+		require.NotContains(t, err.Error(), "secret")
+		require.NotContains(t, err.Error(), "sec%zzret")
+	}
+}
+
+func TestDialRefusesBadOptions(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, option := range map[string]signalbox.SessionOption{
+		"NilLogger":   signalbox.WithLogger(nil),
+		"BracePrefix": signalbox.WithPrefix("{x}:"),
+		"LongPrefix":  signalbox.WithPrefix(strings.Repeat("x", 65)),
+		"BadDefault":  signalbox.WithDefaults(signalbox.RenewedLease(0)),
+	} {
+		s, err := signalbox.Dial(t.Context(), server.URL(), option)
+		require.Nil(t, s, name)
+		require.ErrorIs(t, err, signalbox.ErrBadOption, name)
+		_, err = reentrant.New(newSession(t, server, option), "a").Lock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrBadOption, name)
+	}
+}
+
+// P10: wrong credentials are ErrDenied, with the server's words and without the password.
+func TestDialWithWrongCredentialsIsErrDenied(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "&*", "+@all")
+	s, err := signalbox.Dial(t.Context(), strings.Replace(server.URL(), "redis://", "redis://teller:secret@", 1))
+	require.Nil(t, s)
+	require.ErrorContains(t, err, "WRONGPASS")
+	require.NotContains(t, err.Error(), "secret")
+	require.ErrorIs(t, err, signalbox.ErrDenied)
+}
+
+// P6: the context of Dial bounds it, also where a server accepts and says nothing.
+func TestDialEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Freeze()
+	stopped := errors.New("the program is asked to end")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	dialled := later(func() error {
+		_, err := signalbox.Dial(ctx, server.URL())
+		return err
+	})
+	await(t, "a connection", func() bool { return pendingConnections(t, server) > 0 })
+	began := time.Now()
+	cancel(stopped)
+	err := within(t, "the end of Dial", dialled)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, time.Since(began), 2*time.Second)
+}
+
+// P6: nor does it begin with a context that has ended.
+func TestDialWithAnEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	require.Empty(t, sentBy(server, func() {
+		s, err := signalbox.Dial(endedContext(), server.URL())
+		require.Nil(t, s)
+		require.ErrorIs(t, err, context.Canceled)
+	}))
+}
+
+// P10: a server that is too old is said to be, by Dial and by the first call of a session.
+func TestAnOldServerIsErrOldServer(t *testing.T) {
+	t.Parallel()
+	old := listenAsAnOldServer(t)
+	s, err := signalbox.Dial(t.Context(), "redis://"+old.address)
+	require.Nil(t, s)
+	require.ErrorIs(t, err, signalbox.ErrOldServer)
+	require.ErrorContains(t, err, "7.0")
+
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{old.address}, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	mu := reentrant.New(signalbox.NewSession(client), "a")
+	_, err = mu.Lock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrOldServer)
+	_, err = mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrOldServer)
+}
+
+// P10: a session finds its server away, waits within the caller's context, and says so.
+func TestASessionOutlivesItsServersAbsence(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, err := signalbox.Dial(t.Context(), server.URL())
+	require.NoError(t, err)
+	server.Kill()
+	mu := reentrant.New(s, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*shortest)
+	defer cancel()
+	_, err = mu.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, signalbox.ErrHeld)
+	var refused *net.OpError
+	require.ErrorAs(t, err, &refused)
+	_, err = mu.TryLock(t.Context())
+	require.ErrorAs(t, err, &refused)
+	server.Restart()
+	require.NoError(t, mustLock(t, mu).Unlock())
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// P10: a client that its owner closed is ErrClosed, not an outage to wait for.
+func TestAClientThatWasClosedIsErrClosed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t, signalbox.Tune)
+	mu := reentrant.New(signalbox.NewSession(client), "a")
+	require.NoError(t, mustLock(t, mu).Unlock())
+	client.Close()
+	_, err := mu.Lock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrClosed)
+	_, err = mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrClosed)
+}
+
+// P6: where subscribing is denied, one line says so, however long the waiters live without it.
+func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "resetchannels", "+@all")
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s, err := signalbox.Dial(t.Context(), strings.Replace(server.URL(), "redis://", "redis://teller:right@", 1), signalbox.WithLogger(logger))
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b"} {
+		lease := mustLock(t, reentrant.New(newSession(t, server), name, signalbox.FixedLease(3*shortest)))
+		next := mustLock(t, reentrant.New(s, name)) // when the key of the first ends
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+		require.NoError(t, next.Unlock())
+	}
+	require.NoError(t, s.Close(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "NOPERM")
+}

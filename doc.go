@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package signalbox has what the locks of this module share: the session of a process, the lease
+// that every lock answers, options, and errors. The locks are in packages of their own, beside
+// this one: reentrant is the first to reach for.
+//
+// # Usage
+//
+//	session, err := signalbox.Dial(ctx, "redis://127.0.0.1:6379")
+//	...
+//	lease, err := reentrant.New(session, "order/42").Lock(ctx)
+//	...
+//	defer lease.Unlock()
+//	return charge(lease.Bind(ctx), lease.Token())
+//
+// # Guarantees
+//
+//  1. A lease ends here before its key can end on a server whose clock does not step. Lease.Err
+//     and the contexts of Bind and Enter compare the clock themselves, the monotonic and the wall
+//     clock, whichever is ahead: the first look after a pause of any kind tells.
+//  2. Every lease has a fencing token, greater than those of all true holders of the name before
+//     it, also when the name was idle, its lease expired, or its server was restarted, unless
+//     that server's new clock is behind the old one by more than the outage lasted.
+//  3. A call that answered an error holds nothing, once the server answers.
+//  4. No goroutine, timer or connection for each lock held or waited for.
+//
+// # Not guaranteed
+//
+// Exclusion beyond the lease. A process that is stopped between looking at its lease and writing
+// writes late; a server that loses a write in a failover grants twice. Where that must not
+// happen, the resource itself has to check the token.
+//
+// # Time
+//
+// Durations are time.Duration; on the server they are milliseconds, rounded up. The server's
+// clock ends keys and makes tokens. Deadlines here count from before the request was sent.
+package signalbox

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// What calls and leases answer, for errors.Is. Errors of the locks' calls come wrapped as
+// *OpError, with the operation and the name; the server's words are in the text.
+var (
+	// ErrHeld: somebody else holds the lock. TryLock answers it; Lock joins it with the
+	// context's error when the wait ended and the last news was that the lock is held.
+	ErrHeld = errs.ErrHeld
+	// ErrLost: the lease ended without its holder's doing: not renewed in time, or taken away.
+	ErrLost = errs.ErrLost
+	// ErrReleased: the lease was unlocked.
+	ErrReleased = errs.ErrReleased
+	// ErrMaxHold: the lease was held for as long as MaxHold allows.
+	ErrMaxHold = errs.ErrMaxHold
+	// ErrNotHeld: there is nothing to unlock: the zero Lease, or one that was unlocked before.
+	ErrNotHeld = errs.ErrNotHeld
+	// ErrUnconfirmed: the server did not answer the release; see UnconfirmedError.
+	ErrUnconfirmed = errs.ErrUnconfirmed
+	// ErrClosed: the session, or its client, is closed.
+	ErrClosed = errs.ErrClosed
+	// ErrBadName: the name is empty or longer than 512 bytes.
+	ErrBadName = errs.ErrBadName
+	// ErrBadOption: an option, or an argument, is not valid; the text says which and why.
+	ErrBadOption = errs.ErrBadOption
+	// ErrWrongKind: the name is in use by another kind of lock, or its key is somebody else's.
+	ErrWrongKind = errs.ErrWrongKind
+	// ErrDenied: the server refuses the credentials or the command.
+	ErrDenied = errs.ErrDenied
+	// ErrOldServer: the server is older than Redis 7.0 or Valkey 7.2.
+	ErrOldServer = errs.ErrOldServer
+)
+
+// OpError is an error with the operation and the name it belongs to.
+type OpError struct {
+	Op   string // "lock", "try lock", "unlock", ...
+	Name string // the lock's, as New was given it
+	Err  error
+}
+
+// Error implements error.
+func (e *OpError) Error() string { return fmt.Sprintf("signalbox: %s %q: %v", e.Op, e.Name, e.Err) }
+
+// Unwrap answers what went wrong.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// UnconfirmedError is the error of an Unlock that the server has not answered. The lease has
+// ended here.
+type UnconfirmedError struct {
+	// KeyEnds is when the key ends on the server at the latest, by this host's clock, unless a
+	// renewal that is still on its way takes effect later.
+	KeyEnds time.Time
+	// Err is what the last try ended with.
+	Err error
+}
+
+// Error implements error.
+func (e *UnconfirmedError) Error() string {
+	return fmt.Sprintf("%v; it ends by itself by %s: %v", ErrUnconfirmed, e.KeyEnds.Format(time.RFC3339Nano), e.Err)
+}
+
+// Is makes errors.Is(err, ErrUnconfirmed) hold.
+func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
+
+// Unwrap answers what the last try ended with.
+func (e *UnconfirmedError) Unwrap() error { return e.Err }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// A session on a client of your own: Tune it, and close the session before the client. NewSession
+// sends nothing.
+func ExampleNewSession() {
+	o, err := rueidis.ParseURL(serverURL) // "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	signalbox.Tune(&o)
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	session := signalbox.NewSession(client,
+		signalbox.WithPrefix("shop:"),
+		signalbox.WithDefaults(signalbox.RenewedLease(10*time.Second)))
+	defer session.Close(context.Background())
+
+	fmt.Println(reentrant.New(session, "order/42").Check())
+	// Output: <nil>
+}
+
+// Close waits for holders as long as its context lets it, and then ends their leases.
+func ExampleSession_Close() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lease, err := reentrant.New(session, "order/42").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	grace, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	fmt.Println("holders were left:", session.Close(grace) != nil)
+	fmt.Println("their leases ended:", errors.Is(lease.Err(), signalbox.ErrClosed))
+	// Output:
+	// holders were left: true
+	// their leases ended: true
+}
+
+// Enter makes a context that carries the lease. Lock with it enters again, at once and with the
+// same token; with any other context it waits.
+func ExampleLease_Enter() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	mu := reentrant.New(session, "order/42")
+
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	inside := lease.Enter(ctx)
+
+	again, err := mu.Lock(inside)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("same token:", again.Token() == lease.Token())
+
+	_, err = mu.TryLock(ctx)
+	fmt.Println("a stranger:", errors.Is(err, signalbox.ErrHeld))
+
+	// The lock is held until the last lease is unlocked, in any order.
+	fmt.Println(lease.Unlock(), again.Err(), again.Unlock())
+	// Output:
+	// same token: true
+	// a stranger: true
+	// <nil> <nil> <nil>
+}
+
+// Bind ties work to the lease: its context ends when the lease does, and says why.
+func ExampleLease_Bind() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	// A fixed lease is not renewed: it is lost when its time is over.
+	lease, err := reentrant.New(session, "export", signalbox.FixedLease(100*time.Millisecond)).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := lease.Bind(ctx)
+	<-work.Done() // work that takes too long
+	fmt.Println(context.Cause(work))
+	fmt.Println("too late:", errors.Is(lease.Unlock(), signalbox.ErrLost))
+	// Output:
+	// the lease was lost
+	// too late: true
+}
+
+// MaxHold ends a lease that its holder forgot, or hangs with.
+func ExampleMaxHold() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	mu := reentrant.New(session, "import", signalbox.RenewedLease(time.Second), signalbox.MaxHold(100*time.Millisecond))
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-lease.Done()
+	fmt.Println(lease.Err())
+	// Output: the lease reached its greatest hold
+}
+
+// store is what the lock protects. It takes a write only with a token that is not smaller than
+// the greatest it has seen.
+type store struct {
+	greatest uint64
+	value    string
+}
+
+func (s *store) write(token uint64, value string) error {
+	if token < s.greatest {
+		return errors.New("fenced off: somebody else was here since")
+	}
+	s.greatest, s.value = token, value
+	return nil
+}
+
+// A holder may be stopped for longer than its lease and not know it yet. What it writes to can
+// tell by the token.
+func ExampleLease_Token() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	mu := reentrant.New(session, "file", signalbox.FixedLease(100*time.Millisecond))
+	var file store
+
+	late, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-late.Done() // a long pause
+
+	next, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Unlock()
+
+	fmt.Println(file.write(next.Token(), "new"))
+	fmt.Println(file.write(late.Token(), "old"))
+	fmt.Println(file.value)
+	// Output:
+	// <nil>
+	// fenced off: somebody else was here since
+	// new
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package session is what the locks of one client share: its identity, the runner of
+// scripts, the server's clock, the timers, the keeper of leases, the dispatcher of messages,
+// the gates, and the settling of what has no known outcome.
+//
+// signalbox.Session is defined over Session here, which is how primitives reach the machinery
+// with nothing exported for it: (*session.Session)(s) is a conversion that only packages of
+// this module can write.
+//
+// # Goroutines
+//
+// None while nothing is held, waited for or settled. While something is: the driver of the
+// timers, and the dispatcher's owner of the subscription connection. Batches (renewals,
+// looks, settlements) have one each while they are under way.
+package session

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// Patience is a context that ends after a while, by the session's timers: no timer of the
+// operating system and, mostly, no allocation for the releases that are answered in time.
+type Patience struct {
+	session *Session
+	entry   wheel.Entry
+	done    chan struct{}
+	over    atomic.Bool
+}
+
+func newPatience(s *Session) *Patience {
+	p := &Patience{session: s, done: make(chan struct{})}
+	p.entry.Init(p)
+	return p
+}
+
+// Patient answers a context that ends after d. End it with End.
+func (s *Session) Patient(d time.Duration) *Patience {
+	p := s.patiences.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
+	s.Timers.Schedule(&p.entry, d)
+	return p
+}
+
+// End lets go of the context, which must not be used any more. One that is over, or may be
+// about to, is not used again.
+func (p *Patience) End() {
+	if p.session.Timers.Cancel(&p.entry) {
+		p.session.patiences.Put(p)
+	}
+}
+
+// Waiter answers a waiter for a gate; give it back with Waited when it is in no queue.
+func (s *Session) Waiter() *gate.Waiter {
+	return s.waiters.Get().(*gate.Waiter) //nolint:errcheck,forcetypeassert // nothing else is ever put
+}
+
+// Waited takes a waiter back.
+func (s *Session) Waited(w *gate.Waiter) { s.waiters.Put(w) }
+
+// Fire implements wheel.Event.
+func (p *Patience) Fire() {
+	p.over.Store(true)
+	close(p.done)
+}
+
+// Deadline implements context.Context: none is shown, see package wire.
+func (*Patience) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done implements context.Context.
+func (p *Patience) Done() <-chan struct{} { return p.done }
+
+// Err implements context.Context.
+func (p *Patience) Err() error {
+	if p.over.Load() {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value implements context.Context.
+func (*Patience) Value(any) any { return nil }

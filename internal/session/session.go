@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Session is the machinery of one client. New makes one.
+type Session struct {
+	Settings settings.Session
+	Runner   *wire.Runner
+	Clock    wire.ServerClock
+	Timers   *timers.Timers
+	Keeper   *renewal.Keeper
+	Dispatch *dispatch.Dispatcher
+	Settler  *Settler
+	// Acquire and Release run the reentrant locks' scripts, for many callers at once.
+	Acquire, Release *wire.Combiner
+	// Reentrant is the realm of the reentrant locks.
+	Reentrant Realm
+
+	client  rueidis.Client
+	owned   bool // Close closes the client
+	bad     error
+	id      string
+	serial  atomic.Uint64 // attempts so far
+	closing atomic.Bool   // set under mu; no work is begun after it
+	evicted atomic.Bool   // set before Close evicts; who begins a hold after it evicts itself
+
+	patiences sync.Pool // of *Patience
+	waiters   sync.Pool // of *gate.Waiter
+
+	mu struct {
+		sync.Mutex
+		busy    int           // calls that want a lock, and holds
+		drained chan struct{} // closed once closing and not busy; nil before Close
+	}
+}
+
+// Realm is one kind of lock in the session.
+type Realm struct {
+	hold.Realm
+
+	Gates *gate.Table
+}
+
+// New answers a Session on client. It sends nothing and starts nothing.
+func New(client rueidis.Client, set settings.Session, owned bool) *Session {
+	s := &Session{client: client, owned: owned, Settings: set, bad: errors.Join(set.Err, set.Lock.Err)}
+	if client == nil {
+		s.bad = errors.Join(s.bad, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
+	}
+	id, err := newID()
+	if err != nil {
+		s.bad = errors.Join(s.bad, err)
+	}
+	s.id = id
+	s.Reentrant = Realm{hold.Realm{Kind: "reentrant"}, gate.NewTable()}
+	s.patiences.New = func() any { return newPatience(s) }
+	s.waiters.New = func() any { return gate.NewWaiter() }
+	if s.bad != nil {
+		return s
+	}
+	s.Timers = timers.New()
+	s.Runner = wire.NewRunner(client)
+	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
+	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, set.Logger, set.Polling)
+	s.Settler = newSettler(s.Runner, s.Timers)
+	s.Acquire = wire.NewCombiner(s.Runner, scripts.ReentrantAcquire)
+	s.Release = wire.NewCombiner(s.Runner, scripts.ReentrantRelease)
+	return s
+}
+
+// ID answers the session's id: 22 characters.
+func (s *Session) ID() string { return s.id }
+
+// Ready answers why nothing can be asked of the session, or nil.
+func (s *Session) Ready() error {
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
+	case s.bad != nil:
+		return s.bad
+	case s.closing.Load():
+		return errs.ErrClosed
+	}
+	return nil
+}
+
+// Names answers what name is on the server.
+func (s *Session) Names(name string) (names.Set, error) {
+	if s == nil {
+		return names.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
+	}
+	return names.Make(s.Settings.Prefix, name)
+}
+
+// Meet makes sure that the server's time is known, and that the server is new enough. One
+// round trip, the first time; key routes it.
+func (s *Session) Meet(ctx context.Context, key string) error {
+	if s.Clock.Known() {
+		return nil
+	}
+	reply, err := s.Runner.Run(ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
+	if err != nil {
+		return err
+	}
+	if reply.Int(0) == 0 {
+		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that will do", errs.ErrOldServer)
+	}
+	s.Clock.Told(reply.Stamp(1), clock.Now())
+	return nil
+}
+
+// Begin counts a call in that wants a lock; the hold that comes of it takes its place. It
+// answers ErrClosed when the session takes no more work.
+func (s *Session) Begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return errs.ErrClosed
+	}
+	s.mu.busy++
+	return nil
+}
+
+// End counts a call out that ended without a hold, or a hold that was given back or lost.
+func (s *Session) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.busy--
+	if s.mu.busy == 0 && s.mu.drained != nil {
+		close(s.mu.drained)
+		s.mu.drained = nil
+	}
+}
+
+// Evicted answers nil, or, once Close has waited for holders long enough, what their leases end
+// with. A hold that begins asks after it made itself known to its gate: then either Close finds
+// it there, or it finds Close here.
+func (s *Session) Evicted() error {
+	if s.evicted.Load() {
+		return fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed)
+	}
+	return nil
+}
+
+// NotAfter answers until when, in server time, a call sent now that creates state may take
+// effect: as long as the lease that it asks for, since one that takes longer gives a lease
+// that is over already, and no longer than MaxPatience.
+func (s *Session) NotAfter(now clock.Instant, life time.Duration) stamp.Stamp {
+	return s.Clock.NotAfter(now, min(life, MaxPatience))
+}
+
+// MaxPatience bounds how long after its sending an acquire may still take effect.
+const MaxPatience = 3 * time.Second
+
+// SweepGate takes an unused gate out of its table once its lock need not be left alone.
+func (s *Session) SweepGate(realm *Realm, g *gate.Gate, in time.Duration) {
+	w := &sweep{realm: realm, gate: g}
+	w.entry.Init(w)
+	s.Timers.Schedule(&w.entry, in)
+}
+
+// sweep is one gate to be taken out.
+type sweep struct {
+	entry wheel.Entry
+	realm *Realm
+	gate  *gate.Gate
+}
+
+// Fire implements wheel.Event.
+func (w *sweep) Fire() { w.realm.Gates.Sweep(w.gate, clock.Now()) }

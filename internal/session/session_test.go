@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
+)
+
+// P5: an id is never used twice: not by another session, nor for another attempt.
+func TestHoldIDsAreUniqueAndNameTheirSession(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	shape := regexp.MustCompile(`^[A-Za-z0-9_-]{41}$`)
+	seen := make(map[string]bool)
+	for range 3 {
+		s := newSession(t, server)
+		require.Len(t, s.ID(), 22)
+		for range 1_000 {
+			id := s.NewHold()
+			require.Regexp(t, shape, id)
+			require.True(t, strings.HasPrefix(id, s.ID()))
+			require.False(t, seen[id])
+			seen[id] = true
+		}
+	}
+}
+
+// P5: two restores of one snapshot share the number of the attempt, and no id.
+func TestHoldIDsDifferInMoreThanTheirNumber(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	tails := make(map[string]bool)
+	for range 100 {
+		// Behind the session's 22 and the number's 8 characters stand the random ones.
+		tails[s.NewHold()[30:]] = true
+	}
+	require.Len(t, tails, 100)
+}
+
+// P7: the server is asked for its time once.
+func TestTheServersTimeIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	require.False(t, s.Clock.Known())
+	for range 3 {
+		require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
+	}
+	require.True(t, s.Clock.Known())
+	require.Equal(t, int64(1), server.CommandStats()["time"].Calls)
+}
+
+// P4: a call that creates state may take effect for as long as its lease, and 3 s at most.
+func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
+	now := clock.Now()
+	for life, patience := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: 100 * time.Millisecond,
+		3 * time.Second:        3 * time.Second,
+		24 * time.Hour:         3 * time.Second,
+	} {
+		// The server's clock is this host's.
+		notAfter := time.UnixMicro(int64(s.NotAfter(now, life)))
+		require.WithinDuration(t, now.Time().Add(patience), notAfter, 50*time.Millisecond)
+	}
+}
+
+// P7: a session that is none starts nothing and says so.
+func TestASessionWithoutAClientIsNotReady(t *testing.T) {
+	t.Parallel()
+	require.ErrorIs(t, session.New(nil, settings.Default(), true).Ready(), errs.ErrBadOption)
+	var none *session.Session
+	require.ErrorIs(t, none.Ready(), errs.ErrBadOption)
+	_, err := none.Names("a")
+	require.ErrorIs(t, err, errs.ErrBadOption)
+	require.NoError(t, none.Close(t.Context()))
+}
+
+// P6: Close waits for every call and hold that was counted in, and none is counted in after it
+// began.
+func TestCloseWaitsForWhatWasBegun(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	const begun = 10
+	for range begun {
+		require.NoError(t, s.Begin())
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = s.Close(t.Context())
+	}()
+	await(t, "Close", func() bool { return s.Ready() != nil })
+	require.ErrorIs(t, s.Ready(), errs.ErrClosed)
+	require.ErrorIs(t, s.Begin(), errs.ErrClosed)
+	require.NoError(t, s.Evicted())
+	for range begun {
+		select {
+		case <-closed:
+			t.Fatal("Close did not wait")
+		default:
+		}
+		s.End()
+	}
+	within(t, "Close", closed)
+}
+
+// P6: and it waits no longer than its context lets it, plus a second for giving back.
+func TestCloseWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	require.NoError(t, s.Begin())
+	began := time.Now()
+	require.Error(t, s.Close(endedContext()))
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.ErrorIs(t, s.Evicted(), errs.ErrLost)
+	require.ErrorIs(t, s.Evicted(), errs.ErrClosed)
+	s.End()
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// P7: patience ends by itself, shows no deadline to the client, and is used again only where
+// it cannot end any more.
+func TestPatienceEndsAfterItsTimeAndIsNeverHandedOutEnded(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	p := s.Patient(5 * time.Millisecond)
+	require.NoError(t, p.Err())
+	_, dated := p.Deadline()
+	require.False(t, dated)
+	within(t, "the end of patience", p.Done())
+	require.Error(t, p.Err())
+	p.End()
+
+	var users sync.WaitGroup
+	for i := range 8 {
+		users.Go(func() {
+			for range 500 {
+				s.Patient(time.Duration(i) * time.Millisecond / 4).End()
+			}
+		})
+	}
+	users.Wait()
+	for range 100 {
+		p := s.Patient(time.Hour)
+		require.NoError(t, p.Err())
+		p.End()
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// shortest is the shortest lease that there is.
+const shortest = 100 * time.Millisecond
+
+// wire is a server, or a proxy before one.
+type wire interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// newSession answers a session on a connection of its own, closed when the test ends.
+func newSession(tb testing.TB, at wire, options ...signalbox.SessionOption) *signalbox.Session {
+	tb.Helper()
+	s := signalbox.NewSession(at.Client(tb, signalbox.Tune), options...)
+	tb.Cleanup(func() { _ = s.Close(endedContext()) })
+	return s
+}
+
+// endedContext answers a context that has ended.
+func endedContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// await polls until done, which asks for something that must come true.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+// within receives what must come.
+func within[T any](tb testing.TB, what string, c <-chan T) T {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		tb.Fatalf("not within %v: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+// later runs a call on another goroutine.
+func later(call func() error) <-chan error {
+	answered := make(chan error, 1)
+	go func() { answered <- call() }()
+	return answered
+}
+
+// isClosed reports whether c is closed, or has something.
+func isClosed[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// mustLock locks at once.
+func mustLock(tb testing.TB, mu *reentrant.Lock) signalbox.Lease {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lease, err := mu.Lock(ctx)
+	require.NoError(tb, err)
+	return lease
+}
+
+// watchedContext tells when somebody begins to listen for its end: who waits does so after
+// taking its place.
+type watchedContext struct {
+	context.Context
+
+	listened chan struct{}
+	once     sync.Once
+}
+
+func watched(ctx context.Context) *watchedContext {
+	return &watchedContext{Context: ctx, listened: make(chan struct{})}
+}
+
+func (w *watchedContext) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.listened) })
+	return w.Context.Done()
+}
+
+// queue locks on another goroutine and returns when that goroutine waits in the queue of its
+// session.
+func queue(tb testing.TB, mu *reentrant.Lock) <-chan error {
+	tb.Helper()
+	ctx := watched(context.Background())
+	answered := later(func() error {
+		_, err := mu.Lock(ctx)
+		return err
+	})
+	within(tb, "a place in the queue", ctx.listened)
+	return answered
+}
+
+// contend locks on another goroutine and returns when the server knows of its session's wish.
+// The lock is held by another session.
+func contend(tb testing.TB, server *redistest.Server, mu *reentrant.Lock, name string) <-chan error {
+	tb.Helper()
+	answered := later(func() error {
+		_, err := mu.Lock(context.Background())
+		return err
+	})
+	await(tb, "a waiter's mark and its subscription", func() bool {
+		channels, _ := server.MustDo(tb, "PUBSUB", "CHANNELS").([]any)
+		return len(holderValue(tb, server, name)) == 83 && len(channels) > 0
+	})
+	return answered
+}
+
+// holderValue answers what the holder key of a plain name says, "" where there is none.
+func holderValue(tb testing.TB, server *redistest.Server, name string) string {
+	tb.Helper()
+	value, _ := server.MustDo(tb, "GET", "sb:{"+name+"}:lock").(string)
+	return value
+}
+
+// held answers the keys that say that somebody holds a lock.
+func held(tb testing.TB, server *redistest.Server) []string {
+	tb.Helper()
+	var found []string
+	for _, key := range server.Keys("*") {
+		if value, _ := server.MustDo(tb, "GET", key).(string); strings.HasPrefix(value, "sb1r") {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// sentBy answers which commands a function made the server run, those of scripts included, and
+// the client's own pings left out.
+func sentBy(server *redistest.Server, do func()) map[string]int64 {
+	before := server.CommandStats()
+	do()
+	sent := make(map[string]int64)
+	for command, stat := range server.CommandStats() {
+		if n := stat.Calls - before[command].Calls; n > 0 && command != "info" && command != "ping" {
+			sent[command] = n
+		}
+	}
+	return sent
+}

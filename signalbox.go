@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Tune sets in o what signalbox wants of a client. Call it before rueidis.NewClient where the
+// client is your own; Dial does. It changes
+//
+//   - AlwaysPipelining to true: without it a call on an idle connection notices the end of its
+//     context late, after ConnWriteTimeout at the worst;
+//   - DisableCache to true: nothing here is cached on the client's side, and the subcommand
+//     that sets caching up needs a right of its own;
+//   - PipelineMultiplex to -1, unless it is set: one connection for all calls. The client would
+//     open up to four, each when it first picks it, and a call does not notice the end of its
+//     context while its connection is being made;
+//   - ConnWriteTimeout to 2 s, unless it is set: how long a connection on which nothing is
+//     answered counts as alive. The client's own 10 s are a third of the default lease;
+//   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed.
+//
+// A wire that has gone silent is given up after KeepAlive and ConnWriteTimeout together, some 3 s.
+// Renewed leases that are to outlive that should last 10 s or more. While a connection is being made, a
+// call notices the end of its context late, after ConnWriteTimeout at the worst.
+func Tune(o *rueidis.ClientOption) {
+	o.AlwaysPipelining = true
+	o.DisableCache = true
+	if o.PipelineMultiplex == 0 {
+		o.PipelineMultiplex = -1
+	}
+	if o.ConnWriteTimeout == 0 {
+		o.ConnWriteTimeout = 2 * time.Second
+	}
+	if o.Dialer.KeepAlive == 0 {
+		o.Dialer.KeepAlive = time.Second
+	}
+}
+
+// Dial connects to the server that url names (redis://, rediss:// or unix://, as
+// rueidis.ParseURL takes it), asks whether it is new enough, and answers a session whose Close
+// also closes the connection. Two round trips.
+func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
+	o, err := rueidis.ParseURL(url)
+	if err != nil {
+		// The words of the parser may hold the password: they stay out.
+		return nil, fmt.Errorf("signalbox: dial: %w: the URL is not of the form redis://[user:password@]host:port[/db]", ErrBadOption)
+	}
+	if ctx == nil {
+		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
+	}
+	Tune(&o)
+	client, err := connect(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("signalbox: dial: %w", wire.Explain(err))
+	}
+	s := session.New(client, collect(options), true)
+	err = s.Ready()
+	if err == nil {
+		var probe names.Set
+		if probe, err = s.Names("hello"); err == nil {
+			err = s.Meet(ctx, probe.Holder)
+		}
+	}
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("signalbox: dial: %w", err)
+	}
+	return (*Session)(s), nil
+}
+
+// connect is rueidis.NewClient, which takes no context, with an end by ctx. A client that comes
+// too late is closed.
+func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
+	if ctx.Err() != nil {
+		return nil, errors.Join(ctx.Err(), context.Cause(ctx))
+	}
+	type result struct {
+		client rueidis.Client
+		err    error
+	}
+	connected := make(chan result, 1)
+	go func() {
+		client, err := rueidis.NewClient(o)
+		connected <- result{client, err}
+	}()
+	select {
+	case r := <-connected:
+		return r.client, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-connected; r.client != nil {
+				r.client.Close()
+			}
+		}()
+		return nil, errors.Join(ctx.Err(), context.Cause(ctx))
+	}
+}
+
+func collect(options []SessionOption) settings.Session {
+	set := settings.Default()
+	for _, option := range options {
+		if option != nil {
+			option(&set)
+		}
+	}
+	return set
+}
