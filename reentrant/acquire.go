@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The pause between tries while the server refuses or is away.
+const firstPause, lastPause = 5 * time.Millisecond, time.Second
+
+func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := l.enter(ctx)
+	if carried || err != nil {
+		return lease, err
+	}
+	if err = l.session.Begin(); err != nil {
+		return hold.Lease{}, err
+	}
+	g := l.realm.Gates.Use(l.names.Holder)
+	lease, err = l.queue(ctx, g)
+	if err != nil {
+		l.leave(g, clock.Now())
+	}
+	return lease, err
+}
+
+// queue waits for the turn of the caller at the gate and contends when it comes, unless the
+// hold is passed to it.
+func (l *Lock) queue(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
+	w := l.session.Waiter()
+	defer l.session.Waited(w) // it is in no queue on return, and its Turn is empty
+	w.Accepts = l.passable()
+	if g.Join(w) {
+		return l.contend(ctx, g)
+	}
+	turn, err := l.await(ctx, g, w)
+	switch {
+	case err != nil:
+		return hold.Lease{}, err
+	case turn.Passed:
+		return turn.Lease, nil
+	}
+	return l.contend(ctx, g)
+}
+
+// await waits for the turn of w.
+func (l *Lock) await(ctx context.Context, g *gate.Gate, w *gate.Waiter) (gate.Turn, error) {
+	// Close sets closing and then sends the queue away: it finds w there, or w finds it set.
+	err := l.session.Ready()
+	if err == nil {
+		select {
+		case turn := <-w.Turn:
+			return turn, turn.Err
+		case <-ctx.Done():
+			err = ended(ctx)
+		}
+	}
+	left, held := g.Leave(w)
+	switch {
+	case !left:
+		// The turn was given in the same instant. It is taken: a lease is the caller's then, whose
+		// context ends the waiting and not the hold; a contender finds the context ended.
+		turn := <-w.Turn
+		return turn, turn.Err
+	case held && ctx.Err() != nil:
+		return gate.Turn{}, errors.Join(errs.ErrHeld, err)
+	}
+	return gate.Turn{}, err
+}
+
+// passable answers the life of the renewed leases that a waiter of this lock can take over:
+// those of its own terms, and none where the time counts from the acquire.
+func (l *Lock) passable() time.Duration {
+	if l.set.Fixed || l.set.MaxHold > 0 {
+		return 0
+	}
+	return l.set.Lease
+}
+
+// leave counts a call that failed, or a hold that is over, out of the gate and the session.
+func (l *Lock) leave(g *gate.Gate, now clock.Instant) {
+	l.session.End()
+	if l.realm.Gates.Done(g, now) {
+		l.session.SweepGate(l.realm, g, gate.StandBack)
+	}
+}
+
+func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := l.enter(ctx)
+	if carried || err != nil {
+		return lease, err
+	}
+	if err = l.session.Begin(); err != nil {
+		return hold.Lease{}, err
+	}
+	g := l.realm.Gates.Use(l.names.Holder)
+	if !g.Try() {
+		l.leave(g, clock.Now())
+		return hold.Lease{}, errs.ErrHeld
+	}
+	var t try
+	for range 2 { // the second where the server's clock had to be learnt anew
+		if t, err = l.try(ctx, ""); err != nil || t.result != late {
+			break
+		}
+	}
+	if err == nil && t.result == taken {
+		if lease, err = l.begin(g, t); err == nil {
+			return lease, nil
+		}
+	}
+	g.Quit()
+	l.leave(g, clock.Now())
+	switch {
+	case err != nil && ctx.Err() != nil && !errors.Is(err, errs.ErrClosed):
+		return hold.Lease{}, ended(ctx)
+	case err != nil:
+		return hold.Lease{}, err
+	case t.result == late:
+		return hold.Lease{}, errLate
+	}
+	return hold.Lease{}, errs.ErrHeld
+}
+
+// errLate is the error of a try that found the server too slow twice.
+var errLate = errors.New("the server took longer than the lease lasts")
+
+// contend takes the lock at the server, as the only goroutine of the process that tries to.
+func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
+	c := contention{lock: l}
+	defer c.close()
+	if pause := g.StandBack(clock.Now()); pause > 0 {
+		// The lock was given to a waiter elsewhere, which is on its way to it.
+		c.wait = l.session.Dispatch.StandBack(l.target(), pause)
+		if err := c.pause(ctx); err != nil {
+			g.Quit()
+			return hold.Lease{}, err
+		}
+	} else {
+		c.wait = l.session.Dispatch.WaitIfLive(l.target())
+	}
+	for {
+		err := l.session.Ready()
+		if err == nil && ctx.Err() != nil {
+			err = c.ended(ctx)
+		}
+		if err == nil {
+			var t try
+			t, err = l.try(ctx, l.session.ID())
+			if err == nil && t.result == taken {
+				var lease hold.Lease
+				if lease, err = l.begin(g, t); err == nil {
+					return lease, nil
+				}
+			}
+			g.Heard(err == nil && t.result == held)
+			err = c.next(ctx, t, err)
+		}
+		if err != nil {
+			g.Quit()
+			return hold.Lease{}, err
+		}
+	}
+}
+
+// contention is what a contender knows between its tries.
+type contention struct {
+	lock  *Lock
+	wait  *dispatch.Wait // nil until there is something to wait for
+	held  bool           // the last answer was that the lock is held
+	last  error          // the last refusal or failure, nil after an answer
+	fails int
+}
+
+func (c *contention) register() *dispatch.Wait {
+	if c.wait == nil {
+		c.wait = c.lock.session.Dispatch.Wait(c.lock.target())
+	}
+	return c.wait
+}
+
+func (c *contention) close() {
+	if c.wait != nil {
+		c.wait.Close()
+	}
+}
+
+// next takes what a try ended with and returns when the next is due, or the error to give up
+// with.
+func (c *contention) next(ctx context.Context, t try, err error) error {
+	switch {
+	case err == nil && t.result == held:
+		c.held, c.last, c.fails = true, nil, 0
+		c.register().Held(t.left)
+	case ctx.Err() != nil:
+		return c.ended(ctx) // the try was cut short: what was known before it still is
+	case err != nil && wire.Judge(err) == wire.Final:
+		return err
+	default:
+		c.held, c.last = false, err
+		c.register().After(min(firstPause<<min(c.fails, 10), lastPause)/2 + rand.N(firstPause))
+		c.fails++
+	}
+	return c.pause(ctx)
+}
+
+// pause waits for the next wake-up.
+func (c *contention) pause(ctx context.Context) error {
+	select {
+	case <-c.wait.C:
+		return nil
+	case <-ctx.Done():
+		return c.ended(ctx)
+	}
+}
+
+// ended answers the error of a context that has ended, with what is known of the lock.
+func (c *contention) ended(ctx context.Context) error {
+	err := ended(ctx)
+	switch {
+	case c.held:
+		return errors.Join(errs.ErrHeld, err)
+	case c.last != nil:
+		return errors.Join(err, c.last)
+	}
+	return err
+}
+
+// result is what an acquire script answered.
+type result int
+
+const (
+	taken result = iota
+	held
+	late
+)
+
+// try is one acquire, answered.
+type try struct {
+	result result
+	hold   string
+	stamp  stamp.Stamp   // of the first token
+	us     int64         // of tokens
+	left   time.Duration // until the holder's key ends
+	sent   clock.Instant
+	read   clock.Instant // when the answer was
+}
+
+// try sends one acquire under a hold id of its own. Where it does not learn the outcome it
+// takes the acquire back, off the caller's path.
+func (l *Lock) try(ctx context.Context, mark string) (try, error) {
+	s := l.session
+	if err := s.Meet(ctx, l.names.Holder); err != nil {
+		return try{}, err
+	}
+	t := try{hold: s.NewHold(), sent: clock.Now()}
+	notAfter := s.NotAfter(t.sent, l.set.Life())
+	reply, err := s.Acquire.Run(ctx, l.names.Holder, t.hold, l.lifeMS, notAfter.Text(), mark)
+	if err != nil {
+		if wire.Judge(err) == wire.Unknown {
+			l.withdraw(t.hold, notAfter)
+		}
+		return try{}, err
+	}
+	now := reply.Stamp(0)
+	if now != 0 {
+		t.stamp, t.us = now, stamp.Block
+	} else {
+		switch reply.Int(0) {
+		case 1:
+			t.stamp, t.us, now = reply.Stamp(1), reply.Int(2), reply.Stamp(3)
+		case 0:
+			t.result, t.left, now = held, time.Duration(reply.Int(1))*time.Millisecond, reply.Stamp(2)
+		case -1:
+			t.result, now = late, reply.Stamp(1)
+		default:
+			return try{}, fmt.Errorf("%w: %s", errs.ErrWrongKind, kindOf(reply.Text(1)))
+		}
+	}
+	t.read = clock.Now()
+	s.Clock.Told(now, t.read)
+	if t.result == taken && renewal.Deadline(t.sent, l.set.Life()).Reached(t.read) {
+		// Its answer took longer than the lease lasts: it would be over before it began.
+		l.withdraw(t.hold, notAfter)
+		t.result = late
+	}
+	return t, nil
+}
+
+// kindOf says what a holder key belongs to.
+func kindOf(letter string) string {
+	if letter == "?" {
+		return "the key is not a lock's"
+	}
+	return "a lock of another kind holds it (" + letter + ")"
+}
+
+// withdraw takes back an acquire of unknown outcome: at once, and where that does not settle it,
+// because the acquire may still be on its way, once more when its not-after is over.
+func (l *Lock) withdraw(holdID string, notAfter stamp.Stamp) {
+	l.session.Settler.Settle(&session.Settlement{
+		Call: wire.Call{
+			Script: scripts.ReentrantWithdraw,
+			Keys:   l.keys(),
+			Args:   []string{holdID, publish, l.names.Unlocked},
+		},
+		Until: clock.Now().Add(session.MaxPatience + l.set.Life()),
+		Settled: func(reply wire.Reply) time.Duration {
+			now := reply.Stamp(1)
+			if reply.Int(0) == 1 || now > notAfter {
+				return 0 // it was sent once: gone is gone
+			}
+			return time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
+		},
+	})
+}
+
+// begin makes the hold that the server granted, or takes it back where the session closed
+// meanwhile.
+func (l *Lock) begin(g *gate.Gate, t try) (hold.Lease, error) {
+	if err := l.session.Ready(); err != nil {
+		l.withdraw(t.hold, 0)
+		return hold.Lease{}, err
+	}
+	n := &tenure{lock: l, gate: g, stamp: t.stamp}
+	lease := n.Begin(n, &l.realm.Realm, t.stamp.Token(), (t.stamp + stamp.Stamp(t.us)).Token())
+	terms := renewal.Terms{Key: l.names.Holder, Hold: t.hold, Life: l.set.Lease, Renewed: !l.set.Fixed}
+	if l.set.MaxHold > 0 {
+		terms.Until = t.sent.Add(l.set.MaxHold)
+	}
+	n.Term.Init(l.session.Keeper, &n.Hold, terms, l.set.Life(), t.sent)
+	// The gate before the start: a term that is over already ends at once, and tells the gate.
+	g.Won(t.read, n)
+	n.Term.Start(t.sent)
+	if err := l.session.Evicted(); err != nil {
+		n.Evict(err)
+	}
+	return lease, nil
+}

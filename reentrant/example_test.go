@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// Take a lock, work under it for as long as the lease can be trusted, and give it back.
+func Example() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL) // "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	mu := reentrant.New(session, "order/42")
+	lease, err := mu.Lock(ctx) // waits as long as ctx lets it
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock()
+
+	work := lease.Bind(ctx) // ends with ctx, and when the lease can no longer be trusted
+	fmt.Println("charging order 42:", work.Err() == nil)
+	// Output: charging order 42: true
+}
+
+// A bounded wait is a context with a deadline. ErrHeld says that somebody else had the lock to
+// the end.
+func ExampleLock_Lock() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	mu := reentrant.New(session, "report")
+
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock()
+
+	patience, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = mu.Lock(patience)
+	fmt.Println("out of patience:", errors.Is(err, context.DeadlineExceeded))
+	fmt.Println("somebody has it:", errors.Is(err, signalbox.ErrHeld))
+	// Output:
+	// out of patience: true
+	// somebody has it: true
+}
+
+// TryLock does not wait: for work that one process does, and the others may skip.
+func ExampleLock_TryLock() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	nightly := reentrant.New(session, "nightly clean-up")
+
+	for _, host := range []string{"host A", "host B"} {
+		lease, err := nightly.TryLock(ctx)
+		switch {
+		case errors.Is(err, signalbox.ErrHeld):
+			fmt.Println(host, "leaves it to the other")
+			continue
+		case err != nil:
+			log.Fatal(err)
+		}
+		defer lease.Unlock() // after the work of the night
+		fmt.Println(host, "cleans up")
+	}
+	// Output:
+	// host A cleans up
+	// host B leaves it to the other
+}
+
+// Do gives the lock back also when the function fails or panics. Its context carries the
+// lease, so that what it calls can enter again.
+func ExampleLock_Do() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	mu := reentrant.New(session, "order/42")
+
+	err = mu.Do(ctx, func(ctx context.Context, _ signalbox.Lease) error {
+		// A function that takes the lock for itself may be called from here.
+		return mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+			fmt.Println("inside, twice")
+			return errors.New("no funds")
+		})
+	})
+	fmt.Println(err)
+	// Output:
+	// inside, twice
+	// no funds
+}
+
+// A Locker goes where a sync.Locker is wanted.
+func ExampleLock_Locker() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	locker := reentrant.New(session, "counter").Locker(ctx)
+	locker.OnLost(func(err error) { log.Println("the work was not protected to its end:", err) })
+
+	count := 0
+	var goroutines sync.WaitGroup
+	for range 10 {
+		goroutines.Go(func() {
+			locker.Lock()
+			defer locker.Unlock()
+			count++
+		})
+	}
+	goroutines.Wait()
+	fmt.Println(count)
+	// Output: 10
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// shortest is the shortest lease that there is.
+const shortest = 100 * time.Millisecond
+
+// wire is a server, or a proxy before one.
+type wire interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// oneConnection is a server to which a client makes one connection for commands, so that
+// none has to be made while the server is frozen.
+type oneConnection struct{ wire }
+
+func (o oneConnection) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return o.wire.Client(tb, func(option *rueidis.ClientOption) {
+		mod(option)
+		option.PipelineMultiplex = -1
+	})
+}
+
+// newSession answers a session on a connection of its own, as another process would have it. It
+// is closed when the test ends, whatever is still held.
+func newSession(tb testing.TB, at wire, options ...signalbox.SessionOption) *signalbox.Session {
+	tb.Helper()
+	s := signalbox.NewSession(at.Client(tb, signalbox.Tune), options...)
+	tb.Cleanup(func() { _ = s.Close(endedContext()) })
+	return s
+}
+
+// endedContext answers a context that has ended.
+func endedContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// await polls until done, which asks for something that must come true.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+// within receives what must come.
+func within[T any](tb testing.TB, what string, c <-chan T) T {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		tb.Fatalf("not within %v: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+// outcome is what a call of Lock answered.
+type outcome struct {
+	lease signalbox.Lease
+	err   error
+}
+
+// lockLater locks on another goroutine.
+func lockLater(ctx context.Context, mu *reentrant.Lock) <-chan outcome {
+	answered := make(chan outcome, 1)
+	go func() {
+		lease, err := mu.Lock(ctx)
+		answered <- outcome{lease, err}
+	}()
+	return answered
+}
+
+// mustLock locks at once.
+func mustLock(tb testing.TB, mu *reentrant.Lock) signalbox.Lease {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lease, err := mu.Lock(ctx)
+	require.NoError(tb, err)
+	return lease
+}
+
+// watchedContext tells when somebody begins to listen for its end: a Lock that waits does so
+// after it has taken its place in the queue, or as it sends its try.
+type watchedContext struct {
+	context.Context
+
+	listened chan struct{}
+	once     sync.Once
+}
+
+func watched(ctx context.Context) *watchedContext {
+	return &watchedContext{Context: ctx, listened: make(chan struct{})}
+}
+
+func (w *watchedContext) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.listened) })
+	return w.Context.Done()
+}
+
+// queue locks on another goroutine and returns when that goroutine waits in the queue of its
+// session, behind a holder or a contender.
+func queue(ctx context.Context, tb testing.TB, mu *reentrant.Lock) <-chan outcome {
+	tb.Helper()
+	w := watched(ctx)
+	answered := lockLater(w, mu)
+	within(tb, "a place in the queue", w.listened)
+	return answered
+}
+
+// contend locks on another goroutine and returns when the server knows of its session's wish.
+// The lock is held by another session.
+func contend(ctx context.Context, tb testing.TB, server *redistest.Server, mu *reentrant.Lock, name string) <-chan outcome {
+	tb.Helper()
+	answered := lockLater(ctx, mu)
+	await(tb, "a waiter's mark and its subscription", func() bool {
+		return len(holderValue(tb, server, name)) == 83 && subscribers(tb, server, name) > 0
+	})
+	return answered
+}
+
+// holderKey is the key that says who holds a plain name.
+func holderKey(name string) string { return "sb:{" + name + "}:lock" }
+
+// holderValue answers what the holder key of a plain name says, "" where there is none.
+func holderValue(tb testing.TB, server *redistest.Server, name string) string {
+	tb.Helper()
+	value, _ := server.MustDo(tb, "GET", holderKey(name)).(string)
+	return value
+}
+
+// isHeld reports whether a plain name is held, by the server's account.
+func isHeld(tb testing.TB, server *redistest.Server, name string) bool {
+	tb.Helper()
+	return strings.HasPrefix(holderValue(tb, server, name), "sb1r")
+}
+
+// subscribers answers how many connections listen for the release of a plain name.
+func subscribers(tb testing.TB, server *redistest.Server, name string) int64 {
+	tb.Helper()
+	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", "sb:{"+name+"}:lock:unlocked").([]any)
+	require.Len(tb, reply, 2)
+	return reply[1].(int64)
+}
+
+// sentBy answers which commands a function made the server run, those of scripts included, and
+// the client's own pings left out.
+func sentBy(server *redistest.Server, do func()) map[string]int64 {
+	before := server.CommandStats()
+	do()
+	sent := make(map[string]int64)
+	for command, stat := range server.CommandStats() {
+		if n := stat.Calls - before[command].Calls; n > 0 && command != "info" && command != "ping" {
+			sent[command] = n
+		}
+	}
+	return sent
+}
+
+// stacks answers the stacks of all goroutines.
+func stacks() string {
+	text := make([]byte, 1<<20)
+	return string(text[:runtime.Stack(text, true)])
+}
+
+// integer reads a number out of a reply, where it may be a text.
+func integer(tb testing.TB, reply any) int64 {
+	tb.Helper()
+	n, err := strconv.ParseInt(fmt.Sprint(reply), 10, 64)
+	require.NoError(tb, err)
+	return n
+}
+
+// clientAs answers a client of another user.
+func clientAs(tb testing.TB, server *redistest.Server, user, password string) rueidis.Client {
+	tb.Helper()
+	return server.Client(tb, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		o.Username, o.Password = user, password
+	})
+}

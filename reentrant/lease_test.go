@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// isClosed reports whether c is closed, or has something.
+func isClosed[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// P8: the zero Lease holds nothing and ends nothing.
+func TestTheZeroLeaseHoldsNothing(t *testing.T) {
+	t.Parallel()
+	var lease signalbox.Lease
+	require.Zero(t, lease.Token())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
+	require.True(t, isClosed(lease.Done()))
+	require.True(t, lease.Deadline().IsZero())
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
+	for _, ctx := range []context.Context{lease.Bind(t.Context()), lease.Enter(t.Context())} {
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld)
+	}
+}
+
+// P2: everything that hangs on a lease ends with its own Unlock.
+func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
+	t.Parallel()
+	lease := mustLock(t, reentrant.New(newSession(t, redistest.Start(t)), "a"))
+	done := lease.Done()
+	bound, entered := lease.Bind(t.Context()), lease.Enter(t.Context())
+	child, cancel := context.WithCancel(bound)
+	defer cancel()
+	require.False(t, isClosed(done))
+	require.NoError(t, lease.Err())
+	require.NoError(t, bound.Err())
+	require.NoError(t, entered.Err())
+
+	require.NoError(t, lease.Unlock())
+	require.True(t, isClosed(done))
+	require.True(t, isClosed(lease.Done()))
+	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
+	for _, ctx := range []context.Context{bound, entered, child, lease.Bind(t.Context()), lease.Enter(t.Context())} {
+		require.True(t, isClosed(ctx.Done()))
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrReleased)
+	}
+}
+
+// P2: a bound context ends with its parent too, for the parent's cause, and shows its values.
+func TestABoundContextIsAChildOfItsParent(t *testing.T) {
+	t.Parallel()
+	lease := mustLock(t, reentrant.New(newSession(t, redistest.Start(t)), "a"))
+	stopped := errors.New("the request was dropped")
+	for name, hang := range map[string]func(context.Context) context.Context{"Bind": lease.Bind, "Enter": lease.Enter} {
+		deadline := time.Now().Add(time.Hour)
+		dated, cancelDated := context.WithDeadline(deeper(t.Context(), 1), deadline)
+		parent, cancel := context.WithCancelCause(dated)
+		ctx := hang(parent)
+		require.Equal(t, 0, ctx.Value(depthKey(0)), name)
+		got, has := ctx.Deadline()
+		require.True(t, has, name)
+		require.True(t, deadline.Equal(got), name)
+		cancel(stopped)
+		within(t, name+" ends with its parent", ctx.Done())
+		require.ErrorIs(t, context.Cause(ctx), stopped, name)
+		cancelDated()
+	}
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+}
+
+// nosyContext is a parent that is told when its children let go of it, and looks at one then.
+type nosyContext struct {
+	context.Context
+
+	look func()
+}
+
+// Value hides what std would hang children onto directly.
+func (*nosyContext) Value(any) any { return nil }
+
+func (n *nosyContext) AfterFunc(f func()) (stop func() bool) {
+	unhook := context.AfterFunc(n.Context, f)
+	return func() bool {
+		if n.look != nil {
+			n.look()
+		}
+		return unhook()
+	}
+}
+
+// P2: whoever finds a bound context ended finds out why, also in the very instant in which its
+// lease ends.
+func TestABoundContextThatHasEndedSaysWhy(t *testing.T) {
+	t.Parallel()
+	lease := mustLock(t, reentrant.New(newSession(t, redistest.Start(t)), "a"))
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	nosy := &nosyContext{Context: parent}
+	bound := lease.Bind(nosy)
+	looks := 0
+	nosy.look = func() {
+		looks++
+		assert.ErrorIs(t, bound.Err(), context.Canceled)
+		assert.ErrorIs(t, context.Cause(bound), signalbox.ErrReleased)
+	}
+	require.NoError(t, lease.Unlock())
+	require.Positive(t, looks)
+}
+
+// P8: a hold ends with the last of its leases, in whatever order they end, and each of them
+// ends with its own Unlock alone.
+func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		name := fmt.Sprint("order ", order)
+		mu := reentrant.New(s, name)
+		leases := []signalbox.Lease{mustLock(t, mu)}
+		for range 2 {
+			// Through the first each time, so that no context ends with another's lease.
+			lease, err := mu.Lock(leases[0].Enter(t.Context()))
+			require.NoError(t, err)
+			leases = append(leases, lease)
+		}
+		for n, i := range order {
+			require.True(t, isHeld(t, server, name))
+			bound := leases[i].Bind(t.Context())
+			sent := sentBy(server, func() { require.NoError(t, leases[i].Unlock()) })
+			if n < 2 {
+				require.Empty(t, sent, name)
+			}
+			require.ErrorIs(t, context.Cause(bound), signalbox.ErrReleased)
+			require.ErrorIs(t, leases[i].Unlock(), signalbox.ErrNotHeld, name)
+			for _, j := range order[n+1:] {
+				require.NoError(t, leases[j].Err(), name)
+				require.False(t, isClosed(leases[j].Done()), name)
+			}
+		}
+		require.False(t, isHeld(t, server, name))
+	}
+}
+
+// P8: unlocking twice ends nobody else's lease.
+func TestUnlockingTwiceEndsNobodyElsesLease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := reentrant.New(newSession(t, server), "a")
+	first := mustLock(t, mu)
+	require.NoError(t, first.Unlock())
+	second := mustLock(t, mu)
+	require.ErrorIs(t, first.Unlock(), signalbox.ErrNotHeld)
+	require.ErrorIs(t, first.Err(), signalbox.ErrReleased)
+	require.NoError(t, second.Err())
+	require.True(t, isHeld(t, server, "a"))
+	require.NoError(t, second.Unlock())
+}
+
+// P8: of goroutines that unlock one lease at once, one does it.
+func TestOneOfManyUnlocksCounts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := reentrant.New(newSession(t, server), "a")
+	lease := mustLock(t, mu)
+	answers := make(chan error)
+	for range 16 {
+		go func() { answers <- lease.Unlock() }()
+	}
+	done := 0
+	for range 16 {
+		if err := within(t, "an answer", answers); err == nil {
+			done++
+		} else {
+			require.ErrorIs(t, err, signalbox.ErrNotHeld)
+		}
+	}
+	require.Equal(t, 1, done)
+	require.False(t, isHeld(t, server, "a"))
+}
+
+// P8: a lease belongs to no goroutine.
+func TestAnyGoroutineMayUnlock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	got := within(t, "the lock", lockLater(t.Context(), reentrant.New(newSession(t, server), "a")))
+	require.NoError(t, got.err)
+	require.NoError(t, got.lease.Unlock())
+	require.False(t, isHeld(t, server, "a"))
+}
+
+// P4: the request for which a lock was held may be over when the lock is given back.
+func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := reentrant.New(newSession(t, server), "a").Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.False(t, isHeld(t, server, "a"))
+}
+
+// P7: a lease that is held for days and bound for every request gathers no contexts, and a
+// bound context with children costs no goroutine.
+func TestBoundContextsCostNoGoroutine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
+	ended := make(chan struct{}, 100)
+	for range 100 {
+		child, cancel := context.WithCancel(lease.Enter(lease.Bind(t.Context())))
+		context.AfterFunc(child, func() { ended <- struct{}{} })
+		_ = cancel
+	}
+	require.NotContains(t, stacks(), "context.(*cancelCtx).propagateCancel.func")
+	require.NoError(t, lease.Unlock())
+	for range 100 {
+		within(t, "the end of a child", ended)
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// BenchmarkUncontended takes a lock and gives it back, each goroutine one of its own: two round trips.
+func BenchmarkUncontended(b *testing.B) {
+	server := redistest.Start(b)
+	for _, goroutines := range []int{1, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			s := newSession(b, server)
+			locks := make([]*reentrant.Lock, goroutines)
+			for i := range locks {
+				locks[i] = reentrant.New(s, fmt.Sprint(i))
+				lockAndUnlock(b, locks[i]) // teaches the server the scripts
+			}
+			b.ReportAllocs()
+			share(b, goroutines, func(i int) { lockAndUnlock(b, locks[i]) })
+		})
+	}
+}
+
+// BenchmarkEnterAgain enters a lock again and gives the entry back, with a context that many values
+// stand around: no round trip.
+func BenchmarkEnterAgain(b *testing.B) {
+	server := redistest.Start(b)
+	for _, depth := range []int{1, 10} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			mu := reentrant.New(newSession(b, server), "a")
+			lease := mustLock(b, mu)
+			ctx := deeper(lease.Enter(b.Context()), depth)
+			b.ReportAllocs()
+			for b.Loop() {
+				again, err := mu.Lock(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := again.Unlock(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = lease.Unlock()
+		})
+	}
+}
+
+// BenchmarkOneProcess lets the goroutines of one process want one lock: it is passed on among them.
+func BenchmarkOneProcess(b *testing.B) {
+	server := redistest.Start(b)
+	for _, goroutines := range []int{1, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			mu := reentrant.New(newSession(b, server), "a")
+			lockAndUnlock(b, mu)
+			b.ReportAllocs()
+			share(b, goroutines, func(int) { lockAndUnlock(b, mu) })
+		})
+	}
+}
+
+// BenchmarkTwoProcesses lets two sessions want one lock: it is handed over by release and message.
+func BenchmarkTwoProcesses(b *testing.B) {
+	server := redistest.Start(b)
+	locks := []*reentrant.Lock{reentrant.New(newSession(b, server), "a"), reentrant.New(newSession(b, server), "a")}
+	for _, mu := range locks {
+		lockAndUnlock(b, mu)
+	}
+	b.ReportAllocs()
+	share(b, len(locks), func(i int) { lockAndUnlock(b, locks[i]) })
+}
+
+func lockAndUnlock(b *testing.B, mu *reentrant.Lock) {
+	lease, err := mu.Lock(context.Background())
+	if err == nil {
+		err = lease.Unlock()
+	}
+	if err != nil {
+		b.Error(err)
+	}
+}
+
+// share lets goroutines do the work b.N times in all.
+func share(b *testing.B, goroutines int, work func(i int)) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	done := make(chan struct{})
+	b.ResetTimer()
+	for i := range goroutines {
+		go func() {
+			for left.Add(-1) >= 0 {
+				work(i)
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range goroutines {
+		<-done
+	}
+	b.StopTimer()
+}
+
+// BenchmarkBind makes a context that ends with the lease, and lets go of it.
+func BenchmarkBind(b *testing.B) {
+	lease := mustLock(b, reentrant.New(newSession(b, redistest.Start(b)), "a"))
+	for name, hang := range map[string]func(signalbox.Lease, context.Context) context.Context{
+		"Bind": signalbox.Lease.Bind, "Enter": signalbox.Lease.Enter,
+	} {
+		b.Run("method="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, cancel := context.WithCancel(b.Context())
+				_ = hang(lease, ctx)
+				cancel()
+			}
+		})
+	}
+	_ = lease.Unlock()
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	publish = "PUBLISH"
+	// unlockPatience is how long Unlock waits for the server.
+	unlockPatience = time.Second
+)
+
+// tenure is the lock held by this process, from the acquire to the release; the goroutines
+// that it is passed on to included. It is the hold's home.
+//
+// Exactly one of release and Lost ends it: release goes on only where it stopped the term, and
+// a term that was stopped tells nobody that it ended.
+type tenure struct {
+	hold.Hold
+
+	lock *Lock
+	gate *gate.Gate
+	// stamp is what the key says. Written by whoever begins or vacates the tenure, one after
+	// the other: the gate's lock is between them.
+	stamp stamp.Stamp
+}
+
+// Vacated implements hold.Home: the last lease was unlocked.
+func (n *tenure) Vacated(now clock.Instant) error {
+	switch n.gate.Pass(now, n.lock.passable(), n.Pass) {
+	case gate.Passed:
+		n.lock.leave(n.gate, now) // who was passed to is counted as a user on its own
+		return nil
+	case gate.Ask:
+		return n.yield(now)
+	case gate.GiveBack:
+	}
+	return n.release(now)
+}
+
+// yield asks the server whether the process may pass the lock on further, and gives it back
+// where another session waits for it.
+func (n *tenure) yield(sent clock.Instant) error {
+	l := n.lock
+	patience := n.patience(sent)
+	defer patience.End()
+	reply, err := l.session.Runner.Run(patience, wire.Call{
+		Script: scripts.ReentrantYield,
+		Keys:   l.keys(),
+		Args:   []string{n.id(), l.lifeMS, n.floor(), publish, l.names.Unlocked},
+	})
+	now := clock.Now()
+	switch {
+	case err != nil && wire.Judge(err) == wire.Unknown:
+		// The lease was unlocked in time. If the lock is gone, this question gave it back, and
+		// only the answer was lost.
+		return n.releaseWithin(patience, now, nil)
+	case err != nil:
+		return n.releaseWithin(patience, now, errs.ErrLost)
+	}
+	switch reply.Int(0) {
+	case 0:
+		n.Term.Gone()
+		return errs.ErrLost
+	case 1:
+		if !n.Term.Extended(l.set.Lease, sent) {
+			// It ended while the question was on its way, and Lost sees to it; or its deadline was
+			// reached just now, and the release stops it in time or finds it over.
+			return n.releaseWithin(patience, now, errs.ErrLost)
+		}
+		n.stamp = reply.Stamp(1)
+		n.Refill(n.stamp.Token(), (n.stamp + stamp.Stamp(reply.Int(2))).Token())
+		n.gate.Asked(now)
+		if n.gate.Pass(now, l.passable(), n.Pass) == gate.Passed {
+			l.leave(n.gate, now)
+			return nil
+		}
+		return n.releaseWithin(patience, now, errs.ErrLost)
+	}
+	if n.Term.Stop(now) == nil {
+		n.gate.Vacate()
+		n.depart(now, now.Add(gate.StandBack))
+	}
+	return nil // given back in time, whatever the clock says by now
+}
+
+// release gives the lock back at the server.
+func (n *tenure) release(now clock.Instant) error {
+	patience := n.patience(now)
+	defer patience.End()
+	return n.releaseWithin(patience, now, errs.ErrLost)
+}
+
+// releaseWithin gives the lock back at the server, and waits for that as long as patience
+// lasts. The lease has ended here before. gone is the answer where the server says that the
+// hold has the lock no more.
+func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
+	if err := n.Term.Stop(now); err != nil {
+		return err // it was lost before it could be given back; Lost sees to the rest
+	}
+	n.gate.Vacate()
+	args := []string{n.held(), n.floor(), publish, n.lock.names.Unlocked}
+	reply, err := n.lock.session.Release.Run(patience, n.lock.names.Holder, args...)
+	var standBack clock.Instant
+	switch {
+	case err != nil:
+		err = n.releaseLater(args, err)
+	case reply.Int(0) == 0:
+		err = gone
+	case reply.Int(0) == 2:
+		now = clock.Now()
+		standBack = now.Add(gate.StandBack)
+	}
+	n.depart(now, standBack)
+	return err
+}
+
+// releaseLater repeats a release that was not answered until it is, or the key has ended.
+func (n *tenure) releaseLater(args []string, cause error) error {
+	// A renewal may have been executed as late as now.
+	ends := clock.Now().Add(n.Term.Terms().Life)
+	n.lock.session.Settler.Settle(&session.Settlement{
+		Call:    wire.Call{Script: scripts.ReentrantRelease, Keys: n.lock.keys(), Args: args},
+		Until:   ends,
+		Settled: func(wire.Reply) time.Duration { return 0 },
+	})
+	return &signalbox.UnconfirmedError{KeyEnds: ends.Time(), Err: cause}
+}
+
+// Lost implements hold.Home: the term ended under the holder. Where the key may be there still
+// it is given back, so that others need not wait for its end.
+func (n *tenure) Lost(_ error, taken bool) { //nolint:revive // a fact about the key, not a switch
+	if !taken {
+		n.lock.withdraw(n.id(), 0)
+	}
+	n.gate.Lost()
+	n.lock.leave(n.gate, clock.Now())
+}
+
+// Evict implements gate.Tenant.
+func (n *tenure) Evict(cause error) { n.Term.Break(cause, false) }
+
+// depart ends the tenure after a release.
+func (n *tenure) depart(now, standBack clock.Instant) {
+	n.gate.Vacated(standBack)
+	n.lock.leave(n.gate, now)
+}
+
+// patience answers how long a call about this hold is waited for.
+func (n *tenure) patience(now clock.Instant) *session.Patience {
+	return n.lock.session.Patient(min(unlockPatience, n.Term.Deadline().Until(now)))
+}
+
+func (n *tenure) id() string { return n.Term.Terms().Hold }
+
+// held answers what the key says while nobody waits.
+func (n *tenure) held() string {
+	var text [61]byte
+	return string(append(n.stamp.Append(append(text[:0], "sb1r"...)), n.id()...))
+}
+
+// floor answers the stamp that is not before the last token used.
+func (n *tenure) floor() string { return stamp.Floor(n.Token()).Text() }
