@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crash_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// What a child is told by its environment.
+const (
+	urlEnv  = "URL"
+	nameEnv = "NAME"
+	lifeEnv = "LIFE"
+)
+
+// start runs a child that uses a server.
+func start(t *testing.T, child string, server *redistest.Server, name string, life time.Duration) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, child, urlEnv+"="+server.URL(), nameEnv+"="+name, lifeEnv+"="+life.String())
+}
+
+// says reads the child's next line and fails the test if it is another.
+func says(t *testing.T, p *redistest.Process, want string) {
+	t.Helper()
+	line, err := p.ReadLine(kit.Patience)
+	require.NoError(t, err, p.Stderr())
+	require.Equal(t, want, line, p.Stderr())
+}
+
+// dial opens the session of a child. A child that cannot go on ends with what it had to say.
+func dial() *signalbox.Session {
+	life, err := time.ParseDuration(os.Getenv(lifeEnv))
+	must(err)
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv), signalbox.WithDefaults(signalbox.RenewedLease(life)))
+	must(err)
+	return s
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// runHolder takes the lock and says so, and answers every line by what it thinks of its lease.
+func runHolder(stdin io.Reader, stdout io.Writer) {
+	s := dial()
+	lease, err := reentrant.New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	must(err)
+	fmt.Fprintln(stdout, "held")
+	for in := bufio.NewScanner(stdin); in.Scan(); {
+		fmt.Fprintln(stdout, opinion(lease))
+	}
+	must(s.Close(context.Background()))
+}
+
+// opinion answers what a first look at a lease says. The context is looked at before the lease,
+// which ends what it finds to be over.
+func opinion(lease signalbox.Lease) string {
+	bound := lease.Bind(context.Background()).Err()
+	err := lease.Err()
+	switch {
+	case err == nil && bound == nil:
+		return "good"
+	case errors.Is(err, signalbox.ErrLost) && bound != nil:
+		return "lost"
+	}
+	return fmt.Sprintf("lease %v, context %v", err, bound)
+}
+
+// names is how many locks the workers share.
+const names = 3
+
+// runWorker takes and gives back locks, with several goroutines, and says a line a step.
+func runWorker(_ io.Reader, stdout io.Writer) {
+	s := dial()
+	var group sync.WaitGroup
+	for i := range 2 * names {
+		group.Go(func() {
+			lock := reentrant.New(s, os.Getenv(nameEnv)+strconv.Itoa(i%names))
+			for {
+				lease, err := lock.Lock(context.Background())
+				must(err)
+				fmt.Fprintln(stdout, "held")
+				if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) {
+					must(err)
+				}
+				fmt.Fprintln(stdout, "free")
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crash_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("holder", runHolder)
+	redistest.RegisterChild("worker", runWorker)
+	if redistest.RunChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crash_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2: a process that was stopped past its lease finds out at its first look, whatever its
+// timers have done by then.
+func TestFirstLookAfterAPauseTells(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	holders := w.holders(t, 4)
+	for range 2 {
+		w.pauseAll(t, holders)
+		holders = w.holders(t, 4)
+	}
+}
+
+func TestSoakFirstLookAfterAPauseTells(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	w, pauses := newWorld(t), 0
+	for more := kit.Soak(t); more(); {
+		holders := w.holders(t, 16)
+		w.pauseAll(t, holders)
+		pauses += len(holders)
+	}
+	t.Logf("%d pauses, all told at the first look", pauses)
+}
+
+// pauseAll stops the children until their keys have ended and others have the locks, and asks
+// them. The question is there before they go on.
+func (w *world) pauseAll(t *testing.T, holders []*process) {
+	t.Helper()
+	for _, h := range holders {
+		h.Send("look")
+		says(t, h.Process, "good")
+		h.Freeze()
+	}
+	for _, h := range holders {
+		lease, err := reentrant.New(w.session, h.name).Lock(kit.Context(t))
+		require.NoError(t, err)
+		h.Send("look")
+		h.Thaw()
+		says(t, h.Process, "lost")
+		require.NoError(t, lease.Err(), "the next holder was disturbed")
+		require.NoError(t, lease.Unlock())
+	}
+	for _, h := range holders {
+		h.CloseInput()
+	}
+	for _, h := range holders {
+		require.Zero(t, h.Wait(kit.Patience), h.Stderr())
+	}
+}
+
+// process is a child with the lock that it holds.
+type process struct {
+	*redistest.Process
+
+	name string
+}
+
+// holders starts n children and waits until each holds its lock.
+func (w *world) holders(t *testing.T, n int) []*process {
+	t.Helper()
+	all := make([]*process, n)
+	for i := range all {
+		w.serial++
+		name := fmt.Sprint("stopped/", w.serial)
+		all[i] = &process{start(t, "holder", w.server, name, 300*time.Millisecond), name}
+	}
+	for _, h := range all {
+		says(t, h.Process, "held")
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// closing is a session in full use that is closed.
+type closing struct {
+	session *signalbox.Session
+	began   chan struct{} // one of each user, once it has had a lock
+	ended   chan error
+	leases  []signalbox.Lease // the last of each user; read once they have ended
+}
+
+const closeUsers = 16
+
+func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
+	t.Helper()
+	c := &closing{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
+	for i := range closeUsers {
+		go func() { c.ended <- c.use(i, reentrant.New(of, fmt.Sprint("closing/", i%5))) }()
+	}
+	for range closeUsers {
+		kit.Closed(t, kit.Patience, "everybody has had a lock", c.began)
+	}
+	return c
+}
+
+// use takes and gives back the lock until it is sent away, by ErrClosed.
+func (c *closing) use(i int, lock *reentrant.Lock) error {
+	for n := 0; ; n++ {
+		lease, err := lock.Lock(context.Background())
+		if errors.Is(err, signalbox.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			c.began <- struct{}{}
+		}
+		c.leases[i] = lease
+		err = lease.Unlock()
+		if err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrUnconfirmed) {
+			return err
+		}
+	}
+}
+
+// over waits until every user has ended, within limit, and says what their leases must not.
+func (c *closing) over(t *testing.T, limit time.Duration) {
+	t.Helper()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for range closeUsers {
+		select {
+		case err := <-c.ended:
+			require.NoError(t, err)
+		case <-late.C:
+			t.Fatal("a user of a closed session hangs")
+		}
+	}
+	for _, lease := range c.leases {
+		require.Error(t, lease.Err())
+	}
+}
+
+// P4: a session that is closed in full use sends everybody away and leaves nothing.
+func TestCloseInFullUseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprint("ContextEnded=", ended), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for range 10 {
+				c := w.closing(t, signalbox.NewSession(w.server.Client(t, kit.Tuned)))
+				ctx, cancel := context.WithCancel(t.Context())
+				if ended {
+					cancel()
+				}
+				begun := time.Now()
+				err := c.session.Close(ctx)
+				cancel()
+				if !ended {
+					require.NoError(t, err)
+				}
+				require.Less(t, time.Since(begun), 3*time.Second)
+				c.over(t, kit.Patience)
+				require.NoError(t, c.session.Close(t.Context()), "the second Close")
+				kit.Await(t, settled, "nothing is held", func() bool {
+					_, held, err := w.view.Leaks()
+					return err == nil && len(held) == 0
+				})
+			}
+			w.view.NoImmortals(t)
+		})
+	}
+}
+
+// P2: with a server that is frozen Close ends a second after its context, and every lease
+// with it.
+func TestCloseWithAFrozenServerEndsSoon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.closing(t, w.other)
+	held, err := reentrant.New(w.other, "kept").Lock(kit.Context(t))
+	require.NoError(t, err)
+	w.server.Freeze()
+	ctx, cancel := shortly(t)
+	defer cancel()
+	begun := time.Now()
+	err = c.session.Close(ctx)
+	took := time.Since(begun)
+	t.Logf("closed after %v: %v", took, err)
+	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
+	require.ErrorIs(t, held.Err(), signalbox.ErrClosed)
+	kit.Closed(t, kit.Patience, "Done is closed", held.Done())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, took, 3*time.Second)
+	c.over(t, kit.Patience)
+	w.server.Thaw()
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package faults asks what holders and waiters see, and what stays on the server, when the
+// wire or the server fails.
+//
+// # What is tried
+//
+// Every step of every way to acquire, with every fault of the wire and with the end of the
+// caller's context (sweep_test.go); replies lost after acquire, renewal and release; servers
+// killed, frozen, flushed; messages lost; keys taken away; sessions closed in the middle of it.
+//
+// # Not covered
+//
+// Processes that stop or die are in package crash, the effects of a lost lease on what the lock
+// protects in package fencing.
+//
+// # Testing
+//
+// Tests named TestSoak... run for as long as SIGNALBOX_SOAK says, and are skipped without it.
+package faults

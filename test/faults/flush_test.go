@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P10: a server that is made to forget its scripts all the time is nothing that anybody is
+// told of.
+func TestForgottenScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	const users, times = 8, 100
+	w := newWorld(t)
+	client := w.server.Client(t, kit.Tuned)
+	done, flushes := make(chan struct{}), 0
+	var flusher sync.WaitGroup
+	flusher.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
+				t.Error(err)
+				return
+			}
+			flushes++
+		}
+	})
+	var inside [2]atomic.Int32
+	kit.Together(t, users, func(i int) error {
+		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(kit.Patience)) // which is not passed on here
+		for range times {
+			lease, err := lock.Lock(kit.Context(t))
+			if err != nil {
+				return err
+			}
+			if n := inside[i/2%2].Add(1); n != 1 {
+				return fmt.Errorf("%d holders at once", n)
+			}
+			inside[i/2%2].Add(-1)
+			if err := confirmed(lease.Unlock()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	close(done)
+	flusher.Wait()
+	t.Logf("%d flushes, %d scripts sent as text", flushes, w.server.CommandStats()["eval"].Calls)
+	require.Greater(t, w.server.CommandStats()["eval"].Calls, int64(users*times/10), "scripts were seldom forgotten")
+	w.view.NoImmortals(t)
+}

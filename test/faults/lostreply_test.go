@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P5: an acquire whose reply is lost is undone, and the one that follows counts once.
+func TestAcquireWhoseReplyIsLostCountsOnce(t *testing.T) {
+	t.Parallel()
+	w, kinds := newWorld(t), redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(scripts.ReentrantAcquire))
+	kit.Together(t, len(kinds), func(i int) error {
+		name, link := fmt.Sprint("acquire/", kinds[i]), links[i]
+		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
+		lease, err := reentrant.New(link.session, name).Lock(kit.Context(t))
+		if err != nil {
+			return err
+		}
+		if !kit.Became(time.Second, armed.HasFired) {
+			return errors.New("not struck")
+		}
+		if err := w.valid(name, lease); err != nil {
+			return err
+		}
+		if err := lease.Unlock(); err != nil {
+			return err
+		}
+		return w.settled(name, link.session)
+	})
+	w.view.NoImmortals(t)
+}
+
+// P5: a renewal whose reply is lost is repeated, and the lease goes on.
+func TestLeaseOutlivesLostRenewals(t *testing.T) {
+	t.Parallel()
+	// A connection that went silent is given up after two seconds: a lease that is to
+	// outlive that is longer.
+	const life, more = 6 * time.Second, 2
+	w, kinds := newWorld(t), redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(scripts.HolderRenew))
+	kit.Together(t, len(kinds), func(i int) error {
+		name, link := fmt.Sprint("renew/", kinds[i]), links[i]
+		lease, err := reentrant.New(link.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+		if err != nil {
+			return err
+		}
+		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
+		if !kit.Became(life, armed.HasFired) {
+			return errors.New("no renewal within a life")
+		}
+		before := link.proxy.Replies()
+		if !kit.Became(3*life, func() bool { return link.proxy.Replies() >= before+more }) {
+			return fmt.Errorf("%v: renewals have ended: %w", kinds[i], lease.Err())
+		}
+		if err := w.valid(name, lease); err != nil {
+			return fmt.Errorf("%v: %w", kinds[i], err)
+		}
+		if err := confirmed(lease.Unlock()); err != nil {
+			return fmt.Errorf("%v: %w", kinds[i], err)
+		}
+		return w.settled(name, link.session)
+	})
+	w.view.NoImmortals(t)
+}
+
+// P5: Unlock answers nil or ErrUnconfirmed, whatever became of its reply, and the lock is free
+// soon after.
+func TestReleaseWhoseReplyIsLostIsUnconfirmedAndDone(t *testing.T) {
+	t.Parallel()
+	w, kinds := newWorld(t), redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(scripts.ReentrantRelease))
+	kit.Together(t, len(kinds), func(i int) error {
+		name, link := fmt.Sprint("release/", kinds[i]), links[i]
+		lease, err := reentrant.New(link.session, name).Lock(kit.Context(t))
+		if err != nil {
+			return err
+		}
+		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: 3 * time.Second / 2})
+		if err := unlocked(kinds[i], lease.Unlock()); err != nil {
+			return fmt.Errorf("%v: %w", kinds[i], err)
+		}
+		switch {
+		case !errors.Is(lease.Err(), signalbox.ErrReleased):
+			return fmt.Errorf("Err answers %w", lease.Err())
+		case !errors.Is(lease.Unlock(), signalbox.ErrNotHeld):
+			return errors.New("the second Unlock was no error")
+		}
+		if err := w.settled(name, link.session); err != nil {
+			return fmt.Errorf("%v: %w", kinds[i], err)
+		}
+		if !kit.Became(time.Second, armed.HasFired) {
+			return errors.New("not struck")
+		}
+		return nil
+	})
+	w.view.NoImmortals(t)
+}
+
+// unlocked says what is wrong with the answer of an Unlock that a fault struck, or nil.
+func unlocked(kind redistest.Kind, err error) error {
+	if kind == redistest.CutAfterReply {
+		return err
+	}
+	var unconfirmed *signalbox.UnconfirmedError
+	switch {
+	case !errors.As(err, &unconfirmed):
+		return fmt.Errorf("unconfirmed, but Unlock answered: %w", err)
+	case unconfirmed.KeyEnds.After(time.Now().Add(30 * time.Second)):
+		return fmt.Errorf("the key would end at %v", unconfirmed.KeyEnds)
+	}
+	return nil
+}
+
+// P5: where the answer to "may this process pass the lock on further" is lost, the lock was
+// given back or is given back then: nobody is told of a loss.
+func TestYieldWhoseReplyIsLostIsNoLoss(t *testing.T) {
+	t.Parallel()
+	w, kinds := newWorld(t), redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(scripts.ReentrantYield))
+	faults := make([]*redistest.Armed, len(kinds))
+	for i, kind := range kinds {
+		faults[i] = links[i].proxy.Arm(redistest.Fault{Kind: kind, Delay: 3 * time.Second / 2})
+	}
+	const users = 4 // of each process; one of them is elsewhere, so that the process has to let go
+	kit.Together(t, users*len(kinds), func(i int) error {
+		kind, link := kinds[i/users], links[i/users]
+		armed := faults[i/users]
+		lock := reentrant.New(link.session, fmt.Sprint("yield/", kind))
+		if i%users == 0 {
+			lock = reentrant.New(w.other, fmt.Sprint("yield/", kind))
+		}
+		for !armed.HasFired() {
+			lease, err := lock.Lock(kit.Context(t))
+			if err != nil {
+				return err
+			}
+			if err := confirmed(lease.Unlock()); err != nil {
+				return fmt.Errorf("%v: %w", kind, err)
+			}
+		}
+		return nil
+	})
+	for i, kind := range kinds {
+		require.NoError(t, w.settled(fmt.Sprint("yield/", kind), links[i].session))
+	}
+	w.view.NoImmortals(t)
+}

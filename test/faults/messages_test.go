@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// aLook is how long after a release its waiter has the lock at the latest, if nobody tells it:
+// the second between looks, and the same again for a busy machine.
+const aLook = 2 * time.Second
+
+// queue is one lock with a holder and a waiter elsewhere.
+type queue struct {
+	name string
+	held signalbox.Lease
+	got  chan result
+}
+
+type result struct {
+	lease signalbox.Lease
+	err   error
+	at    time.Time
+}
+
+// queues makes n locks that the world's holder holds and the session waits for.
+func (w *world) queues(t *testing.T, n int, waiter *signalbox.Session, options ...signalbox.LockOption) []*queue {
+	t.Helper()
+	queues := make([]*queue, n)
+	for i := range queues {
+		q := &queue{name: fmt.Sprint("queue/", i), got: make(chan result, 1)}
+		var err error
+		q.held, err = reentrant.New(w.holder, q.name, options...).Lock(kit.Context(t))
+		require.NoError(t, err)
+		go func() {
+			lease, err := reentrant.New(waiter, q.name).Lock(kit.Context(t))
+			q.got <- result{lease, err, time.Now()}
+		}()
+		queues[i] = q
+	}
+	return queues
+}
+
+// waited answers how long after begun each waiter had its lock, the longest last.
+func waited(t *testing.T, queues []*queue, begun time.Time) []time.Duration {
+	t.Helper()
+	var took []time.Duration
+	for _, q := range queues {
+		r := <-q.got
+		require.NoError(t, r.err, q.name)
+		require.Greater(t, r.lease.Token(), q.held.Token())
+		require.NoError(t, r.lease.Unlock())
+		took = append(took, r.at.Sub(begun))
+	}
+	slices.Sort(took)
+	return took
+}
+
+// listening waits until the server has that many subscriptions.
+func (w *world) listening(t *testing.T, queues []*queue) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "everybody listens", func() bool {
+		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
+		return ok && len(channels) == len(queues)
+	})
+}
+
+func release(t *testing.T, queues []*queue) (begun time.Time) {
+	t.Helper()
+	begun = time.Now()
+	for _, q := range queues {
+		require.NoError(t, q.held.Unlock())
+	}
+	return begun
+}
+
+// P6: who waits when every message is lost finds the lock by looking, after about a second.
+func TestWaiterGetsTheLockThoughEveryMessageIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	link := w.links(t, 1, kit.Runs(scripts.ReentrantLook))[0]
+	link.proxy.DropPushes(true)
+	queues := w.queues(t, 32, link.session)
+	w.listening(t, queues)
+	kit.Await(t, kit.Patience, "a look", func() bool { return link.proxy.Replies() > 0 })
+	took := waited(t, queues, release(t, queues))
+	t.Logf("without a message: %v in the middle, %v at most", took[len(took)/2], took[len(took)-1])
+	require.Less(t, took[len(took)-1], aLook)
+	require.Positive(t, link.proxy.DroppedPushes(), "no message was lost")
+}
+
+// P6: a release between the try that failed and the subscription is noticed by the
+// confirmation of the subscription, not by a look.
+func TestReleaseBetweenTryAndSubscriptionIsNotMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	link := w.links(t, 1, redistest.Commands(subscribe))[0]
+	held, err := reentrant.New(w.holder, "missed").Lock(kit.Context(t))
+	require.NoError(t, err)
+	released := make(chan error, 1)
+	var once sync.Once
+	link.proxy.OnRequest(func(int, []string) { // nobody listens yet
+		once.Do(func() { released <- held.Unlock() })
+	})
+	begun := time.Now()
+	lease, err := reentrant.New(link.session, "missed").Lock(kit.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, <-released)
+	require.Less(t, time.Since(begun), aLook)
+	require.NotContains(t, link.proxy.Log(), "PUBLISH")
+	require.NoError(t, lease.Unlock())
+}
+
+// P6: waiters whose subscription breaks, in whatever way, get the lock all the same.
+func TestWaiterOutlivesItsSubscription(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]func(*testing.T, *world, link){
+		"KilledByTheServer": func(t *testing.T, w *world, _ link) {
+			t.Helper()
+			w.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		},
+		"Cut":      func(_ *testing.T, _ *world, l link) { l.proxy.CutAll() },
+		"HalfOpen": func(_ *testing.T, _ *world, l link) { l.proxy.HalfOpenAll() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			link := w.links(t, 1, redistest.Commands(subscribe))[0]
+			queues := w.queues(t, 16, link.session)
+			w.listening(t, queues)
+			breaks(t, w, link)
+			took := waited(t, queues, release(t, queues))
+			t.Logf("%v in the middle, %v at most", took[len(took)/2], took[len(took)-1])
+			// Half open, two seconds go by before the connections of the tries are given up too.
+			require.Less(t, took[len(took)-1], 2*aLook)
+		})
+	}
+}

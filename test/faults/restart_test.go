@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2, P3, P6: after a restart that lost everything each holder learns it from its next
+// renewal, and each waiter gets its lock, with a greater token.
+func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const life = 6 * time.Second
+	waiters := w.links(t, 1, redistest.Commands(subscribe))[0]
+	queues := w.queues(t, 16, waiters.session, signalbox.RenewedLease(life))
+	w.listening(t, queues)
+
+	begun := time.Now()
+	w.server.Restart()
+	took := waited(t, queues, begun)
+	t.Logf("waiters got their locks after %v in the middle, %v at most", took[len(took)/2], took[len(took)-1])
+	require.Less(t, took[len(took)-1], 2*aLook)
+	for _, q := range queues {
+		kit.Closed(t, kit.Patience, "each holder is told", q.held.Done())
+		require.ErrorIs(t, q.held.Err(), signalbox.ErrLost)
+		require.ErrorIs(t, q.held.Unlock(), signalbox.ErrLost)
+	}
+	// By a renewal, which comes in the first third: their leases would have lasted longer.
+	require.Less(t, time.Since(begun), life*2/3)
+	kit.NewView(t, w.server).NoImmortals(t) // the world's own lost its connection
+}
+
+// P6, P10: a server that is down for a while is waited for.
+func TestWaitersOutliveAnOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server.Kill()
+	got := make(chan error, 1)
+	go func() {
+		lease, err := reentrant.New(w.holder, "outage").Lock(kit.Context(t))
+		if err == nil {
+			err = lease.Unlock()
+		}
+		got <- err
+	}()
+	_, err := reentrant.New(w.other, "outage").TryLock(kit.Context(t))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, signalbox.ErrHeld)
+	w.server.Restart()
+	require.NoError(t, <-got)
+}

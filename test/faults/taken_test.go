@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2, P3: whose key is taken away is told by the next renewal, well before the lease would have
+// ended, and the next holder has a greater token and is left alone.
+func TestHolderWhoseKeyIsTakenAwayIsToldAtItsNextRenewal(t *testing.T) {
+	t.Parallel()
+	const life = 6 * time.Second
+	for name, take := range map[string][]any{
+		"Deleted":  {"DEL", kit.Key("taken")},
+		"Flushed":  {"FLUSHALL"},
+		"Ended":    {"PEXPIRE", kit.Key("taken"), 1},
+		"Replaced": {"SET", kit.Key("taken"), "somebody's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first, err := reentrant.New(w.holder, "taken", signalbox.RenewedLease(life)).Lock(kit.Context(t))
+			require.NoError(t, err)
+			bound := first.Bind(t.Context())
+			begun := time.Now()
+			w.server.MustDo(t, take...)
+			if name == "Replaced" {
+				_, err := reentrant.New(w.other, "taken").TryLock(kit.Context(t))
+				require.ErrorIs(t, err, signalbox.ErrWrongKind)
+				kit.Closed(t, kit.Patience, "the holder is told", first.Done())
+				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
+				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", kit.Key("taken")))
+				return
+			}
+			second, err := reentrant.New(w.other, "taken").Lock(kit.Context(t))
+			require.NoError(t, err)
+			require.Greater(t, second.Token(), first.Token())
+			kit.Closed(t, kit.Patience, "the holder is told", bound.Done())
+			require.Less(t, time.Since(begun), life*2/3)
+			require.ErrorIs(t, first.Err(), signalbox.ErrLost)
+			require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
+			require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
+			require.NoError(t, second.Err())
+			require.NoError(t, second.Unlock())
+			require.ErrorIs(t, second.Unlock(), signalbox.ErrNotHeld)
+			w.view.NoImmortals(t)
+		})
+	}
+}

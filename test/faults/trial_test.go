@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+const (
+	short = 30 * time.Millisecond
+	// long is more than the clients here wait for a silent connection.
+	long = 1300 * time.Millisecond
+	// settled is how long after an acquire was given up nothing of it may be left: the
+	// patience of 3 s, and what it takes to find out that a connection is dead, twice.
+	settled = 8 * time.Second
+)
+
+// world is what trials share: a server, sessions that no fault strikes, a view.
+type world struct {
+	server *redistest.Server
+	holder *signalbox.Session
+	other  *signalbox.Session
+	view   *kit.View
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	kit.LoadScripts(t, server) // so that each is one request from the start
+	return &world{server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
+}
+
+// outcome is what became of a trial.
+type outcome struct {
+	struck  bool          // every fault did
+	leased  bool          // the caller got the lock
+	settled time.Duration // after which nothing was under way any more
+}
+
+// steps matches what a trial counts: the steps of an acquire, and what undoes them.
+func steps() redistest.Match {
+	ours := kit.Runs(scripts.SessionHello, scripts.ReentrantAcquire, scripts.ReentrantWithdraw, scripts.ReentrantRelease)
+	subscribes := redistest.Commands(subscribe)
+	return func(req []string) bool { return ours(req) || subscribes(req) }
+}
+
+// play runs one trial on a lock of its own.
+func (w *world) play(name string, tr trial) (o outcome, err error) {
+	proxy, err := redistest.StartProxy(w.server.Addr())
+	if err != nil {
+		return o, err
+	}
+	defer proxy.Close()
+	proxy.SetMatch(steps())
+	options := rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}
+	kit.Tuned(&options)
+	client, err := rueidis.NewClient(options)
+	if err != nil {
+		return o, nil // the machine is too busy for a trial; sweep allows for a few
+	}
+	defer client.Close()
+	victim := signalbox.NewSession(client)
+
+	run, err := w.acquire(name, tr, proxy, victim)
+	if err == nil {
+		o.leased = run.err == nil
+		o.settled, err = w.inspect(name, tr, proxy, victim, run)
+		o.struck = run.struck() // some of them only while it was undone
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settled)
+	defer cancel()
+	begun := time.Now()
+	err = errors.Join(err, victim.Close(ctx))
+	if took := time.Since(begun); took > 3*time.Second {
+		err = errors.Join(err, fmt.Errorf("close took %v", took))
+	}
+	return o, err
+}
+
+// inspect looks at what a call left behind.
+func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *signalbox.Session, run *attempt) (time.Duration, error) {
+	begun := time.Now()
+	if err := run.judge(tr); err != nil {
+		return 0, err
+	}
+	if run.err == nil {
+		if err := w.valid(name, run.lease); err != nil {
+			return 0, err
+		}
+		if err := confirmed(run.lease.Unlock()); err != nil {
+			return 0, fmt.Errorf("unlock: %w", err)
+		}
+	}
+	if !kit.Became(settled, func() bool { return kit.Settling(victim) == 0 && w.view.Free(name) }) {
+		left, err := w.view.Hold(name)
+		return 0, errors.Join(fmt.Errorf("after %v: %d settlements, on the server %+v", settled, kit.Settling(victim), left), err)
+	}
+	took := time.Since(begun)
+	if run.struck() && tr.faults != nil && tr.faults[0].Kind == redistest.DelayRequest {
+		// It arrives all the same, and must not take effect.
+		if !kit.Became(settled, func() bool { return proxy.Replies() >= proxy.Requests() }) {
+			return took, errors.New("the delayed request never arrived")
+		}
+	}
+	lease, err := reentrant.New(w.other, name).TryLock(context.Background())
+	if err != nil {
+		return took, fmt.Errorf("another client: %w", err)
+	}
+	if run.err == nil && lease.Token() <= run.lease.Token() {
+		return took, fmt.Errorf("the token fell from %d to %d", run.lease.Token(), lease.Token())
+	}
+	return took, confirmed(lease.Unlock())
+}
+
+// confirmed forgives an Unlock that the server did not answer in its second: of those that no
+// fault strikes some fall on a busy moment of the machine, and are repeated.
+func confirmed(err error) error {
+	if errors.Is(err, signalbox.ErrUnconfirmed) {
+		return nil
+	}
+	return err
+}
+
+// valid says what is wrong with a lease that was just given, or nil.
+func (w *world) valid(name string, lease signalbox.Lease) error {
+	deadline := lease.Deadline()
+	h, err := w.view.Hold(name)
+	switch {
+	case err != nil:
+		return err
+	case lease.Err() != nil:
+		return fmt.Errorf("a lease that is over: %w", lease.Err())
+	case h.ID == "" || h.Token != lease.Token():
+		return fmt.Errorf("the server knows nothing of token %d: %+v", lease.Token(), h)
+	case deadline.After(h.Ends):
+		return fmt.Errorf("the lease ends at %v, its key before", deadline)
+	}
+	return nil
+}

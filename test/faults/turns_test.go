@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// A process with many goroutines on a lock lets another one have its turn: it passes the lock
+// on among them for 20 ms at the most, and then stands back.
+func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
+	t.Parallel()
+	const locals, turns = 64, 300
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(kit.Context(t))
+	defer cancel()
+	taken := make([]int, locals)
+	var waits []time.Duration
+	kit.Together(t, locals+1, func(i int) error {
+		if i < locals {
+			lock := reentrant.New(w.holder, "turns")
+			for {
+				lease, err := lock.Lock(ctx)
+				if err != nil {
+					if ctx.Err() != nil {
+						err = nil // it is over
+					}
+					return err
+				}
+				taken[i]++
+				if err := lease.Unlock(); err != nil {
+					return err
+				}
+			}
+		}
+		defer cancel()
+		lock := reentrant.New(w.other, "turns")
+		for range turns {
+			begun := time.Now()
+			lease, err := lock.Lock(context.WithoutCancel(ctx))
+			if err != nil {
+				return err
+			}
+			waits = append(waits, time.Since(begun))
+			if err := lease.Unlock(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	slices.Sort(waits)
+	total := 0
+	for _, n := range taken {
+		total += n
+		require.Positive(t, n, "a goroutine never had its turn")
+	}
+	t.Logf("the other waited %v in the middle, %v for 99 in 100, %v at most, while %d goroutines had %d turns",
+		waits[len(waits)/2], waits[len(waits)*99/100], waits[len(waits)-1], locals, total)
+	require.Less(t, waits[len(waits)-1], 2*aLook)
+	require.Less(t, total, 2*turns*gate.MaxPasses, "the lock was passed on for too long")
+}

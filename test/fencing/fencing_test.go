@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencing_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// world is a server for the lock and one for what it protects.
+type world struct {
+	locks, stores *redistest.Server
+	store         *store
+}
+
+func newWorld(t *testing.T, fenced bool) *world {
+	t.Helper()
+	w := &world{locks: redistest.Start(t), stores: redistest.Start(t)}
+	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true }), fenced}
+	return w
+}
+
+func (w *world) lock(t *testing.T) *reentrant.Lock {
+	t.Helper()
+	return reentrant.New(kit.Session(t, w.locks, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
+}
+
+// P1, P3: with tokens no update is lost, while processes are stopped past their lease and
+// killed.
+func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	const rounds = 12
+	left := rounds
+	stale := w.underFire(t, func() bool { left--; return left >= 0 })
+	require.Equal(t, rounds, stale)
+}
+
+func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	newWorld(t, true).underFire(t, kit.Soak(t))
+}
+
+// underFire lets clients add, here and in children. In each round a child is stopped that has
+// read and not yet written, and another is stopped, or killed, wherever it is. It answers how
+// often the store refused the first.
+func (w *world) underFire(t *testing.T, more func() bool) (stale int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var adders sync.WaitGroup
+	for range 2 {
+		lock := w.lock(t)
+		for range 2 {
+			adders.Go(func() {
+				for ctx.Err() == nil {
+					if err := add(ctx, lock, w.store, func() {}); err != nil && ctx.Err() == nil && !errors.Is(err, errStale) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	paced, free := w.adder(t, "1"), w.adder(t, "")
+	for more() {
+		says(t, paced, "read")
+		paced.Freeze()
+		w.goesOn(t)
+		free.Freeze()
+		w.goesOn(t)
+		if free.Thaw(); rand.N(3) == 0 {
+			free.Kill()
+			free = w.adder(t, "")
+		}
+		heard(t, free)
+		paced.Send("write")
+		paced.Thaw()
+		says(t, paced, "stale")
+		stale++
+	}
+	paced.Kill() // it may hold the lock by now, and would for ever
+	cancel()
+	adders.Wait()
+	lost, err := w.store.lost()
+	t.Logf("%d updates, %d refused, %d lost", w.store.size(), stale, lost)
+	require.NoError(t, err)
+	require.Zero(t, lost)
+	return stale
+}
+
+func (w *world) adder(t *testing.T, paced string) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, "adder", lockEnv+"="+w.locks.URL(), storeEnv+"="+w.stores.URL(), pacedEnv+"="+paced)
+}
+
+func says(t *testing.T, p *redistest.Process, want string) {
+	t.Helper()
+	line, err := p.ReadLine(kit.Patience)
+	require.NoError(t, err, p.Stderr())
+	require.Equal(t, want, line)
+}
+
+// heard reads some of what the child has said, so that it can go on saying.
+func heard(t *testing.T, p *redistest.Process) {
+	t.Helper()
+	for range 1 + rand.N(20) {
+		_, err := p.ReadLine(kit.Patience)
+		require.NoError(t, err, p.Stderr())
+	}
+}
+
+// goesOn waits until others have added something, which they do at once, or when the lease of
+// the one that was stopped has ended.
+func (w *world) goesOn(t *testing.T) {
+	t.Helper()
+	before := w.store.size()
+	kit.Await(t, kit.Patience, "others add", func() bool { return w.store.size() >= before+20 })
+}
+
+// The harness bites: the same clients lose updates where the store takes every token, if one of
+// them goes on after its lease has ended.
+func TestUpdatesAreLostWithoutTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	require.Positive(t, w.oneGoesOn(t))
+}
+
+// P3: the same pause, and the store refuses what comes too late.
+func TestStoreThatChecksTokensRefusesWhoGoesOnAfterItsLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	require.Zero(t, w.oneGoesOn(t))
+}
+
+// oneGoesOn lets a holder sleep past its lease between reading and writing, while another adds,
+// and answers how many updates were lost. It ends its own lease's renewal as a stopped process
+// would: by a wire that is dead.
+func (w *world) oneGoesOn(t *testing.T) int {
+	t.Helper()
+	proxy := redistest.NewProxy(t, w.locks.Addr())
+	sleepy := reentrant.New(kit.Session(t, proxy, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
+	other := w.lock(t)
+	err := add(t.Context(), sleepy, w.store, func() {
+		proxy.HalfOpenAll()
+		proxy.Refuse()
+		for range 5 {
+			require.NoError(t, add(kit.Context(t), other, w.store, func() {}))
+		}
+	})
+	if w.store.fenced {
+		require.ErrorIs(t, err, errStale)
+	} else {
+		require.NoError(t, err)
+	}
+	lost, err := w.store.lost()
+	require.NoError(t, err)
+	return lost
+}

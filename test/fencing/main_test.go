@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencing_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("adder", runAdder)
+	if redistest.RunChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

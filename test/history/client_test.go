@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+const (
+	life = 300 * time.Millisecond
+	// undone is how long the undoing of a call takes at the most, on a wire that is found dead.
+	undone = 8 * time.Second
+)
+
+// recorder has the history.
+type recorder struct {
+	begun  time.Time
+	ghosts atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		history []porcupine.Operation
+	}
+}
+
+func (r *recorder) now() int64 { return int64(time.Since(r.begun)) }
+
+func (r *recorder) add(o op, from, to int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.history = append(r.mu.history, porcupine.Operation{ClientId: o.who, Input: o, Call: from, Return: to})
+}
+
+// ghost adds what a call may have done that nobody knows of.
+func (r *recorder) ghost(from, to int64) {
+	who := -int(r.ghosts.Add(1))
+	r.add(op{kind: mayTake, who: who}, from, to)
+	r.add(op{kind: mayLeave, who: who}, from, to)
+}
+
+// client is one session with a wire of its own.
+type client struct {
+	*recorder
+
+	who     int
+	name    string // of the lock
+	proxy   *redistest.Proxy
+	session *signalbox.Session
+	kinds   []redistest.Kind
+}
+
+// run makes n calls. It dies early, now and then, while it holds the lock, and answers whether
+// it did.
+func (c *client) run(n int) (died bool, err error) {
+	for range n {
+		lease, from, err := c.take()
+		if err != nil || lease == (signalbox.Lease{}) {
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		if rand.N(40) == 0 {
+			c.proxy.HalfOpenAll()
+			c.proxy.Refuse()
+			at := c.now()
+			c.add(op{ended, c.who, lease.Token()}, at, at+int64(2*life))
+			return true, nil
+		}
+		if err := c.giveBack(lease, from); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// strike lets the next request fail, mostly not.
+func (c *client) strike() func() bool {
+	if rand.N(4) > 0 {
+		return func() bool { return false }
+	}
+	armed := c.proxy.Arm(redistest.Fault{Kind: c.kinds[rand.N(len(c.kinds))], Delay: rand.N(60 * time.Millisecond)})
+	return func() bool {
+		c.proxy.Disarm()
+		return armed.HasFired()
+	}
+}
+
+// settled waits until nothing that the client did is under way.
+func (c *client) settled() error {
+	if !kit.Became(undone, func() bool { return kit.Settling(c.session) == 0 }) {
+		return errors.New("what is unknown was not settled")
+	}
+	return nil
+}
+
+// take calls Lock or TryLock, and adds what it was told. from is when the call began.
+func (c *client) take() (lease signalbox.Lease, from int64, err error) {
+	lock := reentrant.New(c.session, c.name, signalbox.RenewedLease(life))
+	ctx, cancel := context.WithTimeout(context.Background(), rand.N(2*life))
+	defer cancel()
+	struck := c.strike()
+	from = c.now()
+	if rand.N(3) == 0 {
+		lease, err = lock.TryLock(ctx)
+	} else {
+		lease, err = lock.Lock(ctx)
+	}
+	to := c.now()
+	switch {
+	case err == nil:
+		c.add(op{took, c.who, lease.Token()}, from, to)
+	case errors.Is(err, signalbox.ErrHeld):
+		c.add(op{kind: refused, who: c.who}, from, to)
+	}
+	if fired := struck(); err == nil && !fired {
+		return lease, from, nil
+	}
+	if err := c.settled(); err != nil {
+		return lease, from, fmt.Errorf("take: %w", err)
+	}
+	c.ghost(from, c.now())
+	return lease, from, nil
+}
+
+// giveBack unlocks, and adds what that was told.
+func (c *client) giveBack(lease signalbox.Lease, took int64) error {
+	struck := c.strike()
+	defer struck()
+	from := c.now()
+	err := lease.Unlock()
+	switch {
+	case err == nil:
+		c.add(op{gave, c.who, lease.Token()}, from, c.now())
+	case errors.Is(err, signalbox.ErrLost):
+		c.add(op{ended, c.who, lease.Token()}, took, c.now())
+	case errors.Is(err, signalbox.ErrUnconfirmed):
+		if err := c.settled(); err != nil {
+			return fmt.Errorf("give back: %w", err)
+		}
+		c.add(op{ended, c.who, lease.Token()}, from, c.now())
+	default:
+		return err
+	}
+	return nil
+}
+
+func newClient(t *testing.T, r *recorder, who int, name string, server *redistest.Server, kinds []redistest.Kind) *client {
+	t.Helper()
+	proxy := redistest.NewProxy(t, server.Addr())
+	return &client{r, who, name, proxy, kit.Session(t, proxy), kinds}
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// Tuned is how a client should be, and quick to give a silent connection up: a wire that
+// swallows what it gets costs a test a second instead of two.
+func Tuned(o *rueidis.ClientOption) {
+	o.ConnWriteTimeout = time.Second
+	signalbox.Tune(o)
+}
+
+// clients is what has them: a server or a proxy before it.
+type clients interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// Session answers a session that goes to the server or through the proxy. It is closed when
+// the test ends, in no time: leases that are left then are ended.
+func Session(tb testing.TB, to clients, options ...signalbox.SessionOption) *signalbox.Session {
+	tb.Helper()
+	s := signalbox.NewSession(to.Client(tb, Tuned), options...)
+	tb.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Close(ended) // says that leases were left, which the test knows
+	})
+	return s
+}
+
+// Settling answers how many outcomes the session is still settling in the background.
+func Settling(s *signalbox.Session) int { return (*session.Session)(s).Settler.Open() }
+
+// Channels answers how many channels the session listens to.
+func Channels(s *signalbox.Session) int { return (*session.Session)(s).Dispatch.Channels() }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// user is a goroutine that takes and gives back a lock until it is told to go.
+type user struct {
+	lock  *reentrant.Lock
+	lease signalbox.Lease // the last one
+	err   error           // what it was sent away with
+}
+
+func (u *user) run(ctx context.Context) {
+	for {
+		lease, err := u.lock.Lock(ctx)
+		if err != nil {
+			u.err = err
+			return
+		}
+		u.lease = lease
+		select {
+		case <-lease.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+		if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrLost) {
+			u.err = err
+			return
+		}
+	}
+}
+
+// P4: wherever a Close falls, everybody is sent away with ErrClosed, leases end at once, and
+// on a wire that is good nothing is left on the server.
+func TestCloseAtAnyInstantLeavesNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const instants, latency = 120, 7 * time.Millisecond
+	for _, ended := range []bool{false, true} {
+		bubble(t, func(w *world) {
+			t := w.T
+			for at := range instants {
+				w.closeAt(t, fmt.Sprint("close/", at, "/"), time.Duration(at)*time.Millisecond, latency, ended)
+			}
+			synctest.Wait()
+			require.Zero(t, goroutines())
+		})
+	}
+}
+
+func (w *world) closeAt(t *testing.T, name string, at, latency time.Duration, ended bool) { //nolint:revive // a case of the test
+	t.Helper()
+	c, lines := w.client(t)
+	defer c.Close()
+	lines.latency.Store(int64(latency))
+	s := signalbox.NewSession(c)
+	users := make([]user, 6)
+	var running sync.WaitGroup
+	for i := range users {
+		users[i].lock = reentrant.New(s, fmt.Sprint(name, i%4))
+		running.Go(func() { users[i].run(t.Context()) })
+	}
+	time.Sleep(at)
+	ctx, cancel := context.WithCancel(t.Context())
+	if ended {
+		cancel()
+	}
+	begun := time.Now()
+	err := s.Close(ctx)
+	took := time.Since(begun)
+	cancel()
+	if !ended {
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, took, time.Second+10*latency)
+	synctest.Wait()
+	for i := range users {
+		if u := &users[i]; u.lease != (signalbox.Lease{}) {
+			if u.lease.Err() == nil {
+				t.Errorf("closed after %v with its context ended %v: a lease outlives its session", at, ended)
+			}
+		}
+	}
+	running.Wait()
+	for i := range users {
+		require.ErrorIs(t, users[i].err, signalbox.ErrClosed, at)
+	}
+	time.Sleep(4 * time.Second) // the patience, and the undoing
+	for i := range 4 {
+		if left := w.left(fmt.Sprint(name, i)); left > 0 {
+			t.Errorf("closed after %v with its context ended %v: lock %d is held for %v", at, ended, i, left)
+		}
+	}
+}
+
+// Close waits for those who hold a lock, as long as its context lets it.
+func TestCloseWaitsForHolders(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, closeAll := w.session(t)
+		defer closeAll()
+		lease, err := reentrant.New(s, "kept").Lock(t.Context())
+		require.NoError(t, err)
+		begun := time.Now()
+		time.AfterFunc(time.Minute, func() { _ = lease.Unlock() })
+		require.NoError(t, s.Close(t.Context()))
+		require.Equal(t, time.Minute, time.Since(begun))
+		require.Zero(t, w.left("kept"))
+	})
+}
+
+// P2: a Close while the wire is dead ends in about a second, and the leases with it.
+func TestCloseOnADeadWireEndsSoon(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		c, lines := w.client(t)
+		s := signalbox.NewSession(c)
+		users := make([]user, 12)
+		var running sync.WaitGroup
+		for i := range users {
+			users[i].lock = reentrant.New(s, fmt.Sprint("dead/", i%6))
+			running.Go(func() { users[i].run(t.Context()) })
+		}
+		time.Sleep(time.Second)
+		lines.dead()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		_ = s.Close(ctx) // whether somebody held a lock is chance
+		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
+		running.Wait()
+		for i := range users {
+			require.Error(t, users[i].lease.Err())
+		}
+		c.Close()
+		synctest.Wait()
+		require.Zero(t, goroutines())
+	})
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// P2: a lease is renewed for ten hours, each third of its life, and its key never comes near
+// its end.
+func TestLeaseIsRenewedForTenHours(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		const life, hours = 30 * time.Second, 10
+		s, _, closeAll := w.session(t)
+		defer closeAll()
+		lease, err := reentrant.New(s, "long", signalbox.RenewedLease(life)).Lock(t.Context())
+		require.NoError(t, err)
+		before := w.commands.Load()
+		for range hours * 3600 {
+			time.Sleep(time.Second)
+			require.NoError(t, lease.Err())
+			require.GreaterOrEqual(t, w.left("long"), life*2/3-time.Second)
+			require.Less(t, time.Until(lease.Deadline()), w.left("long"))
+		}
+		// A renewal each third of the life, a fiftieth of that earlier at the most. The server
+		// counts a script and the two commands in it for each.
+		renewals := hours * 3600 / (life / 3 / time.Second)
+		counted := w.commands.Load() - before
+		require.GreaterOrEqual(t, counted, int64(renewals))
+		require.LessOrEqual(t, counted, int64(renewals)*3*51/50+3)
+		require.NoError(t, lease.Unlock())
+		require.Zero(t, w.left("long"))
+	})
+}
+
+// P6: a waiter has the lock of a crashed holder as soon as its key has ended.
+func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		for i := range 20 {
+			name := fmt.Sprint("crash/", i)
+			crashed, lines, closeCrashed := w.session(t, signalbox.WithDefaults(signalbox.RenewedLease(10*time.Second)))
+			s, _, closeWaiter := w.session(t)
+			first, err := reentrant.New(crashed, name).Lock(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Duration(i) * 777 * time.Millisecond)
+			lines.dead()
+			ends := time.Now().Add(w.left(name))
+			lease, err := reentrant.New(s, name).Lock(t.Context())
+			require.NoError(t, err)
+			require.WithinRange(t, time.Now(), ends, ends.Add(5*time.Millisecond))
+			require.Greater(t, lease.Token(), first.Token())
+			require.ErrorIs(t, first.Err(), signalbox.ErrLost)
+			require.NoError(t, lease.Unlock())
+			closeWaiter()
+			closeCrashed()
+		}
+	})
+}
+
+// P6, P7: who waits for an hour looks about once a second, however many goroutines of the
+// process wait with it, and each waiter is a goroutine that was there before.
+func TestWaitersOfOneProcessLookOnceASecondTogether(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		holder, _, closeHolder := w.session(t)
+		defer closeHolder()
+		s, _, closeWaiters := w.session(t)
+		defer closeWaiters()
+		held, err := reentrant.New(holder, "watched").Lock(t.Context())
+		require.NoError(t, err)
+		var waiters sync.WaitGroup
+		for range 50 {
+			waiters.Go(func() {
+				lease, err := reentrant.New(s, "watched").Lock(t.Context())
+				if err == nil {
+					err = lease.Unlock()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		before := w.commands.Load()
+		time.Sleep(time.Hour)
+		const perLook, perRenewal = 3, 3 // the script and what is in it
+		asked := w.commands.Load() - before
+		require.Greater(t, asked, int64(3600))
+		require.Less(t, asked, int64(3600*10/8*perLook+3600/9*perRenewal))
+		require.NoError(t, held.Unlock())
+		waiters.Wait()
+	})
+}
+
+// P7: a session that holds nothing and waits for nothing asks nothing, and has no goroutine,
+// once the linger is over.
+func TestIdleSessionCostsNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		a, _, closeA := w.session(t)
+		defer closeA()
+		b, _, closeB := w.session(t)
+		defer closeB()
+		var users sync.WaitGroup
+		for i := range 20 {
+			users.Go(func() {
+				lock := reentrant.New([]*signalbox.Session{a, b}[i%2], fmt.Sprint("idle/", i%3))
+				for range 20 {
+					lease, err := lock.Lock(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+					if err := lease.Unlock(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		users.Wait()
+		gaveUp, cancel := context.WithTimeout(t.Context(), 0)
+		cancel()
+		_, err := reentrant.New(a, "idle/0").Lock(gaveUp)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(10 * time.Second) // the linger is 3 s
+		synctest.Wait()
+		require.Zero(t, goroutines())
+		require.Empty(t, w.redis.PubSubChannels(""))
+		before := w.commands.Load()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, before, w.commands.Load())
+		require.Zero(t, goroutines())
+		time.Sleep(time.Hour)
+		require.Empty(t, w.redis.Keys(), "floors end, too")
+	})
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// P2: whenever the wire goes dead, in whichever direction, the holder is told before the key
+// ends, by the allowance of a fiftieth at least, and by the
+// time that its request was on its way.
+func TestHolderOfADeadWireIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const phases = 12 // of a life, at which the wire goes dead
+	bubble(t, func(w *world) {
+		var holders sync.WaitGroup
+		for i, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 2500 * time.Millisecond, 30 * time.Second, 5 * time.Minute} {
+			for phase := range phases {
+				holders.Go(func() {
+					w.hold(fmt.Sprint("told/", i, "/", phase), life, 2*life*time.Duration(phase)/phases, phase%2 == 0)
+				})
+			}
+		}
+		holders.Wait()
+	})
+}
+
+// hold takes a lock, lets its wire go dead after some time, and demands to be told in time.
+func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
+	t := w.T
+	s, lines, closeAll := w.session(t, signalbox.WithDefaults(signalbox.RenewedLease(life)))
+	defer closeAll()
+	latency := min(life/100, 20*time.Millisecond)
+	lines.latency.Store(int64(latency))
+	lease, err := reentrant.New(s, name).Lock(t.Context())
+	if err != nil {
+		t.Error(name, err)
+		return
+	}
+	bound := lease.Bind(t.Context())
+	time.Sleep(after)
+	if lease.Err() != nil {
+		t.Error(name, "was lost on a wire that was good")
+	}
+	lines.swallowsReplies.Store(true)
+	lines.swallowsRequests.Store(!repliesOnly)
+	<-lease.Done()
+	left := w.left(name)
+	if left < life/50+latency || lease.Err() == nil || bound.Err() == nil {
+		t.Errorf("%s: told %v before the end of the key; it says %v, its context %v", name, left, lease.Err(), bound.Err())
+	}
+}
+
+// P2: a fixed lease and a greatest hold end when they say, and their keys after them.
+func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, closeAll := w.session(t)
+		defer closeAll()
+		for name, c := range map[string]struct {
+			options []signalbox.LockOption
+			lasts   time.Duration
+			why     error
+		}{
+			"fixed":    {[]signalbox.LockOption{signalbox.FixedLease(10 * time.Second)}, 10 * time.Second, signalbox.ErrLost},
+			"greatest": {[]signalbox.LockOption{signalbox.RenewedLease(3 * time.Second), signalbox.MaxHold(10 * time.Second)}, 10 * time.Second, signalbox.ErrMaxHold},
+			"short":    {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, time.Second, signalbox.ErrMaxHold},
+		} {
+			begun := time.Now()
+			lease, err := reentrant.New(s, name, c.options...).Lock(t.Context())
+			require.NoError(t, err, name)
+			<-lease.Done()
+			require.ErrorIs(t, lease.Err(), c.why, name)
+			require.Positive(t, w.left(name), name)
+			require.WithinRange(t, time.Now(), begun.Add(c.lasts*9/10), begun.Add(c.lasts), name)
+			time.Sleep(c.lasts / 10)
+			require.Zero(t, w.left(name), name)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// world is an embedded server in a bubble, and what it was asked.
+type world struct {
+	*testing.T // of the bubble
+
+	redis    *miniredis.Miniredis
+	commands atomic.Int64 // but for what clients ask to keep connections alive
+}
+
+// bubble runs a test in virtual time, which begins after the time that tokens count from.
+func bubble(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+		w := &world{T: t, redis: miniredis.NewMiniRedis()}
+		w.redis.ClockTTL(true)
+		first, err := w.redis.Dial() // which makes the server
+		require.NoError(t, err)
+		require.NoError(t, first.Close())
+		w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+			if command != "PING" {
+				w.commands.Add(1)
+			}
+			return false
+		})
+		defer w.redis.Close()
+		test(w)
+	})
+}
+
+// client answers a client on a wire of its own.
+func (w *world) client(t *testing.T) (rueidis.Client, *wire) {
+	t.Helper()
+	lines := &wire{}
+	o := rueidis.ClientOption{
+		InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
+	}
+	o.Dialer.KeepAlive = 10 * time.Second // ten hours have too many seconds
+	signalbox.Tune(&o)
+	c, err := rueidis.NewClient(o)
+	require.NoError(t, err)
+	return c, lines
+}
+
+// session answers a session on a wire of its own, and what closes both.
+func (w *world) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+	t.Helper()
+	c, lines := w.client(t)
+	s := signalbox.NewSession(c, options...)
+	return s, lines, func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Close(ended) // says that leases were left, which the test knows
+		c.Close()
+	}
+}
+
+// left answers for how long the lock's key lives, 0 where nobody holds the lock.
+func (w *world) left(name string) time.Duration {
+	value, err := w.redis.Get(kit.Key(name))
+	if err != nil || !strings.HasPrefix(value, "sb1r") {
+		return 0
+	}
+	return w.redis.TTL(kit.Key(name))
+}
+
+// goroutines answers the goroutines of the library.
+func goroutines() int {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	n := 0
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "signalbox/internal/") {
+			n++
+		}
+	}
+	return n
+}
