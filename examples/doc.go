@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package examples is the root of the programs that run as they are, one for each question:
+// quickstart shows what there is, basic is the program of the README.
+package examples
