@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// limit is what a lock cannot go below: two scripts, SET NX PX and GET with DEL, through the
+// client that signalbox uses, and nothing around them.
+func limit() implementation {
+	return implementation{name: limitName, start: startLimit}
+}
+
+const (
+	takeScript = `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
+	giveScript = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+)
+
+type limitProcess struct {
+	client     rueidis.Client
+	take, give string // digests
+	lifeMS     string
+}
+
+func startLimit(s setup) (process, error) {
+	client, err := tunedClient(s)
+	if err != nil {
+		return nil, err
+	}
+	p := &limitProcess{client: client, lifeMS: strconv.FormatInt(s.lease.Milliseconds(), 10)}
+	if p.take, err = load(client, takeScript); err == nil {
+		p.give, err = load(client, giveScript)
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// load answers the digest of a script that the server has from then on.
+func load(client rueidis.Client, script string) (string, error) {
+	return client.Do(context.Background(), client.B().ScriptLoad().Script(script).Build()).ToString()
+}
+
+func (p *limitProcess) close() error {
+	p.client.Close()
+	return nil
+}
+
+type limitLocker struct {
+	process *limitProcess
+	key     string
+	unlock  func() error
+}
+
+// limitValue is as long as a random value that others write.
+const limitValue = "0123456789abcdef012345"
+
+func (p *limitProcess) locker(ctx context.Context, name string) locker {
+	l := &limitLocker{process: p, key: "limit:{" + name + "}"}
+	l.unlock = func() error { return l.release(ctx) }
+	return l
+}
+
+// Lock implements locker. It does not wait: nobody else may use the name.
+func (l *limitLocker) Lock(ctx context.Context) (func() error, error) {
+	p := l.process
+	take := p.client.B().Evalsha().Sha1(p.take).Numkeys(1).Key(l.key).Arg(limitValue, p.lifeMS).Build()
+	if err := p.client.Do(ctx, take).Error(); err != nil {
+		return nil, fmt.Errorf("limit: take: %w", err)
+	}
+	return l.unlock, nil
+}
+
+func (l *limitLocker) release(ctx context.Context) error {
+	p := l.process
+	give := p.client.B().Evalsha().Sha1(p.give).Numkeys(1).Key(l.key).Arg(limitValue).Build()
+	n, err := p.client.Do(ctx, give).AsInt64()
+	if err == nil && n != 1 {
+		err = errors.New("the key was gone")
+	}
+	if err != nil {
+		return fmt.Errorf("limit: give back: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// signalboxLock is the reentrant lock of this project.
+func signalboxLock() implementation {
+	return implementation{name: ownName, start: startSignalbox, excludes: true}
+}
+
+type signalboxProcess struct {
+	client  rueidis.Client
+	session *signalbox.Session
+}
+
+func startSignalbox(s setup) (process, error) {
+	client, err := tunedClient(s)
+	if err != nil {
+		return nil, err
+	}
+	lease := signalbox.WithDefaults(signalbox.RenewedLease(s.lease))
+	return &signalboxProcess{client: client, session: signalbox.NewSession(client, lease)}, nil
+}
+
+func (p *signalboxProcess) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := p.session.Close(ctx)
+	p.client.Close()
+	return err
+}
+
+type signalboxLocker struct {
+	lock   *reentrant.Lock
+	lease  signalbox.Lease
+	unlock func() error
+}
+
+func (p *signalboxProcess) locker(_ context.Context, name string) locker {
+	l := &signalboxLocker{lock: reentrant.New(p.session, name)}
+	l.unlock = func() error { return l.lease.Unlock() }
+	return l
+}
+
+// Lock implements locker.
+func (l *signalboxLocker) Lock(ctx context.Context) (unlock func() error, err error) {
+	l.lease, err = l.lock.Lock(ctx)
+	return l.unlock, err
+}
+
+type signalboxKeeper struct {
+	process *signalboxProcess
+	leases  []signalbox.Lease
+}
+
+func (p *signalboxProcess) keeper(n int) keeper {
+	return &signalboxKeeper{process: p, leases: make([]signalbox.Lease, n)}
+}
+
+func (k *signalboxKeeper) keep(ctx context.Context, i int, name string) (err error) {
+	k.leases[i], err = reentrant.New(k.process.session, name).Lock(ctx)
+	return err
+}
+
+func (k *signalboxKeeper) lost() int {
+	n := 0
+	for _, lease := range k.leases {
+		if errors.Is(lease.Err(), signalbox.ErrLost) {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *signalboxKeeper) drop(i int) error { return k.leases[i].Unlock() }

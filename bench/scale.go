@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "time"
+
+// scale is how large and how long the works are. The number of processes and goroutines that
+// a work is named for is no part of it.
+type scale struct {
+	rounds int           // of works that settle within milliseconds
+	warmUp time.Duration // before each of their windows
+	window time.Duration // what one of their rounds counts
+
+	// One contended lock: pollers sleep up to a second there, so that a round is longer.
+	contendedRounds int
+	contended       time.Duration
+
+	lease time.Duration // of all works but held
+
+	// After a window, waiters of whom none got the lock for that long are given up: longer
+	// than any implementation pauses between two tries.
+	patience time.Duration
+
+	crowd int // processes that wait for one lock
+
+	held      int           // locks that are held
+	heldLease time.Duration // their lease
+	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
+
+	waiters, waited int           // goroutines that wait, and the locks they wait for
+	settle          time.Duration // before waiting counts as idle
+	idle            time.Duration // what idling is measured for
+}
+
+// full takes four to five minutes with all implementations.
+func full() scale {
+	return scale{
+		rounds: 5, warmUp: 100 * time.Millisecond, window: 500 * time.Millisecond,
+		contendedRounds: 3, contended: 2 * time.Second,
+		lease: 30 * time.Second, patience: 1500 * time.Millisecond,
+		crowd: 100,
+		held:  10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
+		waiters: 5_000, waited: 500, settle: 2 * time.Second, idle: 3 * time.Second,
+	}
+}
+
+// short takes less than a minute; its figures say whether something broke.
+func short() scale {
+	s := full()
+	s.rounds, s.warmUp, s.window = 2, 20*time.Millisecond, 150*time.Millisecond
+	s.contendedRounds, s.contended = 1, 500*time.Millisecond
+	s.held, s.heldLease, s.heldFor = 2_000, 600*time.Millisecond, 1800*time.Millisecond
+	s.waiters, s.waited, s.settle, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
+	return s
+}

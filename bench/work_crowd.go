@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// holdFor is how long each process of a crowd has the lock: time enough for the last owner to
+// try, fail and wait with the others. Without it the last two would pass the lock to and fro.
+const holdFor = 2 * time.Millisecond
+
+// crowd is a lock that a hundred processes wait for. Who had it queues again when the next one
+// has it, so that nobody takes a lock again that it has just given back: each operation is
+// a hand-off.
+func crowd(b *bench) ([]table, error) {
+	all, err := b.interleave(locks(b.chosen), b.scale.contendedRounds, b.crowded)
+	columns := append(waitColumns("p50"), costColumns("hand-off")...)
+	columns = append(columns, column{"hand-offs/s", medianOf(rate, number)})
+	title := fmt.Sprintf("%d processes wait for one lock", b.scale.crowd)
+	note := fmt.Sprintf("From the call of Unlock to the return of Lock in the next process, which holds the lock for %v and "+
+		"queues again once the next one has it.", holdFor)
+	return []table{tabulate(title, note, all, columns)}, err
+}
+
+// relay is what the processes of a crowd know of each other.
+type relay struct {
+	mu struct {
+		sync.Mutex
+		gave    time.Time     // when the last owner called its unlock; zero before the first
+		entered chan struct{} // closes when the next one has entered
+		waits   *waits
+		ops     int
+	}
+}
+
+// enter notes that a process has the lock.
+func (r *relay) enter() {
+	at := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.mu.gave.IsZero() {
+		r.mu.waits.add(at.Sub(r.mu.gave))
+		r.mu.ops++
+		close(r.mu.entered)
+	}
+}
+
+// leave notes that its owner is about to unlock, and answers what closes when the next one is
+// in.
+func (r *relay) leave() <-chan struct{} {
+	entered := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.entered = entered
+	r.mu.gave = time.Now()
+	return entered
+}
+
+// count answers what there was since the last call.
+func (r *relay) count() (ops int, w *waits) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ops, w = r.mu.ops, r.mu.waits
+	r.mu.ops, r.mu.waits = 0, new(waits)
+	return ops, w
+}
+
+func (b *bench) crowded(impl implementation) (one sample, err error) {
+	processes, end, err := b.start(impl, b.scale.crowd, setup{lean: true})
+	if err != nil {
+		return sample{}, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	ctx, stop := context.WithCancelCause(context.Background())
+	r := new(relay)
+	r.count()
+	var running sync.WaitGroup
+	for _, p := range processes {
+		running.Go(func() {
+			if err := r.run(ctx, p.locker(context.WithoutCancel(ctx), "crowd")); err != nil {
+				stop(err)
+			}
+		})
+	}
+	one, err = b.watch(ctx, impl, r)
+	stop(errStopped)
+	running.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
+		err = cause
+	}
+	return one, err
+}
+
+// watch measures the relay for a window, once it has run for a quarter of one: by then
+// everybody waits.
+func (b *bench) watch(ctx context.Context, impl implementation, r *relay) (one sample, err error) {
+	pause(ctx, b.scale.contended/4)
+	m, err := begin(b.server)
+	if err != nil {
+		return sample{}, err
+	}
+	r.count()
+	began := time.Now()
+	pause(ctx, b.scale.contended)
+	one.ops, one.waits = r.count()
+	one.elapsed = time.Since(began)
+	one.used, err = m.end(impl.sends)
+	return one, err
+}
+
+// run queues, enters and leaves until ctx ends.
+func (r *relay) run(ctx context.Context, l locker) error {
+	for ctx.Err() == nil {
+		unlock, err := l.Lock(ctx)
+		if err != nil {
+			return over(ctx, fmt.Errorf("lock: %w", err))
+		}
+		r.enter()
+		pause(ctx, holdFor)
+		entered := r.leave()
+		if err := unlock(); err != nil {
+			return fmt.Errorf("unlock: %w", err)
+		}
+		select {
+		case <-entered:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}

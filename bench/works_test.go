@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// tiny is enough to see that a work runs.
+func tiny() scale {
+	return scale{
+		rounds: 1, warmUp: 5 * time.Millisecond, window: 20 * time.Millisecond,
+		contendedRounds: 1, contended: 40 * time.Millisecond,
+		lease: 30 * time.Second, patience: 5 * time.Millisecond,
+		crowd: 5,
+		held:  70, heldLease: 300 * time.Millisecond, heldFor: 600 * time.Millisecond,
+		waiters: 20, waited: 5, settle: 10 * time.Millisecond, idle: 20 * time.Millisecond,
+	}
+}
+
+// The works use the whole process for their figures, so that none of them is parallel.
+
+func TestEveryWorkTellsOfEveryImplementation(t *testing.T) { //nolint:paralleltest // see above
+	benchTime := flag.Lookup("test.benchtime").Value.String()
+	require.NoError(t, flag.Set("test.benchtime", "10ms")) // of testing.Benchmark
+	t.Cleanup(func() { _ = flag.Set("test.benchtime", benchTime) })
+	b := &bench{server: redistest.Start(t), scale: tiny(), chosen: implementations()}
+	rows := map[string]int{"uncontended": 5, "own-locks": 5, "enter-again": 2, "handoff": 5, "held": 2}
+	for _, w := range works() { //nolint:paralleltest // see above
+		t.Run(w.name, func(t *testing.T) {
+			tables, err := w.run(b)
+			require.NoError(t, err)
+			require.NotEmpty(t, tables)
+			want, special := rows[w.name]
+			if !special {
+				want = 4 // the limit is no lock
+			}
+			for _, table := range tables {
+				require.Len(t, table.rows, want, table.title)
+				var text strings.Builder
+				require.NoError(t, table.write(&text))
+				require.NotContains(t, text.String(), "NaN")
+				require.NotContains(t, text.String(), "Inf")
+			}
+		})
+	}
+}
+
+func TestHeldLocksAreNotLost(t *testing.T) { //nolint:paralleltest // see above
+	b := &bench{server: redistest.Start(t), scale: tiny()}
+	for _, impl := range only(implementations(), ownName, "rueidislock") {
+		require.NoError(t, b.clear())
+		one, err := b.hold(impl)
+		require.NoError(t, err)
+		require.Zero(t, one.figures["lost"], impl.name)
+		require.Zero(t, one.figures["gone"], impl.name)
+		require.Positive(t, one.used.requests, impl.name)
+	}
+}
+
+func TestTheCommandLineNamesWhatThereIs(t *testing.T) {
+	t.Parallel()
+	c, err := choose([]string{"-short", "-works", "held,remote", "-impl", "limit", "-rounds", "7", "-held", "9"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "held", c.works[0].name)
+	require.Equal(t, "remote", c.works[1].name)
+	require.Len(t, c.impls, 1)
+	require.Equal(t, 7, c.scale.rounds)
+	require.Equal(t, 9, c.scale.held)
+	require.Equal(t, short().window, c.scale.window)
+
+	_, err = choose([]string{"-works", "nothing"}, io.Discard)
+	require.ErrorContains(t, err, "nothing")
+	_, err = choose([]string{"-impl", "nobody"}, io.Discard)
+	require.ErrorContains(t, err, "nobody")
+}
