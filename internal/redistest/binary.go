@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 )
 
 // ServerEnv names the environment variable that holds the server binary to run, a path or
 // a name on PATH. Without it redis-server is run. A script will do if it ends by
-// exec-ing the server: signals go to the process that was started.
+// exec-ing the server: signals go to the process that was started. The same binary runs as
+// a node of a cluster and as a sentinel.
 const ServerEnv = "SIGNALBOX_TEST_SERVER"
 
 // serverBinary finds the server to run.
@@ -28,18 +28,4 @@ func serverBinary() (string, error) {
 				"or name the binary of a Redis or Valkey server in %s", err, ServerEnv)
 	}
 	return path, nil
-}
-
-// serverArgs is the command line of a server without persistence. DEBUG is enabled because
-// DEBUG SLEEP is the simplest way to a server that is busy.
-func serverArgs(port int, more []string) []string {
-	args := []string{
-		"--port", strconv.Itoa(port),
-		"--bind", "127.0.0.1",
-		"--save", "",
-		"--appendonly", "no",
-		"--daemonize", "no",
-		"--enable-debug-command", "local",
-	}
-	return append(args, more...)
 }

@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -20,12 +21,27 @@ func (e ReplyError) Error() string { return string(e) }
 // instead of hanging.
 const doLimit = 10 * time.Second
 
+// target is where a server is, and how it is spoken to.
+type target struct {
+	addr string
+	tls  *tls.Config // nil: in plain
+}
+
+// dial connects within limit.
+func (t target) dial(limit time.Duration) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: limit}
+	if t.tls == nil {
+		return dialer.Dial("tcp", t.addr)
+	}
+	return tls.DialWithDialer(dialer, "tcp", t.addr, t.tls)
+}
+
 // do sends one command over a connection of its own and returns the reply: a string, an
 // int64, nil, or a []any of these and of ReplyError. A ReplyError as the whole reply is
 // returned as the error.
-func do(addr string, limit time.Duration, args []any) (any, error) {
+func (t target) do(limit time.Duration, args ...any) (any, error) {
 	deadline := time.Now().Add(limit)
-	c, err := net.DialTimeout("tcp", addr, limit)
+	c, err := t.dial(limit)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redistest gives tests and benchmarks real Redis or Valkey servers, a wire
-// that fails where it is told to, and child processes that can be killed or stopped.
+// Package redistest gives tests and benchmarks real Redis or Valkey servers, alone, under
+// sentinels, in a cluster or behind TLS, a wire that fails where it is told to, and child
+// processes that can be killed or stopped.
 //
 // # Usage
 //
 // [Start] runs a server for one test, [NewProxy] puts a failing wire before it, [Child]
 // runs a registered function in a process of its own. See the package example.
 // Programs without a test use [StartServer] and [StartProxy] and close what they get.
+//
+// [StartSentinel] and [StartCluster] run servers that fail over, [WithTLS] and
+// [WithClientCertificates] are options of a single one. Each is a [Topology], and a test that is
+// to hold on all of them goes through [Topologies], and through [Protocols]:
+//
+//	for _, s := range redistest.Topologies() {
+//		top, err := s.Start(redistest.WithFailoverAfter(time.Minute))
+//		...
+//		client := top.Client(t, redistest.RESP2)
+//
+// Without [WithFailoverAfter] a failover comes after a second or two without a sign of life: for tests that kill
+// or freeze a primary and then call AwaitFailover. Several servers that know nothing of each other are several
+// calls of Start.
 //
 // A package that uses [Child] begins its TestMain with
 //
@@ -27,6 +41,10 @@
 //  4. A proxy forwards bytes unchanged and in order, and matches each reply to its
 //     request. A fault strikes exactly the request it was armed for.
 //  5. After Close of a proxy or a server none of their goroutines is left.
+//  6. A server that is down keeps its port until Close: no other server or proxy of this
+//     package, in any process, is given it.
+//  7. A cluster, or what sentinels watch, is ready for a failover when its start returns: every
+//     node knows all others, and every replica has what its primary had.
 //
 // # Not guaranteed
 //
@@ -34,6 +52,8 @@
 //
 // A supervisor that is itself killed with SIGKILL leaves its work to Close. If its parent
 // is killed as well, the server stays.
+//
+// Sentinels and clusters do not speak TLS.
 //
 // A connection that sends CLIENT REPLY OFF or SKIP, or MONITOR, must not go through a
 // proxy: replies can no longer be matched to requests. TLS cannot go through one.
@@ -46,6 +66,8 @@
 // [Server.Do] reports errors, since an error reply is often what a test asks for. Every
 // other method of Server, Proxy and Process that cannot do its work reports with Errorf
 // to the test that started it, from any goroutine, and panics in a program without a test.
+// What takes a test as its argument ends that test (Fatalf) and must be called from its
+// goroutine: so do the methods of Sentinel and Cluster.
 //
 // # Locking
 //

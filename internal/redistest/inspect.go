@@ -18,7 +18,7 @@ import (
 // string, an int64, nil, or a []any of these; an error reply is a ReplyError. A server that
 // is silent for ten seconds is an error.
 func (s *Server) Do(args ...any) (any, error) {
-	return do(s.Addr(), doLimit, args)
+	return s.at().do(doLimit, args...)
 }
 
 // MustDo is Do that fails the test if there is an error.
@@ -97,21 +97,21 @@ func (s *Server) CPU() time.Duration {
 }
 
 // Client returns a client of the server that is closed when the test ends. mod, if not nil,
-// changes its options, of which only the address is set.
+// changes its options, of which only the address is set, and what TLS takes where the server
+// speaks it.
 func (s *Server) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return newClient(tb, s.Addr(), mod)
+	return newClient(tb, rueidis.ClientOption{InitAddress: []string{s.Addr()}, TLSConfig: s.TLSConfig()}, mod)
 }
 
-func newClient(tb testing.TB, addr string, mod func(*rueidis.ClientOption)) rueidis.Client {
+func newClient(tb testing.TB, opt rueidis.ClientOption, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	opt := rueidis.ClientOption{InitAddress: []string{addr}}
 	if mod != nil {
 		mod(&opt)
 	}
 	c, err := rueidis.NewClient(opt)
 	if err != nil {
-		tb.Fatalf("redistest: client of %s: %v", addr, err)
+		tb.Fatalf("redistest: client of %v: %v", opt.InitAddress, err)
 	}
 	tb.Cleanup(c.Close)
 	return c
@@ -121,25 +121,29 @@ func newClient(tb testing.TB, addr string, mod func(*rueidis.ClientOption)) ruei
 type infoSections map[string]string
 
 func (s *Server) info(section string) infoSections {
-	info, err := askInfo(s.Addr(), doLimit, section)
+	info, err := s.at().info(doLimit, section)
 	if err != nil {
 		s.report.failf("redistest: info %s: %v", section, err)
 	}
 	return info
 }
 
-func askInfo(addr string, limit time.Duration, section string) (infoSections, error) {
-	reply, err := do(addr, limit, []any{"INFO", section})
+func (t target) info(limit time.Duration, section string) (infoSections, error) {
+	reply, err := t.do(limit, "INFO", section)
 	if err != nil {
 		return nil, err
 	}
+	return parseInfo(fmt.Sprint(reply)), nil
+}
+
+func parseInfo(text string) infoSections {
 	info := make(infoSections)
-	for line := range strings.SplitSeq(fmt.Sprint(reply), "\r\n") {
+	for line := range strings.SplitSeq(text, "\r\n") {
 		if field, text, ok := strings.Cut(line, ":"); ok {
 			info[field] = text
 		}
 	}
-	return info, nil
+	return info
 }
 
 func (s *Server) integer(text string) int64 {

@@ -14,8 +14,10 @@ func TestMain(m *testing.M) {
 	redistest.RegisterChild("echo", runEcho)
 	redistest.RegisterChild("exit", runExit)
 	redistest.RegisterChild("keeper", runKeeper)
+	redistest.RegisterChild("topology", runTopology)
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }

@@ -2,25 +2,53 @@
 
 package redistest
 
-// Option changes how a server is started.
+import (
+	"errors"
+	"time"
+)
+
+// Option changes how servers are started.
 type Option func(*config)
 
 type config struct {
-	port int // 0: any free one
-	args []string
+	port     int // 0: any free one
+	args     []string
+	failover time.Duration // 0: as quick as can be
+	secure   func() (*tlsSetup, error)
 }
 
 // WithPort makes the server listen on a given loopback port. Without it, Start picks a
-// free one.
+// free one. It is for single servers.
 func WithPort(port int) Option {
 	return func(c *config) { c.port = port }
 }
 
 // WithArgs adds arguments to the command line of the server, such as "--maxmemory",
-// "2mb". They come last, so they win over those of this package. They must not set port,
-// bind or requirepass, which this package needs as they are.
+// "2mb", and of every server with data where there are more. They come last, so they win over
+// those of this package. They must not set port, bind or requirepass, which this package needs
+// as they are.
 func WithArgs(args ...string) Option {
 	return func(c *config) { c.args = append(c.args, args...) }
+}
+
+// WithFailoverAfter sets how long sentinels, or the nodes of a cluster, must not have heard of a
+// primary before its replica takes over. Without it that is as short as it can be, for tests that wait
+// for it. A test in which no failover must happen asks for a time that no busy machine
+// reaches, since a machine that stalls looks like a dead primary.
+func WithFailoverAfter(d time.Duration) Option {
+	return func(c *config) { c.failover = d }
+}
+
+// WithTLS makes the server speak TLS, with a certificate made for it, and take clients that
+// show none. Its Client and its Do know what to trust. It is for single servers.
+func WithTLS() Option {
+	return func(c *config) { c.secure = newTLS }
+}
+
+// WithClientCertificates is WithTLS where clients must show a certificate, as those of Client and
+// Do can.
+func WithClientCertificates() Option {
+	return func(c *config) { c.secure = newMutualTLS }
 }
 
 func newConfig(opts []Option) config {
@@ -29,4 +57,24 @@ func newConfig(opts []Option) config {
 		o(&c)
 	}
 	return c
+}
+
+// several checks that nothing was asked for that only a single server does.
+func (c config) several() error {
+	if c.port != 0 || c.secure != nil {
+		return errors.New("redistest: a given port, and TLS, are for single servers")
+	}
+	return nil
+}
+
+// setup is what a single server is started as.
+func (c config) setup() (setup, error) {
+	s := setup{port: c.port, args: c.args}
+	if c.secure != nil {
+		var err error
+		if s.tls, err = c.secure(); err != nil {
+			return setup{}, err
+		}
+	}
+	return s, nil
 }

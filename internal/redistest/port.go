@@ -21,21 +21,47 @@ const (
 	portTries = 100
 )
 
-// freePort returns a loopback port that nobody listens on. Another process may take it
-// before it is used; who uses it tries again with another.
-func freePort() (int, error) {
+// reservation keeps a loopback port from every other server and proxy of this package, in any
+// process, also while nobody listens on it. That is more than convenience: sentinels and nodes of
+// a cluster go on calling one of them that is down, and would take whoever answers there
+// for it.
+//
+// It is a UDP socket of the same number, which nothing else here uses: a TCP one would be
+// in the way of the server. The kernel closes it however the process ends.
+type reservation struct {
+	port   int
+	socket net.PacketConn
+}
+
+// reserve finds a port that is not reserved and that nobody listens on. A program that is none of ours
+// may take it before it is used; who uses it tries again with another.
+func reserve() (*reservation, error) {
 	for range portTries {
 		port := firstPort + rand.N(endPort-firstPort)
-		l, err := net.Listen("tcp", loopback(port))
+		socket, err := net.ListenPacket("udp", loopback(port))
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("redistest: free port: %w", err)
+		r := &reservation{port, socket}
+		l, err := net.Listen("tcp", loopback(port))
+		if err != nil {
+			r.free()
+			continue
 		}
-		return port, nil
+		if err := l.Close(); err != nil {
+			r.free()
+			return nil, fmt.Errorf("redistest: free port: %w", err)
+		}
+		return r, nil
 	}
-	return 0, errors.New("redistest: no free port")
+	return nil, errors.New("redistest: no free port")
+}
+
+// free gives the port to others. It may be called twice, and on nil.
+func (r *reservation) free() {
+	if r != nil {
+		_ = r.socket.Close() // nothing was sent; the second time it is closed already
+	}
 }
 
 func loopback(port int) string {

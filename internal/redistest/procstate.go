@@ -32,10 +32,14 @@ func (s *supervised) thaw() error {
 	return s.signalUntil(syscall.SIGCONT, noneStopped)
 }
 
-// terminate asks the program to end (SIGTERM) and calls end when it has, or has not in time.
+// terminate asks the program to end (SIGTERM) and returns when it has. Its folder stays until end.
 func (s *supervised) terminate() error {
-	defer s.end()
 	return s.signalUntil(syscall.SIGTERM, func([]byte) bool { return !s.running() })
+}
+
+// kill ends the program (SIGKILL) and returns when it has ended. Its folder stays until end.
+func (s *supervised) kill() error {
+	return s.signalUntil(syscall.SIGKILL, func([]byte) bool { return !s.running() })
 }
 
 func (s *supervised) signalUntil(sig syscall.Signal, reached func(states []byte) bool) error {

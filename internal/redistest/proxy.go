@@ -23,6 +23,7 @@ type Proxy struct {
 	report   reporter
 	upstream string
 	port     int
+	reserved *reservation
 	links    sync.WaitGroup // the goroutines of all links, and the acceptor
 
 	dropPushes atomic.Bool
@@ -60,12 +61,14 @@ func newProxy(r reporter, upstream string) (*Proxy, error) {
 	p.mu.open = make(map[*link]struct{})
 	var err error
 	for range startTries {
-		if p.port, err = freePort(); err != nil {
+		if p.reserved, err = reserve(); err != nil {
 			return nil, err
 		}
+		p.port = p.reserved.port
 		if err = p.listen(); err == nil {
 			return p, nil
 		}
+		p.reserved.free()
 	}
 	return nil, err
 }
@@ -80,7 +83,7 @@ func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 // if not nil, changes its options, of which only the address is set.
 func (p *Proxy) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return newClient(tb, p.Addr(), mod)
+	return newClient(tb, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, mod)
 }
 
 // Close cuts all connections, aborts all delays and returns when all goroutines have ended.
@@ -93,6 +96,7 @@ func (p *Proxy) Close() {
 	p.Refuse()
 	p.CutAll()
 	p.links.Wait()
+	p.reserved.free()
 }
 
 // Refuse makes new connections fail with "connection refused". Those that exist stay.

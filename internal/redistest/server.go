@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,15 +15,18 @@ import (
 // Server is a Redis or Valkey server on a loopback port, without persistence. All
 // methods may be called from any goroutine.
 type Server struct {
-	report reporter
-	binary string
-	args   []string // after those of serverArgs
-	port   int
+	report   reporter
+	binary   string
+	set      setup
+	port     int
+	bus      int            // of the nodes of a cluster, else 0
+	reserved []*reservation // of these ports
 
 	mu struct {
 		sync.Mutex
 		proc *supervised // the running or last one
 		log  *tail       // of proc
+		kept string      // what the last one left of the file that it keeps
 	}
 }
 
@@ -41,7 +45,7 @@ var errNotStarted = errors.New("redistest: server ended at its start")
 // run or it does not answer.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	s, err := start(reporter{tb}, newConfig(opts))
+	s, err := startSingle(reporter{tb}, newConfig(opts))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -52,37 +56,58 @@ func Start(tb testing.TB, opts ...Option) *Server {
 // StartServer is Start for programs that are no tests. The caller must Close the server;
 // if the program ends without, the server ends with it.
 func StartServer(opts ...Option) (*Server, error) {
-	return start(reporter{}, newConfig(opts))
+	return startSingle(reporter{}, newConfig(opts))
 }
 
-func start(r reporter, c config) (*Server, error) {
+func startSingle(r reporter, c config) (*Server, error) {
+	set, err := c.setup()
+	if err != nil {
+		return nil, err
+	}
+	return start(r, set)
+}
+
+func start(r reporter, set setup) (*Server, error) {
 	binary, err := serverBinary()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{report: r, binary: binary, args: c.args, port: c.port}
+	s := &Server{report: r, binary: binary, set: set}
 	for range startTries {
-		if c.port == 0 {
-			if s.port, err = freePort(); err != nil {
-				return nil, err
-			}
+		if err = s.pickPorts(); err == nil {
+			err = s.launch()
 		}
-		err = s.launch()
-		if err == nil || c.port != 0 || !errors.Is(err, errNotStarted) {
+		if err == nil {
+			return s, nil
+		}
+		s.freePorts()
+		if set.port != 0 || !errors.Is(err, errNotStarted) {
 			break
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return nil, err
 }
 
 // Addr returns the server's address, "127.0.0.1:port". It never changes.
 func (s *Server) Addr() string { return loopback(s.port) }
 
-// URL returns the server's address as "redis://127.0.0.1:port".
-func (s *Server) URL() string { return "redis://" + s.Addr() }
+// URL returns the server's address as "redis://127.0.0.1:port", or as "rediss://..." where it speaks
+// TLS.
+func (s *Server) URL() string {
+	if s.set.tls != nil {
+		return "rediss://" + s.Addr()
+	}
+	return "redis://" + s.Addr()
+}
+
+// TLSConfig returns what a client of the server needs to connect, nil where it speaks no TLS. It is the
+// caller's to change.
+func (s *Server) TLSConfig() *tls.Config {
+	if s.set.tls == nil {
+		return nil
+	}
+	return s.set.tls.client.Clone()
+}
 
 // PID returns the process id of the running server, or of the last one.
 func (s *Server) PID() int {
@@ -98,21 +123,55 @@ func (s *Server) Log() string {
 	return s.mu.log.String()
 }
 
-// Close is Kill, named for programs that defer it.
-func (s *Server) Close() { s.Kill() }
+// Close is Kill, and lets others have the server's port.
+func (s *Server) Close() {
+	s.Kill()
+	s.freePorts()
+}
+
+// pickPorts finds a port for each of the server's, unless it was given.
+func (s *Server) pickPorts() error {
+	s.port = s.set.port
+	for _, want := range []struct {
+		port *int
+		ask  bool
+	}{{&s.port, s.port == 0}, {&s.bus, s.set.bus}} {
+		if !want.ask {
+			continue
+		}
+		r, err := reserve()
+		if err != nil {
+			return err
+		}
+		s.reserved = append(s.reserved, r)
+		*want.port = r.port
+	}
+	return nil
+}
+
+func (s *Server) freePorts() {
+	for _, r := range s.reserved {
+		r.free()
+	}
+}
+
+// at is where the server is.
+func (s *Server) at() target { return target{s.Addr(), s.TLSConfig()} }
 
 // launch starts a process on the server's port and waits until it answers.
 func (s *Server) launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := new(tail)
-	proc, err := supervise(program{path: s.binary, args: serverArgs(s.port, s.args), log: log})
+	proc, err := supervise(program{
+		path: s.binary, args: s.set.line(s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
+	})
 	if err != nil {
 		return err
 	}
 	if err := s.await(proc); err != nil {
 		proc.end()
-		return fmt.Errorf("%w; %s on port %d logged:\n%s", err, s.binary, s.port, log)
+		return fmt.Errorf("%w%s; %s on port %d logged:\n%s", err, s.hint(log), s.binary, s.port, log)
 	}
 	s.mu.proc, s.mu.log = proc, log
 	return nil
@@ -124,7 +183,7 @@ func (s *Server) await(proc *supervised) error {
 	var last error
 	answers := func() bool {
 		var info infoSections
-		if info, last = askInfo(s.Addr(), time.Second, "server"); last != nil {
+		if info, last = s.at().info(time.Second, "server"); last != nil {
 			return false
 		}
 		if pid := info["process_id"]; pid != strconv.Itoa(proc.pid) {

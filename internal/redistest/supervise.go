@@ -16,7 +16,8 @@ import (
 
 // supervisor is the shell program that every server and child runs under.
 //
-// It starts the program in a folder of its own, reports the program's process id and the
+// It makes a folder, puts the files into it that come first in its arguments (name and text each,
+// up to a word "--"), starts the program there, reports the program's process id and the
 // folder on descriptor 4 and then waits for the end of descriptor 3, the lifeline. Only this
 // process holds the other end of the lifeline (descriptors of Go programs are closed on
 // exec), and the kernel closes it when this process ends, in whatever way. So the
@@ -42,6 +43,11 @@ import (
 const supervisor = `
 trap : HUP INT QUIT TERM PIPE
 dir=$(mktemp -d "${TMPDIR:-/tmp}/redistest.XXXXXX") && cd "$dir" || exit 1
+while [ "$1" != -- ]; do
+	printf %s "$2" >"$1"
+	shift 2
+done
+shift
 exec 5<&0
 "$@" <&5 3<&- 4>&- 5<&- &
 pid=$!
@@ -61,10 +67,15 @@ type program struct {
 	path   string
 	args   []string
 	env    []string  // added to this process's
+	files  []file    // in its folder when it starts
 	stdin  *os.File  // nil: /dev/null
 	stdout *os.File  // nil: where standard error goes
 	log    io.Writer // receives standard error
 }
+
+// file is what a program finds in its folder. Its text is an argument of the supervisor: short, and no
+// secret.
+type file struct{ name, text string }
 
 // supervised is a running program.
 type supervised struct {
@@ -86,7 +97,7 @@ func supervise(p program) (*supervised, error) {
 	if files.err != nil {
 		return nil, fmt.Errorf("redistest: pipe: %w", files.err)
 	}
-	cmd := exec.Command("/bin/sh", append([]string{"-c", supervisor, "redistest", p.path}, p.args...)...)
+	cmd := exec.Command("/bin/sh", append([]string{"-c", supervisor, "redistest"}, p.words()...)...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.ExtraFiles = []*os.File{life.r, report.w}
@@ -114,6 +125,15 @@ func supervise(p program) (*supervised, error) {
 		return nil, fmt.Errorf("redistest: supervisor did not report a process: %w", err)
 	}
 	return s, nil
+}
+
+// words are the arguments of the supervisor.
+func (p program) words() []string {
+	var words []string
+	for _, f := range p.files {
+		words = append(words, f.name, f.text)
+	}
+	return append(append(words, "--", p.path), p.args...)
 }
 
 // watch copies the program's standard error until the program and everything that

@@ -37,6 +37,36 @@ func runKeeper(stdin io.Reader, stdout io.Writer) {
 	// Ends without Close.
 }
 
+// runTopology starts the topology that its environment names, says the process id and the folder of
+// each server, and waits.
+func runTopology(stdin io.Reader, stdout io.Writer) {
+	for _, s := range redistest.Topologies() {
+		if s.Name != os.Getenv("TOPOLOGY") {
+			continue
+		}
+		top, err := s.Start()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return
+		}
+		for _, server := range top.Servers() {
+			dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", server.PID()))
+			fmt.Fprint(stdout, server.PID(), " ", dir, " ")
+		}
+		fmt.Fprintln(stdout)
+	}
+	_, _ = bufio.NewReader(stdin).ReadString('\n')
+	// Ends without Close.
+}
+
+// workingFolder returns the folder of a process: a sentinel does not tell it.
+func workingFolder(t *testing.T, pid int) string {
+	t.Helper()
+	dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	require.NoError(t, err)
+	return dir
+}
+
 // folder returns the folder that a server runs in.
 func folder(s *redistest.Server) string {
 	reply, err := s.Do("CONFIG", "GET", "dir")

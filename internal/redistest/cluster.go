@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// Slots is how many slots a cluster has.
+	Slots = 16384
+	// primaries is the smallest number of which one may be away; each has a replica.
+	primaries = 3
+	// clusterFailover is the node time-out: how long a primary must not have been heard of. A shorter
+	// one would make dead of slow.
+	clusterFailover = 1500 * time.Millisecond
+	// ClusterRefresh is the goroutine in which a client of a cluster closes connections that it has
+	// replaced, after five seconds, for which its own Close does not wait: tests with such
+	// clients name it to goleak.IgnoreAnyFunction.
+	ClusterRefresh = "github.com/redis/rueidis.(*clusterClient)._refresh.func2"
+	// ClusterDelay is another one: the goroutine in which a client of a cluster that met an error waits for up to
+	// a second before it asks for the nodes again.
+	ClusterDelay = "github.com/redis/rueidis.(*call).DelayDo.func1"
+	// nodesFile is where a node keeps what it knows and what it has promised.
+	nodesFile = "nodes.conf"
+)
+
+// Cluster is six nodes: three primaries, each with a third of the slots, and a replica for each. All
+// methods may be called from any goroutine; those that take a test, from its own.
+//
+// A node that is restarted knows the others, and has no data until it is a replica. A primary that is
+// restarted before the others have missed it is the primary still, and its replica becomes
+// as empty.
+type Cluster struct {
+	nodes []*Server // primaries first, and then their replicas in the same order, as they were made
+}
+
+// StartCluster runs a cluster until the test ends. It returns when every node knows that all
+// is well and the replicas have their links, after some two seconds. It fails the test at
+// once if that does not come about.
+func StartCluster(tb testing.TB, opts ...Option) *Cluster {
+	tb.Helper()
+	c, err := startCluster(reporter{tb}, newConfig(opts))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// RunCluster is StartCluster for programs that are no tests. The caller must Close it; if the
+// program ends without, it ends with it.
+func RunCluster(opts ...Option) (*Cluster, error) {
+	return startCluster(reporter{}, newConfig(opts))
+}
+
+func startCluster(r reporter, conf config) (*Cluster, error) {
+	if err := conf.several(); err != nil {
+		return nil, err
+	}
+	c := new(Cluster)
+	var err error
+	if c.nodes, err = startAll(r, slices.Repeat([]setup{node(conf)}, 2*primaries)...); err != nil {
+		return nil, err
+	}
+	if err = c.form(conf.failover); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// node is a node of a cluster.
+func node(conf config) setup {
+	return setup{
+		bus: true,
+		args: append([]string{
+			"--cluster-enabled", "yes",
+			"--cluster-config-file", nodesFile,
+			"--cluster-node-timeout", milliseconds(cmp.Or(conf.failover, clusterFailover)),
+			// A primary keeps its replica, also when all its slots are moved away.
+			"--cluster-allow-replica-migration", "no",
+			"--repl-diskless-sync-delay", "0",
+		}, conf.args...),
+		keeps: nodesFile,
+	}
+}
+
+// Name returns "cluster".
+func (c *Cluster) Name() string { return nameCluster }
+
+// Client returns a client of the cluster that is closed when the test ends. mod, if not nil,
+// changes its options, of which only the addresses are set.
+func (c *Cluster) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return newClient(tb, rueidis.ClientOption{InitAddress: addresses(c.nodes)}, mod)
+}
+
+// Servers returns the six nodes: those that were the primaries first, and then their replicas in the
+// same order.
+func (c *Cluster) Servers() []*Server { return slices.Clone(c.nodes) }
+
+// Close kills all nodes.
+func (c *Cluster) Close() { closeAll(c.nodes) }
+
+// Slot returns the slot of a key, as a node tells it.
+func (c *Cluster) Slot(tb testing.TB, key string) int {
+	tb.Helper()
+	for _, n := range c.nodes {
+		if reply, err := n.at().do(viewLimit, "CLUSTER", "KEYSLOT", key); err == nil {
+			slot, _ := reply.(int64)
+			return int(slot)
+		}
+	}
+	tb.Fatalf("redistest: no node tells the slot of %q", key)
+	return 0
+}
+
+// Owner returns the node that has the slot: a primary that says so itself, and is alive.
+func (c *Cluster) Owner(tb testing.TB, slot int) *Server {
+	tb.Helper()
+	return c.awaitNode(tb, fmt.Sprintf("an owner of slot %d", slot), func() *Server { return c.owner(slot) })
+}
+
+// Replica returns the node that is the replica of the slot's owner, and is alive.
+func (c *Cluster) Replica(tb testing.TB, slot int) *Server {
+	tb.Helper()
+	return c.awaitNode(tb, fmt.Sprintf("a replica of the owner of slot %d", slot), func() *Server {
+		return c.replica(slot)
+	})
+}
+
+// AwaitFailover waits until another node than old has the slot and every node that answers knows
+// that, and returns it. Old must have been killed or frozen, or a failover have been asked for.
+func (c *Cluster) AwaitFailover(tb testing.TB, slot int, old *Server) *Server {
+	tb.Helper()
+	return c.awaitNode(tb, fmt.Sprintf("another owner of slot %d than %s", slot, old.Addr()), func() *Server {
+		if owner := c.owner(slot); owner != nil && owner != old && c.agreed(slot, owner, old) {
+			return owner
+		}
+		return nil
+	})
+}
+
+// AwaitReady waits until all six are up, every slot has an owner, every replica its link, and every
+// node knows: until the next failover could happen.
+func (c *Cluster) AwaitReady(tb testing.TB) {
+	tb.Helper()
+	mustBecome(tb, "six nodes to which all is well", c.ready, c.describe)
+}
+
+func (c *Cluster) awaitNode(tb testing.TB, what string, find func() *Server) (found *Server) {
+	tb.Helper()
+	mustBecome(tb, what, func() bool {
+		found = find()
+		return found != nil
+	}, c.describe)
+	return found
+}
+
+// owner returns the node that has the slot by its own account, nil if there is none that
+// answers. Of several it is the one with the latest vote: the others have yet to hear of it.
+func (c *Cluster) owner(slot int) (found *Server) {
+	epoch := int64(-1)
+	for n, m := range c.selves() {
+		if m.has(slot) && m.epoch > epoch {
+			found, epoch = n, m.epoch
+		}
+	}
+	return found
+}
+
+func (c *Cluster) replica(slot int) *Server {
+	owner := c.owner(slot)
+	selves := c.selves()
+	for n, m := range selves {
+		if o, ok := selves[owner]; ok && m.of == o.id {
+			return n
+		}
+	}
+	return nil
+}
+
+// agreed reports whether the nodes that answer, other than one, see that owner has the slot, and that
+// all is well.
+func (c *Cluster) agreed(slot int, owner, without *Server) bool {
+	own, err := owner.view()
+	return err == nil && all(c.nodes, func(n *Server) bool {
+		if n == without || !n.answers() {
+			return true
+		}
+		v, err := n.view()
+		return err == nil && v.known(own.self().id).has(slot) && n.isWell()
+	})
+}
+
+// ready reports whether every node sees all others, and that all is well.
+func (c *Cluster) ready() bool {
+	return all(c.nodes, func(n *Server) bool {
+		v, err := n.view()
+		if err != nil || !n.isWell() || !v.whole(len(c.nodes)) {
+			return false
+		}
+		return v.self().of == "" || n.linked()
+	})
+}
+
+func (c *Cluster) describe() string {
+	var text strings.Builder
+	for _, n := range c.nodes {
+		reply, err := n.at().do(viewLimit, "CLUSTER", "NODES")
+		if err != nil {
+			reply = err
+		}
+		fmt.Fprintf(&text, "node %s:\n%v\n", n.Addr(), reply)
+	}
+	return text.String()
+}

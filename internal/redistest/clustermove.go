@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Move is a slot on its way from one node to another. Between its steps a test sees what
+// clients see while a cluster is resharded: [Cluster.BeginMove], then [Move.Keys] as often as it likes, then
+// [Move.Finish]. A move that is not finished leaves the slot open.
+type Move struct {
+	Slot     int
+	From, To *Server
+
+	cluster *Cluster
+}
+
+// migrateLimit bounds the transfer of keys, in milliseconds. It takes about one.
+const migrateLimit = 10_000
+
+// MoveSlot moves a slot with its keys to another node, and returns when every node knows.
+func (c *Cluster) MoveSlot(tb testing.TB, slot int, to *Server) {
+	tb.Helper()
+	m := c.BeginMove(tb, slot, to)
+	m.Keys(tb)
+	m.Finish(tb)
+}
+
+// BeginMove opens a slot at both of its ends: its owner sends who asks for a key that it does not have
+// to the other one (ASK), and who asks for several of which it has some away (TRYAGAIN).
+func (c *Cluster) BeginMove(tb testing.TB, slot int, to *Server) *Move {
+	tb.Helper()
+	m := &Move{Slot: slot, From: c.Owner(tb, slot), To: to, cluster: c}
+	if m.From == to {
+		tb.Fatalf("redistest: slot %d is at %s already", slot, to.Addr())
+	}
+	selves := c.selves()
+	to.MustDo(tb, "CLUSTER", "SETSLOT", slot, "IMPORTING", selves[m.From].id)
+	m.From.MustDo(tb, "CLUSTER", "SETSLOT", slot, "MIGRATING", selves[to].id)
+	return m
+}
+
+// Keys transfers these keys of the slot, or all that there are where none is named.
+func (m *Move) Keys(tb testing.TB, keys ...string) {
+	tb.Helper()
+	if len(keys) == 0 {
+		keys = m.left(tb)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	words := []any{"MIGRATE", "127.0.0.1", m.To.port, "", 0, migrateLimit, "KEYS"}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	m.From.MustDo(tb, words...)
+}
+
+// Finish transfers what was left, gives the slot to its new owner, and returns when every node that
+// answers knows. The new owner is told first: told last, it might be asked for the slot by
+// clients that the others had sent, and send them back.
+func (m *Move) Finish(tb testing.TB) {
+	tb.Helper()
+	m.Keys(tb)
+	selves := m.cluster.selves()
+	told := []*Server{m.To, m.From}
+	for n, self := range selves {
+		if self.of == "" && n != m.To && n != m.From {
+			told = append(told, n)
+		}
+	}
+	for _, n := range told {
+		n.MustDo(tb, "CLUSTER", "SETSLOT", m.Slot, "NODE", selves[m.To].id)
+	}
+	mustBecome(tb, fmt.Sprintf("slot %d at %s", m.Slot, m.To.Addr()), func() bool {
+		return m.cluster.agreed(m.Slot, m.To, nil)
+	}, m.cluster.describe)
+}
+
+// left returns the keys that have not been transferred.
+func (m *Move) left(tb testing.TB) []string {
+	tb.Helper()
+	count, _ := m.From.MustDo(tb, "CLUSTER", "COUNTKEYSINSLOT", m.Slot).(int64)
+	list, _ := m.From.MustDo(tb, "CLUSTER", "GETKEYSINSLOT", m.Slot, count).([]any)
+	keys := make([]string, len(list))
+	for i, key := range list {
+		keys[i] = fmt.Sprint(key)
+	}
+	return keys
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// member is a node of a cluster, as one of them sees it.
+type member struct {
+	id        string
+	flags     []string
+	of        string // the id of its primary, if it is a replica
+	epoch     int64
+	connected bool
+	slots     []slotRange
+}
+
+// slotRange is from first to last, both included.
+type slotRange struct{ first, last int }
+
+// view is what one node sees.
+type view []member
+
+// view asks the node what it sees.
+func (s *Server) view() (view, error) {
+	reply, err := s.at().do(viewLimit, "CLUSTER", "NODES")
+	if err != nil {
+		return nil, err
+	}
+	return parseView(fmt.Sprint(reply))
+}
+
+// parseView reads the reply to CLUSTER NODES, a line for each node:
+//
+//	<id> <ip:port@bus,...> <flag,...> <primary or -> <ping> <pong> <epoch> <link> <slot or first-last>...
+//
+// Slots on their way stand last, in brackets; they are their owner's still.
+func parseView(text string) (view, error) {
+	var v view
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 8 {
+			return nil, fmt.Errorf("redistest: not a node of a cluster: %q", line)
+		}
+		m := member{id: words[0], flags: strings.Split(words[2], ","), connected: words[7] == "connected"}
+		if words[3] != "-" {
+			m.of = words[3]
+		}
+		var err error
+		if m.epoch, err = strconv.ParseInt(words[6], 10, 64); err != nil {
+			return nil, fmt.Errorf("redistest: epoch of a node: %w", err)
+		}
+		for _, word := range words[8:] {
+			if r, ok := parseRange(word); ok {
+				m.slots = append(m.slots, r)
+			}
+		}
+		v = append(v, m)
+	}
+	return v, nil
+}
+
+func parseRange(word string) (r slotRange, ok bool) {
+	first, last, several := strings.Cut(word, "-")
+	if !several {
+		last = first
+	}
+	var errs [2]error
+	r.first, errs[0] = strconv.Atoi(first)
+	r.last, errs[1] = strconv.Atoi(last)
+	return r, errs[0] == nil && errs[1] == nil
+}
+
+// has reports whether the member is a primary that has the slot.
+func (m member) has(slot int) bool {
+	return m.of == "" && slices.ContainsFunc(m.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
+}
+
+func (m member) flagged(flag string) bool { return slices.Contains(m.flags, flag) }
+
+// self returns the node that was asked.
+func (v view) self() member {
+	for _, m := range v {
+		if m.flagged("myself") {
+			return m
+		}
+	}
+	return member{}
+}
+
+// known returns the member of an id.
+func (v view) known(id string) member {
+	for _, m := range v {
+		if m.id == id {
+			return m
+		}
+	}
+	return member{}
+}
+
+// whole reports whether there are n members, each of them well, known by all of its names, and half of
+// them replicas.
+func (v view) whole(n int) bool {
+	replicas := 0
+	for _, m := range v {
+		if m.flagged("handshake") || m.flagged("noaddr") || m.flagged("fail") || m.flagged("fail?") {
+			return false
+		}
+		if !m.connected && !m.flagged("myself") {
+			return false
+		}
+		if m.of != "" {
+			replicas++
+		}
+	}
+	return len(v) == n && 2*replicas == n
+}
+
+// selves returns what each node that answers says of itself.
+func (c *Cluster) selves() map[*Server]member {
+	var mu sync.Mutex
+	selves := make(map[*Server]member)
+	all(c.nodes, func(n *Server) bool {
+		v, err := n.view()
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			selves[n] = v.self()
+		}
+		return true
+	})
+	return selves
+}
+
+// answers reports whether the node is neither down nor frozen.
+func (s *Server) answers() bool {
+	_, err := s.at().do(viewLimit, "PING")
+	return err == nil
+}
+
+// isWell reports whether the node says that every slot has an owner and that it may serve its own.
+func (s *Server) isWell() bool {
+	reply, err := s.at().do(viewLimit, "CLUSTER", "INFO")
+	return err == nil && parseInfo(fmt.Sprint(reply))["cluster_state"] == "ok"
+}

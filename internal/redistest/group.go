@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// viewLimit bounds how long one of several servers is waited for when all are asked for
+	// what they see. A frozen one is taken for absent.
+	viewLimit = time.Second
+	// changeLimit bounds changes in which servers must agree. They take seconds.
+	changeLimit = time.Minute
+)
+
+// startAll starts servers at once. If one fails, none is left.
+func startAll(r reporter, sets ...setup) ([]*Server, error) {
+	servers, errs := make([]*Server, len(sets)), make([]error, len(sets))
+	var group sync.WaitGroup
+	for i, set := range sets {
+		group.Go(func() { servers[i], errs[i] = start(r, set) })
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		closeAll(servers)
+		return nil, err
+	}
+	return servers, nil
+}
+
+// closeAll closes those that there are, at once.
+func closeAll(servers []*Server) {
+	var group sync.WaitGroup
+	for _, s := range servers {
+		if s != nil {
+			group.Go(s.Close)
+		}
+	}
+	group.Wait()
+}
+
+// all asks every server at once, and reports whether it answered true for each.
+func all(servers []*Server, ask func(*Server) bool) bool {
+	answers := make([]bool, len(servers))
+	var group sync.WaitGroup
+	for i, s := range servers {
+		group.Go(func() { answers[i] = ask(s) })
+	}
+	group.Wait()
+	return !slices.Contains(answers, false)
+}
+
+// linked reports whether the server is a replica that has all that its primary had.
+func (s *Server) linked() bool {
+	info, err := s.at().info(viewLimit, "replication")
+	return err == nil && info["role"] == "slave" && info["master_link_status"] == "up"
+}
+
+// AwaitCopied waits until a replica of the server has all that was written up to the call, so that nothing of it is
+// lost if the replica takes over. (WAIT would not tell: it asks about what its own connection
+// wrote, and Do has one for each command.)
+func (s *Server) AwaitCopied(tb testing.TB, replica *Server) {
+	tb.Helper()
+	written := s.integer(s.info("replication")["master_repl_offset"])
+	copied := func() bool {
+		info, err := replica.at().info(viewLimit, "replication")
+		return err == nil && info["role"] == "slave" && s.integer(info["slave_repl_offset"]) >= written
+	}
+	mustBecome(tb, "a replica at "+replica.Addr()+" with all that "+s.Addr()+" has", copied, replica.Log)
+}
+
+// isPrimary reports whether the server says that it is a primary.
+func (s *Server) isPrimary() bool {
+	info, err := s.at().info(viewLimit, "replication")
+	return err == nil && info["role"] == "master"
+}
+
+// mustBecome fails the test unless done answers true in time. saw says what there was instead.
+func mustBecome(tb testing.TB, what string, done func() bool, saw func() string) {
+	tb.Helper()
+	if !poll(changeLimit, done) {
+		tb.Fatalf("redistest: not within %v: %s; there is:\n%s", changeLimit, what, saw())
+	}
+}

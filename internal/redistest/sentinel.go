@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// MasterSet is the name under which the sentinels know the primary.
+	MasterSet = "signalbox"
+	// sentinels is the smallest number of which one may be away.
+	sentinels, quorum = 3, 2
+	// sentinelFailover is how long the sentinels must not have heard of the primary. A shorter time
+	// saves little: they look at each other once a second.
+	sentinelFailover = time.Second
+	// failoverTimeout is half of the time after which sentinels whose votes were split vote again, and
+	// more than a promotion takes.
+	failoverTimeout = 5 * time.Second
+	// refresh is how often a client asks the sentinels, for news that it missed.
+	refresh = time.Second
+)
+
+// sentinelFile is the configuration that a sentinel rewrites as it learns.
+const sentinelFile = "sentinel.conf"
+
+// Sentinel is a primary, its replica, and three sentinels that watch them and make the replica
+// the primary where the primary is away. All methods may be called from any goroutine; those
+// that take a test, from its own.
+//
+// A data server that is restarted comes back as an empty primary of nobody, and the
+// sentinels make it a replica of the present one a second or two later. One that is restarted
+// before they have missed it is the primary still, and its replica becomes as empty.
+type Sentinel struct {
+	data, watch []*Server
+}
+
+// StartSentinel runs a primary, a replica and three sentinels until the test ends. It returns
+// when a failover could happen, after some two seconds. It fails the test at once if that
+// does not come about.
+func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
+	tb.Helper()
+	s, err := startSentinel(reporter{tb}, newConfig(opts))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// RunSentinel is StartSentinel for programs that are no tests. The caller must Close it; if the
+// program ends without, it ends with it.
+func RunSentinel(opts ...Option) (*Sentinel, error) {
+	return startSentinel(reporter{}, newConfig(opts))
+}
+
+func startSentinel(r reporter, c config) (*Sentinel, error) {
+	if err := c.several(); err != nil {
+		return nil, err
+	}
+	s := new(Sentinel)
+	// A replica that asks for all data is served at once, not after the five seconds in which others
+	// might ask as well.
+	data := setup{args: append([]string{"--repl-diskless-sync-delay", "0"}, c.args...)}
+	var err error
+	if s.data, err = startAll(r, data, data); err != nil {
+		return nil, err
+	}
+	if err = s.follow(); err == nil {
+		// After the replica has its link: sentinels ask the primary for its replicas when they start,
+		// and then each ten seconds.
+		s.watch, err = startAll(r, slices.Repeat([]setup{watcher(s.data[0], c)}, sentinels)...)
+	}
+	if err == nil {
+		err = s.hasten()
+	}
+	if err == nil && !poll(startLimit, s.ready) {
+		err = fmt.Errorf("redistest: the sentinels did not find each other within %v:\n%s", startLimit, s.describe())
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// watcher is a sentinel of the primary.
+func watcher(primary *Server, c config) setup {
+	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d %[3]d\n"+
+		"sentinel down-after-milliseconds %[1]s %[4]s\n"+
+		"sentinel failover-timeout %[1]s %[5]s\n",
+		MasterSet, primary.port, quorum, milliseconds(cmp.Or(c.failover, sentinelFailover)), milliseconds(failoverTimeout))
+	return setup{
+		first: []string{sentinelFile, "--sentinel"},
+		files: []file{{sentinelFile, text}},
+		keeps: sentinelFile,
+	}
+}
+
+// follow makes the second data server the replica of the first. Not by its command line, which it would
+// follow at every restart.
+func (s *Sentinel) follow() error {
+	if _, err := s.data[1].Do("REPLICAOF", "127.0.0.1", s.data[0].port); err != nil {
+		return err
+	}
+	if !poll(startLimit, s.data[1].linked) {
+		return fmt.Errorf("redistest: no replication within %v; the replica logged:\n%s", startLimit, s.data[1].Log())
+	}
+	return nil
+}
+
+// hasten lets the sentinels tell of themselves and ask for news more often than they do by
+// themselves, each two and ten seconds. How long a primary must be away does not change, but all
+// around it is quicker. A sentinel that is restarted is slow again.
+func (s *Sentinel) hasten() error {
+	for _, w := range s.watch {
+		if _, err := w.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", 250, "INFO-PERIOD", 500); err != nil {
+			return fmt.Errorf("redistest: sentinel: %w", err)
+		}
+	}
+	return nil
+}
+
+// Name returns "sentinel".
+func (s *Sentinel) Name() string { return nameSentinel }
+
+// Client returns a client that asks the sentinels for the primary, and is closed when the test
+// ends. mod, if not nil, changes its options, of which only those of the sentinels are set.
+func (s *Sentinel) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return newClient(tb, rueidis.ClientOption{
+		InitAddress: addresses(s.watch),
+		Sentinel:    rueidis.SentinelOption{MasterSet: MasterSet, TopologyRefreshInterval: refresh},
+	}, mod)
+}
+
+// Servers returns the two servers with data, the first primary first, and then the sentinels.
+func (s *Sentinel) Servers() []*Server { return slices.Concat(s.data, s.watch) }
+
+// Sentinels returns the three sentinels.
+func (s *Sentinel) Sentinels() []*Server { return slices.Clone(s.watch) }
+
+// Close kills all five.
+func (s *Sentinel) Close() { closeAll(s.Servers()) }
+
+// Primary returns the primary of the moment: the one that all sentinels which answer name, once it agrees.
+func (s *Sentinel) Primary(tb testing.TB) *Server {
+	tb.Helper()
+	return s.awaitPrimary(tb, "a primary", func(*Server) bool { return true })
+}
+
+// Replica returns the data server that is not the primary. It may be away, or not know yet.
+func (s *Sentinel) Replica(tb testing.TB) *Server {
+	tb.Helper()
+	if s.Primary(tb) == s.data[0] {
+		return s.data[1]
+	}
+	return s.data[0]
+}
+
+// AwaitFailover waits until another server than old is the primary, and returns it. Old must have
+// been killed or frozen, or a failover have been asked for.
+func (s *Sentinel) AwaitFailover(tb testing.TB, old *Server) *Server {
+	tb.Helper()
+	return s.awaitPrimary(tb, "another primary than "+old.Addr(), func(now *Server) bool { return now != old })
+}
+
+// AwaitReady waits until all five are up, one primary and its replica with its link, and every
+// sentinel knows: until the next failover could happen.
+func (s *Sentinel) AwaitReady(tb testing.TB) {
+	tb.Helper()
+	mustBecome(tb, "two data servers and three sentinels that agree", s.ready, s.describe)
+}
+
+func (s *Sentinel) awaitPrimary(tb testing.TB, what string, good func(*Server) bool) (found *Server) {
+	tb.Helper()
+	mustBecome(tb, what, func() bool {
+		found = s.elected()
+		return found != nil && good(found) && found.isPrimary()
+	}, s.describe)
+	return found
+}
+
+func addresses(servers []*Server) []string {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		list[i] = s.Addr()
+	}
+	return list
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// elected returns the data server that all sentinels that answer name, if they are enough for a vote, or
+// nil.
+func (s *Sentinel) elected() *Server {
+	votes := make(chan string, sentinels)
+	all(s.watch, func(w *Server) bool {
+		votes <- w.named()
+		return true
+	})
+	close(votes)
+	count, answered := make(map[string]int), 0
+	for addr := range votes {
+		if addr != "" {
+			count[addr]++
+			answered++
+		}
+	}
+	for _, d := range s.data {
+		if n := count[d.Addr()]; n >= quorum && n == answered {
+			return d
+		}
+	}
+	return nil
+}
+
+// named returns the address that a sentinel has for the primary, "" if it does not answer.
+func (s *Server) named() string {
+	reply, err := s.at().do(viewLimit, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterSet)
+	if pair, ok := reply.([]any); err == nil && ok && len(pair) == 2 {
+		return fmt.Sprintf("%v:%v", pair[0], pair[1])
+	}
+	return ""
+}
+
+// ready reports whether the next failover could happen, and no sentinel has anything to put right still: one that
+// sees a replica which is none yet makes it one, and cuts all its connections.
+func (s *Sentinel) ready() bool {
+	primary := s.elected()
+	if primary == nil || !primary.isPrimary() {
+		return false
+	}
+	want := fmt.Sprintf("status=ok,address=%s,slaves=1,sentinels=%d", primary.Addr(), sentinels)
+	return all(s.watch, func(w *Server) bool { return strings.HasSuffix(w.watched(), want) && w.seesReplica(primary) }) &&
+		all(s.data, func(d *Server) bool { return d == primary || d.linked() })
+}
+
+// watched returns what a sentinel says of the primary.
+func (s *Server) watched() string {
+	info, err := s.at().info(viewLimit, "sentinel")
+	if err != nil {
+		return err.Error()
+	}
+	return info["master0"]
+}
+
+// seesReplica reports whether a sentinel knows a replica of the primary to which all is well.
+func (s *Server) seesReplica(of *Server) bool {
+	reply, err := s.at().do(viewLimit, "SENTINEL", "REPLICAS", MasterSet)
+	list, _ := reply.([]any)
+	if err != nil || len(list) != 1 {
+		return false
+	}
+	fields, _ := list[0].([]any)
+	seen := make(map[any]any)
+	for i := 0; i+1 < len(fields); i += 2 {
+		seen[fields[i]] = fields[i+1]
+	}
+	return seen["flags"] == "slave" && seen["role-reported"] == "slave" && seen["master-link-status"] == "ok" &&
+		seen["master-port"] == strconv.Itoa(of.port)
+}
+
+func (s *Sentinel) describe() string {
+	var text strings.Builder
+	for _, w := range s.watch {
+		fmt.Fprintf(&text, "sentinel %s: %s\n", w.Addr(), w.watched())
+	}
+	for _, d := range s.data {
+		info, err := d.at().info(viewLimit, "replication")
+		fmt.Fprintf(&text, "server %s: role %s, link %s (%v)\n", d.Addr(), info["role"], info["master_link_status"], err)
+	}
+	return text.String()
+}
