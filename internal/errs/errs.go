@@ -4,7 +4,10 @@
 // with them. Package signalbox exports and documents every one of them.
 package errs
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // The sentinels; package signalbox says when each happens.
 var (
@@ -19,5 +22,17 @@ var (
 	ErrBadOption   = errors.New("an option is not valid")
 	ErrWrongKind   = errors.New("the name is in use by something else")
 	ErrDenied      = errors.New("the server denies the right")
+	ErrRefused     = errors.New("the server refuses for now")
 	ErrOldServer   = errors.New("the server is too old")
+
+	ErrNotReplicated = errors.New("too few replicas have the lock")
 )
+
+// Ended answers the error of a context that has ended, with its cause where it has another.
+func Ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || errors.Is(cause, err) {
+		return err
+	}
+	return errors.Join(err, cause)
+}

@@ -4,12 +4,15 @@
 //
 // # Guarantees
 //
-//  1. Two names never share a key: the encoding is injective.
+//  1. Two names never share a key: the encoding is injective. Names that are hashed share one
+//     where their digests are equal; a hashed and a plain one never do.
 //  2. All keys and channels of a name stand in one slot of a cluster: the encoded name is
 //     the hash tag, holds no brace and is never empty.
 package names
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"unicode"
@@ -27,8 +30,12 @@ const (
 	maxPrefixBytes = 64
 )
 
-// unlockedSuffix makes the channel of a holder key.
-const unlockedSuffix = ":unlocked"
+const (
+	// holderSuffix makes the holder key of a base.
+	holderSuffix = ":lock"
+	// unlockedSuffix makes the channel of a holder key.
+	unlockedSuffix = ":unlocked"
+)
 
 const hexDigits = "0123456789ABCDEF"
 
@@ -40,18 +47,65 @@ type Set struct {
 	Unlocked string
 }
 
+// Line is the key of those who stand in line for the lock.
+func (s Set) Line() string { return s.base() + ":line" }
+
+// Lives is the key that says until when the sessions in the line count as living.
+func (s Set) Lives() string { return s.base() + ":lives" }
+
+// Grants is the channel on which a session is told that the lock is its own, without the id of the
+// session that it ends with. It is in the slot of the lock.
+func (s Set) Grants() string { return s.base() + ":grants:" }
+
+// base is what all keys and channels of a name begin with.
+func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
+
+// Grants is the channel on which a session is told of all its locks, without the id of the session that
+// it ends with: where there are no slots, one is enough.
+func Grants(prefix string) string { return prefix + "grants:" }
+
 // Make answers the keys and channels of name, or why it is not a name.
 func Make(prefix, name string) (Set, error) {
+	if err := check(name); err != nil {
+		return Set{}, err
+	}
+	return build(prefix, Encode(name)), nil
+}
+
+// MakeHashed is Make with the digest of the name in its place.
+func MakeHashed(prefix, name string) (Set, error) {
+	if err := check(name); err != nil {
+		return Set{}, err
+	}
+	return build(prefix, Hash(name)), nil
+}
+
+func check(name string) error {
 	switch {
 	case name == "":
-		return Set{}, fmt.Errorf("%w: it is empty", errs.ErrBadName)
+		return fmt.Errorf("%w: it is empty", errs.ErrBadName)
 	case len(name) > MaxBytes:
-		return Set{}, fmt.Errorf("%w: it has %d bytes, and %d are allowed", errs.ErrBadName, len(name), MaxBytes)
+		return fmt.Errorf("%w: it has %d bytes, and %d are allowed", errs.ErrBadName, len(name), MaxBytes)
 	}
-	// The key is the beginning of the channel, so that both are one string in memory.
-	unlocked := prefix + "{" + Encode(name) + "}:lock" + unlockedSuffix
-	return Set{Holder: unlocked[:len(unlocked)-len(unlockedSuffix)], Unlocked: unlocked}, nil
+	return nil
 }
+
+func build(prefix, tag string) Set {
+	// The key is the beginning of the channel, so that both are one string in memory.
+	unlocked := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix
+	return Set{Holder: unlocked[:len(unlocked)-len(unlockedSuffix)], Unlocked: unlocked}
+}
+
+// Hash answers the digest that stands for a hashed name: 160 bits, so that finding two names that
+// share one takes some 2^80 tries. Encode never writes a percent sign before an s.
+func Hash(name string) string {
+	digest := sha256.Sum256([]byte(name))
+	return "%sha256-" + hex.EncodeToString(digest[:20])
+}
+
+// Session answers the channel on which the session id is told of what befell its holds. A key
+// of a name has a brace where this has none.
+func Session(prefix, id string) string { return prefix + "session:" + id }
 
 // CheckPrefix says why prefix cannot stand before keys, or nil.
 func CheckPrefix(prefix string) error {

@@ -12,11 +12,52 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
+// P9: whoever knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
+func TestAHashedNameIsNowhereInItsKeys(t *testing.T) {
+	t.Parallel()
+	set, err := names.MakeHashed(names.DefaultPrefix, "order/42")
+	require.NoError(t, err)
+	key := "sb:{%sha256-12e4be1bb177a39c558de9551603d8146b5b4eaf}:lock"
+	require.Equal(t, names.Set{Holder: key, Unlocked: key + ":unlocked"}, set)
+}
+
+// P9: what a plain name becomes is never what a hashed one does, whatever the name.
+func TestHashedAndPlainNamesNeverMeet(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "%", names.Hash("a"), strings.Repeat("x", names.MaxBytes)} {
+		plain, err := names.Make("", name)
+		require.NoError(t, err)
+		require.NotContains(t, plain.Holder, "%s")
+		hashed, err := names.MakeHashed("", name)
+		require.NoError(t, err)
+		require.Contains(t, hashed.Holder, "{%sha256-")
+	}
+}
+
+func TestANameThatIsNoneIsNotHashed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
+		_, err := names.MakeHashed(names.DefaultPrefix, name)
+		require.ErrorIs(t, err, errs.ErrBadName)
+	}
+}
+
 func TestAPlainNameIsReadableInItsKeys(t *testing.T) {
 	t.Parallel()
 	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
 	require.NoError(t, err)
 	require.Equal(t, names.Set{Holder: "sb:{order/42: größer*?}:lock", Unlocked: "sb:{order/42: größer*?}:lock:unlocked"}, set)
+}
+
+// P9: the channel of a session is no name's.
+func TestASessionsChannelIsNoNames(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "sb:session:0123456789012345678901", names.Session(names.DefaultPrefix, "0123456789012345678901"))
+	for _, name := range []string{"session", "session:0123456789012345678901", "sb:session:0123456789012345678901"} {
+		set, err := names.Make(names.DefaultPrefix, name)
+		require.NoError(t, err)
+		require.Contains(t, set.Unlocked, "{")
+	}
 }
 
 func TestWhatWouldMoveTheTagOrSpoilATerminalIsEscaped(t *testing.T) {

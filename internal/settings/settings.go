@@ -6,7 +6,12 @@ package settings
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
@@ -20,6 +25,14 @@ const (
 	MaxLease = 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
+	// MaxLabel is the length of the longest label, in bytes: it travels with every acquire.
+	MaxLabel = 64
+	// MaxReplicas is the greatest number of replicas to wait for: more than anybody has.
+	MaxReplicas = 100
+	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
+	MinReplicaWait = time.Millisecond
+	// MaxReplicaWait is the longest wait for replicas. Who wants more of them waits for a repair.
+	MaxReplicaWait = time.Minute
 )
 
 // Session is what a session's options set.
@@ -27,6 +40,8 @@ type Session struct {
 	Prefix  string
 	Logger  *slog.Logger
 	Polling bool
+	Label   string // what holder keys say of the session
+	Hashed  bool   // names stay in the process
 	Lock    Lock
 	Err     error // the first bad option
 }
@@ -35,8 +50,15 @@ type Session struct {
 type Lock struct {
 	Terms
 
+	Replicas Replicas
 	// Err is the first bad option.
 	Err error
+}
+
+// Replicas are what must have a lock before it is granted.
+type Replicas struct {
+	Count int           // 0 is none
+	Wait  time.Duration // for their answers
 }
 
 // Terms are for how long a lock is held.
@@ -54,8 +76,33 @@ func Default() Session {
 	return Session{
 		Prefix: names.DefaultPrefix,
 		Logger: slog.New(slog.DiscardHandler),
+		Label:  processLabel(),
 		Lock:   Lock{Terms: Terms{Lease: DefaultLease}},
 	}
+}
+
+// processLabel answers "host:pid", with as much of the host as there is room for.
+func processLabel() string {
+	host, _ := os.Hostname() // without one, the number alone
+	pid := ":" + strconv.Itoa(os.Getpid())
+	label := strings.ToValidUTF8(host[:min(len(host), MaxLabel-len(pid))], "") + pid
+	if CheckLabel(label) != nil {
+		return pid
+	}
+	return label
+}
+
+// CheckLabel says why label cannot be one, or nil.
+func CheckLabel(label string) error {
+	switch {
+	case len(label) > MaxLabel:
+		return fmt.Errorf("%w: the label has %d bytes, and %d are allowed", errs.ErrBadOption, len(label), MaxLabel)
+	case !utf8.ValidString(label):
+		return fmt.Errorf("%w: the label %q is not UTF-8", errs.ErrBadOption, label)
+	case strings.ContainsFunc(label, unicode.IsControl):
+		return fmt.Errorf("%w: the label %q has a control character", errs.ErrBadOption, label)
+	}
+	return nil
 }
 
 // Fail keeps the first bad option.
@@ -63,6 +110,26 @@ func (l *Lock) Fail(err error) {
 	if l.Err == nil {
 		l.Err = err
 	}
+}
+
+// Check says what is wrong with the options, or nil: with one of them, or with what they make
+// together.
+func (l *Lock) Check() error {
+	if l.Err == nil && l.Replicas.Count > 0 && l.Replicas.Wait >= l.Life() {
+		return fmt.Errorf("%w: a wait of %v for replicas: it must be shorter than the lease, %v", errs.ErrBadOption, l.Replicas.Wait, l.Life())
+	}
+	return l.Err
+}
+
+// CheckReplicas says why a lock cannot wait for count replicas, for as long as wait, or nil.
+func CheckReplicas(count int, wait time.Duration) error {
+	switch {
+	case count < 1 || count > MaxReplicas:
+		return fmt.Errorf("%w: %d replicas: it must be from 1 to %d", errs.ErrBadOption, count, MaxReplicas)
+	case wait < MinReplicaWait || wait > MaxReplicaWait:
+		return fmt.Errorf("%w: a wait of %v for replicas: it must be from %v to %v", errs.ErrBadOption, wait, MinReplicaWait, MaxReplicaWait)
+	}
+	return nil
 }
 
 // CheckDuration says why d cannot be the length of what, or nil.

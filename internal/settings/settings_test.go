@@ -4,6 +4,9 @@ package settings_test
 
 import (
 	"errors"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +30,65 @@ func TestADurationOutOfBoundsIsRefused(t *testing.T) {
 	}
 }
 
+func TestAWaitForReplicasIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, good := range []settings.Replicas{{Count: 1, Wait: time.Millisecond}, {Count: 100, Wait: time.Minute}} {
+		require.NoError(t, settings.CheckReplicas(good.Count, good.Wait))
+	}
+	for _, bad := range []settings.Replicas{
+		{Count: 0, Wait: time.Second},
+		{Count: -1, Wait: time.Second},
+		{Count: 101, Wait: time.Second},
+		{Count: 1},
+		{Count: 1, Wait: time.Millisecond - 1},
+		{Count: 1, Wait: time.Minute + 1},
+		{Count: 1, Wait: -time.Second},
+	} {
+		require.ErrorIs(t, settings.CheckReplicas(bad.Count, bad.Wait), errs.ErrBadOption, "%+v", bad)
+	}
+}
+
+func TestAWaitForReplicasIsShorterThanTheLease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lease, maxHold, wait time.Duration
+		good                 bool
+	}{
+		{lease: time.Second, wait: time.Second - 1, good: true},
+		{lease: time.Second, wait: time.Second},
+		{lease: time.Minute, maxHold: time.Second, wait: time.Second - 1, good: true},
+		{lease: time.Minute, maxHold: time.Second, wait: time.Second},
+	} {
+		l := settings.Lock{Terms: settings.Terms{Lease: c.lease, MaxHold: c.maxHold}, Replicas: settings.Replicas{Count: 1, Wait: c.wait}}
+		if c.good {
+			require.NoError(t, l.Check(), "%+v", c)
+			continue
+		}
+		require.ErrorIs(t, l.Check(), errs.ErrBadOption, "%+v", c)
+		l.Replicas = settings.Replicas{}
+		require.NoError(t, l.Check())
+		first := errors.New("the first")
+		l.Fail(first)
+		require.Equal(t, first, l.Check())
+	}
+}
+
+func TestALabelIsShortAndCanBeShown(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"", "web-1:42", "Zürich, 2. Stock", strings.Repeat("x", 64), strings.Repeat("é", 32)} {
+		require.NoError(t, settings.CheckLabel(good), "%q", good)
+	}
+	for bad, why := range map[string]string{
+		strings.Repeat("x", 65): "65 bytes, and 64 are allowed", strings.Repeat("é", 32) + "x": "65 bytes",
+		"\xff": "not UTF-8", "a\xc3": "not UTF-8",
+		"a\nb": "control character", "\x00": "control character", "\x1b[31m": "control character", "\u0085": "control character",
+	} {
+		err := settings.CheckLabel(bad)
+		require.ErrorIs(t, err, errs.ErrBadOption, "%q", bad)
+		require.ErrorContains(t, err, why)
+	}
+}
+
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	s := settings.Default()
@@ -36,6 +98,11 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.False(t, s.Polling)
 	require.Equal(t, settings.Lock{Terms: settings.Terms{Lease: 30 * time.Second}}, s.Lock)
 	require.NoError(t, settings.CheckDuration("the default", s.Lock.Lease))
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(s.Label, ":"+strconv.Itoa(os.Getpid())), s.Label)
+	require.True(t, strings.HasPrefix(s.Label, host[:min(len(host), 32)]), s.Label)
+	require.NoError(t, settings.CheckLabel(s.Label))
 	require.NotNil(t, s.Logger)
 	require.False(t, s.Logger.Enabled(t.Context(), 12), "nothing is logged")
 }

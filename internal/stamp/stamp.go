@@ -10,7 +10,10 @@
 // a process pass a lock on faster than once a microsecond.
 package stamp
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Stamp is a server's time in microseconds since 1970.
 type Stamp int64
@@ -50,6 +53,9 @@ func (s Stamp) Append(to []byte) []byte {
 	}
 	return append(to, text[:]...)
 }
+
+// Time answers s as a time.
+func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 
 // Token answers the first token at s.
 func (s Stamp) Token() uint64 {
