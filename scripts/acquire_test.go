@@ -26,7 +26,7 @@ var us = we[:8]
 // acquire takes the lock for hold, in time, as a waiter that wants a message where mark is set.
 func (p *place) acquire(hold, mark string) any {
 	p.Helper()
-	return p.run(scripts.ReentrantAcquire, hold, lease, digits(p.clock+1), mark)
+	return p.run(scripts.ReentrantAcquire, claimOf(hold), lease, digits(p.clock+1), mark)
 }
 
 func TestAFreeLockIsTakenAtTheServersTime(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTheServersOwnTimeIsAStamp(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.clock = 0
-	stamp := p.run(scripts.ReentrantAcquire, ours, lease, "9999999999999999", "")
+	stamp := p.run(scripts.ReentrantAcquire, claimOf(ours), lease, "9999999999999999", "")
 	require.Len(t, stamp, 16)
 	require.Greater(t, stamp, digits(noon-365*24*3600*1_000_000))
 }
@@ -96,7 +96,7 @@ func TestALateAcquireWritesNothing(t *testing.T) {
 				p.set(value, time.Hour)
 			}
 			unchanged := p.untouched()
-			reply := p.run(scripts.ReentrantAcquire, ours, lease, digits(noon-1), we)
+			reply := p.run(scripts.ReentrantAcquire, claimOf(ours), lease, digits(noon-1), we)
 			require.Equal(t, []any{int64(-1), digits(noon)}, reply)
 			unchanged()
 		})
@@ -106,7 +106,7 @@ func TestALateAcquireWritesNothing(t *testing.T) {
 func TestNotAfterIsStillInTime(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	require.Equal(t, digits(noon), p.run(scripts.ReentrantAcquire, ours, lease, digits(noon), ""))
+	require.Equal(t, digits(noon), p.run(scripts.ReentrantAcquire, claimOf(ours), lease, digits(noon), ""))
 }
 
 func TestTheFirstWaitersMarkStays(t *testing.T) {

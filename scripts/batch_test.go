@@ -61,7 +61,7 @@ func (b *batch) value(n int) any {
 func TestLocksAreTakenEachByItself(t *testing.T) {
 	t.Parallel()
 	b := newBatch(t)
-	replies := b.run(scripts.ReentrantAcquire, ours, lease, digits(noon), we)
+	replies := b.run(scripts.ReentrantAcquire, claimOf(ours), lease, digits(noon), we)
 	require.Equal(t, digits(noon), replies[0])
 	require.Equal(t, int64(0), replies[1].([]any)[0])
 	require.Contains(t, replies[2].(redistest.ReplyError).Error(), "WRONGTYPE")
@@ -81,9 +81,9 @@ func TestEachAcquireOfManyHasItsOwnTerms(t *testing.T) {
 	p := newPlace(t)
 	keys := []string{p.key + "a", p.key + "b", p.key + "c"}
 	reply, err := p.tryKeys(scripts.ReentrantAcquire, keys,
-		ours, 60_000, digits(noon), "",
-		theirs, 3_600_000, digits(noon-1), "",
-		theirs, 7_200_000, digits(noon), "")
+		claimOf(ours), 60_000, digits(noon), "",
+		claimOf(theirs), 3_600_000, digits(noon-1), "",
+		claimOf(theirs), 7_200_000, digits(noon), "")
 	require.NoError(t, err)
 	require.Equal(t, []any{digits(noon), []any{int64(-1), digits(noon)}, digits(noon)}, reply)
 	p.key = keys[0]

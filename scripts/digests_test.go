@@ -79,8 +79,9 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	all, err := scripts.All()
 	require.NoError(t, err)
 	for _, s := range []*scripts.Script{
-		scripts.SessionHello, scripts.HolderRenew, scripts.ReentrantAcquire, scripts.ReentrantRelease,
-		scripts.ReentrantWithdraw, scripts.ReentrantYield, scripts.ReentrantLook,
+		scripts.SessionHello, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
+		scripts.ReentrantAcquire, scripts.ReentrantRelease, scripts.ReentrantWithdraw, scripts.ReentrantYield, scripts.ReentrantLook,
+		scripts.FairEnter, scripts.FairLook, scripts.FairBeat, scripts.FairLeave, scripts.FairDrop, scripts.FairForce, scripts.FairWaiters,
 	} {
 		require.Contains(t, all, s)
 	}

@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,8 @@ var foreign = map[string]struct {
 	"Number":       {[]any{"SET", "", 42}, "?"},
 	"OtherLayout":  {[]any{"SET", "", "sb2r" + digits(noon) + ours}, "?"},
 	"CutShort":     {[]any{"SET", "", "sb1r" + digits(noon) + we}, "?"},
-	"TooLong":      {[]any{"SET", "", heldBy(theirs, noon, they) + "x"}, "?"},
+	"Unmarked":     {[]any{"SET", "", "sb1r" + digits(noon) + theirs}, "?"},
+	"TooLong":      {[]any{"SET", "", heldBy(theirs, noon, they) + strings.Repeat("x", 65-len(label))}, "?"},
 	"FloorAndMore": {[]any{"SET", "", released(noon) + "x"}, "?"},
 	"OtherKind":    {[]any{"SET", "", "sb1f" + digits(noon) + ours}, "f"},
 	"OtherKindToo": {[]any{"SET", "", "sb1w" + digits(noon) + theirs + we, "PX", 60_000}, "w"},
@@ -40,12 +42,14 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 		script *scripts.Script
 		args   func(p *place) []any
 	}{
-		"acquire":  {scripts.ReentrantAcquire, func(*place) []any { return []any{ours, lease, digits(noon), we} }},
+		"acquire":  {scripts.ReentrantAcquire, func(*place) []any { return []any{claimOf(ours), lease, digits(noon), we} }},
 		"release":  {scripts.ReentrantRelease, func(p *place) []any { return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel} }},
 		"withdraw": {scripts.ReentrantWithdraw, func(p *place) []any { return []any{ours, "PUBLISH", p.channel} }},
 		"yield":    {scripts.ReentrantYield, func(p *place) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel} }},
 		"look":     {scripts.ReentrantLook, func(*place) []any { return []any{we} }},
 		"renew":    {scripts.HolderRenew, func(*place) []any { return []any{holdOf("z"), lease} }},
+		"describe": {scripts.HolderDescribe, func(*place) []any { return nil }},
+		"force":    {scripts.HolderForce, func(p *place) []any { return []any{holdOf("z"), "PUBLISH", p.channel, p.told()} }},
 		"hello":    {scripts.SessionHello, func(*place) []any { return nil }},
 	}
 	for what, made := range foreign {

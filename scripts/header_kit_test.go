@@ -32,11 +32,11 @@ type field struct {
 }
 
 var (
-	indexLine  = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+|n)\]  +([a-z_]+)  +\S`)
-	wordLine   = regexp.MustCompile(`^-- (returns|effects|cost)  +(\S.*)$`)
-	goesOnLine = regexp.MustCompile(`^--          (?:  )?(\S.*)$`)
-	partText   = regexp.MustCompile(`^([a-z_]+)  +\S`)
-	shapeText  = regexp.MustCompile(`^(?:reply, )?(\{[^}]*\}|-?\d+|stamp|an error)(  +\S.*)?$`)
+	indexLine   = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+|n)\]  +([a-z_]+)  +\S`)
+	wordLine    = regexp.MustCompile(`^-- (returns|effects|cost)  +(\S.*)$`)
+	goesOnLine  = regexp.MustCompile(`^--          (?:  )?(\S.*)$`)
+	partOfGroup = regexp.MustCompile(`^([a-z_]+)  +\S`)
+	shapeText   = regexp.MustCompile(`^(?:reply, )?(\{[^}]*\}|-?\d+|stamp|an error)(  +\S.*)?$`)
 )
 
 // parse takes a script apart. body begins with the first line that is no comment.
@@ -81,7 +81,7 @@ func parse(t *testing.T, s *scripts.Script) (h header, body string) {
 func (h *header) add(section, text string) {
 	switch section {
 	case "ARGV":
-		if m := partText.FindStringSubmatch(text); m != nil {
+		if m := partOfGroup.FindStringSubmatch(text); m != nil {
 			last := &h.args[len(h.args)-1]
 			last.parts = append(last.parts, m[1])
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -14,7 +15,27 @@ func TestHelloTellsTheServersTime(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.clock = noon + 7
-	require.Equal(t, []any{int64(1), digits(noon + 7)}, p.run(scripts.SessionHello))
+	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction"}, p.run(scripts.SessionHello))
+}
+
+func TestHelloTellsWhetherKeysAreEvicted(t *testing.T) {
+	t.Parallel()
+	p := newPlaceAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
+	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru"}, p.run(scripts.SessionHello))
+}
+
+func TestHelloDoesWithoutTheRightToAsk(t *testing.T) {
+	t.Parallel()
+	p := newPlaceAt(t)
+	client := p.user("+time")
+	reply, err := client.Do(t.Context(), client.B().Eval().Script(p.source(scripts.SessionHello)).Numkeys(1).Key(p.key).Build()).ToArray()
+	require.NoError(t, err)
+	require.Len(t, reply, 4)
+	for _, text := range reply[2:] {
+		told, err := text.ToString()
+		require.NoError(t, err)
+		require.Empty(t, told)
+	}
 }
 
 func TestHelloKnowsAnOldServerByWhatItLacks(t *testing.T) {

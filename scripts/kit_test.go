@@ -137,24 +137,44 @@ func session(letter string) string { return strings.Repeat(letter, 22) }
 
 func holdOf(letter string) string { return session(letter) + strconv.Itoa(1_000_000_000_000_000_000) }
 
+// label is what the holds here say of their holder, and unmarked what stands in the place of a
+// session that waits.
+const (
+	label    = "höst:42"
+	unmarked = "----------------------"
+)
+
+// claimOf is what an acquire asks to be written for a hold.
+func claimOf(hold string) string { return hold + unmarked + label }
+
 // heldBy is what the key says while hold has the lock; marked is the session that waits, or "".
 func heldBy(hold string, stamp int64, marked string) string {
-	return "sb1r" + digits(stamp) + hold + marked
+	if marked == "" {
+		marked = unmarked
+	}
+	return "sb1r" + digits(stamp) + hold + marked + label
 }
 
 // released is what the key says after a release.
 func released(floor int64) string { return "sb1-" + digits(floor) }
 
-// listener hears the messages on the channel of a place.
+// listener hears the messages on a channel of a place.
 type listener struct {
 	place    *place
+	channel  string
 	messages chan string
 }
 
-// listen answers a listener whose subscription is confirmed.
+// listen answers a listener on the channel of those who wait.
 func (p *place) listen() *listener {
 	p.Helper()
-	l := &listener{p, make(chan string, 64)}
+	return p.listenTo(p.channel)
+}
+
+// listenTo answers a listener whose subscription is confirmed.
+func (p *place) listenTo(channel string) *listener {
+	p.Helper()
+	l := &listener{p, channel, make(chan string, 64)}
 	confirmed := make(chan struct{}, 1)
 	client, release := p.server.Client(p, func(o *rueidis.ClientOption) { o.DisableCache = true }).Dedicate()
 	p.Cleanup(release)
@@ -164,7 +184,7 @@ func (p *place) listen() *listener {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	require.NoError(p, client.Do(ctx, client.B().Subscribe().Channel(p.channel).Build()).Error())
+	require.NoError(p, client.Do(ctx, client.B().Subscribe().Channel(channel).Build()).Error())
 	<-confirmed
 	return l
 }
@@ -173,7 +193,7 @@ func (p *place) listen() *listener {
 func (l *listener) heard() []string {
 	l.place.Helper()
 	const end = "the end of what was heard"
-	l.place.server.MustDo(l.place, "PUBLISH", l.place.channel, end)
+	l.place.server.MustDo(l.place, "PUBLISH", l.channel, end)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	heard := []string{}

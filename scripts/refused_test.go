@@ -42,6 +42,7 @@ func TestALockIsGivenBackWhenMemoryIsFull(t *testing.T) {
 		"ReleaseToWaiter": {they, func(p *place) any { return p.release(ours, noon) }, []string{us}},
 		"Withdraw":        {they, func(p *place) any { return p.withdraw(ours).([]any)[0] }, []string{us}},
 		"Yield":           {they, func(p *place) any { return p.yield(ours, noon).([]any)[0] }, []string{us}},
+		"Force":           {they, func(p *place) any { return p.force(ours) }, []string{us}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +85,7 @@ func TestAnAcquireWritesNothingWhenMemoryIsFull(t *testing.T) {
 			}
 			p.fill()
 			unchanged := p.untouched()
-			_, err := p.try(scripts.ReentrantAcquire, ours, lease, digits(noon), we)
+			_, err := p.try(scripts.ReentrantAcquire, claimOf(ours), lease, digits(noon), we)
 			require.ErrorContains(t, err, "OOM")
 			unchanged()
 		})
@@ -132,6 +133,7 @@ func TestADeniedMessageDoesNotFailTheRelease(t *testing.T) {
 		"Release": {scripts.ReentrantRelease, func(p *place) []string {
 			return []string{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel}
 		}, 2},
+		"Force":    {scripts.HolderForce, func(p *place) []string { return []string{ours, "PUBLISH", p.channel, p.told()} }, 1},
 		"Withdraw": {scripts.ReentrantWithdraw, func(p *place) []string { return []string{ours, "PUBLISH", p.channel} }, 1},
 		"Yield": {scripts.ReentrantYield, func(p *place) []string {
 			return []string{ours, fmt.Sprint(lease), digits(noon), "PUBLISH", p.channel}

@@ -32,10 +32,22 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestAQuestionChangesNoLife(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(heldBy(ours, noon, ""), time.Minute)
+	unchanged := p.untouched()
+	require.Equal(t, int64(1), p.renew(ours, 0))
+	require.Equal(t, int64(0), p.renew(theirs, 0))
+	unchanged()
+	p.server.MustDo(t, "DEL", p.key)
+	require.Equal(t, int64(0), p.renew(ours, 0))
+}
+
 func TestARenewalServesEveryKindOfLock(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.set("sb1f"+digits(noon)+ours, 30*time.Second)
+	p.set("sb1x"+digits(noon)+ours, 30*time.Second)
 	require.Equal(t, int64(1), p.renew(ours, time.Hour))
 }
 

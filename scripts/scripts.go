@@ -12,6 +12,8 @@ import (
 	"strings"
 )
 
+//go:generate go test . -run TestAScriptHasItsParts -update
+
 //go:embed */*.lua
 var files embed.FS
 
@@ -32,12 +34,21 @@ type Script struct {
 //nolint:gochecknoglobals // constants in all but name: read from the embedded files once
 var (
 	SessionHello      = load("session/hello", 1)
+	HolderDescribe    = load("holder/describe", 1)
+	HolderForce       = load("holder/force", 1)
 	HolderRenew       = load("holder/renew", 1)
 	ReentrantAcquire  = load("reentrant/acquire", 1)
 	ReentrantRelease  = load("reentrant/release", 1)
 	ReentrantWithdraw = load("reentrant/withdraw", 1)
 	ReentrantYield    = load("reentrant/yield", 1)
 	ReentrantLook     = load("reentrant/look", 1)
+	FairEnter         = load("fair/enter", 1)
+	FairLook          = load("fair/look", 1)
+	FairBeat          = load("fair/beat", 1)
+	FairLeave         = load("fair/leave", 1)
+	FairDrop          = load("fair/drop", 1)
+	FairForce         = load("fair/force", 1)
+	FairWaiters       = load("fair/waiters", 1)
 )
 
 // All answers every script in the module, retired versions included, ordered by path.

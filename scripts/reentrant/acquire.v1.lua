@@ -2,9 +2,9 @@
 -- Takes locks that are free, each for a hold of its own and whatever becomes of the others.
 -- Sent again for the same hold it answers the same token again, and no block.
 --
--- KEYS[n]  holder     string: 'sb1', kind (1), stamp (16), hold (41), mark (0 or 22); see README.md
--- ARGV[n]  request    four by key, at 4n-3 to 4n: hold, ttl_ms, not_after, mark
---            hold       41 characters, the first 22 of them the session; fresh for every attempt
+-- KEYS[n]  holder     string: 'sb1', kind (1), stamp (16), hold (41), mark (22), label (0 to 64); see README.md
+-- ARGV[n]  request    four by key, at 4n-3 to 4n: claim, ttl_ms, not_after, mark
+--            claim      hold, fresh for every attempt and begun by its session (22), 22 dashes, label
 --            ttl_ms     positive integer
 --            not_after  stamp; executed later, nothing is written
 --            mark       session (22) that wants a message at the release, or ''
@@ -26,11 +26,11 @@ local now = time[1] .. string.sub('00000' .. time[2], -6)
 -- No functions and no tables that the common path does not need: they cost a third of it.
 local replies = {}
 for n = 1, #KEYS do
-  local holder, hold, ttl_ms = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
+  local holder, claim, ttl_ms = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
   local not_after, mark = ARGV[4 * n - 1], ARGV[4 * n]
   local value = redis.pcall('GET', holder)
   local kind = type(value) == 'string' and string.sub(value, 1, 4)
-  local reply, stamp, marked = now, now, ''
+  local reply, stamp = now, now
 
   if now > not_after then
     reply, stamp = {-1, now}, nil
@@ -48,16 +48,15 @@ for n = 1, #KEYS do
       stamp = string.format('%016.0f', ahead)
       reply = {1, stamp, us, now}
     end
-  elseif kind == 'sb1r' and (#value == 61 or #value == 83) then
-    local owner = string.sub(value, 21, 61)
-    marked = string.sub(value, 62)
-    if owner == hold then
-      stamp = string.sub(value, 5, 20)
+  elseif kind == 'sb1r' and #value >= 83 and #value <= 147 then
+    local marked = string.sub(value, 62, 83)
+    if string.sub(value, 21, 61) == string.sub(claim, 1, 41) then
+      stamp, claim = string.sub(value, 5, 20), string.sub(value, 21)
       reply = {1, stamp, 0, now}
     else
       -- A mark of the holder's own session tells nobody anything: it is replaced.
-      if mark ~= '' and (marked == '' or marked == string.sub(owner, 1, 22)) then
-        redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark, 'KEEPTTL')
+      if mark ~= '' and (marked == '----------------------' or marked == string.sub(value, 21, 42)) then
+        redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark .. string.sub(value, 84), 'KEEPTTL')
       end
       reply, stamp = {0, redis.call('PTTL', holder), now}, nil
     end
@@ -71,7 +70,7 @@ for n = 1, #KEYS do
   end
 
   if stamp then
-    local written = redis.pcall('SET', holder, 'sb1r' .. stamp .. hold .. marked, 'PX', ttl_ms)
+    local written = redis.pcall('SET', holder, 'sb1r' .. stamp .. claim, 'PX', ttl_ms)
     if written['err'] then
       reply = written
     end

@@ -13,10 +13,10 @@ local left = {}
 for n, holder in ipairs(KEYS) do
   local value = redis.pcall('GET', holder)
   left[n] = -2
-  if type(value) == 'string' and string.sub(value, 1, 4) == 'sb1r' and (#value == 61 or #value == 83) then
-    local marked = string.sub(value, 62)
-    if marked == '' or marked == string.sub(value, 21, 42) then
-      redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark, 'KEEPTTL')
+  if type(value) == 'string' and string.sub(value, 1, 4) == 'sb1r' and #value >= 83 and #value <= 147 then
+    local marked = string.sub(value, 62, 83)
+    if marked == '----------------------' or marked == string.sub(value, 21, 42) then
+      redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark .. string.sub(value, 84), 'KEEPTTL')
     end
     left[n] = redis.call('PTTL', holder)
   end

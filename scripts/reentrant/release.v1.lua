@@ -3,7 +3,7 @@
 --
 -- KEYS[n]  holder   string: see reentrant/acquire v1
 -- ARGV[n]  request  four by key, at 4n-3 to 4n: held, floor, verb, channel
---            held     61 characters: what the key says where nobody waits: 'sb1r', stamp, hold
+--            held     what the key says where nobody waits: 'sb1r', stamp, hold, 22 dashes, label
 --            floor    stamp that is not before the last token that the hold used
 --            verb     PUBLISH or SPUBLISH
 --            channel  where waiters listen
@@ -19,16 +19,16 @@ for n = 1, #KEYS do
   local holder, held, floor = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
   local verb, channel = ARGV[4 * n - 1], ARGV[4 * n]
   local value = redis.pcall('GET', holder)
-  local reply, marked = 1, ''
+  local reply, marked = 1, '----------------------'
 
   if value ~= held then
     if type(value) == 'table' then
       reply = value
-    elseif not value or string.sub(value, 1, 4) ~= 'sb1r' or string.sub(value, 21, 61) ~= string.sub(held, 21) then
+    elseif not value or string.sub(value, 1, 4) ~= 'sb1r' or string.sub(value, 21, 61) ~= string.sub(held, 21, 61) then
       reply = 0
     else
-      marked = string.sub(value, 62)
-      if marked ~= '' and marked ~= string.sub(held, 21, 42) then
+      marked = string.sub(value, 62, 83)
+      if marked ~= '----------------------' and marked ~= string.sub(held, 21, 42) then
         reply = 2
       end
     end
@@ -41,7 +41,7 @@ for n = 1, #KEYS do
       reply = gone
     else
       redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
-      if marked ~= '' then
+      if marked ~= '----------------------' then
         redis.pcall(verb, channel, string.sub(held, 21, 28))
       end
     end

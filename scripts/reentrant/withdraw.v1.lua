@@ -24,7 +24,7 @@ end
 local floor = string.format('%016.0f', tonumber(string.sub(value, 5, 20)) + 256)
 redis.call('DEL', holder)
 redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
-if string.sub(value, 62) ~= '' then
+if string.sub(value, 62, 83) ~= '----------------------' then
   redis.pcall(verb, channel, string.sub(hold, 1, 8))
 end
 return {1, now}

@@ -21,8 +21,8 @@ if not value or string.sub(value, 1, 4) ~= 'sb1r' or string.sub(value, 21, 61) ~
   return {0}
 end
 
-local marked = string.sub(value, 62)
-if marked ~= '' and marked ~= string.sub(hold, 1, 22) then
+local marked = string.sub(value, 62, 83)
+if marked ~= '----------------------' and marked ~= string.sub(hold, 1, 22) then
   redis.call('DEL', holder)
   redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
   redis.pcall(verb, channel, string.sub(hold, 1, 8))
@@ -38,5 +38,5 @@ if first + us > tonumber(now) + 100000 then
   us = 0
 end
 local stamp = string.format('%016.0f', first)
-redis.call('SET', holder, 'sb1r' .. stamp .. hold .. marked, 'PX', ttl_ms)
+redis.call('SET', holder, 'sb1r' .. stamp .. string.sub(value, 21), 'PX', ttl_ms)
 return {1, stamp, us, now}

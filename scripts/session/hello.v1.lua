@@ -1,10 +1,12 @@
 -- session/hello v1
--- Tells the server's time, and whether the server is new enough for the other scripts.
+-- Tells the server's time, whether the server is new enough for the other scripts, and
+-- whether it evicts keys.
 --
 -- KEYS[1]  any      a key of ours: it routes the call in a cluster, and is never written
--- returns  {1, now}  Redis 7.0 or newer, Valkey 7.2 or newer, or what behaves like them
---          {0, now}  an older server
---          now is the server's time: 16 digits, microseconds since 1970
+-- returns  {1, now, limit, policy}  Redis 7.0 or newer, Valkey 7.2 or newer, or what behaves like them
+--          {0, now}                 an older server
+--          now is the server's time: 16 digits, microseconds since 1970; limit is its maxmemory in bytes and policy its
+--          maxmemory-policy, both '' where INFO is denied or does not tell
 -- effects  none
 -- cost     O(1)
 local any = KEYS[1]
@@ -12,13 +14,21 @@ local any = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 
+-- By pcall: the right to INFO is one that a user can do without.
+local info = redis.pcall('INFO', 'memory')
+local limit, policy = '', ''
+if type(info) == 'string' then
+  limit = string.match(info, 'maxmemory:(%d+)') or ''
+  policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
+end
+
 -- REDIS_VERSION_NUM came with 7.0. What lacks it without being old (an embedded server)
 -- still knows PEXPIRETIME, which came with 7.0 as well.
 if redis.REDIS_VERSION_NUM then
-  return {1, now}
+  return {1, now, limit, policy}
 end
 local probe = redis.pcall('PEXPIRETIME', any)
 if type(probe) == 'table' and probe['err'] then
   return {0, now}
 end
-return {1, now}
+return {1, now, limit, policy}

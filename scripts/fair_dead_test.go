@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// dead puts n tickets in line, of as many sessions, whose lives ended at ended; they came before noon.
+func (p *line) dead(n int, ended int64) {
+	p.Helper()
+	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
+  local session = string.format('dead%018d', i)
+  redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[2] - 1000000000 + i), session .. string.format('%019d', i))
+  redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1')
+end`, 2, p.tickets, p.lives, n, noon, digits(ended))
+	p.server.MustDo(p, "PEXPIRE", p.tickets, lineLife.Milliseconds())
+	p.server.MustDo(p, "PEXPIRE", p.lives, lineLife.Milliseconds())
+}
+
+// deadHold is the n-th of them.
+func deadHold(n int) string { return fmt.Sprintf("dead%018d%019d", n, n) }
+
+// cost answers how many commands the server ran for what do does. The server is the test's own.
+func (p *line) cost(do func()) int {
+	p.Helper()
+	sum := func() (calls int64) {
+		for _, stat := range p.server.CommandStats() {
+			calls += stat.Calls
+		}
+		return calls
+	}
+	before := sum()
+	do()
+	return int(sum() - before)
+}
+
+// P6: the dead hold up nobody, however many there are: a call is short, and where one is not enough
+// it says so, and the next goes on where it ended.
+func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
+	t.Parallel()
+	const perCall, longest = 1024, 2*1024 + 300 // commands: a look at the session of each, and some
+	for _, n := range []int{1, 127, 128, 300, 1024, 1025, 10_000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			p := newLineAt(t)
+			p.dead(n, noon-second)
+			p.holds(theirs)
+			p.joins(ours)
+			var more any
+			require.LessOrEqual(t, p.cost(func() { more = p.leaves(theirs)[5] }), longest)
+			calls := 1
+			for ; more == int64(1); calls++ {
+				require.Equal(t, fairFree(noon), p.value(), "nobody has it meanwhile")
+				require.LessOrEqual(t, p.cost(func() { more = p.looks(we, ours)[2] }), longest)
+			}
+			require.Equal(t, ours, p.value()[20:61])
+			require.LessOrEqual(t, calls, n/perCall+1)
+			require.Len(t, p.inLine(), n, "they keep their places")
+
+			// Whoever comes next does not pass over them again.
+			p.joins(holdOf("c"))
+			short := p.cost(func() { p.leaves(ours) })
+			require.Less(t, short, 2*256+30)
+			require.Equal(t, holdOf("c"), p.value()[20:61])
+			p.requireEnds()
+		})
+	}
+}
+
+func TestNobodyTriesPastTheLineWhileTheSearchIsNotDone(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.dead(3000, noon-second)
+	p.set(fairHeld(holdOf("z"), noon-second, noon), time.Minute)
+	p.server.MustDo(t, "ZADD", p.tickets, digits(noon), ours)
+	p.beat(we, life, p.next())
+	for range 2 {
+		require.Equal(t, []any{int64(0), int64(0), int64(1), digits(noon)}, p.tries(theirs))
+		require.Equal(t, "sb1f", p.value()[:4])
+	}
+	require.Equal(t, []any{int64(0), int64(0), int64(0), digits(noon)}, p.tries(theirs))
+	require.Equal(t, ours, p.value()[20:61])
+}
+
+// Order: a session that was not heard of for a while comes back to its place, for ten seconds.
+func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		dead int64
+		kept bool
+	}{"Passed": {0, true}, "Kept": {keepsPlace - 1, true}, "Lost": {keepsPlace, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newLine(t)
+			p.tries(holdOf("z"))
+			p.joins(ours)
+			p.clock += life + c.dead
+			p.joins(theirs)
+			p.joins(holdOf("c"))
+			require.Equal(t, theirs, p.leaves(holdOf("z"))[2], "it is passed over")
+			reply := p.looks(we, ours)
+			if !c.kept {
+				require.Equal(t, "0", reply[6])
+				require.Equal(t, holdOf("c"), p.leaves(theirs)[2])
+				return
+			}
+			require.Equal(t, "1", reply[6])
+			require.Equal(t, ours, p.leaves(theirs)[2], "it came back")
+		})
+	}
+}
+
+// Order: the memory of those that were passed over does not hide one that came back.
+func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
+	t.Parallel()
+	back := map[string]func(p *line, hold string){
+		"Look": func(p *line, hold string) { p.looks(hold[:22], hold) },
+		"Join": func(p *line, hold string) { p.joins(hold) },
+		"Beat": func(p *line, hold string) { p.beat(hold[:22], life, p.next()) },
+	}
+	for name, comes := range back {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newLine(t)
+			p.dead(300, noon-second)
+			p.tries(theirs)
+			p.joins(ours)
+			p.joins(holdOf("c"))
+			require.Equal(t, ours, p.leaves(theirs)[2])
+			require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
+			comes(p, deadHold(200))
+			require.Empty(t, p.said("from"))
+			require.Equal(t, deadHold(200), p.leaves(ours)[2])
+		})
+	}
+}
+
+// Wherever they stand: those that lost their places are not passed over, but removed.
+func TestTicketsOfSessionsThatAreNotKnownAreRemoved(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.dead(3000, noon-second)
+	for n := 2; n <= 3000; n += 2 {
+		p.server.MustDo(t, "HDEL", p.lives, deadHold(n)[:22])
+	}
+	p.holds(theirs)
+	p.joins(ours)
+	p.leaves(theirs)
+	for range 3 {
+		p.looks(we, ours)
+	}
+	require.Equal(t, ours, p.value()[20:61])
+	require.Len(t, p.inLine(), 1500)
+	require.Equal(t, deadHold(2999), p.said("from")[16:])
+}
+
+func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.dead(300, noon-second)
+	p.tries(theirs)
+	p.joins(ours)
+	p.joins(holdOf("c"))
+	p.leaves(theirs)
+	p.clock += second
+	p.looks(session("c"), holdOf("c"))
+	p.joins(holdOf("d"))
+	require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
+}
+
+// Order: the last that was passed over may leave, or its line end. Whoever comes later is found.
+func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(p *line){
+		"TheLastLeft": func(p *line) { p.leaves(deadHold(3)) },
+		"AllLeft": func(p *line) {
+			for n := range 3 {
+				p.leaves(deadHold(n + 1))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newLine(t)
+			p.dead(3, noon-second)
+			p.tries(theirs)
+			p.joins(ours)
+			require.Equal(t, ours, p.leaves(theirs)[2])
+			require.Equal(t, digits(noon)+deadHold(3), p.said("from"))
+			end(p)
+			p.clock -= 3600 * second // and tickets begin anew, below theirs
+			p.joins(holdOf("c"))
+			p.joins(holdOf("d"))
+			require.Equal(t, holdOf("c"), p.leaves(ours)[2])
+		})
+	}
+}
+
+func TestSessionsThatWentAreForgotten(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.set(fairHeld(theirs, noon, noon+hour), time.Minute)
+	const n = 400
+	for i := range n {
+		p.clock += second
+		p.joins(deadHold(i))
+		p.leaves(deadHold(i))
+	}
+	// 64 are left alone, those of the last minute lived, and of the rest each that came found some.
+	fields, _ := p.server.MustDo(t, "HLEN", p.lives).(int64)
+	require.Less(t, fields, int64(n/2))
+	for i := n - 60; i < n; i++ {
+		require.NotEmpty(t, p.said(deadHold(i)[:22]), "one that lived lately")
+	}
+	p.requireEnds()
+}
+
+// P4: what a search writes down has an end, too.
+func TestTheMemoryOfTheDeadHasAnEnd(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.dead(3, noon-second)
+	p.server.MustDo(t, "DEL", p.lives)
+	p.server.MustDo(t, "HSET", p.lives, deadHold(1)[:22], lived(noon-second, 1)) // without an end
+	p.tries(ours)
+	require.NotEmpty(t, p.said("from"))
+	p.requireEnds()
+}
+
+// Redis P9: another kind of lock is kept out while somebody queues, and not for ever.
+func TestALockThatOnlyTheDeadQueueForIsFreeSoon(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.tries(theirs)
+	p.joins(ours)
+	p.clock += life
+	require.Equal(t, []any{int64(1), digits(p.clock), "", "", "", int64(0)}, p.leaves(theirs))
+	require.Equal(t, fairFree(noon), p.value())
+	p.requireLife(keeps)
+	require.Equal(t, []any{int64(-2), "f"}, p.run(scripts.ReentrantAcquire, claimOf(theirs), lease, digits(p.clock), ""))
+	p.server.MustDo(t, "DEL", p.key)
+	p.beat(we, life, p.next())
+	require.Equal(t, []any{attempt(ours), digits(p.clock)}, p.looks(we, ours)[3:5])
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	second = 1_000_000 // in the unit of stamps
+	// life is what a heartbeat gives here, and lw what the longest gives that there is.
+	life, longestLife = 3 * second, 30 * second
+	// keeps is for how long the holder key outlives its hold.
+	keeps = 15 * time.Second
+	// keepsPlace is for how long a dead session keeps its places.
+	keepsPlace = 10 * second
+	// lineLife is for how long the keys of a line live after their last use.
+	lineLife = 10 * time.Minute
+)
+
+// line is one fair lock of one test.
+type line struct {
+	*place
+
+	tickets, lives, grants string
+	beats                  int // heartbeats so far
+}
+
+func newLine(tb testing.TB) *line {
+	tb.Helper()
+	return lineOf(newPlace(tb))
+}
+
+// newLineAt is newLine on a server of its own, which the test may change.
+func newLineAt(tb testing.TB, options ...redistest.Option) *line {
+	tb.Helper()
+	return lineOf(newPlaceAt(tb, options...))
+}
+
+func lineOf(p *place) *line {
+	name := strings.TrimSuffix(p.key, "lock")
+	return &line{place: p, tickets: name + "line", lives: name + "lives", grants: name + "grants:"}
+}
+
+func (p *line) keys() []string { return []string{p.key, p.tickets, p.lives} }
+
+// ask answers what the script answers, which must not fail.
+func (p *line) ask(script *scripts.Script, keys []string, args ...any) []any {
+	p.Helper()
+	reply, err := p.tryKeys(script, keys, args...)
+	require.NoError(p, err)
+	if list, ok := reply.([]any); ok {
+		return list
+	}
+	return []any{reply}
+}
+
+// nth is the n-th hold of a session.
+func nth(letter string, n int) string { return session(letter) + fmt.Sprintf("%019d", n) }
+
+// attempt is what a message says of a hold.
+func attempt(hold string) string { return hold[22:] }
+
+// beatNumber is that of the n-th heartbeat.
+func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
+
+// next answers the number of a heartbeat that is sent now.
+func (p *line) next() string {
+	p.beats++
+	return beatNumber(p.beats)
+}
+
+func (p *line) enterArgs(hold, queues, number string) []any {
+	return []any{hold, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants}
+}
+
+// tries comes to try.
+func (p *line) tries(hold string) []any {
+	p.Helper()
+	return p.ask(scripts.FairEnter, p.keys(), p.enterArgs(hold, "0", "")...)
+}
+
+// joins enters the line with a heartbeat.
+func (p *line) joins(hold string) []any {
+	p.Helper()
+	return p.ask(scripts.FairEnter, p.keys(), p.enterArgs(hold, "1", p.next())...)
+}
+
+func (p *line) leaveArgs(hold string) []any { return []any{hold, hold[:22], "PUBLISH", p.grants} }
+
+func (p *line) leaves(hold string) []any {
+	p.Helper()
+	return p.ask(scripts.FairLeave, p.keys(), p.leaveArgs(hold)...)
+}
+
+func (p *line) lookArgs(session string, holds ...string) []any {
+	var attempts strings.Builder
+	for _, hold := range holds {
+		attempts.WriteString(attempt(hold))
+	}
+	return []any{session, life, p.next(), label, "PUBLISH", p.grants, attempts.String()}
+}
+
+// looks asks for the holds of a session.
+func (p *line) looks(session string, holds ...string) []any {
+	p.Helper()
+	return p.ask(scripts.FairLook, p.keys(), p.lookArgs(session, holds...)...)
+}
+
+// beat sends a heartbeat alone.
+func (p *line) beat(session string, lw int64, number string) {
+	p.Helper()
+	require.Equal(p, []any{int64(1)}, p.ask(scripts.FairBeat, []string{p.lives}, session, lw, number, label))
+}
+
+func (p *line) drops(hold string) any {
+	p.Helper()
+	return p.ask(scripts.FairDrop, []string{p.key}, hold)[0]
+}
+
+// fairHeld is what the holder key says while hold has a fair lock.
+func fairHeld(hold string, stamp, until int64) string {
+	return "sb1f" + digits(stamp) + hold + digits(until) + "------" + label
+}
+
+// fairFree is what it says while nobody has the lock, and all who queue are dead.
+func fairFree(floor int64) string {
+	return "sb1f" + digits(floor) + strings.Repeat("-", 41) + strings.Repeat("0", 16) + "------"
+}
+
+// holds gives the lock to hold, for the time of a lease.
+func (p *line) holds(hold string) {
+	p.Helper()
+	p.set(fairHeld(hold, p.clock, p.clock+lease*1000), time.Minute)
+}
+
+// inLine answers who stands in line.
+func (p *line) inLine() []any {
+	p.Helper()
+	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
+	return holds
+}
+
+// ticket answers the ticket of a hold.
+func (p *line) ticket(hold string) int64 {
+	p.Helper()
+	text, _ := p.server.MustDo(p, "EVAL", "return string.format('%.0f', redis.call('ZSCORE', KEYS[1], ARGV[1]))", 1, p.tickets, hold).(string)
+	return parseStamp(p, text)
+}
+
+// said answers what lives says of a session, "" for nothing.
+func (p *line) said(session string) string {
+	p.Helper()
+	text, _ := p.server.MustDo(p, "HGET", p.lives, session).(string)
+	return text
+}
+
+// lived is what lives says of a session that counts as living until then, by the n-th heartbeat.
+func lived(until int64, n int) string { return digits(until) + beatNumber(n) + label }
+
+// unchanged answers a function that checks that nothing was written to any of the keys.
+func (p *line) unchanged() func() {
+	p.Helper()
+	state := func() (all []any) {
+		for _, key := range p.keys() {
+			all = append(all, p.server.MustDo(p, "DUMP", key), p.server.MustDo(p, "PEXPIRETIME", key))
+		}
+		return all
+	}
+	before := state()
+	return func() {
+		p.Helper()
+		require.Equal(p, before, state(), "something was written")
+	}
+}
+
+// requireEnds checks that every key that there is has an end, and those of the line theirs.
+func (p *line) requireEnds() {
+	p.Helper()
+	for _, key := range p.keys() {
+		ms, _ := p.server.MustDo(p, "PTTL", key).(int64)
+		require.NotEqual(p, int64(-1), ms, "%s has no end", key)
+		if key != p.key && ms >= 0 {
+			require.InDelta(p, lineLife.Milliseconds(), ms, float64(patience.Milliseconds()), key)
+		}
+	}
+}
+
+// hears listens for what a session is told.
+func (p *line) hears(session string) *listener {
+	p.Helper()
+	at := *p.place
+	at.channel = p.grants + session
+	return at.listen()
+}
+
+// grantOf is what a session is told of the lock.
+func grantOf(hold string, stamp int64, paid int) string {
+	return attempt(hold) + digits(stamp) + beatNumber(paid)
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// told is the channel of the session whose hold is taken.
+func (p *place) told() string { return p.channel + ":told" }
+
+// force takes the lock from hold.
+func (p *place) force(hold string) any {
+	p.Helper()
+	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.told())
+}
+
+func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {
+	t.Parallel()
+	for name, mark := range map[string]string{"Nobody": "", "OwnSession": we, "AnotherSession": they} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.set(heldBy(ours, noon, mark), time.Minute)
+			waiter, holder := p.listen(), p.listenTo(p.told())
+			require.Equal(t, int64(1), p.force(ours))
+			require.Equal(t, released(noon+block), p.value(), "the whole block counts as used")
+			p.requireLife(floorLife)
+			require.Equal(t, []string{us}, waiter.heard())
+			require.Equal(t, []string{p.key}, holder.heard())
+		})
+	}
+}
+
+// P5, P8: it takes the lock from the hold that was found, and from no other.
+func TestAForceTouchesTheHoldThatItNamesOnly(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
+		"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, they), "Foreign": "hello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			if value != "" {
+				p.set(value, time.Minute)
+			}
+			unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.told())
+			require.Equal(t, int64(0), p.force(ours))
+			unchanged()
+			require.Empty(t, waiter.heard())
+			require.Empty(t, holder.heard())
+		})
+	}
+}
+
+// P5.
+func TestAForceSentTwiceTakesOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(heldBy(ours, noon, ""), time.Minute)
+	require.Equal(t, int64(1), p.force(ours))
+	p.acquire(theirs, "")
+	unchanged := p.untouched()
+	require.Equal(t, int64(0), p.force(ours))
+	unchanged()
+}
+
+// P3: the process that lost the lock may be in the midst of its block of tokens.
+func TestTokensGrowBeyondTheBlockOfAForcedHold(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	require.Equal(t, digits(noon), p.acquire(ours, ""))
+	p.clock++
+	p.force(ours)
+	reply := p.acquire(theirs, "").([]any)
+	require.Greater(t, reply[1], digits(noon+block))
+}
+
+// P8: what the old holder still sends finds nothing of its own.
+func TestAForcedHoldCanDoNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.acquire(ours, "")
+	p.force(ours)
+	p.clock++
+	p.acquire(theirs, they)
+	unchanged := p.untouched()
+	require.Equal(t, int64(0), p.release(ours, noon))
+	require.Equal(t, []any{int64(0)}, p.yield(ours, noon))
+	require.Equal(t, int64(0), p.withdraw(ours).([]any)[0])
+	require.Equal(t, int64(0), p.renew(ours, time.Hour))
+	unchanged()
+}

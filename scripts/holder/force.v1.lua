@@ -1,0 +1,28 @@
+-- holder/force v1
+-- Takes a lock from a hold that somebody else has, for kinds that grant nothing at a release.
+-- Sent again it finds the hold gone.
+--
+-- KEYS[1]  holder   string: see reentrant/acquire v1
+-- ARGV[1]  hold     41 characters: who has it, as far as the sender knows
+-- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- ARGV[3]  channel  where waiters listen
+-- ARGV[4]  told     the channel of the hold's session
+-- returns  0        this hold has it no more
+--          1        taken; waiters and the hold's session were told
+-- effects  writes KEYS[1]: the floor stays for an hour; publishes 8 characters of the hold's session to channel, and KEYS[1] to told
+-- cost     O(1): GET, DEL, SET and two messages
+local holder = KEYS[1]
+local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local value = redis.call('GET', holder)
+if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 21, 61) ~= hold then
+  return 0
+end
+-- Beyond the whole block: the holder may be passing the lock on inside its process.
+local floor = string.format('%016.0f', tonumber(string.sub(value, 5, 20)) + 256)
+redis.call('DEL', holder)
+redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+redis.pcall(verb, channel, string.sub(hold, 1, 8))
+-- By the bus: whatever node the holder's session listens at.
+redis.pcall('PUBLISH', told, holder)
+return 1
