@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func TestOneBadKeySpoilsNobodyElsesReply(t *testing.T) {
 	t.Parallel()
 	c := newCombined(t)
 	c.server.MustDo(t, "RPUSH", "together1", "x")
-	c.server.MustDo(t, "SET", "together2", "sb1r"+fmt.Sprintf("%016d%-41s", 1, "somebody"), "PX", 60_000)
+	c.server.MustDo(t, "SET", "together2", "sb1r"+fmt.Sprintf("%016d%-41s%s", 1, "somebody", strings.Repeat("-", 22)), "PX", 60_000)
 	c.server.Freeze()
 	c.run(t.Context(), keys("alone", maxInFlight)...)
 	c.waiting(t, maxInFlight, 0)

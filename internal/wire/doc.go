@@ -10,13 +10,16 @@
 //     is never sent again by this package: its caller knows what a repetition means.
 //  2. A caller's context ends a call at once, also one with a deadline far off: the client is
 //     shown the end of the context, not its deadline.
-//  3. Every error has a Verdict, and carries the server's words.
+//  3. Every error has a Verdict, and carries the server's words, less the arguments that it repeats.
+//  4. A server that lets nobody in (nobody listens, too many clients, wrong password) is asked for a
+//     connection at most some twenty times a second, however many calls there are: those in between are
+//     answered what the last try was. Not in a cluster.
 //
 // # Not guaranteed
 //
 // A call that has ended by its context may still be executed.
 //
 // While the client connects it does not look at contexts: a call that needs a connection which is
-// being made ends when that is made or given up, after the client's Dialer.Timeout (5 s unless it is
-// set) and ConnWriteTimeout.
+// being made ends when that is made or given up, after the client's Dialer.Timeout for the connection and as
+// much again for its first answer.
 package wire

@@ -4,13 +4,10 @@ package wire_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
@@ -46,18 +43,4 @@ func TestABareReplyIsAnArrayOfOne(t *testing.T) {
 	require.Equal(t, 1, reply.Len())
 	require.Equal(t, noon, reply.Stamp(0))
 	require.Zero(t, reply.Int(0))
-}
-
-func TestTheServersTimeIsKnownFromItsLastAnswer(t *testing.T) {
-	t.Parallel()
-	var c wire.ServerClock
-	require.False(t, c.Known())
-	now := clock.At(time.Hour, time.Now())
-	c.Told(noon, now)
-	require.True(t, c.Known())
-	require.Equal(t, noon+3_000_000, c.NotAfter(now, 3*time.Second))
-	later := clock.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // somebody set the wall clock back
-	require.Equal(t, noon+60_000_000, c.NotAfter(later, 0))
-	c.Told(noon-5_000_000, later)
-	require.Equal(t, noon-5_000_000, c.NotAfter(later, 0), "the last answer wins, also one that is behind")
 }

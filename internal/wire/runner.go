@@ -4,10 +4,13 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -21,6 +24,8 @@ type Call struct {
 // Runner runs scripts through one client.
 type Runner struct {
 	client rueidis.Client
+	door   door     // not in a cluster, where each node has its own
+	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
 }
 
 // NewRunner answers a Runner on client. It sends nothing.
@@ -29,15 +34,39 @@ func NewRunner(client rueidis.Client) *Runner { return &Runner{client: client} }
 // Clustered reports whether keys of different slots need scripts of their own.
 func (r *Runner) Clustered() bool { return r.client.Mode() == rueidis.ClientModeCluster }
 
+// slots is how many slots a cluster has. The client keeps a mark of its own above them.
+const slots = 1 << 14
+
+// Slot answers the slot of a key, in a cluster or not.
+func (r *Runner) Slot(key string) uint16 {
+	command := r.client.B().Get().Key(key).Build()
+	return command.Slot() % slots
+}
+
 // Run sends one script and waits for the answer. One round trip; two when the server had
 // to be sent the text.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
+	if err := r.door.knock(); err != nil {
+		return Reply{}, err
+	}
 	ctx = undated(ctx)
 	result := r.client.Do(ctx, r.byDigest(call))
 	if noScript(result) {
 		result = r.client.Do(ctx, r.byText(call))
 	}
-	return NewReply(result)
+	reply, err := NewReply(result)
+	if errors.Is(err, errs.ErrClosed) && !r.closed(ctx) {
+		err = errLeft
+	}
+	r.heard(err)
+	return reply, err
+}
+
+// heard tells the door what a call was answered.
+func (r *Runner) heard(err error) {
+	if err == nil || !r.Clustered() {
+		r.door.answered(err)
+	}
 }
 
 // Outcome is the answer to one call of many.
@@ -48,12 +77,25 @@ type Outcome struct {
 
 // RunMany sends all calls in one pipeline and waits for every answer.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
+	if err := r.door.knock(); err != nil {
+		outcomes := make([]Outcome, len(calls))
+		for i := range outcomes {
+			outcomes[i].Err = err
+		}
+		return outcomes
+	}
 	ctx = undated(ctx)
+	outcomes := r.runMany(ctx, calls)
+	r.leave(ctx, outcomes)
+	return outcomes
+}
+
+func (r *Runner) runMany(ctx context.Context, calls []Call) []Outcome {
+	outcomes := make([]Outcome, len(calls))
 	commands := make([]rueidis.Completed, len(calls))
 	for i, call := range calls {
 		commands[i] = r.byDigest(call)
 	}
-	outcomes := make([]Outcome, len(calls))
 	var unknown []int // the calls whose script the server did not know
 	for i, result := range r.client.DoMulti(ctx, commands...) {
 		if noScript(result) {
@@ -61,6 +103,9 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 			continue
 		}
 		outcomes[i].Reply, outcomes[i].Err = NewReply(result)
+	}
+	if len(calls) > 0 {
+		r.heard(outcomes[0].Err) // one connection has served all, or none
 	}
 	if len(unknown) == 0 {
 		return outcomes

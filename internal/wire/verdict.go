@@ -27,28 +27,21 @@ const (
 
 // The client takes "ERR " off the server's words; other codes stay.
 
-// waiting lists how the refusals begin that pass by themselves: a server that loads its
-// data, a failover, a slot on the move, a script of somebody's that runs for long.
+// waiting lists how the refusals begin that pass by themselves, or once an operator has seen to
+// their cause: a server that loads its data, a failover, a slot on the move, a script of
+// somebody's that runs for long, replicas that are away, a disk or a memory that is full. The
+// server refuses all of them before the first write of a script of ours.
 //
 //nolint:gochecknoglobals // a constant table
 var waiting = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MOVED", "ASK",
-	"max number of clients reached",
-}
-
-// denied lists how the refusals begin that need somebody to grant a right. A denial inside
-// a script has words of its own, which differ between servers.
-//
-//nolint:gochecknoglobals // a constant table
-var denied = []string{
-	"NOPERM", "NOAUTH", "WRONGPASS", "unknown command",
-	"The user executing the script", "ACL failure in script",
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
+	"max number of clients",
 }
 
 // finals lists what is wrong for good, and known to be: no server's words among them.
 //
 //nolint:gochecknoglobals // a constant table
-var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, ErrNotSent, errUnreadable}
+var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, ErrNotSent, errUnreadable}
 
 // errUnreadable says that a script answered what it never answers.
 var errUnreadable = errors.New("a script's reply cannot be read")
@@ -71,13 +64,14 @@ func Judge(err error) Verdict {
 		}
 	}
 	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" {
+	if errors.As(err, &network) && network.Op == "dial" || errors.Is(err, rueidis.ErrNoSlot) {
 		return Wait
 	}
 	return Unknown
 }
 
-// Explain gives an error of the client the sentinel that callers look for.
+// Explain gives an error of the client the sentinel that callers look for. The server's words
+// stay, less what they repeat of a call's arguments.
 func Explain(err error) error {
 	var refusal *rueidis.RedisError
 	switch {
@@ -85,9 +79,14 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: its client was closed", errs.ErrClosed)
 	case !errors.As(err, &refusal):
 		return err
-	case begins(refusal.Error(), denied):
-		return fmt.Errorf("%w: %w", errs.ErrDenied, err)
-	case strings.HasPrefix(refusal.Error(), "WRONGTYPE"):
+	}
+	words := refusal.Error()
+	switch {
+	case begins(words, waiting):
+		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
+	case begins(words, denied):
+		return denial(err, words)
+	case strings.HasPrefix(words, "WRONGTYPE"):
 		return fmt.Errorf("%w: %w", errs.ErrWrongKind, err)
 	}
 	return err

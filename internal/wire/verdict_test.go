@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -26,23 +27,24 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		verdict  wire.Verdict
 		sentinel error
 	}{
-		"LOADING Redis is loading the dataset in memory":                                                           {wire.Wait, nil},
-		"READONLY You can't write against a read only replica. script: 0a1b, on @user_script:30.":                  {wire.Wait, nil},
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                         {wire.Wait, nil},
-		"CLUSTERDOWN The cluster is down":                                                                          {wire.Wait, nil},
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  {wire.Wait, nil},
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   {wire.Wait, nil},
-		"NOREPLICAS Not enough good replicas to write.":                                                            {wire.Wait, nil},
-		"MOVED 3999 127.0.0.1:6381":                                                                                {wire.Wait, nil},
-		"ASK 3999 127.0.0.1:6381":                                                                                  {wire.Wait, nil},
-		"ERR max number of clients reached":                                                                        {wire.Wait, nil},
-		"OOM command not allowed when used memory > 'maxmemory'. script: 0a1b, on @user_script:30.":                {wire.Final, nil},
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":         {wire.Final, nil},
+		"LOADING Redis is loading the dataset in memory":                                                           {wire.Wait, errs.ErrRefused},
+		"READONLY You can't write against a read only replica. script: 0a1b, on @user_script:30.":                  {wire.Wait, errs.ErrRefused},
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                         {wire.Wait, errs.ErrRefused},
+		"CLUSTERDOWN The cluster is down":                                                                          {wire.Wait, errs.ErrRefused},
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  {wire.Wait, errs.ErrRefused},
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   {wire.Wait, errs.ErrRefused},
+		"NOREPLICAS Not enough good replicas to write.":                                                            {wire.Wait, errs.ErrRefused},
+		"MOVED 3999 127.0.0.1:6381":                                                                                {wire.Wait, errs.ErrRefused},
+		"ASK 3999 127.0.0.1:6381":                                                                                  {wire.Wait, errs.ErrRefused},
+		"ERR max number of clients reached":                                                                        {wire.Wait, errs.ErrRefused},
+		"OOM command not allowed when used memory > 'maxmemory'. script: 0a1b, on @user_script:30.":                {wire.Wait, errs.ErrRefused},
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":         {wire.Wait, errs.ErrRefused},
 		"WRONGTYPE Operation against a key holding the wrong kind of value script: 0a1b, on @user_script:30.":      {wire.Final, errs.ErrWrongKind},
 		"NOPERM User limited has no permissions to run the 'evalsha' command":                                      {wire.Final, errs.ErrDenied},
 		"NOAUTH Authentication required.":                                                                          {wire.Final, errs.ErrDenied},
 		"WRONGPASS invalid username-password pair or user is disabled.":                                            {wire.Final, errs.ErrDenied},
-		"ERR unknown command 'EVALSHA', with args beginning with: ":                                                {wire.Final, errs.ErrDenied},
+		"ERR unknown command 'EVALSHA'":                                                                            {wire.Final, errs.ErrDenied},
+		"DENIED Redis is running in protected mode because protected mode is enabled":                              {wire.Final, errs.ErrDenied},
 		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": {wire.Final, errs.ErrDenied},
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      {wire.Final, errs.ErrDenied},
 		"ERR user_script:1: attempt to compare nil with number script: 0a1b, on @user_script:1.":                   {wire.Final, nil},
@@ -51,11 +53,53 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 	} {
 		err := wiretest.Outcome(wiretest.Refusal(words)).Err
 		require.Equal(t, c.verdict, wire.Judge(err), words)
-		require.ErrorContains(t, err, words[len("ERR "):], "the server's words are lost")
-		for _, sentinel := range []error{errs.ErrWrongKind, errs.ErrDenied, errs.ErrClosed} {
+		require.ErrorContains(t, err, strings.TrimPrefix(words, "ERR "), "the server's words are lost")
+		for _, sentinel := range []error{errs.ErrWrongKind, errs.ErrRefused, errs.ErrDenied, errs.ErrClosed} {
 			require.Equal(t, errors.Is(c.sentinel, sentinel), errors.Is(err, sentinel), words)
 		}
 		require.Equal(t, c.verdict, wire.Judge(fmt.Errorf("of a key: %w", err)), "wrapped: %s", words)
+	}
+}
+
+// The words are those of Redis 7.0.15 and of Valkey 8.0.1, as they stand.
+func TestADenialSaysWhatToGrant(t *testing.T) {
+	t.Parallel()
+	const key, channel, listed = "grant the keys of the session's prefix", "grant the channels of the session's prefix", "ACL LOG"
+	for words, want := range map[string]string{
+		"NOPERM this user has no permissions to run the 'evalsha' command":                              "grant +evalsha",
+		"NOPERM User limited has no permissions to run the 'config|get' command":                        "grant +config|get",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":               key,
+		"NOPERM No permissions to access a key":                                                         key,
+		"NOPERM this user has no permissions to access one of the channels used as arguments":           channel,
+		"NOPERM No permissions to access a channel":                                                     channel,
+		"ERR The user executing the script can't run this command or subcommand script: 0a, on @u:1.":   listed,
+		"ERR The user executing the script can't access at least one of the keys mentioned in the":      key,
+		"ERR The user executing the script can't publish to the channel mentioned in the command":       channel,
+		"ERR ACL failure in script: User u has no permissions to run the 'SET' command script: 0a, on ": "grant +set",
+		"ERR ACL failure in script: No permissions to access a key script: 0a, on @user_script:1.":      key,
+		"ERR ACL failure in script: No permissions to access a channel":                                 channel,
+		"NOAUTH Authentication required.":                                                               "the client has no password",
+		"WRONGPASS invalid username-password pair or user is disabled.":                                 "is not valid",
+		"DENIED Redis is running in protected mode because protected mode is enabled":                   "wants a password",
+		"ERR unknown command 'EVAL', with args beginning with: 'x' ":                                    "the server has no EVAL",
+	} {
+		require.ErrorContains(t, wiretest.Outcome(wiretest.Refusal(words)).Err, want, words)
+	}
+}
+
+// Servers repeat what they were sent where they do not know the command: hold ids, or a password.
+func TestADenialDoesNotRepeatArguments(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{
+		"ERR unknown command 'EVALSHA', with args beginning with: 'digest' '1' 'sb:{a}:lock' 'secret' ",
+		"ERR unknown command 'AUTH', with args beginning with: 'secret' ",
+	} {
+		err := wiretest.Outcome(wiretest.Refusal(words)).Err
+		require.ErrorIs(t, err, errs.ErrDenied)
+		require.Equal(t, wire.Final, wire.Judge(err))
+		require.NotContains(t, err.Error(), "secret")
+		var refusal *rueidis.RedisError
+		require.NotErrorAs(t, err, &refusal, "nor by unwrapping it")
 	}
 }
 
@@ -67,6 +111,7 @@ func TestEveryFailureHasItsVerdict(t *testing.T) {
 	}{
 		"Refused":        {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, wire.Wait},
 		"NoSuchHost":     {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}, wire.Wait},
+		"NoNode":         {rueidis.ErrNoSlot, wire.Wait},
 		"Reset":          {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, wire.Unknown},
 		"BrokenPipe":     {&net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, wire.Unknown},
 		"End":            {io.EOF, wire.Unknown},

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// The pause between tries to connect, a half of it at random. The client makes a connection for
+// whatever call comes, and a session with ten thousand leases has hundreds of calls a second that fail
+// while its server is away. A tenth of a second is little beside the shortest lease that
+// outlives an outage.
+const firstKnock, lastKnock = 5 * time.Millisecond, 100 * time.Millisecond
+
+// door stands between calls and a server that lets nobody in: nobody listens, too many clients, wrong
+// password. For a while after such a try everybody is answered what that was answered.
+type door struct {
+	shut atomic.Bool // mu.fails is not 0: a look without the lock
+
+	mu struct {
+		sync.Mutex
+		fails int
+		until time.Duration // monotonic: when somebody may try again
+		err   error         // what the last try was answered
+	}
+}
+
+// knock answers nil to those who may try, or why they need not.
+func (d *door) knock() error {
+	if !d.shut.Load() {
+		return nil
+	}
+	now := clock.Now().Mono()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.fails == 0 || now >= d.mu.until {
+		return nil
+	}
+	return d.mu.err
+}
+
+// answered takes note of what a call was answered. Calls that share one try to connect fail at the same
+// time, and count once.
+func (d *door) answered(err error) {
+	if err == nil && !d.shut.Load() {
+		return
+	}
+	refused := isOutside(err)
+	if !refused && !d.shut.Load() {
+		return
+	}
+	now := clock.Now().Mono()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !refused && err != nil && !isAnswer(err):
+		return // no news of the door
+	case !refused:
+		d.mu.fails, d.mu.err = 0, nil
+	case d.mu.fails == 0 || now >= d.mu.until:
+		pause := min(firstKnock<<min(d.mu.fails, 10), lastKnock)
+		d.mu.until = now + pause/2 + rand.N(pause/2)
+		d.mu.fails++
+		d.mu.err = err
+	}
+	d.shut.Store(d.mu.fails > 0)
+}
+
+// isOutside reports whether err says that there is no connection to be had.
+func isOutside(err error) bool {
+	var network *net.OpError
+	if errors.As(err, &network) {
+		return network.Op == "dial"
+	}
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal) && begins(refusal.Error(), outside)
+}
+
+// outside lists how the refusals begin that meet a new connection.
+//
+//nolint:gochecknoglobals // a constant table
+var outside = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}
+
+// isAnswer reports whether err is what a server said to a script.
+func isAnswer(err error) bool {
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal)
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// errLeft says that the client gave a connection up while a call was under way there, which was executed
+// or not.
+var errLeft = errors.New("the client left the server that was asked")
+
+// closed reports whether the client was closed, after it said so. It says the same of a connection that it
+// closed itself, to a primary that was replaced or a node that is none any more. Once closed, it
+// says so to whatever it is asked.
+func (r *Runner) closed(ctx context.Context) bool {
+	// Not the client's own PING, which it repeats for as long as nobody answers.
+	ping := r.client.Do(ctx, r.client.B().Arbitrary("PING").Build())
+	return errors.Is(ping.NonRedisError(), rueidis.ErrClosing)
+}
+
+// leave takes back that the client was closed, of the outcomes that say so, where it was not.
+func (r *Runner) leave(ctx context.Context, outcomes []Outcome) {
+	var closed []*Outcome
+	for i := range outcomes {
+		if errors.Is(outcomes[i].Err, errs.ErrClosed) {
+			closed = append(closed, &outcomes[i])
+		}
+	}
+	if len(closed) == 0 || r.closed(ctx) {
+		return
+	}
+	for _, outcome := range closed {
+		outcome.Err = errLeft
+	}
+}

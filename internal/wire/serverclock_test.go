@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// clusterClient is a client of a cluster, as far as a runner asks it without a call.
+type clusterClient struct{ rueidis.Client }
+
+func (clusterClient) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+func TestTheServersTimeIsKnownFromItsLastAnswer(t *testing.T) {
+	t.Parallel()
+	var c wire.ServerClock
+	require.False(t, c.Known())
+	now := clock.At(time.Hour, time.Now())
+	c.Told(1, noon, now)
+	require.True(t, c.Known())
+	require.Equal(t, noon+3_000_000, c.NotAfter(1, now, 3*time.Second))
+	later := clock.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // somebody set the wall clock back
+	require.Equal(t, noon+60_000_000, c.NotAfter(1, later, 0))
+	c.Told(2, noon-5_000_000, later)
+	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last answer wins, also one that is behind")
+}
+
+// P4: in a cluster a slot goes by the clock of its own node, whatever the others tell meanwhile.
+func TestInAClusterEverySlotHasAClock(t *testing.T) {
+	t.Parallel()
+	c := wire.NewServerClock(wire.NewRunner(clusterClient{}))
+	require.False(t, c.Known())
+	const ahead = 60_000_000
+	now := clock.At(time.Hour, time.Now())
+	c.Told(1, noon, now)
+	require.Equal(t, noon, c.NotAfter(2, now, 0), "a guess, as long as there is nothing better")
+	for range 3 {
+		c.Told(2, noon+ahead, now)
+		require.Equal(t, noon, c.NotAfter(1, now, 0))
+		require.Equal(t, noon+ahead, c.NotAfter(2, now, 0))
+		c.Told(1, noon, now)
+		require.Equal(t, noon+ahead, c.NotAfter(2, now, 0))
+	}
+	c.Told(2, noon, now)
+	require.Equal(t, noon, c.NotAfter(2, now, 0), "the slot has moved, or the clock was set")
+	c.Told(1<<14-1, noon+1, now)
+	require.Equal(t, noon+1, c.NotAfter(1<<14-1, now, 0))
+}
