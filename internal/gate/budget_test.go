@@ -16,12 +16,14 @@ import (
 func TestAHoldIsGivenBackWhereItCannotBePassed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		accepts, life time.Duration
+		accepts, terms Terms
 	}{
-		"HolderIsNotPassable": {life, 0},
-		"WaiterTakesNone":     {0, life},
-		"NeitherDoes":         {0, 0},
-		"OtherTerms":          {time.Second, life},
+		"HolderIsNotPassable": {terms, Terms{}},
+		"WaiterTakesNone":     {Terms{}, terms},
+		"NeitherDoes":         {Terms{}, Terms{}},
+		"AnotherLife":         {Terms{Life: time.Second}, terms},
+		"MoreReplicas":        {Terms{Life: terms.Life, Replicas: 1}, terms},
+		"FewerReplicas":       {terms, Terms{Life: terms.Life, Replicas: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +31,7 @@ func TestAHoldIsGivenBackWhereItCannotBePassed(t *testing.T) {
 			w := waiter()
 			w.Accepts = c.accepts
 			require.False(t, g.Join(w))
-			require.Equal(t, GiveBack, g.Pass(now, c.life, func(clock.Instant) (hold.Lease, bool) {
+			require.Equal(t, GiveBack, g.Pass(now, c.terms, func(clock.Instant) (hold.Lease, bool) {
 				t.Error("asked for a lease")
 				return hold.Lease{}, true
 			}))
@@ -45,7 +47,7 @@ func TestNobodyJumpsTheQueueForAPass(t *testing.T) {
 	fixed := NewWaiter()
 	require.False(t, g.Join(fixed))
 	passable := queued(t, g, 1)[0]
-	require.Equal(t, GiveBack, g.Pass(now, life, give))
+	require.Equal(t, GiveBack, g.Pass(now, terms, give))
 	requireWaits(t, passable)
 }
 
@@ -53,7 +55,7 @@ func TestAHoldThatRefusesAPassIsAskedFor(t *testing.T) {
 	t.Parallel()
 	g := gateIn(t, held)
 	w := queued(t, g, 1)[0]
-	require.Equal(t, Ask, g.Pass(now, life, refuse))
+	require.Equal(t, Ask, g.Pass(now, terms, refuse))
 	requireWaits(t, w)
 	left, isHeld := g.Leave(w)
 	require.True(t, left, "it is in the queue still")
@@ -67,11 +69,11 @@ func TestTheBudgetOfPassesIsKept(t *testing.T) {
 	for range 3 {
 		for range MaxPasses {
 			require.False(t, g.Join(w))
-			require.Equal(t, Passed, g.Pass(now, life, give))
+			require.Equal(t, Passed, g.Pass(now, terms, give))
 			<-w.Turn
 		}
 		require.False(t, g.Join(w))
-		require.Equal(t, Ask, g.Pass(now, life, give))
+		require.Equal(t, Ask, g.Pass(now, terms, give))
 		left, _ := g.Leave(w)
 		require.True(t, left)
 		g.Asked(now)
@@ -82,11 +84,11 @@ func TestTheBudgetOfTimeIsKept(t *testing.T) {
 	t.Parallel()
 	g := gateIn(t, held)
 	ws := queued(t, g, 3)
-	require.Equal(t, Passed, g.Pass(now.Add(MaxTime-1), life, give))
-	require.Equal(t, Ask, g.Pass(now.Add(MaxTime), life, give))
+	require.Equal(t, Passed, g.Pass(now.Add(MaxTime-1), terms, give))
+	require.Equal(t, Ask, g.Pass(now.Add(MaxTime), terms, give))
 	g.Asked(now.Add(time.Second))
-	require.Equal(t, Passed, g.Pass(now.Add(time.Second+MaxTime-1), life, give))
-	require.Equal(t, Ask, g.Pass(now.Add(time.Second+MaxTime), life, give))
+	require.Equal(t, Passed, g.Pass(now.Add(time.Second+MaxTime-1), terms, give))
+	require.Equal(t, Ask, g.Pass(now.Add(time.Second+MaxTime), terms, give))
 	requireWaits(t, ws[2])
 }
 
@@ -96,7 +98,7 @@ func TestAnAcquireBeginsTheBudgetAnew(t *testing.T) {
 	w := waiter()
 	for range MaxPasses {
 		require.False(t, g.Join(w))
-		require.Equal(t, Passed, g.Pass(now, life, give))
+		require.Equal(t, Passed, g.Pass(now, terms, give))
 		<-w.Turn
 	}
 	g.Vacate()
@@ -104,7 +106,7 @@ func TestAnAcquireBeginsTheBudgetAnew(t *testing.T) {
 	require.True(t, g.Try())
 	g.Won(now.Add(time.Hour), nil)
 	require.False(t, g.Join(w))
-	require.Equal(t, Passed, g.Pass(now.Add(time.Hour), life, give))
+	require.Equal(t, Passed, g.Pass(now.Add(time.Hour), terms, give))
 }
 
 func TestAnAcquireReservesTokensForTheWholeBudget(t *testing.T) {

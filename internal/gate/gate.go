@@ -44,6 +44,14 @@ type Turn struct {
 type Tenant interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
+	// Recheck asks the server whether the hold is there still, and does not wait for the answer.
+	Recheck()
+}
+
+// Terms are what a lock asks of its holds, as far as a waiter who is passed one cares.
+type Terms struct {
+	Life     time.Duration // that each renewal gives the key; 0 is a hold that is not passed on
+	Replicas int           // that had it before it was granted
 }
 
 // Waiter is one goroutine in the queue. It can be used again after its turn was taken or
@@ -51,8 +59,8 @@ type Tenant interface {
 type Waiter struct {
 	// Turn has room for one turn, so that giving it never blocks.
 	Turn chan Turn
-	// Accepts is the life of the renewed leases that may be passed to it; 0 is none.
-	Accepts    time.Duration
+	// Accepts are the terms of the holds that may be passed to it; the zero Terms are none.
+	Accepts    Terms
 	next, prev *Waiter
 	queued     bool
 }
@@ -66,6 +74,7 @@ type Gate struct {
 		sync.Mutex
 		state      state
 		elsewhere  bool  // the contender was told that the lock is held
+		doubtful   bool  // Recheck was called, and the contender may have the lock since before
 		passes     int32 // since the server was asked last
 		head, tail *Waiter
 		since      time.Duration // monotonic: when that was
@@ -120,9 +129,13 @@ func (g *Gate) Leave(w *Waiter) (left, isHeld bool) {
 // Won tells that the contender has the lock, as of now.
 func (g *Gate) Won(now clock.Instant, tenant Tenant) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.state, g.mu.tenant, g.mu.elsewhere = held, tenant, false
+	doubtful := g.mu.doubtful
+	g.mu.state, g.mu.tenant, g.mu.elsewhere, g.mu.doubtful = held, tenant, false, false
 	g.mu.passes, g.mu.since = 0, now.Mono()
+	g.mu.Unlock()
+	if doubtful {
+		tenant.Recheck()
+	}
 }
 
 // Heard tells what the contender's last try was answered: that the lock is held, or something
@@ -159,14 +172,13 @@ const (
 	GiveBack
 )
 
-// Pass gives the hold, whose key gets life at each renewal, to the head of the queue if it may
-// be passed on: give makes the lease, under the gate's lock, or refuses. life 0 is a hold that
-// is not to be passed on.
-func (g *Gate) Pass(now clock.Instant, life time.Duration, give func(now clock.Instant) (hold.Lease, bool)) Verdict {
+// Pass gives the hold to the head of the queue if its terms are what that one accepts: give makes
+// the lease, under the gate's lock, or refuses.
+func (g *Gate) Pass(now clock.Instant, terms Terms, give func(now clock.Instant) (hold.Lease, bool)) Verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w := g.mu.head
-	if w == nil || life == 0 || w.Accepts != life {
+	if w == nil || terms.Life == 0 || w.Accepts != terms {
 		return GiveBack
 	}
 	if g.mu.passes >= MaxPasses || now.Mono()-g.mu.since >= MaxTime {
@@ -241,8 +253,20 @@ func (g *Gate) Evict(cause error) {
 	}
 }
 
+// Recheck asks whoever holds the lock to look whether that is so. A contender may have been
+// granted the lock and not have read it: then it looks when it has.
+func (g *Gate) Recheck() {
+	g.mu.Lock()
+	tenant := g.mu.tenant
+	g.mu.doubtful = g.mu.state == contending
+	g.mu.Unlock()
+	if tenant != nil {
+		tenant.Recheck()
+	}
+}
+
 func (g *Gate) nextContenderLocked() {
-	g.mu.tenant = nil
+	g.mu.tenant, g.mu.doubtful = nil, false
 	w := g.mu.head
 	if w == nil {
 		g.mu.state, g.mu.elsewhere = idle, false

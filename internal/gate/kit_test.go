@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// life is that of the leases in these tests.
-const life = 30 * time.Second
+// terms are those of the leases in these tests.
+var terms = Terms{Life: 30 * time.Second}
 
 // now is when they begin, by both clocks.
 var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
@@ -25,7 +25,7 @@ func refuse(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }
 // waiter answers a Waiter that takes what is passed on.
 func waiter() *Waiter {
 	w := NewWaiter()
-	w.Accepts = life
+	w.Accepts = terms
 	return w
 }
 

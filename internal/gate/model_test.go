@@ -102,7 +102,7 @@ func (m *model) advance(t *testing.T, r *rand.Rand, g *Gate) string {
 	case m.state == held:
 		want := GiveBack
 		switch {
-		case len(m.queue) == 0 || m.queue[0].Accepts != life:
+		case len(m.queue) == 0 || m.queue[0].Accepts != terms:
 		case m.passes >= MaxPasses:
 			want = Ask
 		default:
@@ -111,7 +111,7 @@ func (m *model) advance(t *testing.T, r *rand.Rand, g *Gate) string {
 			m.queue = m.queue[1:]
 			m.passes++
 		}
-		require.Equal(t, want, g.Pass(now, life, give))
+		require.Equal(t, want, g.Pass(now, terms, give))
 		return "pass"
 	case m.state == releasing:
 		g.Vacated(clock.Instant{})
@@ -133,7 +133,7 @@ func TestAGateIsWhatItsModelIs(t *testing.T) {
 			for i := range ws {
 				ws[i] = waiter()
 				if r.IntN(4) == 0 {
-					ws[i].Accepts = time.Second // not what is passed here
+					ws[i].Accepts = Terms{Life: time.Second} // not what is passed here
 				}
 			}
 			var done []string

@@ -79,14 +79,14 @@ func TestAPassedLockStaysHeld(t *testing.T) {
 	g := gateIn(t, held)
 	ws := queued(t, g, 2)
 	for _, w := range ws {
-		require.Equal(t, Passed, g.Pass(now, life, give))
+		require.Equal(t, Passed, g.Pass(now, terms, give))
 		turn, given := taken(w)
 		require.True(t, given)
 		require.True(t, turn.Passed)
 		require.NoError(t, turn.Err)
 		require.Equal(t, held, g.inState())
 	}
-	require.Equal(t, GiveBack, g.Pass(now, life, give))
+	require.Equal(t, GiveBack, g.Pass(now, terms, give))
 }
 
 func TestWhoGivesUpIsTakenOutOfTheQueue(t *testing.T) {
@@ -170,15 +170,66 @@ func TestWhoIsRefusedIsToldWhyInOrder(t *testing.T) {
 	require.Equal(t, idle, g.inState())
 }
 
-// tenant counts its evictions, and loses the lock as a real one does.
+// tenant counts its evictions and doubts, and loses the lock as a real one does.
 type tenant struct {
-	gate    *Gate
-	evicted []error
+	gate     *Gate
+	evicted  []error
+	rechecks int
 }
 
 func (n *tenant) Evict(cause error) {
 	n.evicted = append(n.evicted, cause)
 	n.gate.Lost()
+}
+
+func (n *tenant) Recheck() { n.rechecks++ }
+
+func TestADoubtReachesTheHolderOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then func(g *Gate)
+		want int
+	}{
+		"Held":      {func(*Gate) {}, 1},
+		"Releasing": {(*Gate).Vacate, 0},
+		"Lost":      {(*Gate).Lost, 0},
+		"Passed":    {func(g *Gate) { g.Pass(now, terms, give) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := gateIn(t, contending)
+			n := &tenant{gate: g}
+			g.Won(now, n)
+			w := queued(t, g, 1)[0]
+			c.then(g)
+			_, _ = taken(w)
+			g.Recheck()
+			require.Equal(t, c.want, n.rechecks)
+		})
+	}
+	gateIn(t, idle).Recheck()
+}
+
+// The server granted the lock and took it away again before the contender read that it has it.
+func TestADoubtAboutAContenderReachesItWhenItHasWon(t *testing.T) {
+	t.Parallel()
+	g := gateIn(t, contending)
+	g.Recheck()
+	n := &tenant{gate: g}
+	g.Won(now, n)
+	require.Equal(t, 1, n.rechecks)
+	g.Vacate()
+	g.Vacated(clock.Instant{})
+	require.True(t, g.Try())
+	g.Won(now, n)
+	require.Equal(t, 1, n.rechecks, "the doubt was about another")
+	g.Lost()
+	require.True(t, g.Try())
+	g.Recheck()
+	g.Quit()
+	require.True(t, g.Try())
+	g.Won(now, n)
+	require.Equal(t, 1, n.rechecks, "the doubt was about one who gave up")
 }
 
 func TestAnEvictionReachesTheHolderOnly(t *testing.T) {
@@ -191,7 +242,7 @@ func TestAnEvictionReachesTheHolderOnly(t *testing.T) {
 		"Held":      {func(*Gate) {}, []error{why}},
 		"Releasing": {(*Gate).Vacate, nil},
 		"Lost":      {(*Gate).Lost, nil},
-		"Passed":    {func(g *Gate) { g.Pass(now, life, give) }, []error{why}},
+		"Passed":    {func(g *Gate) { g.Pass(now, terms, give) }, []error{why}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

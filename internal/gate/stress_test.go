@@ -93,10 +93,10 @@ func (c *crowd) giveUp(r *rand.Rand, g *Gate) {
 		g.Lost()
 		return
 	}
-	verdict := g.Pass(clock.Now(), life, give)
+	verdict := g.Pass(clock.Now(), terms, give)
 	if verdict == Ask {
 		g.Asked(clock.Now())
-		verdict = g.Pass(clock.Now(), life, give)
+		verdict = g.Pass(clock.Now(), terms, give)
 	}
 	if verdict == Passed {
 		c.passed.Add(1)

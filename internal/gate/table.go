@@ -94,6 +94,20 @@ func (t *Table) Refuse(err error) { t.each(func(g *Gate) { g.Refuse(err) }) }
 // Evict ends every hold.
 func (t *Table) Evict(cause error) { t.each(func(g *Gate) { g.Evict(cause) }) }
 
+// Recheck asks whoever holds the lock of key here, if anybody does, to look whether that is so.
+func (t *Table) Recheck(key string) {
+	s := t.shard(key)
+	s.Lock()
+	g := s.gates[key]
+	s.Unlock()
+	if g != nil {
+		g.Recheck()
+	}
+}
+
+// RecheckAll is Recheck for every lock.
+func (t *Table) RecheckAll() { t.each((*Gate).Recheck) }
+
 // each calls visit for every gate, under no lock.
 func (t *Table) each(visit func(*Gate)) {
 	for i := range t.shards {

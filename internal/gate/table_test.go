@@ -129,6 +129,15 @@ func TestEverybodyIsRefusedAndEvicted(t *testing.T) {
 		g.Won(now, n)
 		ws, tenants = append(ws, queued(t, g, 1)...), append(tenants, n)
 	}
+	table.Recheck("7")
+	table.Recheck("nobody's")
+	for i, n := range tenants {
+		require.Equal(t, i == 7, n.rechecks == 1)
+	}
+	table.RecheckAll()
+	for _, n := range tenants {
+		require.Positive(t, n.rechecks)
+	}
 	table.Refuse(why)
 	for _, w := range ws {
 		turn, given := taken(w)

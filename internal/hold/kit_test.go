@@ -105,7 +105,7 @@ func begin(tb testing.TB, key string) (*bed, Lease) {
 	})
 	lease := b.Begin(&b.home, &realm, firstToken, lastToken)
 	b.Term.Init(b.keeper, &b.Hold, renewal.Terms{Key: key, Hold: "hold", Life: life}, life, clock.Now())
-	b.Term.Start(clock.Now())
+	b.Term.Start(clock.Now(), b.Term.Terms().Life)
 	return b, lease
 }
 

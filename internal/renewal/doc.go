@@ -18,7 +18,7 @@
 //
 //	          due, batch sent                    answered: alive
 //	Resting ------------------> Renewing ---------------------------> Resting
-//	   |                           | failed or unanswered: again after a twelfth of the life
+//	   |                           | failed or unanswered: again after a twelfth of what it has
 //	   |                           +----------------------------------> Resting
 //	   |                           | answered: gone
 //	   | deadline                  v
@@ -26,11 +26,17 @@
 //	   |                           ^
 //	   +---------- Stop -----------+
 //
+// Recheck sends a term from Resting to Renewing at once, with a question instead of a renewal: an
+// answer other than gone leaves the deadline and the next renewal as they were.
+//
 // # Time
 //
 //	deadline = sent + life - Allowance(life)
 //	due      = sent + life/3, rounded down to a fiftieth of life/3; the first one anywhere in
 //	           the last three quarters of it, so that locks taken at once are not renewed at once
+//
+// A term that begins with less than its life, since it was granted, counts with that until its first
+// renewal is answered.
 //
 // The rounding makes terms of one length fall due together: a tick's worth is one batch of up to
 // 256 keys a script (one in a cluster, where a slot on the move refuses more).

@@ -60,9 +60,10 @@ func (k *Keeper) Close() {
 
 // renewal is one term with what is asked for it.
 type renewal struct {
-	term *Term
-	life time.Duration
-	left time.Duration // until the deadline
+	term  *Term
+	life  time.Duration // asked for; 0 asks only
+	given time.Duration // what the term has, since the server gave it last
+	left  time.Duration // until the deadline
 }
 
 // renewAll sends a tick's worth of terms, the most urgent first. Every script is a batch
@@ -71,8 +72,8 @@ func (k *Keeper) renewAll(terms []*Term) {
 	now := clock.Now()
 	wanted := make([]renewal, 0, len(terms))
 	for _, t := range terms {
-		if life, ok := t.ask(now); ok {
-			wanted = append(wanted, renewal{t, life, t.Deadline().Until(now)})
+		if r, ok := t.ask(now); ok {
+			wanted = append(wanted, r)
 		}
 	}
 	slices.SortFunc(wanted, func(a, b renewal) int { return cmp.Compare(a.left, b.left) })
@@ -83,13 +84,15 @@ func (k *Keeper) renewAll(terms []*Term) {
 
 // renew sends one batch and tells its terms: one script, or one a key in a cluster.
 func (k *Keeper) renew(terms []renewal) {
-	shortest := terms[0].life
-	for _, r := range terms {
-		shortest = min(shortest, r.life)
-	}
-	// A quarter of the life: an answer that takes longer is not worth waiting for, the retry
+	// A quarter of the life that there is: an answer that takes longer is not worth waiting for, the retry
 	// is. No timer a lock: one a batch.
-	ctx, cancel := context.WithTimeout(k.ctx, min(max(shortest/4, minPatience), maxPatience))
+	patience := maxPatience
+	for _, r := range terms {
+		if r.life > 0 {
+			patience = min(patience, max(min(r.life, r.given)/4, minPatience))
+		}
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, patience)
 	defer cancel()
 	size := len(terms)
 	if k.server.Clustered() {

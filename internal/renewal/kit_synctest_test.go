@@ -143,7 +143,10 @@ func (m *model) execute(calls []wire.Call) []wire.Outcome {
 			alive[i] = 0
 			k := m.mu.keys[name]
 			if k != nil && k.hold == call.Args[2*i] && time.Now().Before(k.ends) {
-				k.ends, alive[i] = time.Now().Add(millis(m, call.Args[2*i+1])), 1
+				alive[i] = 1
+				if life := millis(m, call.Args[2*i+1]); life > 0 {
+					k.ends = time.Now().Add(life)
+				}
 			}
 		}
 		outcomes[c] = wiretest.Outcome(alive)
@@ -155,7 +158,7 @@ func millis(tb testing.TB, text string) time.Duration {
 	tb.Helper()
 	n, err := strconv.Atoi(text)
 	require.NoError(tb, err)
-	require.Positive(tb, n)
+	require.GreaterOrEqual(tb, n, 0)
 	return time.Duration(n) * time.Millisecond
 }
 
@@ -249,19 +252,30 @@ func bubble(t *testing.T, test func(b *bed)) {
 // take begins a term as an acquire does that was answered at once.
 func (b *bed) take(terms Terms) *owned {
 	o := b.make(terms)
-	o.Start(clock.Now())
+	o.Start(clock.Now(), o.Terms().Life)
 	return o
 }
 
-// make makes a term that is not kept yet.
+// make makes a term that is not kept yet, with the life that it is to have.
 func (b *bed) make(terms Terms) *owned {
-	b.taken++
-	terms.Key = "key" + strconv.Itoa(b.taken)
-	terms.Hold = "hold" + strconv.Itoa(b.taken)
 	life := terms.Life
 	if !terms.Until.IsZero() {
 		life = min(life, terms.Until.Until(clock.Now()))
 	}
+	return b.makeWith(terms, life)
+}
+
+// given begins a term to which the server gave life at first.
+func (b *bed) given(terms Terms, life time.Duration) *owned {
+	o := b.makeWith(terms, life)
+	o.Start(clock.Now(), life)
+	return o
+}
+
+func (b *bed) makeWith(terms Terms, life time.Duration) *owned {
+	b.taken++
+	terms.Key = "key" + strconv.Itoa(b.taken)
+	terms.Hold = "hold" + strconv.Itoa(b.taken)
 	o := &owned{server: b.server}
 	b.server.mu.Lock()
 	b.server.mu.keys[terms.Key] = &key{hold: terms.Hold, ends: time.Now().Add(life)}

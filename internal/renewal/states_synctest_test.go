@@ -125,7 +125,7 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	bubble(t, func(b *bed) {
 		o := b.make(renewed(life))
 		o.Break(errs.ErrClosed, false)
-		o.Start(clock.Now())
+		o.Start(clock.Now(), o.Terms().Life)
 		require.Equal(b, []error{errs.ErrClosed}, o.causes())
 		time.Sleep(time.Hour)
 		require.Zero(b, b.server.requests())

@@ -39,6 +39,8 @@ type Terms struct {
 	Renewed bool
 	// Until is when the term ends at the latest; the zero Instant is never.
 	Until clock.Instant
+	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
+	Fixed bool
 }
 
 // state is one of the states of the package doc.
@@ -49,6 +51,19 @@ const (
 	renewing
 	ended
 )
+
+// inquiry is how far the question has come whether the hold is there still; see Recheck.
+type inquiry uint8
+
+const (
+	unasked inquiry = iota
+	urgent          // to be asked at once
+	asked           // on its way
+	again           // not answered: to be asked when the term is due
+)
+
+// inquireAgain is the longest pause before a question that was not answered is asked again.
+const inquireAgain = time.Second
 
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
 // copied once started.
@@ -62,9 +77,11 @@ type Term struct {
 
 	mu struct {
 		sync.Mutex
-		state state
-		due   time.Duration // monotonic: the next renewal; 0 when there is none
-		cause error         // why it ended; nil when stopped
+		state   state
+		inquiry inquiry
+		due     time.Duration // monotonic: the next renewal; 0 when there is none
+		given   time.Duration // what the server gave last; a grant gives less than the renewals ask for
+		cause   error         // why it ended; nil when stopped
 	}
 }
 
@@ -73,18 +90,20 @@ type Term struct {
 func (t *Term) Init(k *Keeper, owner Owner, terms Terms, life time.Duration, sent clock.Instant) {
 	t.keeper, t.owner, t.terms = k, owner, terms
 	t.entry.Init(t)
+	t.mu.given = min(terms.Life, life)
 	t.deadline.Store(Deadline(sent, life))
 }
 
-// Start begins the keeping of the term, unless it has ended since Init.
-func (t *Term) Start(sent clock.Instant) {
+// Start begins the keeping of the term, which Init was told has life from sent on, unless it has ended
+// since. The first renewal comes a third into that life, however long the later ones last.
+func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state == ended {
 		return
 	}
 	if t.terms.Renewed {
-		third := t.terms.Life / 3
+		third := t.mu.given / 3
 		t.mu.due = t.dueLocked(sent, third/4+rand.N(third-third/4))
 	}
 	t.scheduleLocked(sent)
@@ -119,7 +138,8 @@ func (t *Term) Alive(now clock.Instant) error {
 }
 
 // Extended tells that the server gave the key life anew, in answer to what was sent at
-// sent. It reports false when the term had ended before.
+// sent; a life of 0 is the answer that the hold is there. It reports false when the term had
+// ended before.
 func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	now := clock.Now()
 	t.mu.Lock()
@@ -131,11 +151,30 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 		t.deadline.Store(deadline)
 	}
 	t.mu.state = resting
-	if t.terms.Renewed {
+	if life > 0 {
+		t.mu.given = life
+	}
+	if t.mu.inquiry == asked {
+		t.mu.inquiry = unasked
+	}
+	if t.terms.Renewed && life > 0 {
 		t.mu.due = t.dueLocked(sent, t.terms.Life/3)
 	}
 	t.scheduleLocked(now)
 	return true
+}
+
+// Recheck asks the server soon whether the hold is there still, and ends the term where it is not:
+// for a hint that it was taken away. The life of the key stays as it is. A renewal that is
+// on its way may have been executed before the hint was given: the question follows it.
+func (t *Term) Recheck() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.state == ended {
+		return
+	}
+	t.mu.inquiry = urgent
+	t.scheduleLocked(clock.Now())
 }
 
 // Stop ends the term for a release: no renewal is sent after it. It answers nil, or why
@@ -187,9 +226,8 @@ func (t *Term) Fire() {
 		t.mu.Unlock()
 	case t.Overdue(now):
 		_ = t.endAndUnlock(t.overdueCauseLocked(now), false)
-	case t.mu.due != 0 && t.mu.due <= now.Mono():
+	case t.mu.state == resting && (t.mu.inquiry == urgent || t.isDueLocked(now)):
 		t.mu.state = renewing
-		t.mu.due = 0
 		t.scheduleLocked(now)
 		t.mu.Unlock()
 		t.keeper.due.Put(t)
@@ -199,15 +237,38 @@ func (t *Term) Fire() {
 	}
 }
 
-// ask answers what to send for a renewal at now: the life, trimmed to the term's end, or
-// false when the term ended meanwhile or needs no more of it.
-func (t *Term) ask(now clock.Instant) (life time.Duration, wanted bool) {
+// ask answers what to send at now: the life of a renewal that is due, trimmed to the term's end, or
+// 0 for a question alone; or false when the term ended meanwhile or needs no more of it.
+func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state != renewing || t.Overdue(now) {
-		return 0, false
+		return renewal{}, false
 	}
-	life = t.terms.Life
+	r = renewal{term: t, given: t.mu.given, left: t.Deadline().Until(now)}
+	inquires := t.mu.inquiry != unasked
+	if inquires {
+		t.mu.inquiry = asked // a renewal is an answer, too
+	}
+	isDue := t.isDueLocked(now)
+	if isDue {
+		t.mu.due = 0
+	}
+	if t.terms.Renewed && (isDue || !inquires) {
+		if r.life = t.lifeLocked(now); r.life > 0 {
+			return r, true
+		}
+	}
+	if !inquires {
+		t.mu.state = resting
+	}
+	return r, inquires
+}
+
+// lifeLocked answers the life to ask for in a renewal at now, or 0 where no renewal is of use any
+// more.
+func (t *Term) lifeLocked(now clock.Instant) time.Duration {
+	life := t.terms.Life
 	if !t.terms.Until.IsZero() {
 		life = min(life, t.terms.Until.Until(now))
 	}
@@ -215,14 +276,13 @@ func (t *Term) ask(now clock.Instant) (life time.Duration, wanted bool) {
 		// As long as it may be already, but for what is allowed for clocks: only the deadline is
 		// left, and a renewal on the last millisecond would hear that the key is gone. By either
 		// clock: what the one trims must not shorten what the other lets live.
-		t.mu.state = resting
-		return 0, false
+		return 0
 	}
-	return life, true
+	return life
 }
 
-// failed schedules the retry of a renewal that was refused or not answered: a twelfth of
-// the life later, which leaves seven tries before the deadline.
+// failed schedules the retry of what was refused or not answered: a twelfth of the life later that the
+// term has, which leaves seven tries before the deadline, or sooner where there is a question.
 func (t *Term) failed() {
 	now := clock.Now()
 	t.mu.Lock()
@@ -231,20 +291,39 @@ func (t *Term) failed() {
 		return
 	}
 	t.mu.state = resting
-	t.mu.due = now.Mono() + t.terms.Life/12
+	pause := t.mu.given / 12
+	if t.mu.inquiry == asked {
+		t.mu.inquiry = again
+		pause = min(pause, inquireAgain)
+	}
+	if due := now.Mono() + pause; t.mu.due == 0 || due < t.mu.due {
+		t.mu.due = due
+	}
 	t.scheduleLocked(now)
+}
+
+func (t *Term) isDueLocked(now clock.Instant) bool {
+	return t.mu.due != 0 && t.mu.due <= now.Mono()
 }
 
 // dueLocked rounds a renewal time down, so that terms of one length meet in batches.
 func (t *Term) dueLocked(sent clock.Instant, in time.Duration) time.Duration {
 	grain := max(t.terms.Life/150, time.Millisecond)
 	due := sent.Mono() + in
-	return due - due%grain
+	over := due % grain
+	if over < 0 {
+		over += grain // down, also before the instant that the clock counts from
+	}
+	return due - over
 }
 
 func (t *Term) scheduleLocked(now clock.Instant) {
 	in := t.Deadline().Until(now)
-	if t.mu.due != 0 {
+	switch { // while renewing the answer comes first, or the deadline
+	case t.mu.state != resting:
+	case t.mu.inquiry == urgent:
+		in = 0
+	case t.mu.due != 0:
 		in = min(in, t.mu.due-now.Mono())
 	}
 	t.keeper.timers.Schedule(&t.entry, in)
@@ -252,7 +331,7 @@ func (t *Term) scheduleLocked(now clock.Instant) {
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
 func (t *Term) overdueCauseLocked(now clock.Instant) error {
-	if until := t.terms.Until; !until.IsZero() && until.Add(-Allowance(t.terms.Life)).Reached(now) {
+	if until := t.terms.Until; !until.IsZero() && !t.terms.Fixed && until.Add(-Allowance(t.terms.Life)).Reached(now) {
 		return errs.ErrMaxHold
 	}
 	return errs.ErrLost

@@ -49,6 +49,38 @@ func TestLostAnswersLoseNoLease(t *testing.T) {
 	}
 }
 
+// A grant gives less than the lease, which the first renewal gives then. It has to come before what
+// was given is over, not within what is asked for.
+func TestATermThatWasGivenLittleOutlivesLostAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		times int
+		trouble
+	}{
+		"Refused": {6, trouble{refusal: "LOADING the data"}},
+		"Lost":    {1, trouble{lost: true}}, // which takes as long as an answer is waited for
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const given = 2 * time.Second
+			for range 20 { // the first renewal comes at random
+				bubble(t, func(b *bed) {
+					o := b.given(renewed(life), given)
+					b.server.set(func(request int) trouble {
+						if request > c.times {
+							return trouble{}
+						}
+						return c.trouble
+					})
+					time.Sleep(3 * life)
+					synctest.Wait()
+					require.NoError(b, o.Alive(clock.Now()))
+				})
+			}
+		})
+	}
+}
+
 // The server comes back at 7/8 of the life, and that is soon enough.
 func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
@@ -212,8 +244,8 @@ func TestARenewalNeverShortensALife(t *testing.T) {
 		o := b.take(terms)
 		o.mu.state = renewing
 		now := clock.At(start.Mono()+10*time.Second, start.Time().Add(20*time.Second))
-		if life, wanted := o.ask(now); wanted {
-			ends := start.Mono() + 10*time.Second + life
+		if r, wanted := o.ask(now); wanted {
+			ends := start.Mono() + 10*time.Second + r.life
 			require.GreaterOrEqual(b, ends, o.Deadline().Mono(), "the key would end before the term")
 		}
 	})

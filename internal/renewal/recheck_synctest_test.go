@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// soon is more than a question takes where nothing is wrong.
+const soon = 10 * time.Millisecond
+
+// kinds are the terms that can be asked about, each of a length that no test waits for.
+var kinds = map[string]Terms{
+	"Renewed": {Life: 24 * time.Hour, Renewed: true},
+	"Fixed":   {Life: 24 * time.Hour},
+}
+
+func TestAHoldThatIsGoneIsFoundOutByAQuestion(t *testing.T) {
+	t.Parallel()
+	for name, terms := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				o := b.take(terms)
+				b.server.steal(o, "somebody else's")
+				o.Recheck()
+				time.Sleep(soon)
+				synctest.Wait()
+				require.Equal(b, []error{errs.ErrLost}, o.causes())
+				require.True(b, o.told.taken)
+				o.Recheck()
+				time.Sleep(time.Hour)
+				require.Equal(b, 1, b.server.requests(), "it was asked after its end")
+			})
+		})
+	}
+}
+
+// A hint has no authority: whoever gives it changes nothing about a hold that is there.
+func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
+	t.Parallel()
+	for name, terms := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				o := b.take(terms)
+				deadline, ends, due := o.Deadline(), b.server.ends(o), o.mu.due
+				for range 3 {
+					time.Sleep(time.Minute)
+					o.Recheck()
+					time.Sleep(soon)
+					synctest.Wait()
+				}
+				require.Equal(b, 3, b.server.requests())
+				require.Equal(b, []time.Duration{0, 0, 0}, b.server.mu.asked)
+				require.Equal(b, deadline, o.Deadline())
+				require.Equal(b, ends, b.server.ends(o), "the key's life was changed")
+				require.Equal(b, due, o.mu.due, "the next renewal was moved")
+				require.Equal(b, resting, o.inState())
+				require.Empty(b, o.causes())
+			})
+		})
+	}
+}
+
+func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		o.Recheck()
+		time.Sleep(life/3 + soon)
+		synctest.Wait()
+		require.Equal(b, []time.Duration{0, life}, b.server.mu.asked)
+		require.NoError(b, o.Alive(clock.Now()))
+	})
+}
+
+// The renewal was executed, then the hold was taken, then the hint came, then the answer.
+func TestAHintDuringARenewalIsNotLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		b.server.set(func(n int) trouble {
+			if n == 1 {
+				return trouble{silent: true} // its sender waits for the answer until it is out of patience
+			}
+			return trouble{}
+		})
+		o.untilRenewing()
+		b.server.steal(o, "somebody else's")
+		o.Recheck()
+		time.Sleep(maxPatience + soon)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.Equal(b, []time.Duration{life, 0}, b.server.mu.asked)
+	})
+}
+
+func TestAHintBeforeAnAnswerIsHeardAfterIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(Terms{Life: 24 * time.Hour, Renewed: true})
+		b.server.set(func(int) trouble { return trouble{after: time.Second} })
+		o.Recheck()
+		time.Sleep(soon)
+		o.Recheck() // while the first question is on its way
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(b, []time.Duration{0, 0}, b.server.mu.asked)
+	})
+}
+
+func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for name, terms := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				o := b.take(terms)
+				b.server.set(func(n int) trouble { return trouble{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
+				b.server.steal(o, "somebody else's")
+				o.Recheck()
+				time.Sleep(4*inquireAgain + soon)
+				synctest.Wait()
+				require.Equal(b, 5, b.server.requests())
+				require.Equal(b, []error{errs.ErrLost}, o.causes())
+			})
+		})
+	}
+}
+
+func TestAHintMayComeBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.make(renewed(life))
+		b.server.steal(o, "somebody else's")
+		o.Recheck()
+		o.Start(clock.Now(), o.Terms().Life)
+		time.Sleep(soon)
+		synctest.Wait()
+		require.Equal(b, []error{errs.ErrLost}, o.causes())
+	})
+}
