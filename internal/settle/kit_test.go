@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settle_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/settle"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// newSettler answers a Settler at a server, or at a proxy before one. It is closed when the test ends.
+func newSettler(tb testing.TB, at interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+},
+) *settle.Settler {
+	tb.Helper()
+	t := timers.New()
+	s := settle.New(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
+	tb.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.Close(ended)
+		s.Stop()
+		t.Close()
+	})
+	return s
+}
+
+// asking answers a settlement that asks the server for its time, and counts the answers.
+func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *settle.Settlement {
+	return &settle.Settlement{
+		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
+		Until: clock.Now().Add(until),
+		Settled: func(wire.Reply) time.Duration {
+			n := answers.Add(1)
+			if int(n) <= len(again) {
+				return again[n-1]
+			}
+			return 0
+		},
+	}
+}
+
+// await polls until done, which asks for something that must come true.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+// within waits for the end of something.
+func within(tb testing.TB, what string, c <-chan struct{}) {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-c:
+	case <-timer.C:
+		tb.Fatalf("not within %v: %s", patience, what)
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settle repeats, off its caller's path, what has no known outcome, until it has one.
+//
+// # Guarantees
+//
+//  1. A settlement is repeated until an answer says that it is settled, or until it is not worth
+//     it: the key that it is for has ended by itself. Whatever the server refuses meanwhile.
+//  2. Settlements that fall due together go in one pipeline, on a goroutine that exists for it.
+package settle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/batch"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+const (
+	firstRetry, lastRetry = 20 * time.Millisecond, time.Second
+	// settlePatience is how long a batch of settlements waits for its answers.
+	settlePatience = time.Second
+	// maxSettlements bounds a pipeline.
+	maxSettlements = 200
+)
+
+// Settlement is a call that is to be repeated, off its caller's path, until it is known to
+// have settled what it is for.
+type Settlement struct {
+	Call wire.Call
+	// Until is when it is not worth repeating any more: the key has ended by itself.
+	Until clock.Instant
+	// Settled takes an answer, and says when to ask again: 0 is never. It may set Until.
+	Settled func(wire.Reply) (again time.Duration)
+	// Over is called once when it is settled or given up; nil is nobody. Under no lock.
+	Over func()
+
+	entry   wheel.Entry
+	settler *Settler
+	tries   int
+}
+
+// Settler repeats settlements, in batches.
+type Settler struct {
+	runner  *wire.Runner
+	timers  *timers.Timers
+	batches *batch.Collector[*Settlement]
+	ctx     context.Context //nolint:containedctx // ends when Close has waited long enough
+	cancel  context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		open    map[*Settlement]struct{}
+		settled chan struct{} // closed when open is empty; nil unless Close waits
+	}
+}
+
+// New answers a Settler that starts nothing by itself.
+func New(runner *wire.Runner, t *timers.Timers) *Settler {
+	s := &Settler{runner: runner, timers: t}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.batches = batch.New(t, s.settleAll)
+	s.mu.open = make(map[*Settlement]struct{})
+	return s
+}
+
+// Settle begins a settlement, which must not be used otherwise any more.
+func (s *Settler) Settle(t *Settlement) {
+	t.settler = s
+	t.entry.Init(t)
+	s.mu.Lock()
+	s.mu.open[t] = struct{}{}
+	s.mu.Unlock()
+	s.batches.Put(t)
+}
+
+// Open answers how many settlements are under way.
+func (s *Settler) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mu.open)
+}
+
+// Fire implements wheel.Event: time for the next try.
+func (t *Settlement) Fire() { t.settler.batches.Put(t) }
+
+func (s *Settler) settleAll(settlements []*Settlement) {
+	ctx, cancel := context.WithTimeout(s.ctx, settlePatience)
+	defer cancel()
+	for chunk := range slices.Chunk(settlements, maxSettlements) {
+		s.settle(ctx, chunk)
+	}
+}
+
+// settle sends one pipeline.
+func (s *Settler) settle(ctx context.Context, settlements []*Settlement) {
+	calls := make([]wire.Call, len(settlements))
+	for i, t := range settlements {
+		calls[i] = t.Call
+	}
+	outcomes := s.runner.RunMany(ctx, calls)
+	now := clock.Now()
+	for i, t := range settlements {
+		var again time.Duration
+		switch {
+		case outcomes[i].Err == nil:
+			again = t.Settled(outcomes[i].Reply)
+		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
+			// Whatever the refusal: what cannot be given back now may be before its key ends.
+			again = min(firstRetry<<min(t.tries, 10), lastRetry)
+			t.tries++
+		}
+		if again == 0 || t.Until.Reached(now.Add(again)) {
+			s.finish(t)
+			continue
+		}
+		s.timers.Schedule(&t.entry, again)
+	}
+}
+
+func (s *Settler) finish(t *Settlement) {
+	if t.Over != nil {
+		t.Over()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.open, t)
+	if len(s.mu.open) == 0 && s.mu.settled != nil {
+		close(s.mu.settled)
+		s.mu.settled = nil
+	}
+}
+
+// Close waits until everything is settled or ctx ends. What is not settled then is given up:
+// it ends on the server by itself.
+func (s *Settler) Close(ctx context.Context) {
+	settled := make(chan struct{})
+	s.mu.Lock()
+	if len(s.mu.open) == 0 {
+		close(settled)
+	} else {
+		s.mu.settled = settled
+	}
+	s.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	}
+	s.cancel()
+}
+
+// Stop waits for the batches under way, after Close.
+func (s *Settler) Stop() { s.batches.Close() }

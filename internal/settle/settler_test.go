@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settle_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// P5: what has no known outcome is asked again as often as the answers say, and no more.
+func TestASettlementIsRepeatedUntilItIsSettled(t *testing.T) {
+	t.Parallel()
+	s := newSettler(t, redistest.Start(t))
+	var answers, over atomic.Int64
+	settlement := asking(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
+	settlement.Over = func() { over.Add(1) }
+	s.Settle(settlement)
+	await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	require.Equal(t, int64(3), answers.Load())
+	require.Equal(t, int64(1), over.Load())
+}
+
+// P4: while the server is away it is tried again, and settled when the server is back.
+func TestASettlementOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := newSettler(t, proxy)
+	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	var answers atomic.Int64
+	s.Settle(asking(&answers, time.Hour))
+	within(t, "a try that fails", cut.Fired())
+	await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	require.Equal(t, int64(1), answers.Load())
+}
+
+// P10: whatever the server refuses meanwhile: what cannot be given back now may be later.
+func TestASettlementOutlastsRefusals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
+	s := newSettler(t, server)
+	var answers atomic.Int64
+	s.Settle(asking(&answers, time.Hour))
+	await(t, "a few tries", func() bool { return server.CommandStats()["evalsha"].Calls >= 4 })
+	require.Zero(t, answers.Load())
+	server.MustDo(t, "ACL", "SETUSER", "default", "+time")
+	await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	require.Equal(t, int64(1), answers.Load())
+}
+
+// P4: it is given up when the key has ended by itself.
+func TestASettlementIsGivenUpWhenTheKeyHasEnded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := newSettler(t, proxy)
+	proxy.Refuse()
+	proxy.CutAll()
+	var answers, over atomic.Int64
+	settlement := asking(&answers, 50*time.Millisecond)
+	settlement.Over = func() { over.Add(1) }
+	s.Settle(settlement)
+	await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	require.Zero(t, answers.Load())
+	require.Equal(t, int64(1), over.Load())
+}
+
+// P4: an answer may say that it is worth going on for longer.
+func TestAnAnswerMayPutOffTheEndOfASettlement(t *testing.T) {
+	t.Parallel()
+	s := newSettler(t, redistest.Start(t))
+	var answers atomic.Int64
+	settlement := asking(&answers, 0)
+	settlement.Settled = func(wire.Reply) time.Duration {
+		if answers.Add(1) == 3 {
+			return 0
+		}
+		settlement.Until = clock.Now().Add(time.Hour)
+		return time.Millisecond
+	}
+	s.Settle(settlement)
+	await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	require.Equal(t, int64(3), answers.Load())
+}
+
+// P4: Close waits until everything is settled.
+func TestCloseWaitsForSettlements(t *testing.T) {
+	t.Parallel()
+	s := newSettler(t, redistest.Start(t))
+	var answers atomic.Int64
+	for range 300 { // more than one pipeline
+		s.Settle(asking(&answers, time.Hour))
+	}
+	s.Close(t.Context())
+	require.Zero(t, s.Open())
+	require.Equal(t, int64(300), answers.Load())
+}
+
+// P6: but no longer than its context lets it, where the server is silent.
+func TestCloseGivesSettlementsUpWhereTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSettler(t, server)
+	var answers atomic.Int64
+	s.Settle(asking(&answers, time.Hour))
+	await(t, "a connection", func() bool { return s.Open() == 0 })
+	server.Freeze()
+	s.Settle(asking(&answers, time.Hour))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	s.Close(ctx)
+	s.Stop()
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Equal(t, int64(1), answers.Load())
+	server.Thaw()
+}
