@@ -13,57 +13,63 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
-// Linger is how long a channel stays subscribed after the last waiter left, so that locks
-// which are waited for again and again do not cost a SUBSCRIBE each time.
-const Linger = 3 * time.Second
-
-// Dispatcher wakes the waiters of one session.
+// Dispatcher wakes the waiters of one session, and tells its listeners.
 type Dispatcher struct {
-	client  rueidis.Client
-	server  Server
-	timers  *timers.Timers
-	looks   *batch.Collector[*Wait]
-	log     *slog.Logger
-	polling bool
-	ctx     context.Context //nolint:containedctx // ends at Close, for calls under way
-	cancel  context.CancelFunc
-	running sync.WaitGroup // the goroutine that owns the connection
-	changed chan struct{}  // room for one: channels were added or are to be dropped; coalesces
-	count   atomic.Int64   // channels, for a look without the lock
+	client    rueidis.Client
+	server    Server
+	timers    *timers.Timers
+	looks     *batch.Collector[*Wait]
+	log       *slog.Logger
+	polling   bool
+	clustered bool
+	ctx       context.Context //nolint:containedctx // ends at Close, for calls under way
+	cancel    context.CancelFunc
+	running   sync.WaitGroup // the goroutines of the links, and the placer
+	homeless  chan struct{}  // room for one: the placer has something to do; coalesces
+	watch     watch
+	count     atomic.Int64 // channels, for a look without the lock
 
 	mu struct {
 		sync.Mutex
 		channels map[string]*channel
-		wanted   []*channel // to be subscribed to
-		lingered []*channel // to be dropped unless somebody came
 		waits    map[*Wait]struct{}
-		pumping  bool // there is a goroutine that will look at channels again
+		links    map[string]*link // by node
+		homeless []*channel       // those without a link
+		placing  bool             // there is a placer, which will look at homeless again
+		rests    map[string]*rest // by node; empty when there is no channel
+		slots    map[uint16]string
 		closed   bool
 		warned   bool
 	}
 }
 
-// channel is one name subscribed to. Guarded by the dispatcher's lock.
-type channel struct {
-	d      *Dispatcher
-	name   string
-	waits  []*Wait
-	live   bool // subscribed and confirmed, on the present connection
-	sent   bool // SUBSCRIBE is under way or done, on the present connection
-	linger wheel.Entry
-}
-
 // New answers a Dispatcher that starts nothing by itself. A polling one never subscribes.
 func New(client rueidis.Client, server Server, t *timers.Timers, log *slog.Logger, polling bool) *Dispatcher {
-	d := &Dispatcher{client: client, server: server, timers: t, log: log, polling: polling, changed: make(chan struct{}, 1)}
+	d := &Dispatcher{
+		client: client, server: server, timers: t, log: log, polling: polling,
+		clustered: server.Clustered(), homeless: make(chan struct{}, 1),
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.looks = batch.New(t, d.lookAll)
+	d.watch.d = d
+	d.watch.entry.Init(&d.watch)
 	d.mu.channels = make(map[string]*channel)
 	d.mu.waits = make(map[*Wait]struct{})
+	d.mu.links = make(map[string]*link)
+	d.mu.rests = make(map[string]*rest)
+	d.mu.slots = make(map[uint16]string)
 	return d
+}
+
+// Publish answers the command by which scripts tell what they did on the channel of a lock: the
+// one that reaches those who wait there, see Wait and Listen.
+func (d *Dispatcher) Publish() string {
+	if d.clustered {
+		return "SPUBLISH"
+	}
+	return "PUBLISH"
 }
 
 // Wait registers a waiter. It is woken at once where no confirmation will do so: the channel
@@ -72,7 +78,7 @@ func (d *Dispatcher) Wait(target Target) *Wait {
 	w := d.register(target)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if w.channel != nil && w.channel.live {
+	if w.channel != nil && w.channel.state == live {
 		w.wake()
 	}
 	return w
@@ -103,18 +109,9 @@ func (d *Dispatcher) register(target Target) *Wait {
 	if d.polling {
 		return w
 	}
-	c := d.mu.channels[target.Channel]
-	if c == nil {
-		c = &channel{d: d, name: target.Channel}
-		c.linger.Init(c)
-		d.mu.channels[target.Channel] = c
-		d.count.Add(1)
-		d.mu.wanted = append(d.mu.wanted, c)
-		d.pumpLocked()
-	}
+	c := d.channelLocked(target.Channel, ofLock)
 	c.waits = append(c.waits, w)
 	w.channel = c
-	d.timers.Cancel(&c.linger)
 	return w
 }
 
@@ -122,14 +119,7 @@ func (d *Dispatcher) register(target Target) *Wait {
 // otherwise: a lock that was waited for a moment ago is worth registering for before the
 // first try, which then need not be repeated.
 func (d *Dispatcher) WaitIfLive(target Target) *Wait {
-	if d.count.Load() == 0 {
-		return nil
-	}
-	d.mu.Lock()
-	c := d.mu.channels[target.Channel]
-	live := c != nil && c.live
-	d.mu.Unlock()
-	if !live {
+	if !d.IsLive(target.Channel) {
 		return nil
 	}
 	return d.register(target)
@@ -155,19 +145,7 @@ func (d *Dispatcher) leave(w *Wait) {
 			break
 		}
 	}
-	if len(c.waits) == 0 && !d.mu.closed {
-		d.timers.Schedule(&c.linger, Linger)
-	}
-}
-
-// Fire implements wheel.Event: the linger is over.
-func (c *channel) Fire() {
-	c.d.mu.Lock()
-	defer c.d.mu.Unlock()
-	if len(c.waits) == 0 {
-		c.d.mu.lingered = append(c.d.mu.lingered, c)
-		c.d.pumpLocked()
-	}
+	c.leftLocked()
 }
 
 // Channels answers how many channels there are.
@@ -180,6 +158,7 @@ func (d *Dispatcher) Refuse() {
 	for _, c := range d.mu.channels {
 		d.timers.Cancel(&c.linger)
 	}
+	d.timers.Cancel(&d.watch.entry)
 	for w := range d.mu.waits {
 		w.wake()
 	}
@@ -192,4 +171,15 @@ func (d *Dispatcher) Close() {
 	d.Refuse()
 	d.looks.Close()
 	d.running.Wait()
+}
+
+// warn says once that there are no messages.
+func (d *Dispatcher) warn(err error) {
+	d.mu.Lock()
+	first := !d.mu.warned
+	d.mu.warned = true
+	d.mu.Unlock()
+	if first {
+		d.log.Warn("no unlock messages for now; waiters look about once a second", "error", err)
+	}
 }

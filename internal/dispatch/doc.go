@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dispatch wakes those who wait for a lock at the server: by unlock messages over one
-// subscription connection, and by looks of its own for the messages that do not arrive.
+// Package dispatch wakes those who wait for a lock at the server, and tells those who listen: by
+// messages over subscription connections, and waiters by looks of its own for the messages that do
+// not arrive.
 //
 // # Guarantees
 //
@@ -13,10 +14,15 @@
 //     them once in so many milliseconds as there are locks, and after 10 s at the latest.
 //  3. Looks are batched: one script for up to 100 locks (one a lock in a cluster). They ask
 //     for what wakes a waiter, and leave its mark again where it was lost.
-//  4. The reader of the connection never blocks: a wake-up is a send into a channel with room
-//     for one; wake-ups coalesce. A slow waiter costs the others nothing.
-//  5. A channel is subscribed to once, however many wait on it, and for Linger after the last
-//     one left. After that nothing remains: no subscription, no connection, no goroutine.
+//  4. The reader of a connection never blocks: a wake-up is a send into a channel with room
+//     for one; wake-ups coalesce. A slow waiter costs the others nothing. A Hearer must not block.
+//  5. A channel is subscribed to once, however many wait or listen on it, and for Linger after the
+//     last one left. After that nothing remains: no subscription, no connection, no goroutine.
+//  6. There is one connection for a server or a primary that sentinels name, and in a cluster one
+//     for each node that has channels. It follows the client: a server that the client has left is left
+//     within about a second, also one that lives on.
+//  7. A listener hears every message that the server delivers while the subscription holds, once and in
+//     order, and is told of each subscription that is confirmed: what was told before it is lost.
 //
 // # Not guaranteed
 //
@@ -26,21 +32,44 @@
 //
 // # States of a channel
 //
-//	Wanted ---SUBSCRIBE confirmed---> Live ---connection lost---> Wanted
-//	   |                               |
-//	   +------ nobody waits ------> Lingering (still subscribed) --somebody comes--> as before
-//	                                   | Linger is over
-//	                                   v
-//	                                 dropped: UNSUBSCRIBE
+//	          a link is found         SUBSCRIBE            confirmed
+//	Homeless -----------------> Wanted ---------> Sent -------------> Live
+//	  ^  ^                         |                |                   |
+//	  |  |                         |      moved, or refused             | its slot has left the node
+//	  |  +------- the connection broke -------------+-------------------+
+//	  +---- the link's node rests, or is not known: the placer asks, after a pause
+//
+// Waiters are woken as a channel becomes Live. One that nobody uses any more lingers, in whichever
+// state, and is dropped when Linger is over and nobody has come: UNSUBSCRIBE, or the end of a
+// connection that has no other.
+//
+// # Clusters
+//
+// The channel of a lock is sharded: SSUBSCRIBE at the node that has the lock's slot, where
+// scripts tell by SPUBLISH. A plain channel is subscribed to at any node, and PUBLISH reaches all.
+// What nodes are is known from the client alone, and which has a slot from the answer to a
+// script that is sent to any: this takes no right that a session does not need anyway. It is
+// remembered until a redirection, the end of the subscription by the server, or the end of
+// the connection says otherwise.
 //
 // # Goroutines
 //
-// One, while there is a channel: it owns the connection, sends SUBSCRIBE and UNSUBSCRIBE, and
-// ends when the last channel is dropped. The client's reader runs the hooks.
+// One for each link, while it has a channel: it owns the connection, sends SUBSCRIBE and UNSUBSCRIBE,
+// and ends with the connection. One more while channels are homeless, the placer: it asks where they
+// belong, and sleeps while their nodes rest. The client's readers run the hooks. Once a second the timers
+// compare the links with the client's nodes.
+//
+// # Locking
+//
+// All state of channels and links is under the dispatcher's one lock, which is held for no call to a
+// server, a Hearer or a logger; the lock of the timers comes after it. A change and the goroutine that
+// is to see it meet there: a link gives up under the lock under which it finds no channel left, and
+// the placer likewise, so that a change is either seen by them or starts the next. Hooks look whether
+// their link is still the channel's: what a connection says after it was given up changes nothing.
 //
 // # Failure
 //
-// Where the connection breaks it is made anew, after a pause that grows from 10 ms to 5 s.
-// Where the server refuses subscriptions, for lack of a right or for good, waiters live on
-// looks, and one line in the log says so.
+// Where a connection breaks its channels are placed anew, after a pause that grows from 10 ms to 5 s:
+// wherever they belong by then. Where the server refuses a subscription, for lack of a right or
+// for good, its waiters live on looks, it is tried again after such pauses, and one line in the log says so.
 package dispatch

@@ -4,6 +4,7 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -71,7 +72,7 @@ func targetOf(tb testing.TB, name string) dispatch.Target {
 // hold makes somebody hold the lock of a target for an hour.
 func hold(tb testing.TB, server *redistest.Server, target dispatch.Target) {
 	tb.Helper()
-	server.MustDo(tb, "SET", target.Key, "sb1r"+strings.Repeat("1", 16)+strings.Repeat("h", 41), "PX", 3_600_000)
+	server.MustDo(tb, "SET", target.Key, "sb1r"+strings.Repeat("1", 16)+strings.Repeat("h", 41)+strings.Repeat("-", 22), "PX", 3_600_000)
 }
 
 // subscribed answers how many connections listen on the channel of a target.
@@ -80,6 +81,17 @@ func subscribed(tb testing.TB, server *redistest.Server, target dispatch.Target)
 	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", target.Channel).([]any)
 	require.Len(tb, reply, 2)
 	return reply[1].(int64)
+}
+
+// denials answers how often a server said NOPERM.
+func denials(tb testing.TB, server *redistest.Server) (n int) {
+	tb.Helper()
+	stats, _ := server.MustDo(tb, "INFO", "errorstats").(string)
+	if _, count, found := strings.Cut(stats, "errorstat_NOPERM:count="); found {
+		_, err := fmt.Sscan(count, &n)
+		require.NoError(tb, err)
+	}
+	return n
 }
 
 // live registers a waiter and returns when its channel is subscribed to, and the wake-up of the

@@ -3,12 +3,15 @@
 package dispatch_test
 
 import (
+	"fmt"
 	"io"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
@@ -45,4 +48,38 @@ func TestASubscriptionLingersAndEnds(t *testing.T) {
 	require.Equal(t, 3, proxy.Requests())
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
 	within(t, "a wake-up", w.C)
+}
+
+// P4, P6: channels that are dropped together leave the others alone, whatever the client speaks.
+func TestChannelsEndAlone(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range redistest.Protocols() {
+		t.Run(protocol.Name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
+				signalbox.Tune(o)
+				protocol.Set(o)
+			}), io.Discard)
+			stays := live(t, d, targetOf(t, "stays"))
+			var waits []*dispatch.Wait
+			for i := range 20 {
+				waits = append(waits, live(t, d, targetOf(t, fmt.Sprint(i))))
+			}
+			for _, w := range waits {
+				w.Close()
+			}
+			for i := range waits {
+				await(t, "the end of a subscription", func() bool { return subscribed(t, server, targetOf(t, fmt.Sprint(i))) == 0 })
+			}
+			again := live(t, d, targetOf(t, "0"))
+			for name, w := range map[string]*dispatch.Wait{"stays": stays, "0": again} {
+				require.False(t, isWoken(w))
+				server.MustDo(t, "PUBLISH", targetOf(t, name).Channel, "1")
+				within(t, "the wake-up by a message", w.C)
+			}
+			require.Equal(t, 1, d.Running())
+			require.Equal(t, 1, subscribers(t, server))
+		})
+	}
 }

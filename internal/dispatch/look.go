@@ -19,10 +19,11 @@ const (
 	lookPatience = 2 * time.Second
 )
 
-// Server runs looks; *wire.Runner is one.
+// Server runs looks, and knows about slots; *wire.Runner is one.
 type Server interface {
 	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
 	Clustered() bool
+	Slot(key string) uint16
 }
 
 // lookAll looks at a tick's worth of locks and wakes those for whom trying is worth it.
@@ -30,7 +31,7 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 	ctx, cancel := context.WithTimeout(d.ctx, lookPatience)
 	defer cancel()
 	size := maxLooks
-	if d.server.Clustered() {
+	if d.clustered {
 		size = 1
 	}
 	byScript := make(map[*scripts.Script][]*Wait, 1)
@@ -57,8 +58,11 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 // looked takes the i-th answer of a batch.
 func (w *Wait) looked(outcome wire.Outcome, i int) {
 	switch {
+	case outcome.Err != nil && wire.Judge(outcome.Err) == wire.Final:
+		w.wake() // its own try tells it why
 	case outcome.Err != nil:
 		w.Held(lookCeiling) // no news: again in a while
+		w.setTrouble(outcome.Err)
 	case outcome.Reply.Int(i) == -2:
 		w.wake()
 	default:

@@ -46,6 +46,8 @@ type Wait struct {
 	aside  bool // stands back: until entry fires, only the releases of other sessions wake it
 	closed bool
 	polls  int
+	// trouble is why the last look was not answered, nil after an answer.
+	trouble error
 }
 
 // Held tells that the lock was found held, for left at the longest, and schedules the next look.
@@ -55,7 +57,7 @@ func (w *Wait) Held(left time.Duration) {
 	if w.closed {
 		return
 	}
-	w.aside = false
+	w.aside, w.trouble = false, nil
 	if w.channel == nil {
 		w.look = false
 		pause := min(firstPoll<<min(w.polls, 10), lastPoll)
@@ -83,6 +85,19 @@ func pauseBeforeLook(left time.Duration, waits int) time.Duration {
 	return every*4/5 + rand.N(every/5)
 }
 
+// Trouble answers why the last look was not answered, or nil.
+func (w *Wait) Trouble() error {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	return w.trouble
+}
+
+func (w *Wait) setTrouble(err error) {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.trouble = err
+}
+
 // After wakes the waiter after pause, whatever else happens.
 func (w *Wait) After(pause time.Duration) {
 	w.d.mu.Lock()
@@ -90,7 +105,7 @@ func (w *Wait) After(pause time.Duration) {
 	if w.closed {
 		return
 	}
-	w.look, w.aside = false, false
+	w.look, w.aside, w.trouble = false, false, nil
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
@@ -113,9 +128,4 @@ func (w *Wait) Close() { w.d.leave(w) }
 // own reports whether a message tells of a release by the waiter's own session.
 func (w *Wait) own(message string) bool { return strings.HasPrefix(w.target.Mark, message) }
 
-func (w *Wait) wake() {
-	select {
-	case w.C <- struct{}{}:
-	default: // one is there already
-	}
-}
+func (w *Wait) wake() { signal(w.C) }

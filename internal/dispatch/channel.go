@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// Linger is how long a channel stays subscribed after its last waiter or listener left, so that
+// locks which are waited for again and again do not cost a SUBSCRIBE each time.
+const Linger = 3 * time.Second
+
+// kind says how a channel is told. Outside a cluster all are told by PUBLISH.
+type kind int
+
+const (
+	ofLock kind = iota // told by Publish: in a cluster by the node that has the lock's slot
+	plain              // told by PUBLISH: in a cluster by every node
+)
+
+// state is where a channel is on its way. See the package for the table.
+type state int
+
+const (
+	homeless state = iota // it has no link: the placer sees to it
+	wanted                // its link is to subscribe to it
+	sent                  // SUBSCRIBE is under way
+	live                  // confirmed: messages arrive
+)
+
+// channel is one name subscribed to. Guarded by the dispatcher's lock; kind, name and slot do not
+// change.
+type channel struct {
+	d    *Dispatcher
+	name string
+	kind kind
+	slot uint16 // in a cluster
+
+	waits     []*Wait
+	listeners []*Listener // replaced, never written to: hooks go through it without the lock
+	alive     chan struct{}
+	linger    wheel.Entry
+	dropped   bool
+
+	state state
+	link  *link     // nil while homeless
+	fails int       // moves and refusals since it was last confirmed
+	again time.Time // not to be placed before
+}
+
+// channelLocked answers the channel of a name, for one user more. A name is of one kind.
+func (d *Dispatcher) channelLocked(name string, kind kind) *channel {
+	c := d.mu.channels[name]
+	if c != nil {
+		d.timers.Cancel(&c.linger)
+		return c
+	}
+	c = &channel{d: d, name: name, kind: kind}
+	c.linger.Init(c)
+	if d.clustered {
+		c.slot = d.server.Slot(name)
+	}
+	d.mu.channels[name] = c
+	d.count.Add(1)
+	d.homeLocked(c)
+	return c
+}
+
+// leftLocked takes note that a user has gone.
+func (c *channel) leftLocked() {
+	if len(c.waits)+len(c.listeners) == 0 && !c.d.mu.closed {
+		c.d.timers.Schedule(&c.linger, Linger)
+	}
+}
+
+// Fire implements wheel.Event: the linger is over. The channel is forgotten before UNSUBSCRIBE is
+// sent: who comes now makes it anew, and where it has the same link its SUBSCRIBE follows on the
+// same connection.
+func (c *channel) Fire() {
+	d := c.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(c.waits)+len(c.listeners) > 0 || c.dropped || d.mu.closed {
+		return // somebody came meanwhile
+	}
+	delete(d.mu.channels, c.name)
+	d.count.Add(-1)
+	c.dropped = true
+	if len(d.mu.channels) == 0 {
+		clear(d.mu.rests)
+	}
+	if c.link == nil {
+		d.wakePlacerLocked() // it may have slept for this one alone
+		return
+	}
+	if c.state != wanted {
+		c.link.drops = append(c.link.drops, c)
+	}
+	c.link.partLocked(c)
+}
+
+// liveLocked takes note that the subscription holds. Whoever waits looks again, since messages
+// before this one did not reach us; so do those that are answered.
+func (c *channel) liveLocked() []*Listener {
+	c.state, c.fails = live, 0
+	if c.alive != nil {
+		close(c.alive)
+	}
+	for _, w := range c.waits {
+		if !w.aside {
+			w.wake()
+		}
+	}
+	return c.listeners
+}
+
+// lostLocked takes note that nobody has subscribed to it: it has no link any more.
+func (c *channel) lostLocked() {
+	if c.state == live {
+		c.alive = nil // closed; who asks from now on waits for the next confirmation
+	}
+	c.state, c.link = homeless, nil
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// calm is a cluster in which nothing fails over by itself.
+func calm(tb testing.TB) *redistest.Cluster {
+	tb.Helper()
+	return redistest.StartCluster(tb, redistest.WithFailoverAfter(time.Minute))
+}
+
+// speaking answers a client as sessions have it, with a protocol.
+func speaking(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol) rueidis.Client {
+	tb.Helper()
+	return c.Client(tb, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		protocol.Set(o)
+	})
+}
+
+// heldIn registers a waiter for a lock of a cluster that somebody holds for an hour, and returns when
+// its channel is live and the look after the wake-up is scheduled. No look can wake it: from
+// here on it is the messages and confirmations.
+func heldIn(tb testing.TB, c *redistest.Cluster, d *dispatch.Dispatcher, name string) (*dispatch.Wait, dispatch.Target) {
+	tb.Helper()
+	target := targetOf(tb, name)
+	hold(tb, c.Owner(tb, c.Slot(tb, target.Key)), target)
+	w := live(tb, d, target)
+	w.Held(time.Hour)
+	return w, target
+}
+
+// subscribers answers how many connections a node has that subscribe to something.
+func subscribers(tb testing.TB, node *redistest.Server) int {
+	tb.Helper()
+	list, _ := node.MustDo(tb, "CLIENT", "LIST", "TYPE", "pubsub").(string)
+	return strings.Count(list, "\n")
+}
+
+// subscribedIn answers how many connections of a node listen on the channel of a target.
+func subscribedIn(tb testing.TB, node *redistest.Server, target dispatch.Target) int64 {
+	tb.Helper()
+	reply, _ := node.MustDo(tb, "PUBSUB", "SHARDNUMSUB", target.Channel).([]any)
+	require.Len(tb, reply, 2)
+	return reply[1].(int64)
+}
+
+// P6, P7: in a cluster waiters of locks in many slots are woken by the messages of their nodes, over
+// one connection a node; replicas have none. When nobody waits any more nothing remains.
+func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	var targets []dispatch.Target
+	for i := range 60 {
+		target := targetOf(t, fmt.Sprint(i))
+		hold(t, c.Owner(t, c.Slot(t, target.Key)), target)
+		targets = append(targets, target)
+	}
+	for _, node := range c.Servers() { // nodes name the replicas once these have some data
+		await(t, "six nodes to be named", func() bool {
+			reply, _ := node.MustDo(t, "CLUSTER", "SLOTS").([]any)
+			return strings.Count(fmt.Sprint(reply), "127.0.0.1") == 6
+		})
+	}
+	client := tuned(t, c)
+	require.Len(t, client.Nodes(), 6)
+	d := newDispatcher(t, client, io.Discard)
+	require.Equal(t, "SPUBLISH", d.Publish())
+	waits := make(map[dispatch.Target]*dispatch.Wait)
+	for _, target := range targets {
+		waits[target] = d.Wait(target)
+	}
+	for _, w := range waits {
+		within(t, "the confirmation", w.C)
+		w.Held(time.Hour)
+	}
+	for i, node := range c.Servers() {
+		connections := 1
+		if i >= 3 {
+			connections = 0
+		}
+		require.Equal(t, connections, subscribers(t, node), i)
+	}
+	require.Equal(t, 3, d.Running())
+	for target, w := range waits {
+		require.False(t, isWoken(w))
+		c.Owner(t, c.Slot(t, target.Key)).MustDo(t, "SPUBLISH", target.Channel, "1")
+		within(t, "the wake-up by a message", w.C)
+	}
+
+	for _, w := range waits {
+		w.Close()
+	}
+	await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
+	require.Zero(t, d.Channels())
+	for _, node := range c.Servers() {
+		await(t, "the end of the connections", func() bool { return subscribers(t, node) == 0 })
+	}
+}
+
+// P4, P6: channels that are dropped leave the others of their node alone.
+func TestInAClusterChannelsEndAlone(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range redistest.Protocols() {
+		t.Run(protocol.Name, func(t *testing.T) {
+			t.Parallel()
+			c := calm(t)
+			d := newDispatcher(t, speaking(t, c, protocol), io.Discard)
+			stays, target := heldIn(t, c, d, "{a}stays")
+			slot := c.Slot(t, target.Key)
+			owner := c.Owner(t, slot)
+			var gone []dispatch.Target
+			for i := 0; len(gone) < 5; i++ { // other slots of the same node
+				other := targetOf(t, fmt.Sprint(i))
+				if s := c.Slot(t, other.Key); s != slot && c.Owner(t, s) == owner {
+					gone = append(gone, other)
+				}
+			}
+			for _, other := range gone {
+				live(t, d, other).Close()
+				require.Equal(t, int64(1), subscribedIn(t, owner, other))
+			}
+			for _, other := range gone {
+				await(t, "the end of the subscription", func() bool { return subscribedIn(t, owner, other) == 0 })
+			}
+			require.Equal(t, int64(1), subscribedIn(t, owner, target))
+			require.False(t, isWoken(stays))
+			again := live(t, d, gone[0])
+			owner.MustDo(t, "SPUBLISH", gone[0].Channel, "1")
+			within(t, "the wake-up by a message", again.C)
+			owner.MustDo(t, "SPUBLISH", target.Channel, "1")
+			within(t, "the wake-up by a message", stays.C)
+		})
+	}
+}
+
+// P6: a broken connection is made anew, and its waiters look again.
+func TestInAClusterABrokenSubscriptionIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	d := newDispatcher(t, tuned(t, c), io.Discard)
+	w, target := heldIn(t, c, d, "a")
+	elsewhere, _ := heldIn(t, c, d, "b")
+	owner := c.Owner(t, c.Slot(t, target.Key))
+	for range 3 {
+		owner.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		within(t, "a wake-up after the break", w.C)
+		require.Equal(t, int64(1), subscribedIn(t, owner, target))
+	}
+	require.False(t, isWoken(elsewhere))
+}
+
+// user is a client of a cluster with rights of its own.
+func user(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
+	tb.Helper()
+	for _, node := range c.Servers() {
+		node.MustDo(tb, append([]any{"ACL", "SETUSER", "user", "on", ">pw"}, rights...)...)
+	}
+	return c.Client(tb, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		o.Username, o.Password = "user", "pw"
+	})
+}
+
+// P6, P10: where SSUBSCRIBE is denied waiters live on looks, and one line in the log says so.
+func TestInAClusterDeniedSubscriptionsLeaveLooks(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	var log lines
+	d := newDispatcher(t, user(t, c, "~*", "&*", "+@all", "-ssubscribe"), &log)
+	a := targetOf(t, "a")
+	owner := c.Owner(t, c.Slot(t, a.Key))
+	hold(t, owner, a)
+	w := d.Wait(a)
+	w.Held(time.Hour)
+	await(t, "a second try to subscribe", func() bool { return denials(t, owner) > 1 })
+	require.False(t, isWoken(w))
+	owner.MustDo(t, "DEL", a.Key)
+	within(t, "the wake-up of a look", w.C)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	require.Contains(t, log.String(), "NOPERM")
+}
+
+// P10: the node of a lock is found with no right but those that scripts and subscriptions need anyway.
+func TestInAClusterWaitingNeedsNoFurtherRights(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	for name, keys := range map[string]string{"KeysWithThePrefix": "~sb:*", "LocksOnly": "~sb:*:lock"} {
+		client := user(t, c, "reset", "on", ">pw", keys, "&sb:*", "+evalsha", "+eval", "+time", "+get", "+set", "+pttl",
+			"+ssubscribe", "+sunsubscribe", "+ping", "+cluster|slots", "+cluster|shards", "+asking")
+		d := newDispatcher(t, client, io.Discard)
+		for i := range 6 {
+			w, target := heldIn(t, c, d, name+fmt.Sprint(i))
+			c.Owner(t, c.Slot(t, target.Key)).MustDo(t, "SPUBLISH", target.Channel, "1")
+			within(t, "the wake-up by a message", w.C)
+		}
+		d.Close()
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+// Running answers how many goroutines the dispatcher has: those of its links, and the placer.
+func (d *Dispatcher) Running() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := len(d.mu.links)
+	if d.mu.placing {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// forgetful is a client of a cluster that does not know a node before it was sent there.
+type forgetful struct {
+	rueidis.Client
+
+	stranger string
+	sent     atomic.Int32
+}
+
+func (f *forgetful) Nodes() map[string]rueidis.Client {
+	nodes := f.Client.Nodes()
+	if f.sent.Load() == 0 {
+		nodes = maps.Clone(nodes)
+		delete(nodes, f.stranger)
+	}
+	return nodes
+}
+
+func (f *forgetful) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	defer f.sent.Add(1)
+	return f.Client.DoMulti(ctx, commands...)
+}
+
+// P6: where the node of a lock is new to the client, it is made known to it, also while nobody looks.
+func TestANodeThatTheClientDoesNotKnowIsFound(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	a := targetOf(t, "a")
+	owner := c.Owner(t, c.Slot(t, a.Key))
+	client := &forgetful{Client: tuned(t, c), stranger: owner.Addr()}
+	var log lines
+	d := newDispatcher(t, client, &log)
+	e := newEar()
+	within(t, "the subscription", d.Listen(a.Channel, e).Live())
+	require.Positive(t, client.sent.Load())
+	owner.MustDo(t, "SPUBLISH", a.Channel, "1")
+	e.hears(t, "1")
+	require.Empty(t, log.String())
+}
+
+// switching is a client that talks to one server and then to another, as one that follows sentinels.
+type switching struct {
+	rueidis.Client
+
+	at atomic.Pointer[rueidis.Client]
+}
+
+func (s *switching) Dedicate() (rueidis.DedicatedClient, func()) { return (*s.at.Load()).Dedicate() }
+
+func (s *switching) Nodes() map[string]rueidis.Client { return (*s.at.Load()).Nodes() }
+
+// P6: where the client turns to another server the subscriptions follow, although the old one lives
+// on: what is published at the new one does not reach it.
+func TestSubscriptionsFollowTheClient(t *testing.T) {
+	t.Parallel()
+	old, next := redistest.Start(t), redistest.Start(t)
+	before, after := tuned(t, old), tuned(t, next)
+	client := &switching{Client: before}
+	client.at.Store(&before)
+	var log lines
+	d := newDispatcher(t, client, &log)
+	a := targetOf(t, "a")
+	w := live(t, d, a)
+	client.at.Store(&after)
+	within(t, "the confirmation by the other server", w.C)
+	require.Equal(t, int64(1), subscribed(t, next, a))
+	require.Equal(t, 1, d.Running())
+	await(t, "the end of the old subscription", func() bool { return subscribed(t, old, a) == 0 })
+	next.MustDo(t, "PUBLISH", a.Channel, "1")
+	within(t, "the wake-up by a message", w.C)
+	require.Empty(t, log.String())
+}
+
+// P6: waiters hear the messages of the primary that sentinels have made, whether the old one is dead,
+// hangs, or lives on as its replica.
+func TestWaitersFollowTheSentinels(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*testing.T, *redistest.Sentinel){
+		"Dead":    func(t *testing.T, s *redistest.Sentinel) { s.Primary(t).Kill() },
+		"Hanging": func(t *testing.T, s *redistest.Sentinel) { s.Primary(t).Freeze() },
+		"Demoted": func(t *testing.T, s *redistest.Sentinel) {
+			s.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartSentinel(t)
+			d := newDispatcher(t, tuned(t, s), io.Discard)
+			a := targetOf(t, "a")
+			var waits []*dispatch.Wait
+			for range 2 {
+				waits = append(waits, live(t, d, a))
+			}
+			old := s.Primary(t)
+			leave(t, s)
+			primary := s.AwaitFailover(t, old)
+			await(t, "the subscription at the new primary", func() bool { return subscribed(t, primary, a) == 1 })
+			for _, w := range waits {
+				within(t, "the confirmation", w.C)
+			}
+			primary.MustDo(t, "PUBLISH", a.Channel, "1")
+			for _, w := range waits {
+				within(t, "the wake-up by a message", w.C)
+			}
+			require.Equal(t, 1, d.Running())
+		})
+	}
+}
+
+// P6: where a slot moves to another node, its channels are subscribed to there; their waiters look
+// again, and hear the messages of the new owner.
+func TestAWaiterFollowsItsSlot(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range redistest.Protocols() {
+		t.Run(protocol.Name, func(t *testing.T) {
+			t.Parallel()
+			c := calm(t)
+			var log lines
+			d := newDispatcher(t, speaking(t, c, protocol), &log)
+			w, target := heldIn(t, c, d, "a")
+			slot := c.Slot(t, target.Key)
+			for range 3 {
+				from := c.Owner(t, slot)
+				to := c.Servers()[0]
+				if from == to {
+					to = c.Servers()[1]
+				}
+				c.MoveSlot(t, slot, to)
+				within(t, "the confirmation by the new owner", w.C)
+				w.Held(time.Hour)
+				require.Equal(t, int64(1), subscribedIn(t, to, target))
+				require.Zero(t, subscribers(t, from))
+				to.MustDo(t, "SPUBLISH", target.Channel, "1")
+				within(t, "the wake-up by a message of the new owner", w.C)
+				w.Held(time.Hour)
+			}
+			require.Empty(t, log.String())
+		})
+	}
+}
+
+// P6: where a node dies or hangs, its waiters hear the messages of the replica that takes its place, and those
+// of the other nodes notice nothing.
+func TestWaitersFollowAFailover(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*redistest.Server){
+		"Dead":    (*redistest.Server).Kill,
+		"Hanging": (*redistest.Server).Freeze,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := redistest.StartCluster(t)
+			d := newDispatcher(t, tuned(t, c), io.Discard)
+			var waits []*dispatch.Wait
+			var targets []dispatch.Target
+			for i := range 20 {
+				w, target := heldIn(t, c, d, fmt.Sprint(i))
+				waits, targets = append(waits, w), append(targets, target)
+			}
+			slot := c.Slot(t, targets[0].Key)
+			old := c.Owner(t, slot)
+			old.MustDo(t, "WAIT", 1, 0) // or the locks are free after the failover, which a look finds
+			owners := make([]*redistest.Server, len(targets))
+			for i, target := range targets {
+				owners[i] = c.Owner(t, c.Slot(t, target.Key))
+			}
+			leave(old)
+			promoted := c.AwaitFailover(t, slot, old)
+			for i, w := range waits {
+				if owners[i] == old {
+					owners[i] = promoted
+					within(t, "the confirmation by the promoted replica", w.C)
+					w.Held(time.Hour)
+					require.Equal(t, int64(1), subscribedIn(t, promoted, targets[i]))
+				}
+			}
+			for i, w := range waits {
+				require.False(t, isWoken(w))
+				owners[i].MustDo(t, "SPUBLISH", targets[i].Channel, "1")
+				within(t, "the wake-up by a message", w.C)
+			}
+			require.Equal(t, 1, subscribers(t, promoted))
+		})
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// What happens to a link: the client's hooks, called by the reader of the connection, the server's
+// refusals, and the end. A channel listens to its own link only, so that what a connection still
+// says after it was given up changes nothing.
+
+// subscription is the client's hook: a subscription holds, or holds no more.
+func (l *link) subscription(s rueidis.PubSubSubscription) {
+	var listeners []*Listener
+	l.d.mu.Lock()
+	if c := l.d.mu.channels[s.Channel]; c != nil && c.link == l {
+		switch s.Kind {
+		case "subscribe", "ssubscribe":
+			// In another state than sent it confirms for a channel of that name that was dropped.
+			if c.state == sent {
+				listeners = c.liveLocked()
+			}
+		case "sunsubscribe":
+			// One that is live has not been dropped: its slot has left the node.
+			if c.state == live {
+				delete(l.d.mu.slots, c.slot)
+				l.partLocked(c)
+				l.d.homeLocked(c)
+			}
+		}
+	}
+	l.d.mu.Unlock()
+	for _, listener := range listeners {
+		listener.hearer.Subscribed()
+	}
+}
+
+// message is the client's hook: somebody released, or told something else.
+func (l *link) message(m rueidis.PubSubMessage) {
+	var listeners []*Listener
+	l.d.mu.Lock()
+	if c := l.d.mu.channels[m.Channel]; c != nil && c.link == l {
+		for _, w := range c.waits {
+			if !w.aside || !w.own(m.Message) {
+				w.wake()
+			}
+		}
+		listeners = c.listeners
+	}
+	l.d.mu.Unlock()
+	for _, listener := range listeners {
+		listener.hearer.Heard(m.Message)
+	}
+}
+
+// refused takes the refusals of subscriptions: channels that belong elsewhere move, and the others
+// are left for a while, and asked for again then.
+func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
+	d := l.d
+	var denial error
+	var later []*channel
+	d.mu.Lock()
+	for i, refusal := range refusals {
+		c := channels[i]
+		node, moved := refusal.IsMoved()
+		if !moved {
+			denial = refusal
+		}
+		if c.link != l {
+			continue // dropped meanwhile
+		}
+		l.partLocked(c)
+		switch {
+		case moved && c.fails < freeMoves:
+			c.fails++
+			d.mu.slots[c.slot] = node
+			d.homeLocked(c)
+		default:
+			delete(d.mu.slots, c.slot)
+			later = append(later, c)
+		}
+	}
+	if !d.mu.closed {
+		d.laterLocked(later)
+	}
+	d.mu.Unlock()
+	if denial != nil {
+		d.warn(denial)
+	}
+}
+
+// ended takes note that the connection has ended. What was subscribed to is wanted again, when the
+// node has rested, and wherever it is by then.
+func (l *link) ended(err error) {
+	d := l.d
+	d.mu.Lock()
+	delete(d.mu.links, l.node)
+	for slot, node := range d.mu.slots {
+		if node == l.node {
+			delete(d.mu.slots, slot)
+		}
+	}
+	var again time.Time
+	if !errors.Is(err, errGone) {
+		again = d.tiredLocked(l.node, l.began)
+	}
+	for c := range l.channels {
+		c.lostLocked()
+		c.again = again
+		d.mu.homeless = append(d.mu.homeless, c)
+	}
+	closed := d.mu.closed
+	d.wakePlacerLocked()
+	d.mu.Unlock()
+	if !closed && !errors.Is(err, errGone) {
+		d.warn(err)
+	}
+}

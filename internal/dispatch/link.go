@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"runtime/pprof"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// subscribePatience bounds one pipeline of SUBSCRIBE, which a frozen server would never confirm.
+const subscribePatience = 5 * time.Second
+
+var (
+	errBroken = errors.New("the subscription connection broke")
+	errGone   = errors.New("the client has left the server of the subscription connection")
+)
+
+// link is one connection to one node, and the goroutine that owns it. It ends with the connection,
+// or when it has no channel left; what comes for its node after that gets another.
+type link struct {
+	d       *Dispatcher
+	node    string
+	began   time.Time
+	changed chan struct{} // room for one: wanted or drops were added to, or the last channel left; coalesces
+	gone    chan struct{} // room for one: the client has left the server
+
+	// The rest is guarded by d.mu.
+	channels map[*channel]struct{}
+	wanted   []*channel          // to be subscribed to; those that have gone meanwhile among them
+	drops    []*channel          // dropped, and to be unsubscribed from
+	known    map[string]struct{} // the client's nodes when the connection was made
+}
+
+// linkLocked starts a link to a node.
+func (d *Dispatcher) linkLocked(node string) *link {
+	l := &link{
+		d: d, node: node, began: time.Now(), changed: make(chan struct{}, 1), gone: make(chan struct{}, 1),
+		channels: make(map[*channel]struct{}),
+	}
+	if len(d.mu.links) == 0 {
+		d.timers.Schedule(&d.watch.entry, watchEvery)
+	}
+	d.mu.links[node] = l
+	d.running.Add(1)
+	go pprof.Do(d.ctx, pprof.Labels("signalbox", "dispatch"), func(ctx context.Context) {
+		defer d.running.Done()
+		if err := l.serve(ctx); err != nil {
+			l.ended(err)
+		}
+	})
+	return l
+}
+
+func (l *link) kick() { signal(l.changed) }
+
+// signal sends into a channel with room for one.
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// partLocked takes a channel off the link.
+func (l *link) partLocked(c *channel) {
+	delete(l.channels, c)
+	c.lostLocked()
+	l.kick()
+}
+
+// serve keeps the subscriptions of the connection as they are wanted. It answers nil when there is
+// nothing left to subscribe to, and that is final: the link is none any more.
+func (l *link) serve(ctx context.Context) error {
+	client, err := l.open()
+	if err != nil {
+		return err
+	}
+	// Close, not a return into the client's pool, which would clean up by commands that a
+	// frozen server does not answer, and keep the connection alive for ever.
+	defer client.Close()
+	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: l.message, OnSubscription: l.subscription})
+	for {
+		add, drop, idle := l.changes()
+		if idle {
+			return nil
+		}
+		if err := l.unsubscribe(ctx, client, drop); err != nil {
+			return err
+		}
+		if err := l.subscribe(ctx, client, add); err != nil {
+			return err
+		}
+		if len(add)+len(drop) > 0 {
+			continue // there may be more than one pipeline's worth, and changes since
+		}
+		select {
+		case <-l.changed:
+		case err := <-broken:
+			return errors.Join(errBroken, err)
+		case <-l.gone:
+			return errGone
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// open makes the connection. The client looks at no context meanwhile.
+func (l *link) open() (rueidis.DedicatedClient, error) {
+	d := l.d
+	nodes := d.client.Nodes() // before the connection is made: a change while it is made counts as one
+	client := d.client
+	if d.clustered {
+		if client = nodes[l.node]; client == nil {
+			return nil, errGone
+		}
+	}
+	known := make(map[string]struct{}, len(nodes))
+	for node := range nodes {
+		known[node] = struct{}{}
+	}
+	d.mu.Lock()
+	l.known = known
+	d.mu.Unlock()
+	dedicated, _ := client.Dedicate()
+	return dedicated, nil
+}
+
+// changes answers which channels to subscribe to and which to leave, and takes note that it is
+// done. idle: there is no channel at all, and the link has ended. Who comes after that gets another.
+func (l *link) changes() (add, drop []*channel, idle bool) {
+	l.d.mu.Lock()
+	defer l.d.mu.Unlock()
+	if len(l.channels) == 0 {
+		delete(l.d.mu.links, l.node)
+		return nil, nil, true
+	}
+	drop, l.drops = l.drops, nil
+	for len(l.wanted) > 0 && len(add) < maxChannels {
+		c := l.wanted[0]
+		l.wanted = l.wanted[1:]
+		if c.link == l && c.state == wanted {
+			c.state = sent
+			add = append(add, c)
+		}
+	}
+	return add, drop, false
+}
+
+// subscribe sends a command for each channel, in one pipeline: in a cluster channels of different
+// slots do not go in one command, the server answers for each on its own, and a slot that moves in
+// the midst of an answer for many would be taken for a part of it.
+func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+	commands := make([]rueidis.Completed, len(channels))
+	for i, c := range channels {
+		if l.d.clustered && c.kind == ofLock {
+			commands[i] = client.B().Ssubscribe().Channel(c.name).Build()
+		} else {
+			commands[i] = client.B().Subscribe().Channel(c.name).Build()
+		}
+	}
+	refusals, err := send(ctx, client, commands)
+	if len(refusals) > 0 {
+		l.refused(channels, refusals)
+	}
+	return err
+}
+
+func (l *link) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+	commands := make([]rueidis.Completed, len(channels))
+	for i, c := range channels {
+		if l.d.clustered && c.kind == ofLock {
+			commands[i] = client.B().Sunsubscribe().Channel(c.name).Build()
+		} else {
+			commands[i] = client.B().Unsubscribe().Channel(c.name).Build()
+		}
+	}
+	_, err := send(ctx, client, commands) // a refusal says that the slot has gone, and the channel with it
+	return err
+}
+
+// send answers the server's refusals, by command.
+func send(ctx context.Context, client rueidis.DedicatedClient, commands []rueidis.Completed) (map[int]*rueidis.RedisError, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, subscribePatience)
+	defer cancel()
+	refused := make(map[int]*rueidis.RedisError)
+	for i, result := range client.DoMulti(ctx, commands...) {
+		err := result.Error()
+		refusal, ok := rueidis.IsRedisErr(err)
+		switch {
+		case err == nil:
+		case ok:
+			refused[i] = refusal
+		default:
+			return refused, err
+		}
+	}
+	return refused, nil
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// ear hears what a listener hears.
+type ear struct {
+	messages      chan string
+	subscriptions chan struct{}
+}
+
+func newEar() *ear {
+	return &ear{messages: make(chan string, 1000), subscriptions: make(chan struct{}, 1000)}
+}
+
+func (e *ear) Heard(message string) { e.messages <- message }
+
+func (e *ear) Subscribed() { e.subscriptions <- struct{}{} }
+
+// hears receives the next message, which must be this one.
+func (e *ear) hears(tb testing.TB, message string) {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case heard := <-e.messages:
+		require.Equal(tb, message, heard)
+	case <-timer.C:
+		tb.Fatalf("not heard within %v: %s", patience, message)
+	}
+}
+
+// isLive reports whether messages arrive.
+func isLive(l *dispatch.Listener) bool {
+	select {
+	case <-l.Live():
+		return true
+	default:
+		return false
+	}
+}
+
+// P6: a listener hears every message of its channel in order, from when it is live; and beside
+// others on the channel, which may come and go.
+func TestAListenerHearsTheMessagesOfItsChannel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	require.Equal(t, "PUBLISH", d.Publish())
+	a := targetOf(t, "a")
+	first, second, elsewhere := newEar(), newEar(), newEar()
+	l := d.Listen(a.Channel, first)
+	d.ListenPlain("sb:elsewhere", elsewhere)
+	within(t, "the subscription", l.Live())
+	within(t, "the word of it", first.subscriptions)
+	within(t, "the word of the other", elsewhere.subscriptions)
+	w := live(t, d, a)
+	other := d.Listen(a.Channel, second)
+	require.True(t, isLive(other))
+	within(t, "the word to who came late", second.subscriptions)
+	for i := range 100 {
+		server.MustDo(t, "PUBLISH", a.Channel, fmt.Sprint(i))
+	}
+	for i := range 100 {
+		first.hears(t, fmt.Sprint(i))
+		second.hears(t, fmt.Sprint(i))
+	}
+	within(t, "the wake-up of who waits beside them", w.C)
+
+	other.Close()
+	other.Close() // twice is fine
+	server.MustDo(t, "PUBLISH", a.Channel, "last")
+	first.hears(t, "last")
+	server.MustDo(t, "PUBLISH", "sb:elsewhere", "for the other")
+	elsewhere.hears(t, "for the other")
+	require.Empty(t, second.messages)
+	require.Empty(t, first.subscriptions)
+	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
+}
+
+// P6: after a break a listener is told that messages were lost, and which it can count on again.
+func TestAListenerIsToldOfEveryRenewedSubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	e := newEar()
+	l := d.ListenPlain("sb:a", e)
+	within(t, "the subscription", e.subscriptions)
+	for range 3 {
+		proxy.Refuse()
+		before := l.Live()
+		proxy.CutAll()
+		await(t, "the end of the subscription", func() bool { return !isLive(l) })
+		within(t, "what was said before", before)
+		after := l.Live()
+		proxy.Accept()
+		within(t, "the subscription", after)
+		within(t, "the word of it", e.subscriptions)
+		server.MustDo(t, "PUBLISH", "sb:a", "1")
+		e.hears(t, "1")
+	}
+	require.Empty(t, e.subscriptions)
+}
+
+// P4, P7: the channel of a listener lingers like a waiter's, and nothing remains of it.
+func TestAListenersSubscriptionLingersAndEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	l := d.Listen("sb:a", newEar())
+	within(t, "the subscription", l.Live())
+	l.Close()
+	again := d.Listen("sb:a", newEar())
+	require.True(t, isLive(again))
+	left := time.Now()
+	again.Close()
+	await(t, "the end of the goroutine", func() bool { return d.Running() == 0 })
+	require.GreaterOrEqual(t, time.Since(left)+5*time.Millisecond, dispatch.Linger)
+	require.Zero(t, d.Channels())
+	require.Equal(t, int64(1), server.CommandStats()["subscribe"].Calls)
+	await(t, "the end of the connection", func() bool { return subscribers(t, server) == 0 })
+}
+
+// P7: where the session polls, or has ended, a listener hears nothing and costs nothing.
+func TestAPollersListenerIsNeverLive(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	poller, closed := newPoller(t, tuned(t, server)), newDispatcher(t, tuned(t, server), io.Discard)
+	closed.Close()
+	for _, d := range []*dispatch.Dispatcher{poller, closed} {
+		l := d.Listen("sb:a", newEar())
+		require.False(t, isLive(l))
+		require.Zero(t, d.Running())
+		l.Close()
+	}
+	require.Zero(t, server.CommandStats()["subscribe"].Calls)
+}
+
+// P6: in a cluster a listener of a lock hears its slot's node, and one of a plain channel whichever
+// node tells; over the connections that there are. Both follow when their node dies.
+func TestInAClusterListenersHearLocksAndPlainChannels(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	d := newDispatcher(t, tuned(t, c), io.Discard)
+	a := targetOf(t, "a")
+	lock, everywhere := newEar(), newEar()
+	l := d.Listen(a.Channel, lock)
+	within(t, "the lock's subscription", l.Live())
+	within(t, "the plain channel's subscription", d.ListenPlain("sb:plain", everywhere).Live())
+	require.Equal(t, 1, d.Running(), "one connection for both")
+	within(t, "the word of it", lock.subscriptions)
+	within(t, "the word of it", everywhere.subscriptions)
+	tell := func() {
+		t.Helper()
+		c.Owner(t, c.Slot(t, a.Channel)).MustDo(t, "SPUBLISH", a.Channel, "grant")
+		lock.hears(t, "grant")
+		for i, node := range c.Servers() {
+			if _, err := node.Do("PUBLISH", "sb:plain", fmt.Sprint(i)); err == nil {
+				everywhere.hears(t, fmt.Sprint(i))
+			}
+		}
+	}
+	tell()
+	old := c.Owner(t, c.Slot(t, a.Channel))
+	old.Kill()
+	within(t, "the plain channel at another node", everywhere.subscriptions)
+	c.AwaitFailover(t, c.Slot(t, a.Channel), old)
+	within(t, "the lock's channel at the promoted replica", lock.subscriptions)
+	tell()
+}

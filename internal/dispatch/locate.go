@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// askPatience bounds a question to one node.
+const askPatience = 2 * time.Second
+
+// locateAll answers the nodes of channels, as far as they can be told: the one that the client
+// talks to, or in a cluster those that have the slots. Only nodes that the client knows are answered.
+//
+// A node is asked by a script that names the channel as a key: where it has not got the slot it
+// answers with the address of the primary that has. That takes no right but the one for scripts. A
+// subscription would be no question: a replica takes it, and gets the messages later than its
+// primary, or never.
+func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*channel]string, error) {
+	found := make(map[*channel]string, len(channels))
+	if !d.clustered {
+		for _, c := range channels {
+			found[c] = ""
+		}
+		return found, nil
+	}
+	nodes := d.client.Nodes()
+	var failures []error
+	for _, node := range d.inOrder(nodes) {
+		err := d.ask(ctx, node, nodes[node], channels, found)
+		if err == nil {
+			failures = nil
+			break
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	d.introduce(ctx, found, nodes)
+	return found, errors.Join(failures...)
+}
+
+// inOrder answers the nodes in the order in which they are worth asking: those that a link stands
+// to, which answer, and those that rest last.
+func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	var linked, others, resting []string
+	for node := range nodes {
+		switch {
+		case !d.restLocked(node, now).IsZero():
+			resting = append(resting, node)
+		case d.mu.links[node] != nil:
+			linked = append(linked, node)
+		default:
+			others = append(others, node)
+		}
+	}
+	return append(append(linked, others...), resting...)
+}
+
+// ask asks one node, and fails where it does not know: it is away, starts, or is cut off.
+func (d *Dispatcher) ask(ctx context.Context, node string, client rueidis.Client, channels []*channel, found map[*channel]string) error {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	commands := make([]rueidis.Completed, len(channels))
+	for i, c := range channels {
+		commands[i] = client.B().Evalsha().Sha1(scripts.SessionHello.SHA1).Numkeys(1).Key(c.name).Build()
+	}
+	for i, result := range client.DoMulti(ctx, commands...) {
+		err := result.Error()
+		refusal, refused := rueidis.IsRedisErr(err)
+		switch {
+		case err == nil:
+			found[channels[i]] = node
+		case !refused:
+			return err
+		default:
+			if moved, ok := refusal.IsMoved(); ok {
+				found[channels[i]] = moved
+				continue
+			}
+			if refusal.IsClusterDown() || refusal.IsLoading() {
+				return err
+			}
+			// It would have executed the script, but for want of the text or of a right. Where it
+			// has no more than the right to refuse, the subscription itself will be redirected.
+			found[channels[i]] = node
+		}
+	}
+	return nil
+}
+
+// introduce takes the nodes out that the client does not know, after it made the client call them:
+// by a keyed script, whose redirection it follows. They are known when they are asked for again.
+func (d *Dispatcher) introduce(ctx context.Context, found map[*channel]string, nodes map[string]rueidis.Client) {
+	strangers := make(map[string]wire.Call)
+	for c, node := range found {
+		if nodes[node] == nil {
+			strangers[node] = wire.Call{Script: scripts.SessionHello, Keys: []string{c.name}}
+			delete(found, c)
+		}
+	}
+	if len(strangers) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	calls := make([]wire.Call, 0, len(strangers))
+	for _, call := range strangers {
+		calls = append(calls, call)
+	}
+	d.server.RunMany(ctx, calls)
+}

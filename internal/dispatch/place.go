@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime/pprof"
+	"time"
+)
+
+const (
+	firstPause, lastPause = 10 * time.Millisecond, 5 * time.Second
+	// maxChannels bounds what goes in one pipeline.
+	maxChannels = 500
+	// freeMoves is how often a channel follows a redirection at once. Nodes that point at each other
+	// while a slot moves are asked again after pauses.
+	freeMoves = 3
+	// doubtful is how often in a row a channel cannot be placed before that is worth a line in the log.
+	doubtful = 6
+)
+
+// rest is what a node is left alone for after its connection broke or could not be had.
+type rest struct {
+	pause time.Duration // the next
+	until time.Time
+}
+
+// homeLocked gives a channel to the link of its node where that is known, and to the placer
+// otherwise.
+func (d *Dispatcher) homeLocked(c *channel) {
+	node, known := d.nodeLocked(c)
+	now := time.Now()
+	if known && !now.Before(c.again) && d.restLocked(node, now).IsZero() {
+		d.joinLocked(c, node)
+		return
+	}
+	d.mu.homeless = append(d.mu.homeless, c)
+	d.wakePlacerLocked()
+}
+
+// nodeLocked answers which node a channel belongs to, as far as that is known without asking.
+// Outside a cluster it is the one that the client talks to, and has no name.
+func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
+	if !d.clustered {
+		return "", true
+	}
+	if c.kind == plain {
+		for node = range d.mu.links { // any will do, and one that is there costs no connection
+			return node, true
+		}
+	}
+	node, known = d.mu.slots[c.slot]
+	return node, known
+}
+
+// restLocked answers until when a node is left alone, or the zero time.
+func (d *Dispatcher) restLocked(node string, now time.Time) time.Time {
+	if r := d.mu.rests[node]; r != nil && now.Before(r.until) {
+		return r.until
+	}
+	return time.Time{}
+}
+
+// tiredLocked lets a node rest whose link has ended, and answers until when: longer each time,
+// unless the link lasted.
+func (d *Dispatcher) tiredLocked(node string, began time.Time) time.Time {
+	r := d.mu.rests[node]
+	if r == nil || time.Since(began) > lastPause {
+		r = &rest{pause: firstPause}
+		d.mu.rests[node] = r
+	}
+	r.until = time.Now().Add(jittered(r.pause))
+	r.pause = min(r.pause*2, lastPause)
+	return r.until
+}
+
+func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause) }
+
+// joinLocked gives a channel to the link of a node, which is made if there is none.
+func (d *Dispatcher) joinLocked(c *channel, node string) {
+	l := d.mu.links[node]
+	if l == nil {
+		l = d.linkLocked(node)
+	}
+	c.link, c.state = l, wanted
+	l.channels[c] = struct{}{}
+	l.wanted = append(l.wanted, c)
+	l.kick()
+}
+
+// wakePlacerLocked makes sure that somebody sees to the channels without a link: the placer that is
+// there, or a new one. The placer gives up under the same lock under which it finds no such
+// channel left, so that a channel is either seen by it or starts the next.
+func (d *Dispatcher) wakePlacerLocked() {
+	switch {
+	case d.mu.closed:
+	case d.mu.placing:
+		signal(d.homeless)
+	case len(d.mu.homeless) > 0:
+		d.mu.placing = true
+		d.running.Add(1)
+		go pprof.Do(d.ctx, pprof.Labels("signalbox", "dispatch"), func(ctx context.Context) {
+			defer d.running.Done()
+			d.place(ctx)
+		})
+	}
+}
+
+// place is the placer: it finds links for the channels without one, and ends when all have one.
+func (d *Dispatcher) place(ctx context.Context) {
+	for {
+		due, pause, idle := d.due()
+		switch {
+		case idle:
+			return
+		case len(due) > 0:
+			d.placeAll(ctx, due)
+			continue
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-d.homeless:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// due takes the channels out that can be placed now, or answers how long none can. idle: there is
+// no channel without a link, and the caller stops placing.
+func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	pause = 2 * lastPause
+	left := d.mu.homeless[:0]
+	for _, c := range d.mu.homeless {
+		switch wait := c.again.Sub(now); {
+		case c.dropped:
+		case wait > 0:
+			pause = min(pause, wait)
+			left = append(left, c)
+		case len(due) == maxChannels:
+			left = append(left, c)
+		default:
+			due = append(due, c)
+		}
+	}
+	clear(d.mu.homeless[len(left):])
+	d.mu.homeless = left
+	if len(due)+len(left) == 0 {
+		d.mu.placing = false
+		d.mu.homeless = nil
+		return nil, 0, true
+	}
+	return due, pause, false
+}
+
+// placeAll gives channels to links. Those whose node rests, or cannot be told, are left for later.
+func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
+	nodes, err := d.locateAll(ctx, channels)
+	if ctx.Err() != nil {
+		return
+	}
+	if d.placed(channels, nodes) {
+		d.warn(errors.Join(errNoNode, err))
+	}
+}
+
+// errNoNode says that the node of a channel cannot be told, or is none of the client's.
+var errNoNode = errors.New("the nodes of the locks cannot be told")
+
+// placed takes the nodes that channels were found to belong to, and reports whether there is one
+// that has none in spite of many tries.
+func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string) (doubt bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.closed {
+		return false
+	}
+	now := time.Now()
+	var lost []*channel
+	for _, c := range channels {
+		node, found := nodes[c]
+		switch {
+		case c.dropped:
+		case !found:
+			lost = append(lost, c)
+		default:
+			if c.again = d.restLocked(node, now); !c.again.IsZero() {
+				d.mu.homeless = append(d.mu.homeless, c)
+				continue
+			}
+			if d.clustered && c.kind == ofLock {
+				d.mu.slots[c.slot] = node
+			}
+			d.joinLocked(c, node)
+		}
+	}
+	return d.laterLocked(lost)
+}
+
+// laterLocked leaves channels without a link for a pause, longer each time, and all of them for the
+// same, so that they go together again. It reports whether there is one that this has happened to
+// many times in a row.
+func (d *Dispatcher) laterLocked(channels []*channel) (doubt bool) {
+	if len(channels) == 0 {
+		return false
+	}
+	fails := 0
+	for _, c := range channels {
+		c.fails++
+		fails = max(fails, c.fails)
+	}
+	again := time.Now().Add(jittered(min(firstPause<<min(fails-1, 10), lastPause)))
+	for _, c := range channels {
+		c.again = again
+		d.mu.homeless = append(d.mu.homeless, c)
+	}
+	d.wakePlacerLocked()
+	return fails >= doubtful
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+)
+
+// P4, P6: while waiters and listeners come and go, connections break and slots move, nobody is
+// forgotten: whoever waits in the end is told. Then nothing remains.
+func TestNobodyIsForgottenInTheTurmoil(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	d := newDispatcher(t, tuned(t, c), io.Discard)
+	const names, users, moves = 12, 8, 6
+	targets := make([]dispatch.Target, names)
+	for i := range targets {
+		targets[i] = targetOf(t, fmt.Sprint(i))
+		hold(t, c.Owner(t, c.Slot(t, targets[i].Key)), targets[i])
+	}
+	stop := make(chan struct{})
+	var turmoil sync.WaitGroup
+	for range users {
+		turmoil.Go(func() {
+			for {
+				target := targets[rand.N(names)]
+				w := d.Wait(target)
+				w.Held(time.Hour)
+				l := d.Listen(target.Channel, newEar())
+				pause := time.NewTimer(rand.N(5 * time.Millisecond))
+				select {
+				case <-stop:
+				case <-pause.C:
+				case <-l.Live():
+				}
+				pause.Stop()
+				w.Close()
+				l.Close()
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for i := range moves {
+		for _, node := range c.Servers()[:3] {
+			node.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		slot := c.Slot(t, targets[i].Key)
+		to := c.Servers()[i%3]
+		if to == c.Owner(t, slot) {
+			to = c.Servers()[(i+1)%3]
+		}
+		c.MoveSlot(t, slot, to)
+	}
+	waits := make([]*dispatch.Wait, names)
+	for i, target := range targets {
+		waits[i] = d.Wait(target)
+		waits[i].Held(time.Hour)
+	}
+	close(stop)
+	turmoil.Wait()
+	for i, target := range targets {
+		owner := c.Owner(t, c.Slot(t, target.Key))
+		await(t, "the subscription", func() bool { return subscribedIn(t, owner, target) == 1 })
+		within(t, "the confirmation", waits[i].C)
+		isWoken(waits[i]) // by a confirmation before this one
+		owner.MustDo(t, "SPUBLISH", target.Channel, "1")
+		within(t, "the wake-up by a message", waits[i].C)
+		waits[i].Close()
+	}
+	await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
+	require.Zero(t, d.Channels())
+	for _, node := range c.Servers() {
+		await(t, "the end of the connections", func() bool { return subscribers(t, node) == 0 })
+	}
+}
