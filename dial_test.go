@@ -206,3 +206,15 @@ func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
 	require.Contains(t, log.String(), "level=WARN")
 	require.Contains(t, log.String(), "NOPERM")
 }
+
+// A session is told from all others by its id, as holders are told.
+func TestASessionHasAnIDOfItsOwn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := newSession(t, server), newSession(t, server)
+	require.Len(t, one.ID(), 22)
+	require.Equal(t, one.ID(), one.ID())
+	require.NotEqual(t, one.ID(), other.ID())
+	var none *signalbox.Session
+	require.Empty(t, none.ID())
+}

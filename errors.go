@@ -10,7 +10,19 @@ import (
 )
 
 // What calls and leases answer, for errors.Is. Errors of the locks' calls come wrapped as
-// *OpError, with the operation and the name; the server's words are in the text.
+// *OpError, with the operation and the name; the server's words are in the text. Passwords and
+// hold ids are not.
+//
+// What servers answer, and what becomes of it (docs/refusals.md has more):
+//
+//	LOADING READONLY MASTERDOWN CLUSTERDOWN    ErrRefused: Lock waits within its context, TryLock
+//	TRYAGAIN BUSY NOREPLICAS MISCONF OOM       answers at once; a holder goes on trying to renew until its
+//	max number of clients reached              deadline; Unlock goes on in the background (OOM: just works)
+//	NOPERM NOAUTH WRONGPASS, an ACL denial     ErrDenied: Lock and TryLock answer at once; holders and
+//	in a script, an unknown command            Unlock as above
+//	WRONGTYPE                                  ErrWrongKind
+//	NOSCRIPT                                   the script is sent
+//	MOVED ASK                                  followed by the client
 var (
 	// ErrHeld: somebody else holds the lock. TryLock answers it; Lock joins it with the
 	// context's error when the wait ended and the last news was that the lock is held.
@@ -21,7 +33,8 @@ var (
 	ErrReleased = errs.ErrReleased
 	// ErrMaxHold: the lease was held for as long as MaxHold allows.
 	ErrMaxHold = errs.ErrMaxHold
-	// ErrNotHeld: there is nothing to unlock: the zero Lease, or one that was unlocked before.
+	// ErrNotHeld: there is nothing to unlock: the zero Lease, or one that was unlocked before. Nobody has
+	// the lock: Holder and ForceUnlock.
 	ErrNotHeld = errs.ErrNotHeld
 	// ErrUnconfirmed: the server did not answer the release; see UnconfirmedError.
 	ErrUnconfirmed = errs.ErrUnconfirmed
@@ -33,8 +46,16 @@ var (
 	ErrBadOption = errs.ErrBadOption
 	// ErrWrongKind: the name is in use by another kind of lock, or its key is somebody else's.
 	ErrWrongKind = errs.ErrWrongKind
-	// ErrDenied: the server refuses the credentials or the command.
+	// ErrRefused: the server refuses for now, for a reason that can pass. Lock waits for that, and
+	// joins it with the context's error where it does not pass in time; TryLock answers it at
+	// once, and an Unlock that meets it is an UnconfirmedError. See "What servers answer" below.
+	ErrRefused = errs.ErrRefused
+	// ErrDenied: the server denies the credentials, the command, the key or the channel. The text
+	// says what to grant, as far as the server's words tell.
 	ErrDenied = errs.ErrDenied
+	// ErrNotReplicated: the lock was granted, and taken back because fewer replicas than WaitReplicas asks
+	// for said in time that they have it. Trying again may help.
+	ErrNotReplicated = errs.ErrNotReplicated
 	// ErrOldServer: the server is older than Redis 7.0 or Valkey 7.2.
 	ErrOldServer = errs.ErrOldServer
 )
@@ -42,7 +63,7 @@ var (
 // OpError is an error with the operation and the name it belongs to.
 type OpError struct {
 	Op   string // "lock", "try lock", "unlock", ...
-	Name string // the lock's, as New was given it
+	Name string // the lock's, as New was given it, or its digest (WithHashedNames)
 	Err  error
 }
 

@@ -25,8 +25,8 @@ func (l Lease) Token() uint64 { return hold.Lease(l).Token() }
 
 // Err answers nil while the lease can be trusted, else why it ended: ErrReleased, ErrLost or
 // ErrMaxHold. It compares the clock itself, so the first look after a pause of the process or of
-// the host tells. No round trip: what somebody did to the key on the server is told by the
-// next renewal.
+// the host tells. No round trip: a ForceUnlock is told by message, what else somebody did to the key
+// on the server by the next renewal.
 func (l Lease) Err() error { return hold.Lease(l).Err() }
 
 // Done answers a channel that closes when this lease ends, by its own Unlock or by loss.

@@ -19,8 +19,8 @@ type SessionOption func(*settings.Session)
 type LockOption func(*settings.Lock)
 
 // WithLogger lets the session log to logger what nobody is there to be told, at level Warn: that
-// unlock messages cannot be had. By default nothing is logged. Names of locks are logged,
-// hold ids and passwords are not.
+// unlock messages cannot be had; that the server may evict the keys of locks. Each of them once. By
+// default nothing is logged. Hold ids and passwords are not logged.
 func WithLogger(logger *slog.Logger) SessionOption {
 	return func(s *settings.Session) {
 		if logger == nil {
@@ -43,11 +43,36 @@ func WithPrefix(prefix string) SessionOption {
 	}
 }
 
+// WithHashedNames puts a digest in the place of every name, in keys, channels, errors and logs, so
+// that a name, which may be somebody's personal data, appears nowhere outside the process. Processes meet
+// on a name only where all of them hash, as with the prefix.
+//
+// The digest is the first 160 bits of the name's SHA-256, in hexadecimal, behind "%sha256-":
+// whoever knows a name can find its key. Whoever can list the keys can try names that are easy to
+// guess, so this hides names from a passing look, and from nobody who searches for one. Two
+// names share a lock if their digests are equal, which nobody has ever seen.
+func WithHashedNames() SessionOption {
+	return func(s *settings.Session) { s.Hashed = true }
+}
+
 // WithPolling lets waiters try again after pauses, from 2 to 250 ms and jittered, and never
 // subscribe: for servers where publishing costs more than trying, such as large clusters
-// without sharded channels.
+// without sharded channels. Such a session is told of a ForceUnlock by its next renewal.
 func WithPolling() SessionOption {
 	return func(s *settings.Session) { s.Polling = true }
+}
+
+// WithLabel sets what the session's holds say of their holder, for people who want to know who has
+// a lock; "host:pid" by default, "" for nothing. At most 64 bytes of UTF-8 without control
+// characters. Whoever can read the server can read it: no secrets.
+func WithLabel(label string) SessionOption {
+	return func(s *settings.Session) {
+		if err := settings.CheckLabel(label); err != nil {
+			s.Err = err
+			return
+		}
+		s.Label = label
+	}
 }
 
 // WithDefaults sets what the session's locks start from, before their own options.
@@ -84,6 +109,26 @@ func FixedLease(life time.Duration) LockOption {
 			return
 		}
 		l.Lease, l.Fixed = life, true
+	}
+}
+
+// WaitReplicas makes the lock wait at each acquire, for timeout at the longest, until n replicas of the
+// server say that they have it. Where fewer do the lock is taken back, and the call answers
+// ErrNotReplicated at once: it may be tried again. With it a failover to one of those that answered
+// does not grant the lock twice. It is no consensus: a replica that did not answer may be the one that
+// is promoted, so n should be more than half of the replicas.
+//
+// Only the acquire waits: renewals, entering again and passing the lock on inside the process do
+// not. n is from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts
+// from before the acquire was sent. It takes a connection of its own while it waits, and needs the
+// right to WAIT.
+func WaitReplicas(n int, timeout time.Duration) LockOption {
+	return func(l *settings.Lock) {
+		if err := settings.CheckReplicas(n, timeout); err != nil {
+			l.Fail(err)
+			return
+		}
+		l.Replicas = settings.Replicas{Count: n, Wait: timeout}
 	}
 }
 

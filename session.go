@@ -11,12 +11,13 @@ import (
 )
 
 // Session is the identity and the shared machinery of all locks that a process takes through
-// one client: 128 random bits, one subscription connection while somebody waits, one set of
-// timers, one keeper of leases. One a client is what a process needs; two are strangers to
+// one client: 128 random bits, one subscription connection while somebody waits or something is held for
+// longer than a moment (in a cluster one to each node that has such a lock), one set of timers, one
+// keeper of leases. One a client is what a process needs; two are strangers to
 // each other. It is safe for concurrent use.
 //
-// A session that holds nothing and waits for nothing costs nothing: no goroutine, no
-// connection of its own, no command.
+// A session that has held nothing and waited for nothing for some seconds costs nothing: no
+// goroutine, no connection of its own, no command.
 type Session session.Session
 
 // NewSession answers a session on client. It sends nothing. The client stays the caller's: it
@@ -26,6 +27,15 @@ type Session session.Session
 // A nil client or a bad option is the error of every call.
 func NewSession(client rueidis.Client, options ...SessionOption) *Session {
 	return (*Session)(session.New(client, collect(options), false))
+}
+
+// ID answers what tells the session from all others: 22 characters, random. Holder.Session of a
+// lock that the session holds is the same. A nil session answers "".
+func (s *Session) ID() string {
+	if s == nil {
+		return ""
+	}
+	return (*session.Session)(s).ID()
 }
 
 // Close ends the session. It refuses new work and wakes waiters with ErrClosed, waits for

@@ -28,22 +28,39 @@ import (
 //     context while its connection is being made;
 //   - ConnWriteTimeout to 2 s, unless it is set: how long a connection on which nothing is
 //     answered counts as alive. The client's own 10 s are a third of the default lease;
-//   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed.
+//   - ClientSetInfo to none, unless it is set: a connection is opened with one command instead of three, which
+//     needs no right, and the words of a server that refuses it for too many clients are not lost in
+//     the end of the connection that follows;
+//   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
+//   - Dialer.Timeout to 2 s, unless it is set: how long a connection may take to be made, and its first
+//     answer to come. Calls wait for that, whatever their contexts say, also where the server stopped and another
+//     took over meanwhile. The client's own is 5 s;
+//   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the sentinels who is
+//     the primary. It learns of a new one by a message, and where that is lost stays with the old one for
+//     good.
 //
 // A wire that has gone silent is given up after KeepAlive and ConnWriteTimeout together, some 3 s.
-// Renewed leases that are to outlive that should last 10 s or more. While a connection is being made, a
-// call notices the end of its context late, after ConnWriteTimeout at the worst.
+// Renewed leases that are to outlive that should last 10 s or more, and longer than a failover by as much.
 func Tune(o *rueidis.ClientOption) {
 	o.AlwaysPipelining = true
 	o.DisableCache = true
 	if o.PipelineMultiplex == 0 {
 		o.PipelineMultiplex = -1
 	}
+	if o.ClientSetInfo == nil {
+		o.ClientSetInfo = rueidis.DisableClientSetInfo
+	}
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 2 * time.Second
 	}
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = time.Second
+	}
+	if o.Dialer.Timeout == 0 {
+		o.Dialer.Timeout = 2 * time.Second
+	}
+	if o.Sentinel.TopologyRefreshInterval == 0 {
+		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
 	}
 }
 

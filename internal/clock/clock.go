@@ -19,6 +19,14 @@ import (
 //nolint:gochecknoglobals // where the monotonic clock of this process counts from; never written again
 var base = time.Now()
 
+//nolint:gochecknoglobals // see Skew; never written while anything else runs
+var skew time.Duration
+
+// Skew makes the wall clock wrong by d for whoever asks this package. It is for the test processes that
+// ask what a wrong clock does, which the clock of a whole machine cannot be set for; they call
+// it before anything else.
+func Skew(d time.Duration) { skew = d }
+
 // Instant is a moment on both clocks. The zero Instant is before every other.
 type Instant struct {
 	mono time.Duration // since base
@@ -28,7 +36,7 @@ type Instant struct {
 // Now reads both clocks.
 func Now() Instant {
 	now := time.Now()
-	return Instant{mono: now.Sub(base), wall: now.UnixNano()}
+	return Instant{mono: now.Sub(base), wall: now.UnixNano() + int64(skew)}
 }
 
 // At makes an Instant from its two readings, for tests in which the clocks disagree.

@@ -34,6 +34,9 @@ func (s *Session) Close(ctx context.Context) error {
 
 	// Who is counted in and comes to a gate or to the dispatcher after this finds closing set.
 	s.Reentrant.Gates.Refuse(errs.ErrClosed)
+	for _, p := range s.allParts() {
+		p.Refuse(errs.ErrClosed)
+	}
 	s.Dispatch.Refuse()
 	var err error
 	select {
@@ -42,6 +45,9 @@ func (s *Session) Close(ctx context.Context) error {
 		err = fmt.Errorf("signalbox: close: holders were left: %w", context.Cause(ctx))
 		s.evicted.Store(true)
 		s.Reentrant.Gates.Evict(s.Evicted())
+		for _, p := range s.allParts() {
+			p.Evict(s.Evicted())
+		}
 	}
 	s.giveBack(ctx, drained)
 	return err
@@ -65,11 +71,14 @@ func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		s.Settler.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()
-		s.Dispatch.Close()
+		for _, p := range s.allParts() {
+			p.Close()
+		}
 		s.Acquire.Close()
 		s.Release.Close()
-		s.Settler.Stop()
+		s.Dispatch.Close() // takes a second on a wire that is dead
 		s.Timers.Close()
 		if s.owned {
 			s.client.Close()

@@ -11,6 +11,7 @@
 // # Goroutines
 //
 // None while nothing is held, waited for or settled. While something is: the driver of the
-// timers, and the dispatcher's owner of the subscription connection. Batches (renewals,
+// timers, and the dispatcher's owner of the subscription connection, in a cluster one for each node
+// that has a lock waited for. Batches (renewals,
 // looks, settlements) have one each while they are under way.
 package session

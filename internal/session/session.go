@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wheel"
@@ -31,11 +34,11 @@ import (
 type Session struct {
 	Settings settings.Session
 	Runner   *wire.Runner
-	Clock    wire.ServerClock
+	Clock    *wire.ServerClock
 	Timers   *timers.Timers
 	Keeper   *renewal.Keeper
 	Dispatch *dispatch.Dispatcher
-	Settler  *Settler
+	Settler  *settle.Settler
 	// Acquire and Release run the reentrant locks' scripts, for many callers at once.
 	Acquire, Release *wire.Combiner
 	// Reentrant is the realm of the reentrant locks.
@@ -45,18 +48,24 @@ type Session struct {
 	owned   bool // Close closes the client
 	bad     error
 	id      string
+	tail    string        // what stands behind a hold in its key, while nobody waits
 	serial  atomic.Uint64 // attempts so far
 	closing atomic.Bool   // set under mu; no work is begun after it
 	evicted atomic.Bool   // set before Close evicts; who begins a hold after it evicts itself
+	warned  atomic.Bool   // of keys that may be evicted
 
 	patiences sync.Pool // of *Patience
 	waiters   sync.Pool // of *gate.Waiter
 
 	mu struct {
 		sync.Mutex
+		parts   map[string]Part
 		busy    int           // calls that want a lock, and holds
 		drained chan struct{} // closed once closing and not busy; nil before Close
+
+		attention attention
 	}
+	ear ear
 }
 
 // Realm is one kind of lock in the session.
@@ -64,6 +73,42 @@ type Realm struct {
 	hold.Realm
 
 	Gates *gate.Table
+}
+
+// Part is what one kind of lock keeps in a session, beside what all of them share.
+type Part interface {
+	// Refuse sends everybody away who waits, now and from now on.
+	Refuse(err error)
+	// Evict ends every hold, those that begin later included.
+	Evict(cause error)
+	// Recheck asks the server whether the hold of key, if there is one, is there still; RecheckAll asks
+	// for every hold. Neither waits for the answer.
+	Recheck(key string)
+	RecheckAll()
+	// Close ends what is under way, and waits for it. No call of the kind is made after it.
+	Close()
+}
+
+// Part answers the part of that kind, which create makes the first time.
+func (s *Session) Part(kind string, create func(*Session) Part) Part {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.mu.parts[kind]
+	if p == nil {
+		if s.mu.parts == nil {
+			s.mu.parts = make(map[string]Part)
+		}
+		p = create(s)
+		s.mu.parts[kind] = p
+	}
+	return p
+}
+
+// allParts answers every part. One that is made later finds the session closing.
+func (s *Session) allParts() []Part {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.mu.parts))
 }
 
 // New answers a Session on client. It sends nothing and starts nothing.
@@ -77,17 +122,22 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 		s.bad = errors.Join(s.bad, err)
 	}
 	s.id = id
+	s.tail = unmarked + set.Label
 	s.Reentrant = Realm{hold.Realm{Kind: "reentrant"}, gate.NewTable()}
 	s.patiences.New = func() any { return newPatience(s) }
 	s.waiters.New = func() any { return gate.NewWaiter() }
+	s.ear.session = s
+	s.ear.entry.Init(&s.ear)
+	s.mu.attention.deaf = set.Polling
 	if s.bad != nil {
 		return s
 	}
 	s.Timers = timers.New()
 	s.Runner = wire.NewRunner(client)
+	s.Clock = wire.NewServerClock(s.Runner)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, set.Logger, set.Polling)
-	s.Settler = newSettler(s.Runner, s.Timers)
+	s.Settler = settle.New(s.Runner, s.Timers)
 	s.Acquire = wire.NewCombiner(s.Runner, scripts.ReentrantAcquire)
 	s.Release = wire.NewCombiner(s.Runner, scripts.ReentrantRelease)
 	return s
@@ -96,14 +146,20 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 // ID answers the session's id: 22 characters.
 func (s *Session) ID() string { return s.id }
 
+// Made answers why s is no session, or nil.
+func (s *Session) Made() error {
+	if s == nil {
+		return fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
+	}
+	return s.bad
+}
+
 // Ready answers why nothing can be asked of the session, or nil.
 func (s *Session) Ready() error {
-	switch {
-	case s == nil:
-		return fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
-	case s.bad != nil:
-		return s.bad
-	case s.closing.Load():
+	if err := s.Made(); err != nil {
+		return err
+	}
+	if s.closing.Load() {
 		return errs.ErrClosed
 	}
 	return nil
@@ -114,7 +170,18 @@ func (s *Session) Names(name string) (names.Set, error) {
 	if s == nil {
 		return names.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
 	}
+	if s.Settings.Hashed {
+		return names.MakeHashed(s.Settings.Prefix, name)
+	}
 	return names.Make(s.Settings.Prefix, name)
+}
+
+// Shown answers what errors and logs call name.
+func (s *Session) Shown(name string) string {
+	if s != nil && s.Settings.Hashed {
+		return names.Hash(name)
+	}
+	return name
 }
 
 // Meet makes sure that the server's time is known, and that the server is new enough. One
@@ -130,9 +197,21 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	if reply.Int(0) == 0 {
 		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that will do", errs.ErrOldServer)
 	}
-	s.Clock.Told(reply.Stamp(1), clock.Now())
+	s.Clock.Told(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
+	s.warnOfEviction(reply.Text(2), reply.Text(3))
 	return nil
 }
+
+// Slot answers the slot of a key in a cluster, where each node has a clock of its own, and 0 elsewhere.
+func (s *Session) Slot(key string) uint16 {
+	if s.Runner == nil || !s.Runner.Clustered() {
+		return 0
+	}
+	return s.Runner.Slot(key)
+}
+
+// Publish answers the command by which a script tells those who wait for a lock.
+func (s *Session) Publish() string { return s.Dispatch.Publish() }
 
 // Begin counts a call in that wants a lock; the hold that comes of it takes its place. It
 // answers ErrClosed when the session takes no more work.
@@ -143,6 +222,9 @@ func (s *Session) Begin() error {
 		return errs.ErrClosed
 	}
 	s.mu.busy++
+	if s.mu.busy == 1 {
+		s.busyLocked()
+	}
 	return nil
 }
 
@@ -151,7 +233,11 @@ func (s *Session) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.busy--
-	if s.mu.busy == 0 && s.mu.drained != nil {
+	if s.mu.busy > 0 {
+		return
+	}
+	s.idleLocked()
+	if s.mu.drained != nil {
 		close(s.mu.drained)
 		s.mu.drained = nil
 	}
@@ -167,11 +253,11 @@ func (s *Session) Evicted() error {
 	return nil
 }
 
-// NotAfter answers until when, in server time, a call sent now that creates state may take
-// effect: as long as the lease that it asks for, since one that takes longer gives a lease
+// NotAfter answers until when, in the time of the server that has slot, a call sent now that creates
+// state may take effect: as long as the lease that it asks for, since one that takes longer gives a lease
 // that is over already, and no longer than MaxPatience.
-func (s *Session) NotAfter(now clock.Instant, life time.Duration) stamp.Stamp {
-	return s.Clock.NotAfter(now, min(life, MaxPatience))
+func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) stamp.Stamp {
+	return s.Clock.NotAfter(slot, now, min(life, MaxPatience))
 }
 
 // MaxPatience bounds how long after its sending an acquire may still take effect.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+const (
+	// listenAfter is how long a session is busy before it listens on its own channel. Who holds a lock
+	// for less is gone before anybody takes it by force, and pays for no subscription.
+	listenAfter = 100 * time.Millisecond
+	// listenOn is how long it listens on when it is idle. The channel lingers after that.
+	listenOn = time.Second
+)
+
+// ear hears on the session's own channel which of its holds somebody has taken by force. What it
+// hears is a hint that anybody could give: the server is asked.
+//
+//	        busy for listenAfter
+//	Deaf ----------------------> Listening
+//	  ^                              |
+//	  +--- idle for listenOn --------+
+//
+// One entry on the wheel stands for either change, and is scheduled where none is: a lock that is
+// taken and given back again and again costs a look at a flag each time.
+type ear struct {
+	session  *Session
+	entry    wheel.Entry
+	listener *dispatch.Listener // Fire's own
+	// fresh is set before listening begins and taken by the first subscription: what was forced
+	// between the acquire and that was told to nobody. After a break of the connection the
+	// renewals tell.
+	fresh atomic.Bool
+}
+
+// attention is what the session knows of its ear.
+type attention struct {
+	deaf      bool // always: the session polls
+	listening bool
+	armed     bool   // the entry is scheduled
+	idles     uint64 // how often the session became idle
+	since     uint64 // idles when the entry was scheduled
+}
+
+// busyLocked takes note that the session has something to hear about.
+func (s *Session) busyLocked() {
+	if a := &s.mu.attention; !a.listening && !a.armed && !a.deaf {
+		s.armLocked(listenAfter)
+	}
+}
+
+// idleLocked takes note that the session has nothing to hear about.
+func (s *Session) idleLocked() {
+	a := &s.mu.attention
+	a.idles++
+	if a.listening && !a.armed {
+		s.armLocked(listenOn)
+	}
+}
+
+func (s *Session) armLocked(in time.Duration) {
+	a := &s.mu.attention
+	a.armed, a.since = true, a.idles
+	s.Timers.Schedule(&s.ear.entry, in)
+}
+
+// Fire implements wheel.Event: the session may have been busy, or idle, for long enough. It is run
+// by one goroutine at a time.
+func (e *ear) Fire() {
+	s := e.session
+	s.mu.Lock()
+	a := &s.mu.attention
+	a.armed = false
+	busy, steady := s.mu.busy > 0, a.idles == a.since
+	turns := busy != a.listening
+	switch {
+	case turns && !steady && busy:
+		s.armLocked(listenAfter)
+	case turns && !steady:
+		s.armLocked(listenOn)
+	case turns:
+		a.listening = busy
+	}
+	turned := turns && steady
+	s.mu.Unlock()
+	switch {
+	case turned && busy:
+		e.fresh.Store(true)
+		e.listener = s.Dispatch.ListenPlain(names.Session(s.Settings.Prefix, s.id), e)
+	case turned:
+		e.listener.Close()
+	}
+}
+
+// Heard implements dispatch.Hearer: the hold of a key was taken, somebody says.
+func (e *ear) Heard(key string) { e.session.recheck(key) }
+
+// Subscribed implements dispatch.Hearer.
+func (e *ear) Subscribed() {
+	if !e.fresh.Swap(false) {
+		return
+	}
+	e.session.Reentrant.Gates.RecheckAll()
+	for _, p := range e.session.allParts() {
+		p.RecheckAll()
+	}
+}
+
+// recheck asks the server whether the session's hold of key, if it has one, is there still.
+func (s *Session) recheck(key string) {
+	s.Reentrant.Gates.Recheck(key)
+	for _, p := range s.allParts() {
+		p.Recheck(key)
+	}
+}

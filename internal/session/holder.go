@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Holder is who has a lock. signalbox.Holder has the same fields, and says what they are.
+type Holder struct {
+	Kind, Label, Session string
+	Since, Until         time.Time
+	Token                uint64
+}
+
+// held is a hold that a holder key names.
+type held struct {
+	Holder
+
+	letter, hold string
+}
+
+// kinds are the kinds of locks by their letters.
+//
+//nolint:gochecknoglobals // a constant table
+var kinds = map[string]string{"r": "reentrant", "f": "fair"}
+
+// KindName answers the kind that a letter stands for in holder keys: the letter where it is of a
+// release to come.
+func KindName(letter string) string {
+	if name, known := kinds[letter]; known {
+		return name
+	}
+	return letter
+}
+
+// Holder answers who has the lock of key, of whatever kind, or ErrNotHeld. One round trip.
+func (s *Session) Holder(ctx context.Context, key string) (Holder, error) {
+	h, err := s.describe(ctx, key)
+	return h.Holder, err
+}
+
+func (s *Session) describe(ctx context.Context, key string) (held, error) {
+	reply, err := s.Runner.Run(ctx, wire.Call{Script: scripts.HolderDescribe, Keys: []string{key}})
+	switch {
+	case err != nil:
+		return held{}, err
+	case reply.Int(0) == 0:
+		return held{}, errs.ErrNotHeld
+	case reply.Int(0) < 0:
+		return held{}, fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
+	}
+	since := reply.Stamp(2)
+	h := held{letter: reply.Text(1), hold: reply.Text(3)}
+	h.Holder = Holder{
+		Kind: KindName(h.letter), Label: reply.Text(4), Session: h.hold[:min(len(h.hold), idSize)],
+		Since: since.Time(), Token: since.Token(),
+	}
+	if ends := reply.Int(5); ends >= 0 {
+		h.Until = time.UnixMilli(ends)
+	}
+	return h, nil
+}
+
+// Forcing is how a kind of lock is taken from its holder.
+type Forcing struct {
+	Key    string
+	Letter string // of the kind: another kind's hold is not touched
+	// Call makes the call that takes the lock from hold, and from no other, and tells the hold's session on
+	// the channel told. It answers 0 where the hold had gone before, else 1.
+	Call func(hold, told string) wire.Call
+}
+
+// maxForces bounds how often Force begins again. A lock that changes hands so often between two
+// round trips is in nobody's way.
+const maxForces = 10
+
+// Force takes a lock from whoever has it: it asks who that is, and takes it from that hold and no
+// other. Where the lock has changed hands meanwhile it begins again. Where the answer is lost it
+// looks whether the hold is gone.
+func (s *Session) Force(ctx context.Context, f Forcing) error {
+	var sent string // the hold that was asked to go, without an answer
+	var lost error
+	for range maxForces {
+		h, err := s.describe(ctx, f.Key)
+		switch {
+		case sent != "" && (errors.Is(err, errs.ErrNotHeld) || err == nil && h.hold != sent):
+			return nil // gone, by that or by itself
+		case err != nil:
+			return errors.Join(err, lost)
+		case h.letter != f.Letter:
+			return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, h.Kind)
+		}
+		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))
+		switch {
+		case err != nil && (wire.Judge(err) != wire.Unknown || ctx.Err() != nil):
+			return err
+		case err != nil:
+			sent, lost = h.hold, err
+			continue
+		}
+		if h.Session == s.id {
+			s.recheck(f.Key) // as the message would, and also where nobody listens
+		}
+		if reply.Int(0) == 1 {
+			return nil
+		}
+		sent, lost = "", nil
+	}
+	if lost != nil {
+		return lost
+	}
+	return fmt.Errorf("%w: it changed hands %d times while it was to be taken", errs.ErrHeld, maxForces)
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// RunReplicated runs a script, and waits until replicas have what it wrote. shortfall says why that is not
+// known of enough of them; it has no meaning where the script wrote nothing. err is the script's.
+func (s *Session) RunReplicated(ctx context.Context, call wire.Call, want settings.Replicas) (reply wire.Reply, shortfall, err error) {
+	script, replicated := s.Runner.RunReplicated(ctx, call, want.Count, want.Wait)
+	switch got := replicated.Reply.Int(0); {
+	case replicated.Err != nil:
+		shortfall = replicated.Err
+	case got < int64(want.Count):
+		shortfall = fmt.Errorf("%w: %d of %d said so within %v", errs.ErrNotReplicated, got, want.Count, want.Wait)
+	}
+	return script.Reply, shortfall, script.Err
+}

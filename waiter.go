@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import "time"
+
+// Waiter is somebody who stands in line for a lock.
+type Waiter struct {
+	// Position counts from 1, the next to be granted the lock if it lives.
+	Position int
+	// Label is what its session is called; see WithLabel.
+	Label string
+	// Session is the id of its session.
+	Session string
+	// Since is when it came, by the server's clock.
+	Since time.Time
+	// Alive reports whether its session was heard of lately; one that was not is passed over, and
+	// loses its place in a while.
+	Alive bool
+}
