@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -29,10 +30,10 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	if err = l.session.Begin(); err != nil {
+	if err = l.base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
-	g := l.realm.Gates.Use(l.names.Holder)
+	g := l.realm.Gates.Use(l.base.Names.Holder)
 	lease, err = l.queue(ctx, g)
 	if err != nil {
 		l.leave(g, clock.Now())
@@ -43,8 +44,8 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 // queue waits for the turn of the caller at the gate and contends when it comes, unless the
 // hold is passed to it.
 func (l *Lock) queue(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
-	w := l.session.Waiter()
-	defer l.session.Waited(w) // it is in no queue on return, and its Turn is empty
+	w := l.base.Session.Waiter()
+	defer l.base.Session.Waited(w) // it is in no queue on return, and its Turn is empty
 	w.Accepts = l.passable()
 	if g.Join(w) {
 		return l.contend(ctx, g)
@@ -62,13 +63,13 @@ func (l *Lock) queue(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 // await waits for the turn of w.
 func (l *Lock) await(ctx context.Context, g *gate.Gate, w *gate.Waiter) (gate.Turn, error) {
 	// Close sets closing and then sends the queue away: it finds w there, or w finds it set.
-	err := l.session.Ready()
+	err := l.base.Session.Ready()
 	if err == nil {
 		select {
 		case turn := <-w.Turn:
 			return turn, turn.Err
 		case <-ctx.Done():
-			err = ended(ctx)
+			err = errs.Ended(ctx)
 		}
 	}
 	left, held := g.Leave(w)
@@ -84,20 +85,20 @@ func (l *Lock) await(ctx context.Context, g *gate.Gate, w *gate.Waiter) (gate.Tu
 	return gate.Turn{}, err
 }
 
-// passable answers the life of the renewed leases that a waiter of this lock can take over:
-// those of its own terms, and none where the time counts from the acquire.
-func (l *Lock) passable() time.Duration {
-	if l.set.Fixed || l.set.MaxHold > 0 {
-		return 0
+// passable answers the terms of the holds that a waiter of this lock can take over: its own, and
+// none where the time counts from the acquire.
+func (l *Lock) passable() gate.Terms {
+	if l.base.Set.Fixed || l.base.Set.MaxHold > 0 {
+		return gate.Terms{}
 	}
-	return l.set.Lease
+	return gate.Terms{Life: l.base.Set.Lease, Replicas: l.base.Replicas.Count}
 }
 
 // leave counts a call that failed, or a hold that is over, out of the gate and the session.
 func (l *Lock) leave(g *gate.Gate, now clock.Instant) {
-	l.session.End()
+	l.base.Session.End()
 	if l.realm.Gates.Done(g, now) {
-		l.session.SweepGate(l.realm, g, gate.StandBack)
+		l.base.Session.SweepGate(l.realm, g, gate.StandBack)
 	}
 }
 
@@ -106,10 +107,10 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	if err = l.session.Begin(); err != nil {
+	if err = l.base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
-	g := l.realm.Gates.Use(l.names.Holder)
+	g := l.realm.Gates.Use(l.base.Names.Holder)
 	if !g.Try() {
 		l.leave(g, clock.Now())
 		return hold.Lease{}, errs.ErrHeld
@@ -129,7 +130,7 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	l.leave(g, clock.Now())
 	switch {
 	case err != nil && ctx.Err() != nil && !errors.Is(err, errs.ErrClosed):
-		return hold.Lease{}, ended(ctx)
+		return hold.Lease{}, errs.Ended(ctx)
 	case err != nil:
 		return hold.Lease{}, err
 	case t.result == late:
@@ -147,22 +148,22 @@ func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 	defer c.close()
 	if pause := g.StandBack(clock.Now()); pause > 0 {
 		// The lock was given to a waiter elsewhere, which is on its way to it.
-		c.wait = l.session.Dispatch.StandBack(l.target(), pause)
+		c.wait = l.base.Session.Dispatch.StandBack(l.target(), pause)
 		if err := c.pause(ctx); err != nil {
 			g.Quit()
 			return hold.Lease{}, err
 		}
 	} else {
-		c.wait = l.session.Dispatch.WaitIfLive(l.target())
+		c.wait = l.base.Session.Dispatch.WaitIfLive(l.target())
 	}
 	for {
-		err := l.session.Ready()
+		err := l.base.Session.Ready()
 		if err == nil && ctx.Err() != nil {
 			err = c.ended(ctx)
 		}
 		if err == nil {
 			var t try
-			t, err = l.try(ctx, l.session.ID())
+			t, err = l.try(ctx, l.base.Session.ID())
 			if err == nil && t.result == taken {
 				var lease hold.Lease
 				if lease, err = l.begin(g, t); err == nil {
@@ -190,7 +191,7 @@ type contention struct {
 
 func (c *contention) register() *dispatch.Wait {
 	if c.wait == nil {
-		c.wait = c.lock.session.Dispatch.Wait(c.lock.target())
+		c.wait = c.lock.base.Session.Dispatch.Wait(c.lock.target())
 	}
 	return c.wait
 }
@@ -214,7 +215,9 @@ func (c *contention) next(ctx context.Context, t try, err error) error {
 		return err
 	default:
 		c.held, c.last = false, err
-		c.register().After(min(firstPause<<min(c.fails, 10), lastPause)/2 + rand.N(firstPause))
+		// Half of it at random: whom an outage struck together need not come back together.
+		pause := min(firstPause<<min(c.fails, 10), lastPause)
+		c.register().After(pause/2 + rand.N(pause/2))
 		c.fails++
 	}
 	return c.pause(ctx)
@@ -232,7 +235,12 @@ func (c *contention) pause(ctx context.Context) error {
 
 // ended answers the error of a context that has ended, with what is known of the lock.
 func (c *contention) ended(ctx context.Context) error {
-	err := ended(ctx)
+	err := errs.Ended(ctx)
+	if c.held && c.wait != nil {
+		if trouble := c.wait.Trouble(); trouble != nil {
+			return errors.Join(err, trouble) // heard of since, or rather not heard of
+		}
+	}
 	switch {
 	case c.held:
 		return errors.Join(errs.ErrHeld, err)
@@ -265,13 +273,13 @@ type try struct {
 // try sends one acquire under a hold id of its own. Where it does not learn the outcome it
 // takes the acquire back, off the caller's path.
 func (l *Lock) try(ctx context.Context, mark string) (try, error) {
-	s := l.session
-	if err := s.Meet(ctx, l.names.Holder); err != nil {
+	s := l.base.Session
+	if err := s.Meet(ctx, l.base.Names.Holder); err != nil {
 		return try{}, err
 	}
 	t := try{hold: s.NewHold(), sent: clock.Now()}
-	notAfter := s.NotAfter(t.sent, l.set.Life())
-	reply, err := s.Acquire.Run(ctx, l.names.Holder, t.hold, l.lifeMS, notAfter.Text(), mark)
+	notAfter := s.NotAfter(l.base.Slot, t.sent, l.base.Set.Life())
+	reply, shortfall, err := l.acquire(ctx, t.hold+s.Tail(), l.lifeMS, notAfter.Text(), mark)
 	if err != nil {
 		if wire.Judge(err) == wire.Unknown {
 			l.withdraw(t.hold, notAfter)
@@ -294,8 +302,12 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 		}
 	}
 	t.read = clock.Now()
-	s.Clock.Told(now, t.read)
-	if t.result == taken && renewal.Deadline(t.sent, l.set.Life()).Reached(t.read) {
+	s.Clock.Told(l.base.Slot, now, t.read)
+	if t.result == taken && shortfall != nil {
+		l.undo(t.hold) //nolint:contextcheck // also where the caller's has ended
+		return try{}, shortfall
+	}
+	if t.result == taken && renewal.Deadline(t.sent, l.base.Set.Life()).Reached(t.read) {
 		// Its answer took longer than the lease lasts: it would be over before it began.
 		l.withdraw(t.hold, notAfter)
 		t.result = late
@@ -304,51 +316,65 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 }
 
 // kindOf says what a holder key belongs to.
-func kindOf(letter string) string {
-	if letter == "?" {
+func kindOf(other string) string {
+	if other == "?" {
 		return "the key is not a lock's"
 	}
-	return "a lock of another kind holds it (" + letter + ")"
+	return "a lock of another kind holds it (" + session.KindName(other) + ")"
 }
+
+// withdrawal answers the call that takes an acquire back.
+func (l *Lock) withdrawal(holdID string) wire.Call {
+	return wire.Call{
+		Script: scripts.ReentrantWithdraw,
+		Keys:   l.keys(),
+		Args:   []string{holdID, l.base.Session.Publish(), l.base.Names.Unlocked},
+	}
+}
+
+// maxApart is how far the clocks of two nodes may be apart for an acquire of unknown outcome to be
+// taken back whenever it comes. Close waits that long at the worst.
+const maxApart = 5 * time.Minute
 
 // withdraw takes back an acquire of unknown outcome: at once, and where that does not settle it,
 // because the acquire may still be on its way, once more when its not-after is over.
 func (l *Lock) withdraw(holdID string, notAfter stamp.Stamp) {
-	l.session.Settler.Settle(&session.Settlement{
-		Call: wire.Call{
-			Script: scripts.ReentrantWithdraw,
-			Keys:   l.keys(),
-			Args:   []string{holdID, publish, l.names.Unlocked},
-		},
-		Until: clock.Now().Add(session.MaxPatience + l.set.Life()),
-		Settled: func(reply wire.Reply) time.Duration {
-			now := reply.Stamp(1)
-			if reply.Int(0) == 1 || now > notAfter {
-				return 0 // it was sent once: gone is gone
-			}
-			return time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
-		},
-	})
+	t := &settle.Settlement{
+		Call:  l.withdrawal(holdID),
+		Until: clock.Now().Add(session.MaxPatience + l.base.Set.Life()),
+	}
+	t.Settled = func(reply wire.Reply) time.Duration {
+		now := reply.Stamp(1)
+		if reply.Int(0) == 1 || now > notAfter {
+			return 0 // it was sent once: gone is gone
+		}
+		left := time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
+		// Where the not-after was guessed too late, by the clock of another node or before a step
+		// of this one's, the acquire may still come long after the patience that was meant.
+		t.Until = clock.Now().Add(min(left, maxApart) + l.base.Set.Life())
+		return left
+	}
+	l.base.Session.Settler.Settle(t)
 }
 
 // begin makes the hold that the server granted, or takes it back where the session closed
 // meanwhile.
 func (l *Lock) begin(g *gate.Gate, t try) (hold.Lease, error) {
-	if err := l.session.Ready(); err != nil {
+	if err := l.base.Session.Ready(); err != nil {
 		l.withdraw(t.hold, 0)
 		return hold.Lease{}, err
 	}
 	n := &tenure{lock: l, gate: g, stamp: t.stamp}
 	lease := n.Begin(n, &l.realm.Realm, t.stamp.Token(), (t.stamp + stamp.Stamp(t.us)).Token())
-	terms := renewal.Terms{Key: l.names.Holder, Hold: t.hold, Life: l.set.Lease, Renewed: !l.set.Fixed}
-	if l.set.MaxHold > 0 {
-		terms.Until = t.sent.Add(l.set.MaxHold)
+	terms := renewal.Terms{Key: l.base.Names.Holder, Hold: t.hold, Life: l.base.Set.Lease, Renewed: !l.base.Set.Fixed}
+	if l.base.Set.MaxHold > 0 {
+		terms.Until = t.sent.Add(l.base.Set.MaxHold)
 	}
-	n.Term.Init(l.session.Keeper, &n.Hold, terms, l.set.Life(), t.sent)
+	n.Term.Init(l.base.Session.Keeper, &n.Hold, terms, l.base.Set.Life(), t.sent)
 	// The gate before the start: a term that is over already ends at once, and tells the gate.
 	g.Won(t.read, n)
-	n.Term.Start(t.sent)
-	if err := l.session.Evicted(); err != nil {
+	n.Term.Start(t.sent, l.base.Set.Life())
+	if err := l.base.Session.Evicted(); err != nil {
 		n.Evict(err)
 	}
 	return lease, nil

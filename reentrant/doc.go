@@ -12,8 +12,8 @@
 //
 //  1. Exclusion: while leases are honoured, no two holders of a name overlap, in any process.
 //  2. The holder knows: a lease ends here before its key can end on the server; the first look
-//     after a pause tells. What somebody did to the key is told by the next renewal, a third of
-//     the lease later at most.
+//     after a pause tells. ForceUnlock is told by message, at once. What else somebody did to the
+//     key is told by the next renewal, a third of the lease later at most.
 //  3. Fencing: every lease has a token, greater than those of all true holders before it.
 //  4. No leak: a Lock or TryLock that answered an error leaves nothing on the server once the
 //     server answers, at the latest 3 s, or the lease if that is shorter, after it was sent.
@@ -29,7 +29,11 @@
 // Exclusion when a lease is not honoured: a holder that goes on working after its lease ended,
 // for a pause that it did not notice, works beside the next. Tokens are for that. A server
 // that loses writes, in a failover or a restart without persistence, may grant the lock
-// again while it is held; the holder learns that at its next renewal.
+// again while it is held; the holder learns that at its next renewal. signalbox.WaitReplicas grants
+// what enough replicas have.
+//
+// That a message arrives: where it is lost, or the session polls, the next renewal tells of a
+// ForceUnlock.
 //
 // # States
 //
@@ -64,13 +68,15 @@
 //	server restarted empty         ErrLost at the next renewal     woken, one gets the lock
 //	process stopped past the lease ErrLost at its first look       one gets the lock
 //	key deleted by a stranger      ErrLost at the next renewal     one gets the lock at its next look
+//	ForceUnlock                    ErrLost at once, by message     woken, one gets the lock
 //	holder crashed                 -                               one gets the lock when the key ends
 //
 // # Redis
 //
 // One key, "<prefix>{<name>}:lock", a string that lives as long as the lease, and for an hour
-// after a release, to keep the floor of the tokens; one channel, "<prefix>{<name>}:lock:unlocked".
-// Scripts reentrant/* and holder/renew. Redis 7.0, Valkey 7.2 or newer.
+// after a release, to keep the floor of the tokens; one channel, "<prefix>{<name>}:lock:unlocked", and
+// one for each session that has held something for 100 ms, "<prefix>session:<id>".
+// Scripts reentrant/* and holder/*. Redis 7.0, Valkey 7.2 or newer.
 //
 //	uncontended Lock      1 round trip
 //	entering again        0
@@ -78,4 +84,6 @@
 //	Unlock                1, or 0 where it is passed on or entered still
 //	held                  a renewal each third of the lease, 256 locks a script
 //	waiting               1 try and 1 look a second, 1 try a message
+//	Holder, IsLocked      1
+//	ForceUnlock           2
 package reentrant

@@ -113,6 +113,71 @@ func ExampleLock_Do() {
 	// no funds
 }
 
+// Holder is for people who want to know who has a lock, and since when.
+func ExampleLock_Holder() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("worker 7")) // else "host:pid"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+	mu := reentrant.New(session, "import")
+
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	holder, err := mu.Holder(ctx) // any process may ask
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held by", holder.Label, "as", holder.Kind)
+	fmt.Println("it is this session:", holder.Session == session.ID())
+
+	if err = lease.Unlock(); err != nil {
+		log.Fatal(err)
+	}
+	_, err = mu.Holder(ctx)
+	fmt.Println("held by nobody:", errors.Is(err, signalbox.ErrNotHeld))
+	// Output:
+	// held by worker 7 as reentrant
+	// it is this session: true
+	// held by nobody: true
+}
+
+// ForceUnlock takes the lock from a holder that hangs. The holder is told, and what is bound to its
+// lease ends; the next holder has a greater token.
+func ExampleLock_ForceUnlock() {
+	ctx := context.Background()
+	worker, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer worker.Close(ctx)
+	lease, err := reentrant.New(worker, "export").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := lease.Bind(ctx)
+
+	// Somebody else, in another process.
+	operator, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer operator.Close(ctx)
+	if err = reentrant.New(operator, "export").ForceUnlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	<-work.Done()
+	fmt.Println("the work ends:", errors.Is(context.Cause(work), signalbox.ErrLost))
+	fmt.Println("and so says Unlock:", errors.Is(lease.Unlock(), signalbox.ErrLost))
+	// Output:
+	// the work ends: true
+	// and so says Unlock: true
+}
+
 // A Locker goes where a sync.Locker is wanted.
 func ExampleLock_Locker() {
 	ctx := context.Background()

@@ -4,6 +4,7 @@ package reentrant_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,6 +34,12 @@ func requireRefused(t *testing.T, server *redistest.Server, mu *reentrant.Lock, 
 			return nil
 		}), want)
 		require.ErrorIs(t, panicOf(mu.Locker(t.Context()).Lock), want)
+		_, err = mu.Holder(t.Context())
+		require.ErrorIs(t, err, want)
+		locked, err := mu.IsLocked(t.Context())
+		require.ErrorIs(t, err, want)
+		require.False(t, locked)
+		require.ErrorIs(t, mu.ForceUnlock(t.Context()), want)
 	}))
 }
 
@@ -61,15 +68,26 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 		"MaxHoldNegative": {reentrant.New(s, "a", signalbox.MaxHold(-time.Hour)), signalbox.ErrBadOption},
 		"MaxHoldShort":    {reentrant.New(s, "a", signalbox.MaxHold(99*time.Millisecond)), signalbox.ErrBadOption},
 		"MaxHoldLong":     {reentrant.New(s, "a", signalbox.MaxHold(24*time.Hour+1)), signalbox.ErrBadOption},
-		"BadThenGood":     {reentrant.New(s, "a", signalbox.FixedLease(0), signalbox.FixedLease(time.Second)), signalbox.ErrBadOption},
-		"NameAndOption":   {reentrant.New(s, "", signalbox.FixedLease(0)), signalbox.ErrBadName},
-		"OptionAndName":   {reentrant.New(s, "", signalbox.FixedLease(0)), signalbox.ErrBadOption},
-		"NilSession":      {reentrant.New(nil, "a"), signalbox.ErrBadOption},
-		"NilClient":       {reentrant.New(signalbox.NewSession(nil), "a"), signalbox.ErrBadOption},
-		"ClosedSession":   {reentrant.New(closed, "a"), signalbox.ErrClosed},
+		"NoReplicas":      {reentrant.New(s, "a", signalbox.WaitReplicas(0, time.Second)), signalbox.ErrBadOption},
+		"ManyReplicas":    {reentrant.New(s, "a", signalbox.WaitReplicas(101, time.Second)), signalbox.ErrBadOption},
+		"ReplicasAtOnce":  {reentrant.New(s, "a", signalbox.WaitReplicas(1, 999*time.Microsecond)), signalbox.ErrBadOption},
+		"ReplicasForEver": {reentrant.New(s, "a", signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute+1)), signalbox.ErrBadOption},
+		"ReplicasForALease": {
+			reentrant.New(s, "a", signalbox.WaitReplicas(1, time.Second), signalbox.FixedLease(time.Second)), signalbox.ErrBadOption,
+		},
+		"ReplicasForAMaxHold": {
+			reentrant.New(s, "a", signalbox.WaitReplicas(1, time.Second), signalbox.MaxHold(time.Second)), signalbox.ErrBadOption,
+		},
+		"BadThenGood":   {reentrant.New(s, "a", signalbox.FixedLease(0), signalbox.FixedLease(time.Second)), signalbox.ErrBadOption},
+		"NameAndOption": {reentrant.New(s, "", signalbox.FixedLease(0)), signalbox.ErrBadName},
+		"OptionAndName": {reentrant.New(s, "", signalbox.FixedLease(0)), signalbox.ErrBadOption},
+		"NilSession":    {reentrant.New(nil, "a"), signalbox.ErrBadOption},
+		"NilClient":     {reentrant.New(signalbox.NewSession(nil), "a"), signalbox.ErrBadOption},
+		"ClosedSession": {reentrant.New(closed, "a"), signalbox.ErrClosed},
 		"BadDefault": {
 			reentrant.New(newSession(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption,
 		},
+		"BadLabel":  {reentrant.New(newSession(t, server, signalbox.WithLabel("a\nb")), "a"), signalbox.ErrBadOption},
 		"BadPrefix": {reentrant.New(newSession(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,6 +106,28 @@ func TestANilContextIsAnError(t *testing.T) {
 	_, err = mu.TryLock(none)
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 	require.ErrorIs(t, mu.Do(none, nil), signalbox.ErrBadOption)
+	_, err = mu.Holder(none)
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	_, err = mu.IsLocked(none)
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.ErrorIs(t, mu.ForceUnlock(none), signalbox.ErrBadOption)
+}
+
+func TestAnEndedContextAsksNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := reentrant.New(newSession(t, server), "a")
+	why := errors.New("no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	require.Empty(t, sentBy(server, func() {
+		_, err := mu.Holder(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		_, err = mu.IsLocked(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, mu.ForceUnlock(ctx), context.Canceled)
+	}))
 }
 
 func TestTheShortestAndLongestTermsWork(t *testing.T) {
@@ -196,6 +236,11 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
 			_, err = mu.Lock(ctx)
 			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
+			_, err = mu.Holder(ctx)
+			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
+			_, err = mu.IsLocked(ctx)
+			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
+			assert.ErrorIs(t, mu.ForceUnlock(ctx), signalbox.ErrWrongKind)
 			assert.Equal(t, before, server.MustDo(t, "DUMP", key))
 			assert.Equal(t, int64(-1), server.MustDo(t, "PTTL", key))
 		})

@@ -23,8 +23,12 @@ import (
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
 const patience = 20 * time.Second
 
-// shortest is the shortest lease that there is.
-const shortest = 100 * time.Millisecond
+// shortest and longest are the shortest lease that there is and the longest, which is not renewed
+// before any test is over.
+const (
+	shortest = 100 * time.Millisecond
+	longest  = 24 * time.Hour
+)
 
 // wire is a server, or a proxy before one.
 type wire interface {
@@ -147,7 +151,7 @@ func contend(ctx context.Context, tb testing.TB, server *redistest.Server, mu *r
 	tb.Helper()
 	answered := lockLater(ctx, mu)
 	await(tb, "a waiter's mark and its subscription", func() bool {
-		return len(holderValue(tb, server, name)) == 83 && subscribers(tb, server, name) > 0
+		return isMarked(holderValue(tb, server, name)) && subscribers(tb, server, name) > 0
 	})
 	return answered
 }
@@ -162,6 +166,11 @@ func holderValue(tb testing.TB, server *redistest.Server, name string) string {
 	return value
 }
 
+// isMarked reports whether what a holder key says names a session that waits.
+func isMarked(value string) bool {
+	return strings.HasPrefix(value, "sb1r") && value[61:83] != strings.Repeat("-", 22)
+}
+
 // isHeld reports whether a plain name is held, by the server's account.
 func isHeld(tb testing.TB, server *redistest.Server, name string) bool {
 	tb.Helper()
@@ -171,9 +180,28 @@ func isHeld(tb testing.TB, server *redistest.Server, name string) bool {
 // subscribers answers how many connections listen for the release of a plain name.
 func subscribers(tb testing.TB, server *redistest.Server, name string) int64 {
 	tb.Helper()
-	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", "sb:{"+name+"}:lock:unlocked").([]any)
+	return listeners(tb, server, "sb:{"+name+"}:lock:unlocked")
+}
+
+// listeners answers how many connections listen on a channel.
+func listeners(tb testing.TB, server *redistest.Server, channel string) int64 {
+	tb.Helper()
+	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", channel).([]any)
 	require.Len(tb, reply, 2)
 	return reply[1].(int64)
+}
+
+// sessionChannel is where a session is told of what befell its holds.
+func sessionChannel(id string) string { return "sb:session:" + id }
+
+// awaitListening returns when the one session that has taken a lock on the server, and done nothing
+// else, listens on its own channel and has asked for what it may have missed: from there on
+// messages alone tell it.
+func awaitListening(tb testing.TB, server *redistest.Server) {
+	tb.Helper()
+	await(tb, "a session that listens and has asked", func() bool {
+		return server.CommandStats()["get"].Calls == 2 // the acquire's, and the question's
+	})
 }
 
 // sentBy answers which commands a function made the server run, those of scripts included, and

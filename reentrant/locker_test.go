@@ -113,7 +113,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 	require.NoError(t, closed.Close(t.Context()))
 	//nolint:staticcheck // the nil context is what is tested
 	for name, misuse := range map[string]struct {
-		locker *reentrant.Locker
+		locker *signalbox.Locker
 		want   error
 	}{
 		"BadName":       {reentrant.New(s, "").Locker(t.Context()), signalbox.ErrBadName},

@@ -20,7 +20,11 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(besideServer{m})
+	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
+	// one that has left five seconds after that, whether it was closed itself by then or not.
+	goleak.VerifyTestMain(besideServer{m},
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 // besideServer runs everything while the server of the examples runs. Tests start servers of

@@ -24,8 +24,9 @@ const urlVariable = "REENTRANT_TEST_URL"
 // processLease is short, so that a process that has died is soon forgotten.
 const processLease = 300 * time.Millisecond
 
-// runHolder is a process that does what it is told, a word a line: lock, err, unlock. It answers
-// each with a line.
+// runHolder is a process that does what it is told, a word a line: lock, keep (a lock with a lease
+// that no test outlives), err, wait (for the end of the lease), unlock. It answers each with a
+// line.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	ctx := context.Background()
 	s, err := signalbox.Dial(ctx, os.Getenv(urlVariable))
@@ -40,6 +41,12 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 		case "lock":
 			lease, err = mu.Lock(ctx)
 			fmt.Fprintln(stdout, lease.Token(), err)
+		case "keep":
+			lease, err = reentrant.New(s, "a", signalbox.RenewedLease(longest)).Lock(ctx)
+			fmt.Fprintln(stdout, lease.Token(), err)
+		case "wait":
+			<-lease.Done()
+			fmt.Fprintln(stdout, lease.Err())
 		case "err":
 			fmt.Fprintln(stdout, lease.Err())
 		case "unlock":

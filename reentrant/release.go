@@ -12,16 +12,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-const (
-	publish = "PUBLISH"
-	// unlockPatience is how long Unlock waits for the server.
-	unlockPatience = time.Second
-)
+// unlockPatience is how long Unlock waits for the server.
+const unlockPatience = time.Second
 
 // tenure is the lock held by this process, from the acquire to the release; the goroutines
 // that it is passed on to included. It is the hold's home.
@@ -57,10 +55,10 @@ func (n *tenure) yield(sent clock.Instant) error {
 	l := n.lock
 	patience := n.patience(sent)
 	defer patience.End()
-	reply, err := l.session.Runner.Run(patience, wire.Call{
+	reply, err := l.base.Session.Runner.Run(patience, wire.Call{
 		Script: scripts.ReentrantYield,
 		Keys:   l.keys(),
-		Args:   []string{n.id(), l.lifeMS, n.floor(), publish, l.names.Unlocked},
+		Args:   []string{n.id(), l.lifeMS, n.floor(), l.base.Session.Publish(), l.base.Names.Unlocked},
 	})
 	now := clock.Now()
 	switch {
@@ -76,7 +74,7 @@ func (n *tenure) yield(sent clock.Instant) error {
 		n.Term.Gone()
 		return errs.ErrLost
 	case 1:
-		if !n.Term.Extended(l.set.Lease, sent) {
+		if !n.Term.Extended(l.base.Set.Lease, sent) {
 			// It ended while the question was on its way, and Lost sees to it; or its deadline was
 			// reached just now, and the release stops it in time or finds it over.
 			return n.releaseWithin(patience, now, errs.ErrLost)
@@ -112,8 +110,8 @@ func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
 	n.gate.Vacate()
-	args := []string{n.held(), n.floor(), publish, n.lock.names.Unlocked}
-	reply, err := n.lock.session.Release.Run(patience, n.lock.names.Holder, args...)
+	args := []string{n.held(), n.floor(), n.lock.base.Session.Publish(), n.lock.base.Names.Unlocked}
+	reply, err := n.lock.base.Session.Release.Run(patience, n.lock.base.Names.Holder, args...)
 	var standBack clock.Instant
 	switch {
 	case err != nil:
@@ -132,7 +130,7 @@ func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone
 func (n *tenure) releaseLater(args []string, cause error) error {
 	// A renewal may have been executed as late as now.
 	ends := clock.Now().Add(n.Term.Terms().Life)
-	n.lock.session.Settler.Settle(&session.Settlement{
+	n.lock.base.Session.Settler.Settle(&settle.Settlement{
 		Call:    wire.Call{Script: scripts.ReentrantRelease, Keys: n.lock.keys(), Args: args},
 		Until:   ends,
 		Settled: func(wire.Reply) time.Duration { return 0 },
@@ -153,6 +151,9 @@ func (n *tenure) Lost(_ error, taken bool) { //nolint:revive // a fact about the
 // Evict implements gate.Tenant.
 func (n *tenure) Evict(cause error) { n.Term.Break(cause, false) }
 
+// Recheck implements gate.Tenant.
+func (n *tenure) Recheck() { n.Term.Recheck() }
+
 // depart ends the tenure after a release.
 func (n *tenure) depart(now, standBack clock.Instant) {
 	n.gate.Vacated(standBack)
@@ -161,15 +162,16 @@ func (n *tenure) depart(now, standBack clock.Instant) {
 
 // patience answers how long a call about this hold is waited for.
 func (n *tenure) patience(now clock.Instant) *session.Patience {
-	return n.lock.session.Patient(min(unlockPatience, n.Term.Deadline().Until(now)))
+	return n.lock.base.Session.Patient(min(unlockPatience, n.Term.Deadline().Until(now)))
 }
 
 func (n *tenure) id() string { return n.Term.Terms().Hold }
 
 // held answers what the key says while nobody waits.
 func (n *tenure) held() string {
-	var text [61]byte
-	return string(append(n.stamp.Append(append(text[:0], "sb1r"...)), n.id()...))
+	text := make([]byte, 0, session.MaxHolder)
+	text = append(n.stamp.Append(append(text, "sb1r"...)), n.id()...)
+	return string(append(text, n.lock.base.Session.Tail()...))
 }
 
 // floor answers the stamp that is not before the last token used.

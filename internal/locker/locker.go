@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package reentrant
+// Package locker makes a sync.Locker of a lock of any kind; signalbox.Locker is defined over its
+// Locker and says what is promised.
+package locker
 
 import (
 	"context"
@@ -9,22 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// Locker is a lock as a sync.Locker, for code that takes one. Goroutines that share a Locker
-// exclude each other as with a sync.Mutex, and the whole excludes every other holder of the
-// name. It never enters again: a sync.Locker knows no owner, and a goroutine that locks twice
-// waits for itself.
-//
-// Lock waits through an outage of the server. It panics where waiting cannot help: a bad name
-// or option, a closed session, a context that has ended, a right that is missing, a name of
-// another kind. Unlock panics when the Locker is not locked. What Unlock cannot answer, that
-// the lease was lost, or that the server did not confirm its release, goes to OnLost.
+// Locker takes and gives back a lock for goroutines that share it.
 type Locker struct {
-	lock *Lock
+	take func(context.Context) (hold.Lease, error)
 	ctx  context.Context //nolint:containedctx // sync.Locker's methods take none
 
 	// local is locked from Lock to Unlock, so that the Locker's goroutines exclude each other
@@ -33,22 +26,19 @@ type Locker struct {
 
 	mu struct {
 		sync.Mutex
-		lease  signalbox.Lease // of whoever has local
+		lease  hold.Lease // of whoever has local
 		locked bool
 		onLost func(error)
 	}
 }
 
-// Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
-// carries are left aside.
-func (l *Lock) Locker(ctx context.Context) *Locker {
+// New answers a Locker that takes the lock by take. Leases that ctx carries are left aside.
+func New(ctx context.Context, take func(context.Context) (hold.Lease, error)) *Locker {
 	if ctx != nil {
 		ctx = hold.Stranger(ctx)
 	}
-	return &Locker{lock: l, ctx: ctx}
+	return &Locker{take: take, ctx: ctx}
 }
-
-var _ sync.Locker = (*Locker)(nil)
 
 // OnLost sets what is told of a lease that was lost while it was locked, or whose release was
 // not confirmed. It runs on the goroutine that unlocks. nil, and before OnLost is called,
@@ -62,10 +52,10 @@ func (k *Locker) OnLost(told func(error)) {
 // Lock implements sync.Locker.
 func (k *Locker) Lock() {
 	k.local.Lock()
-	lease, err := k.lock.Lock(k.ctx)
+	lease, err := k.take(k.ctx)
 	for err != nil && k.mayPass(err) {
 		time.Sleep(outagePause) //nolint:forbidigo // sync.Locker has nothing that could end the wait
-		lease, err = k.lock.Lock(k.ctx)
+		lease, err = k.take(k.ctx)
 	}
 	if err != nil {
 		k.local.Unlock()

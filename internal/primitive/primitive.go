@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package primitive is what locks of every kind do alike: what New makes of its arguments, how a lease
+// that a context carries is entered again, who holds a lock, and how errors are worded.
+package primitive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/locker"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Base is what a lock of any kind knows of its name. It is written by Make, and only read after that.
+type Base struct {
+	Session  *session.Session
+	Name     string // as errors call it
+	Names    names.Set
+	Slot     uint16 // whose node's clock counts; 0 outside a cluster
+	Set      settings.Terms
+	Replicas settings.Replicas
+	Err      error // what New was given is no lock; the error of every call
+}
+
+// Make answers the base of the lock name. Nothing is sent.
+func Make(s *signalbox.Session, name string, options []signalbox.LockOption) Base {
+	b := Base{Session: (*session.Session)(s)}
+	b.Name = b.Session.Shown(name)
+	if b.Err = b.Session.Made(); b.Err != nil {
+		return b
+	}
+	set := b.Session.Settings.Lock
+	for _, option := range options {
+		if option != nil {
+			option(&set)
+		}
+	}
+	b.Names, b.Err = b.Session.Names(name)
+	b.Err = errors.Join(b.Err, set.Check())
+	b.Slot = b.Session.Slot(b.Names.Holder)
+	b.Set, b.Replicas = set.Terms, set.Replicas
+	return b
+}
+
+// Check answers what is wrong with the name, the options or the session, or nil.
+func (b *Base) Check() error {
+	err := b.Err
+	if err == nil {
+		err = b.Session.Ready()
+	}
+	return b.Explain("check", err)
+}
+
+// Valid answers what is wrong with the lock or with ctx, or nil.
+func (b *Base) Valid(ctx context.Context) error {
+	switch {
+	case b.Err != nil:
+		return b.Err
+	case ctx == nil:
+		return fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
+	}
+	return nil
+}
+
+// Ready answers why the server cannot be asked under ctx, or nil.
+func (b *Base) Ready(ctx context.Context) error {
+	if err := b.Valid(ctx); err != nil {
+		return err
+	}
+	if err := b.Session.Ready(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	return nil
+}
+
+// Enter answers a lease of realm by the one that ctx carries, if it does, and whether it does.
+func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, carried bool, err error) {
+	if err = b.Valid(ctx); err != nil {
+		return hold.Lease{}, false, err
+	}
+	outer, carried := hold.Carried(ctx, realm, b.Names.Holder)
+	if !carried {
+		return hold.Lease{}, false, b.Ready(ctx)
+	}
+	lease, err = outer.Again()
+	if err == nil && isDone(ctx) {
+		_ = lease.Unlock() // beside the outer one: no more than a count
+		return hold.Lease{}, true, errs.Ended(ctx)
+	}
+	return lease, true, err
+}
+
+// isDone reports whether ctx has ended, without the look at the clock that the Err of a lease's
+// context takes: entering has just looked.
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Explain gives an error the operation and the name.
+func (b *Base) Explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: err}
+}
+
+// Taker takes a lock, and waits for it.
+type Taker func(context.Context) (hold.Lease, error)
+
+// Do takes the lock by take, runs fn and gives the lock back, also when fn panics or ends its
+// goroutine.
+func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
+	lease, err := take(ctx)
+	if err != nil {
+		return b.Explain("lock", err)
+	}
+	defer func() { err = errors.Join(err, b.Explain("unlock", lease.Unlock())) }()
+	return fn(lease.Enter(ctx), signalbox.Lease(lease))
+}
+
+// Locker answers a sync.Locker that takes the lock by take.
+func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
+	return (*signalbox.Locker)(locker.New(ctx, func(ctx context.Context) (hold.Lease, error) {
+		lease, err := take(ctx)
+		return lease, b.Explain("lock", err)
+	}))
+}
+
+// Holder answers who has the lock, by the server's account, or ErrNotHeld.
+func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {
+	h, err := b.holder(ctx)
+	return signalbox.Holder(h), b.Explain("holder", err)
+}
+
+// IsLocked answers whether anybody has the lock, by the server's account.
+func (b *Base) IsLocked(ctx context.Context) (bool, error) {
+	_, err := b.holder(ctx)
+	if errors.Is(err, errs.ErrNotHeld) {
+		return false, nil
+	}
+	return err == nil, b.Explain("is locked", err)
+}
+
+func (b *Base) holder(ctx context.Context) (session.Holder, error) {
+	if err := b.Ready(ctx); err != nil {
+		return session.Holder{}, err
+	}
+	h, err := b.Session.Holder(ctx, b.Names.Holder)
+	return h, CutShort(ctx, err)
+}
+
+// ForceUnlock takes the lock from whoever has it as a lock of the kind that letter stands for, by the call
+// that take makes for its hold.
+func (b *Base) ForceUnlock(ctx context.Context, letter string, take func(hold, told string) wire.Call) error {
+	err := b.Ready(ctx)
+	if err == nil {
+		err = b.Session.Force(ctx, session.Forcing{Key: b.Names.Holder, Letter: letter, Call: take})
+	}
+	return b.Explain("force unlock", CutShort(ctx, err))
+}
+
+// CutShort answers err, or what ctx ended with where that ended the call.
+func CutShort(ctx context.Context, err error) error {
+	if err != nil && ctx != nil && ctx.Err() != nil && wire.Judge(err) == wire.Unknown {
+		return errs.Ended(ctx)
+	}
+	return err
+}

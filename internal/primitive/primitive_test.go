@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package primitive_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+var errRefused = errors.New("refused")
+
+func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Session {
+	t.Helper()
+	s := signalbox.NewSession(redistest.Start(t).Client(t, signalbox.Tune), options...)
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// P9.
+func TestABaseHasTheNamesAndTheTermsThatWereAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.RenewedLease(time.Minute)))
+	b := primitive.Make(s, "a", []signalbox.LockOption{nil, signalbox.MaxHold(time.Hour)})
+	require.NoError(t, b.Check())
+	require.NoError(t, b.Ready(t.Context()))
+	require.Equal(t, "p:{a}:lock", b.Names.Holder)
+	require.Equal(t, time.Minute, b.Set.Lease)
+	require.Equal(t, time.Hour, b.Set.MaxHold)
+	other := primitive.Make(s, "a", nil)
+	require.Zero(t, other.Set.MaxHold, "options of one lock are not those of the next")
+}
+
+func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
+	t.Parallel()
+	s, closed := newSession(t), newSession(t)
+	require.NoError(t, closed.Close(t.Context()))
+	for name, c := range map[string]struct {
+		base primitive.Base
+		want error
+	}{
+		"NoSession":     {primitive.Make(nil, "a", nil), signalbox.ErrBadOption},
+		"NoClient":      {primitive.Make(signalbox.NewSession(nil), "a", nil), signalbox.ErrBadOption},
+		"NoName":        {primitive.Make(s, "", nil), signalbox.ErrBadName},
+		"LongName":      {primitive.Make(s, strings.Repeat("x", 513), nil), signalbox.ErrBadName},
+		"BadOption":     {primitive.Make(s, "a", []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
+		"ClosedSession": {primitive.Make(closed, "a", nil), signalbox.ErrClosed},
+	} {
+		require.ErrorIs(t, c.base.Ready(t.Context()), c.want, name)
+		var op *signalbox.OpError
+		require.ErrorAs(t, c.base.Check(), &op, name)
+		require.Equal(t, "check", op.Op)
+		require.Equal(t, c.base.Name, op.Name)
+		require.ErrorIs(t, op, c.want)
+		_, carried, err := c.base.Enter(t.Context(), &hold.Realm{})
+		require.False(t, carried)
+		require.ErrorIs(t, err, c.want, name)
+	}
+}
+
+func TestEnteringNeedsAContextThatLives(t *testing.T) {
+	t.Parallel()
+	b := primitive.Make(newSession(t), "a", nil)
+	_, _, err := b.Enter(nil, &hold.Realm{}) //nolint:staticcheck // the nil context is what is tested
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errRefused)
+	_, carried, err := b.Enter(ctx, &hold.Realm{})
+	require.False(t, carried)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errRefused)
+	_, carried, err = b.Enter(t.Context(), &hold.Realm{})
+	require.False(t, carried)
+	require.NoError(t, err)
+}
+
+func TestErrorsSayWhatWasAskedOfWhichLock(t *testing.T) {
+	t.Parallel()
+	b := primitive.Make(newSession(t), "order/42", nil)
+	require.NoError(t, b.Explain("lock", nil))
+	require.EqualError(t, b.Explain("lock", errRefused), `signalbox: lock "order/42": refused`)
+	require.ErrorIs(t, b.Explain("lock", errRefused), errRefused)
+}
+
+func TestDoRunsNothingWithoutALease(t *testing.T) {
+	t.Parallel()
+	b := primitive.Make(newSession(t), "a", nil)
+	refuse := func(context.Context) (hold.Lease, error) { return hold.Lease{}, errRefused }
+	err := b.Do(t.Context(), refuse, func(context.Context, signalbox.Lease) error {
+		t.Error("it ran")
+		return nil
+	})
+	require.EqualError(t, err, `signalbox: lock "a": refused`)
+}
+
+// P4: the lease is given back whatever becomes of the function, and both errors are told.
+func TestDoGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	b := primitive.Make(newSession(t), "a", nil)
+	take := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
+	err := b.Do(t.Context(), take, func(ctx context.Context, _ signalbox.Lease) error {
+		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld, "it is bound to the lease")
+		return errRefused
+	})
+	require.ErrorIs(t, err, errRefused)
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+	require.PanicsWithValue(t, "no funds", func() {
+		_ = b.Do(t.Context(), take, func(context.Context, signalbox.Lease) error { panic("no funds") })
+	})
+}
+
+func TestALockerPanicsWithTheNameOfItsLock(t *testing.T) {
+	t.Parallel()
+	b := primitive.Make(newSession(t), "a", nil)
+	k := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })
+	defer func() {
+		err, _ := recover().(error)
+		require.ErrorContains(t, err, `lock "a"`)
+		require.ErrorIs(t, err, signalbox.ErrDenied)
+	}()
+	k.Lock()
+}

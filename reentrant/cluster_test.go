@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// P6: in a cluster a release is told on the sharded channel of the lock, where the waiter listens.
+func TestInAClusterAReleaseIsToldByTheLocksNode(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
+	holding, waiting := newSession(t, c), newSession(t, c)
+	for i := range 6 {
+		name := fmt.Sprint(i)
+		set, err := names.Make(names.DefaultPrefix, name)
+		require.NoError(t, err)
+		owner := c.Owner(t, c.Slot(t, set.Holder))
+		lease := mustLock(t, reentrant.New(holding, name))
+		waiter := lockLater(t.Context(), reentrant.New(waiting, name))
+		await(t, "the waiter's subscription", func() bool {
+			reply, _ := owner.MustDo(t, "PUBSUB", "SHARDNUMSUB", set.Unlocked).([]any)
+			return len(reply) == 2 && reply[1] == int64(1)
+		})
+		heard := listen(t, c, set.Unlocked)
+		require.NoError(t, lease.Unlock())
+		within(t, "the message", heard)
+		second := within(t, "the lock", waiter)
+		require.NoError(t, second.err)
+		require.NoError(t, second.lease.Unlock())
+		require.Zero(t, owner.CommandStats()["publish"].Calls, "which every node would have to pass on")
+	}
+}
+
+// listen answers what is told on a sharded channel from here on.
+func listen(tb testing.TB, c *redistest.Cluster, channel string) <-chan string {
+	tb.Helper()
+	client := c.Client(tb, nil)
+	listener, _ := client.Dedicate()
+	tb.Cleanup(listener.Close)
+	heard := make(chan string, 10)
+	listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Message }})
+	require.NoError(tb, listener.Do(tb.Context(), client.B().Ssubscribe().Channel(channel).Build()).Error())
+	return heard
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// keeps are the terms of holds that no renewal and no deadline ends before a test is over.
+var keeps = map[string][]signalbox.LockOption{
+	"Renewed": {signalbox.RenewedLease(longest)},
+	"Fixed":   {signalbox.FixedLease(longest)},
+	"MaxHold": {signalbox.RenewedLease(longest), signalbox.MaxHold(longest)},
+}
+
+// P2, P3: nothing but the message can be what tells, with a lease like these.
+func TestAHolderWhoseLockIsForcedIsToldByMessage(t *testing.T) {
+	t.Parallel()
+	for name, terms := range keeps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			mu := reentrant.New(newSession(t, server), name, terms...)
+			lease := mustLock(t, mu)
+			inner, err := mu.Lock(lease.Enter(t.Context()))
+			require.NoError(t, err)
+			bound := lease.Bind(t.Context())
+			awaitListening(t, server)
+			require.NoError(t, lease.Err())
+
+			other := reentrant.New(newSession(t, server), name)
+			require.NoError(t, other.ForceUnlock(t.Context()))
+			within(t, "the end of the lease", lease.Done())
+			within(t, "the end of the inner lease", inner.Done())
+			within(t, "the end of the context", bound.Done())
+			require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+			require.ErrorIs(t, inner.Err(), signalbox.ErrLost)
+			require.ErrorIs(t, context.Cause(bound), signalbox.ErrLost)
+
+			next := mustLock(t, other)
+			require.Greater(t, next.Token(), lease.Token())
+			require.ErrorIs(t, inner.Unlock(), signalbox.ErrLost)
+			require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Unlock())
+			requireFree(t, other)
+			require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+		})
+	}
+}
+
+// P2: in another process, too.
+func TestAnotherProcessIsToldByMessage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
+	require.Regexp(t, `^\d+ <nil>$`, tell(t, process, "keep"))
+	awaitListening(t, server)
+	mu := reentrant.New(newSession(t, server), "a")
+	h := requireHolder(t, mu)
+	require.Contains(t, h.Label, fmt.Sprintf(":%d", process.PID()))
+	require.Equal(t, int64(1), listeners(t, server, sessionChannel(h.Session)))
+	require.NoError(t, mu.ForceUnlock(t.Context()))
+	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "wait"))
+	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "unlock"))
+}
+
+// P2: the session listens a moment after the lock was taken. What was taken from it until then it
+// asks for.
+func TestAHoldThatIsForcedAtOnceIsFoundOut(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	other := newSession(t, server)
+	s := newSession(t, server)
+	var leases []signalbox.Lease
+	for i := range 20 {
+		name := fmt.Sprint("a", i)
+		leases = append(leases, mustLock(t, reentrant.New(s, name, signalbox.RenewedLease(longest))))
+		require.NoError(t, reentrant.New(other, name).ForceUnlock(t.Context()))
+	}
+	for _, lease := range leases {
+		within(t, "the end of the lease", lease.Done())
+	}
+}
+
+// P2: who forces its own session's hold is told in the same way, also where it listens to nothing.
+func TestASessionCanForceItsOwnHold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, options := range map[string][]signalbox.SessionOption{"Listening": nil, "Polling": {signalbox.WithPolling()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mu := reentrant.New(newSession(t, server, options...), name, signalbox.RenewedLease(longest))
+			lease := mustLock(t, mu)
+			waiting := queue(t.Context(), t, mu)
+			require.NoError(t, mu.ForceUnlock(t.Context()))
+			within(t, "the end of the lease", lease.Done())
+			require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+			next := within(t, "the lock", waiting)
+			require.NoError(t, next.err)
+			require.Greater(t, next.lease.Token(), lease.Token())
+			require.NoError(t, next.lease.Unlock())
+		})
+	}
+}
+
+// P6: who waits elsewhere is woken, and who waits in the holder's process contends anew.
+func TestAForcedLockGoesToThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu, elsewhere := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(longest)), newSession(t, server)
+	lease := mustLock(t, mu)
+	awaitListening(t, server)
+	here, there := queue(t.Context(), t, mu), contend(t.Context(), t, server, reentrant.New(elsewhere, "a"), "a")
+	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(t.Context()))
+	last := lease.Token()
+	for range 2 {
+		var got outcome
+		select {
+		case got = <-here:
+		case got = <-there:
+		case <-t.Context().Done():
+		}
+		require.NoError(t, got.err)
+		require.Greater(t, got.lease.Token(), last)
+		last = got.lease.Token()
+		require.NoError(t, got.lease.Unlock())
+	}
+}
+
+// P2: a session that polls does not listen, and is told by its renewals.
+func TestAPollingSessionIsToldAtItsNextRenewal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server, signalbox.WithPolling())
+	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(3*time.Second)))
+	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(t.Context()))
+	within(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	require.Zero(t, listeners(t, server, sessionChannel(s.ID())))
+}
+
+// P8: the message is a hint. Whoever may publish can make a session ask, and no more.
+func TestAForgedMessageChangesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	lease := mustLock(t, reentrant.New(s, "a", signalbox.FixedLease(longest)))
+	awaitListening(t, server)
+	before := server.MustDo(t, "PEXPIRETIME", holderKey("a"))
+	deadline := lease.Deadline()
+	for _, message := range []string{"", "x", "sb:{b}:lock", strings.Repeat("x", 10_000), holderKey("a")} {
+		require.Equal(t, int64(1), server.MustDo(t, "PUBLISH", sessionChannel(s.ID()), message))
+	}
+	asked := func() int64 { return server.CommandStats()["get"].Calls }
+	await(t, "the question", func() bool { return asked() > 2 })
+	require.Equal(t, int64(3), asked())
+	require.NoError(t, lease.Err())
+	require.WithinDuration(t, deadline, lease.Deadline(), time.Second)
+	require.Equal(t, before, server.MustDo(t, "PEXPIRETIME", holderKey("a")))
+	require.NoError(t, lease.Unlock())
+}
+
+// forcer is a lock whose requests go through a proxy, which does something between the question who
+// holds it and the order to take it.
+func forcer(t *testing.T, server *redistest.Server, between func(order int)) *reentrant.Lock {
+	t.Helper()
+	for _, s := range []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce} {
+		server.MustDo(t, "SCRIPT", "LOAD", s.Source)
+	}
+	proxy := redistest.NewProxy(t, server.Addr())
+	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.HolderForce.SHA1 })
+	proxy.OnRequest(func(order int, _ []string) { between(order) })
+	return reentrant.New(newSession(t, proxy), "a")
+}
+
+// put makes somebody hold the lock, for an hour.
+func put(t *testing.T, server *redistest.Server, hold int) {
+	t.Helper()
+	server.MustDo(t, "SET", holderKey("a"), fmt.Sprintf("sb1r1795246514376753%s%019d%s", strings.Repeat("x", 22), hold, strings.Repeat("-", 22)), "PX", 3_600_000)
+}
+
+// P5, P8: no hold is taken that was not found before.
+func TestALockThatChangesHandsIsForcedFromItsNewHolder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	orders := 0
+	mu := forcer(t, server, func(order int) {
+		if orders = order; order <= 3 {
+			put(t, server, order)
+		}
+	})
+	put(t, server, 0)
+	require.NoError(t, mu.ForceUnlock(t.Context()))
+	require.Equal(t, 4, orders)
+	requireFree(t, mu)
+}
+
+func TestALockThatChangesHandsAllTheTimeIsHeld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	orders := 0
+	mu := forcer(t, server, func(order int) {
+		orders = order
+		put(t, server, order)
+	})
+	put(t, server, 0)
+	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrHeld)
+	require.Equal(t, 10, orders)
+	require.True(t, isHeld(t, server, "a"))
+}
+
+func TestALockThatIsGivenBackMeanwhileIsNotHeld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := forcer(t, server, func(int) { server.MustDo(t, "DEL", holderKey("a")) })
+	put(t, server, 0)
+	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+}
+
+// P10.
+func TestAForceThatIsDeniedTakesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-del")
+	s := signalbox.NewSession(clientAs(t, server, "limited", "secret"))
+	t.Cleanup(func() { _ = s.Close(endedContext()) })
+	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
+	require.ErrorIs(t, reentrant.New(s, "a").ForceUnlock(t.Context()), signalbox.ErrDenied)
+	require.NoError(t, lease.Unlock())
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reentrant_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// startReplica starts a replica of a server, and returns when it has all that the server has.
+func startReplica(t *testing.T, primary *redistest.Server) *redistest.Server {
+	t.Helper()
+	primary.MustDo(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	replica := redistest.Start(t)
+	host, port, err := net.SplitHostPort(primary.Addr())
+	require.NoError(t, err)
+	replica.MustDo(t, "REPLICAOF", host, port)
+	await(t, "the link to the replica", func() bool {
+		info, _ := replica.MustDo(t, "INFO", "replication").(string)
+		return strings.Contains(info, "master_link_status:up")
+	})
+	await(t, "a replica that answers", func() bool {
+		return integer(t, primary.MustDo(t, "WAIT", 1, 100)) == 1
+	})
+	return replica
+}
+
+// cutOff lets a replica go without a trace of what the primary writes from now on: it can neither
+// keep its link nor make a new one. A replica that is merely frozen gets it when it thaws.
+func cutOff(t *testing.T, primary *redistest.Server) {
+	t.Helper()
+	primary.MustDo(t, "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf")
+	primary.MustDo(t, "CLIENT", "KILL", "TYPE", "replica")
+	await(t, "a primary without a replica", func() bool {
+		info, _ := primary.MustDo(t, "INFO", "replication").(string)
+		return strings.Contains(info, "connected_slaves:0")
+	})
+}
+
+// waits answers how often a server was asked to wait for its replicas.
+func waits(server *redistest.Server) int64 { return server.CommandStats()["wait"].Calls }
+
+// P1: a failover that loses the write grants the lock twice. This is what the option is for, and the
+// proof that the tests below could fail.
+func TestAFailoverLosesALockThatNoReplicaHas(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	replica := startReplica(t, primary)
+	cutOff(t, primary)
+	lease := mustLock(t, reentrant.New(newSession(t, primary), "a"))
+	primary.Kill()
+	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
+	second, err := reentrant.New(newSession(t, replica), "a").TryLock(t.Context())
+	require.NoError(t, err, "the write was not lost: the failover of this test is none")
+	require.NoError(t, lease.Err())
+	require.Greater(t, second.Token(), lease.Token(), "P3: what is left then")
+	require.NoError(t, second.Unlock())
+}
+
+// P1: with the option no lock is granted that the failover would lose.
+func TestALockThatNoReplicaHasIsNotGranted(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	startReplica(t, primary)
+	cutOff(t, primary)
+	mu := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 50*time.Millisecond))
+	_, err := mu.Lock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
+	requireFree(t, mu)
+}
+
+// P1: and one that was granted outlives it.
+func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	replica := startReplica(t, primary)
+	lease := mustLock(t, reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second)))
+	primary.Kill()
+	require.Equal(t, "sb1r", replica.MustDo(t, "GET", holderKey("a")).(string)[:4])
+	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
+	_, err := reentrant.New(newSession(t, replica), "a").TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.NoError(t, lease.Err())
+}
+
+// P4: nothing is left when the caller is told, so that it can try again at once.
+func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(t *testing.T, primary *redistest.Server) (n int, answered string){
+		"NoReplica": func(*testing.T, *redistest.Server) (int, string) { return 1, "0 of 1 said so" },
+		"OneOfTwo": func(t *testing.T, primary *redistest.Server) (int, string) {
+			startReplica(t, primary)
+			return 2, " of 2 said so"
+		},
+		"FrozenReplica": func(t *testing.T, primary *redistest.Server) (int, string) {
+			startReplica(t, primary).Freeze()
+			return 1, "0 of 1 said so"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary := redistest.Start(t)
+			n, answered := set(t, primary)
+			before := waits(primary)
+			mu := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(n, 20*time.Millisecond))
+			for _, take := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, mu.Lock, mu.TryLock} {
+				lease, err := take(t.Context())
+				require.ErrorIs(t, err, signalbox.ErrNotReplicated)
+				require.ErrorContains(t, err, answered)
+				require.Equal(t, signalbox.Lease{}, lease)
+				requireFree(t, mu)
+			}
+			require.Equal(t, before+4, waits(primary))
+		})
+	}
+}
+
+// P7: one round trip, and none but the acquire waits.
+func TestOnlyTheAcquireWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	startReplica(t, primary)
+	s := newSession(t, primary)
+	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, 5*time.Second), signalbox.RenewedLease(6*time.Second))
+	lease := mustLock(t, mu)
+	before := waits(primary)
+	deadline := lease.Deadline()
+	await(t, "a renewal", func() bool { return lease.Deadline().After(deadline.Add(100 * time.Millisecond)) })
+	inner, err := mu.Lock(lease.Enter(t.Context()))
+	require.NoError(t, err)
+	require.NoError(t, inner.Unlock())
+	waiting := queue(t.Context(), t, mu)
+	require.NoError(t, lease.Unlock())
+	passed := within(t, "the lock", waiting)
+	require.NoError(t, passed.err)
+	require.NoError(t, passed.lease.Unlock())
+	require.Equal(t, before, waits(primary))
+	require.Equal(t, int64(1), sentBy(primary, func() {
+		lease := mustLock(t, mu)
+		require.NoError(t, lease.Unlock())
+	})["wait"])
+}
+
+// Who asks for replicas is not passed a hold that did not.
+func TestAHoldIsNotPassedToWhoAsksForMore(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	startReplica(t, primary)
+	s := newSession(t, primary)
+	plain := mustLock(t, reentrant.New(s, "a"))
+	before := waits(primary)
+	waiting := queue(t.Context(), t, reentrant.New(s, "a", signalbox.WaitReplicas(1, 10*time.Second)))
+	require.NoError(t, plain.Unlock())
+	got := within(t, "the lock", waiting)
+	require.NoError(t, got.err)
+	require.Greater(t, waits(primary), before)
+	require.NoError(t, got.lease.Unlock())
+}
+
+func TestALockWithReplicasWaitsForItsHolder(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	startReplica(t, primary)
+	holder := mustLock(t, reentrant.New(newSession(t, primary), "a"))
+	mu := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second))
+	_, err := mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	waiting := contend(t.Context(), t, primary, mu, "a")
+	require.NoError(t, holder.Unlock())
+	got := within(t, "the lock", waiting)
+	require.NoError(t, got.err)
+	require.NoError(t, got.lease.Unlock())
+}
+
+// P10: the acquire is undone where the server refuses to say what replicas have.
+func TestADeniedWaitIsErrDenied(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	primary.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-wait")
+	s := signalbox.NewSession(clientAs(t, primary, "limited", "secret"))
+	t.Cleanup(func() { _ = s.Close(endedContext()) })
+	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, time.Second))
+	_, err := mu.Lock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrDenied)
+	requireFree(t, mu)
+}
+
+// P4: the end of the context ends the wait at once, and what was granted is taken back.
+func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	startReplica(t, primary).Freeze()
+	mu := reentrant.New(newSession(t, primary), "a", signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute))
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := lockLater(ctx, mu)
+		await(t, "the grant", func() bool { return isHeld(t, primary, "a") })
+		cancel()
+		require.ErrorIs(t, within(t, "the end of the call", answered).err, context.Canceled)
+		await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
+	}
+}
+
+// P4, P5: whatever becomes of the answers, the lock is had in the end, once.
+func TestALostAnswerOfReplicasIsSettled(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	startReplica(t, primary)
+	for _, c := range []struct {
+		command string
+		kind    redistest.Kind
+	}{
+		{"EVALSHA", redistest.CutBeforeRequest},
+		{"EVALSHA", redistest.CutAfterRequest},
+		{"EVALSHA", redistest.SwallowRequest},
+		{"WAIT", redistest.CutBeforeRequest},
+		{"WAIT", redistest.CutAfterRequest},
+		{"WAIT", redistest.SwallowReply},
+	} {
+		name := c.kind.String() + "/" + c.command
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := redistest.NewProxy(t, primary.Addr())
+			mu := reentrant.New(newSession(t, proxy), name, signalbox.WaitReplicas(1, 3*time.Second))
+			require.NoError(t, mustLock(t, mu).Unlock()) // scripts are known from here on
+			proxy.SetMatch(func(req []string) bool {
+				return req[0] == c.command && (req[0] == "WAIT" || req[3] == holderKey(name))
+			})
+			proxy.ResetCount()
+			fault := proxy.Arm(redistest.Fault{Kind: c.kind})
+			lease := mustLock(t, mu)
+			require.True(t, fault.HasFired())
+			require.NoError(t, lease.Err())
+			require.Equal(t, lease.Token(), requireHolder(t, reentrant.New(newSession(t, primary), name)).Token)
+			require.NoError(t, lease.Unlock())
+			requireFree(t, mu)
+		})
+	}
+}
+
+// A Locker waits for replicas as for a server.
+func TestALockerWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	locker := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 100*time.Millisecond)).Locker(t.Context())
+	locked := make(chan struct{})
+	go func() {
+		locker.Lock()
+		close(locked)
+	}()
+	await(t, "a second try", func() bool { return waits(primary) >= 3 })
+	require.False(t, isClosed(locked))
+	startReplica(t, primary)
+	within(t, "the lock", locked)
+	locker.Unlock()
+}
