@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+)
+
+// state is one of the states of the package doc.
+type state uint8
+
+const (
+	entering state = iota
+	inLine
+	granted
+	begun
+	gone
+	over
+)
+
+// Grant is what the server gave: a hold that lasts for Life from Sent at the least.
+type Grant struct {
+	Stamp stamp.Stamp // of the token
+	Life  time.Duration
+	Sent  clock.Instant
+	Read  clock.Instant // when it was heard of
+}
+
+// Tenant is who holds the lock in this process.
+type Tenant interface {
+	// Evict ends the hold for cause.
+	Evict(cause error)
+	// Recheck asks the server whether the hold is there still, and does not wait for the answer.
+	Recheck()
+}
+
+// Attempt is one hold id: a wish for the lock, the place in its line, and the hold that comes of it.
+// An id is not used for a second attempt. The fields are guarded by the lock of its Lines.
+type Attempt struct {
+	q      *Queue
+	hold   string        // assigned once
+	life   time.Duration // of the hold, where it is given at once; assigned once
+	queues bool          // it stands in line, or came to try; assigned once, before it is sent
+	news   chan struct{} // room for one; coalesces
+
+	state    state
+	told     context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell
+	refusal  error              // why it is over before it began, where the server said so
+	grant    Grant
+	tenant   Tenant
+	urgent   bool        // the next look lists it: it may have been granted
+	unknown  bool        // an enter of it was not answered
+	notAfter stamp.Stamp // of the newest enter; 0 where none was sent
+}
+
+// begin makes an attempt known that comes to try, before anything of it is sent.
+func (q *Queue) begin(life time.Duration) *Attempt {
+	ls := q.lines
+	a := &Attempt{q: q, hold: ls.session.NewHold(), life: life, news: make(chan struct{}, 1)}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.mu.attempts[a.attempt()] = a
+	q.attempts++
+	return a
+}
+
+// beginWaiting makes an attempt known that is to stand in line.
+func (q *Queue) beginWaiting(life time.Duration) *Attempt {
+	a := q.begin(life)
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	a.queues = true
+	if q.waiting = append(q.waiting, a); len(q.waiting) == 1 {
+		q.lines.mu.waited++
+	}
+	return a
+}
+
+// forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
+func (a *Attempt) forget() {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.forgetLocked()
+}
+
+func (a *Attempt) forgetLocked() {
+	ls, attempt := a.q.lines, a.attempt()
+	if ls.mu.attempts[attempt] == a {
+		delete(ls.mu.attempts, attempt)
+		a.q.attempts--
+	}
+}
+
+// leaveLine ends the waiting of a in state. It reports whether a was granted in the same instant: then
+// it is begun instead.
+func (a *Attempt) leaveLine(to state) (isGranted bool) {
+	ls, q := a.q.lines, a.q
+	ls.mu.Lock()
+	isGranted = a.state == granted
+	if a.state = to; isGranted {
+		a.state = begun
+	}
+	for i, other := range q.waiting {
+		if other == a {
+			if q.waiting = append(q.waiting[:i], q.waiting[i+1:]...); len(q.waiting) == 0 {
+				ls.mu.waited--
+			}
+			break
+		}
+	}
+	var left *ear
+	if len(q.waiting) == 0 {
+		ls.session.Timers.Cancel(&q.next)
+		q.planned = false
+		if q.ear != nil && q.ear.leaveLocked() {
+			left = q.ear
+		}
+		q.ear = nil
+	}
+	ls.mu.Unlock()
+	if left != nil {
+		left.close()
+	}
+	return isGranted
+}
+
+// grantedLocked takes the news that a has the lock on the life that heartbeat paid for.
+func (a *Attempt) grantedLocked(token stamp.Stamp, paid string, now clock.Instant) {
+	switch a.state {
+	case entering, inLine:
+		if b, ok := a.q.paidLocked(paid, now); ok {
+			a.grant = Grant{Stamp: token, Life: b.life, Sent: b.sent, Read: now}
+			a.state = granted
+			a.wake()
+			if a.told != nil {
+				a.told()
+			}
+			return
+		}
+		if a.queues {
+			// A hint: that life is over by our clock, or not known. The look lengthens what there is.
+			a.urgent = true
+			a.q.lines.looks.Put(a.q)
+		}
+	case over:
+		a.leaveAgain() // the leaving overtook the entering
+	case granted, begun, gone:
+	}
+}
+
+// isSpent reports whether what a was granted is over before it began: its goroutine did not run for that
+// long. Then a waits on, and a look at once tells whether it has the lock still, and lengthens that.
+func (a *Attempt) isSpent() bool {
+	ls, now := a.q.lines, clock.Now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if a.state != granted || !renewal.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
+		return false
+	}
+	a.state, a.urgent = inLine, true
+	ls.looks.Put(a.q)
+	return true
+}
+
+func (a *Attempt) wake() {
+	select {
+	case a.news <- struct{}{}:
+	default: // one is there already
+	}
+}
+
+// Grant answers what the server gave.
+func (a *Attempt) Grant() Grant {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	return a.grant
+}
+
+// Begin says who has the lock now, and can be evicted from here on.
+func (a *Attempt) Begin(tenant Tenant) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.tenant = tenant
+}
+
+// Lengthened says that the hold was given life anew, in answer to what was sent at sent. Before Begin.
+func (a *Attempt) Lengthened(life time.Duration, sent clock.Instant) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.grant.Life, a.grant.Sent = life, sent
+}
+
+// Hold answers the hold id.
+func (a *Attempt) Hold() string { return a.hold }
+
+// attempt answers the part of the hold id that is not the session's.
+func (a *Attempt) attempt() string { return a.hold[len(a.hold)-attemptSize:] }

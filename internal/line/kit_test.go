@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// patience is how long a test waits for what must happen. It is reached by failing tests only.
+	patience = 20 * time.Second
+	// lease is longer than any test.
+	lease = time.Hour
+)
+
+var steps = Scripts{
+	Enter: scripts.FairEnter, Look: scripts.FairLook, Beat: scripts.FairBeat, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
+}
+
+// place is a server, and a proxy before it for those whom something is to happen to.
+type place struct {
+	*testing.T
+
+	server *redistest.Server
+	proxy  *redistest.Proxy
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{T: t, server: redistest.Start(t)}
+	p.proxy = redistest.NewProxy(t, p.server.Addr())
+	all, err := scripts.All()
+	require.NoError(t, err)
+	for _, s := range all {
+		p.server.MustDo(t, "SCRIPT", "LOAD", s.Source) // so that each is one request
+	}
+	return p
+}
+
+// dialer is a server, or a proxy before one.
+type dialer interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// user is one session that uses the lock of the test.
+type user struct {
+	*Lines
+
+	place *place
+	q     *Queue
+}
+
+// join answers a session at the server or behind the proxy. Nothing of it is left when the test ends.
+func (p *place) join(at dialer, set func(*settings.Session), client ...func(*rueidis.ClientOption)) *user {
+	p.Helper()
+	settings := settings.Default()
+	if set != nil {
+		set(&settings)
+	}
+	s := session.New(at.Client(p, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		o.PipelineMultiplex = -1
+		for _, mod := range client {
+			mod(o)
+		}
+	}), settings, false)
+	ls := s.Part("line", func(s *session.Session) session.Part { return New(s, steps) }).(*Lines)
+	u := &user{Lines: ls, place: p, q: ls.Use(keysOf(p, "a"))}
+	p.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = s.Close(ctx)
+		ls.Done(u.q)
+	})
+	require.NoError(p, s.Meet(context.Background(), u.q.keys.Holder))
+	return u
+}
+
+// plain answers a session of which nothing is special.
+func (p *place) plain() *user {
+	p.Helper()
+	return p.join(p.server, nil)
+}
+
+// behind answers a session behind the proxy.
+func (p *place) behind() *user {
+	p.Helper()
+	return p.join(p.proxy, nil)
+}
+
+func keysOf(tb testing.TB, name string) Keys {
+	tb.Helper()
+	n, err := names.Make(names.DefaultPrefix, name)
+	require.NoError(tb, err)
+	return Keys{Holder: n.Holder, Line: n.Line(), Lives: n.Lives(), Grants: names.Grants(names.DefaultPrefix)}
+}
+
+// only lets the proxy count the requests that run the script.
+func (p *place) only(script *scripts.Script) {
+	p.proxy.SetMatch(func(request []string) bool {
+		return len(request) > 1 && (request[1] == script.SHA1 || request[1] == script.Source)
+	})
+}
+
+// takes answers what has the lock, which must come.
+func (u *user) takes() *Attempt {
+	u.place.Helper()
+	return within(u.place, "the lock", u.taking(u.place.T.Context())).mustHave(u.place)
+}
+
+// outcome is what Take answered.
+type outcome struct {
+	*Attempt
+
+	err error
+}
+
+func (o outcome) mustHave(tb testing.TB) *Attempt {
+	tb.Helper()
+	require.NoError(tb, o.err)
+	return o.Attempt
+}
+
+// taking takes the lock on another goroutine.
+func (u *user) taking(ctx context.Context) <-chan outcome {
+	answered := make(chan outcome, 1)
+	go func() {
+		a, err := u.q.Take(ctx, lease)
+		answered <- outcome{a, err}
+	}()
+	return answered
+}
+
+// waiting is taking, and returns when the server knows of so many waiters.
+func (u *user) waiting(ctx context.Context, n int) <-chan outcome {
+	u.place.Helper()
+	answered := u.taking(ctx)
+	await(u.place, "a place in line", func() bool { return len(u.place.inLine()) == n })
+	return answered
+}
+
+// hears waits until grants are heard.
+func (u *user) hears() {
+	u.place.Helper()
+	await(u.place, "a subscription", func() bool {
+		return u.session.Dispatch.IsLive(u.q.keys.Grants + u.session.ID())
+	})
+}
+
+// gives lets go of the lock, which must be there.
+func (u *user) gives(a *Attempt) {
+	u.place.Helper()
+	had, err := a.Release(u.place.T.Context(), lease)
+	require.NoError(u.place, err)
+	require.True(u.place, had)
+}
+
+// inLine answers who stands in line.
+func (p *place) inLine() []string {
+	p.Helper()
+	var holds []string
+	list, _ := p.server.MustDo(p, "ZRANGE", keysOf(p, "a").Line, 0, -1).([]any)
+	for _, hold := range list {
+		holds = append(holds, fmt.Sprint(hold))
+	}
+	return holds
+}
+
+// holder answers the hold that has the lock, by the server's account, "" for nobody.
+func (p *place) holder() string {
+	p.Helper()
+	value, _ := p.server.MustDo(p, "GET", keysOf(p, "a").Holder).(string)
+	if !strings.HasPrefix(value, "sb1f") || strings.HasPrefix(value[20:], "---") {
+		return ""
+	}
+	return value[20:61]
+}
+
+// nothingLeft waits until neither the sessions nor the server know of anybody.
+func (p *place) nothingLeft(users ...*user) {
+	p.Helper()
+	await(p, "the end of everything", func() bool {
+		for _, u := range users {
+			if _, attempts, ears := u.Len(); attempts > 0 || ears > 0 {
+				return false
+			}
+		}
+		return p.holder() == "" && len(p.inLine()) == 0
+	})
+	for _, key := range p.server.Keys("*") {
+		require.NotEqual(p, int64(-1), p.server.MustDo(p, "PTTL", key), "%s has no end", key)
+	}
+}
+
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+func within[T any](tb testing.TB, what string, c <-chan T) T {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		tb.Fatalf("not within %v: %s", patience, what)
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+const (
+	// maxListed is how many attempts a look lists: the first ones, which may have been granted, and
+	// some of the others in turn, which may have lost their place.
+	maxListed, maxFirst = 16, 4
+	// lookPatience is how long a batch of looks waits for its answer.
+	lookPatience = time.Second
+	// maxLooks bounds a pipeline.
+	maxLooks = 200
+)
+
+// look is one look at a line, or a heartbeat alone.
+type look struct {
+	q      *Queue
+	beat   beat
+	listed []*Attempt
+}
+
+// lookAll looks at a tick's worth of lines.
+func (ls *Lines) lookAll(queues []*Queue) {
+	ctx, cancel := context.WithTimeout(ls.ctx, lookPatience)
+	defer cancel()
+	looks := make([]look, 0, len(queues))
+	asked := make(map[*Queue]bool, len(queues))
+	for _, q := range queues {
+		if !asked[q] {
+			asked[q] = true
+			looks = ls.prepare(looks, q)
+		}
+	}
+	for len(looks) > 0 {
+		n := min(len(looks), maxLooks)
+		ls.lookTogether(ctx, looks[:n])
+		looks = looks[n:]
+	}
+}
+
+// prepare adds a look at q, unless nobody waits there: then nobody has come for a while.
+func (ls *Lines) prepare(looks []look, q *Queue) []look {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	q.planned = false
+	if len(q.waiting) == 0 {
+		ls.dropLocked(q)
+		return looks
+	}
+	return append(looks, look{q: q, beat: q.beatLocked(clock.Now()), listed: q.listLocked()})
+}
+
+// listLocked chooses the attempts that a look lists: of those whose entering was answered the
+// urgent ones, the first, and others in turn.
+func (q *Queue) listLocked() []*Attempt {
+	listed := make([]*Attempt, 0, min(maxListed, len(q.waiting)))
+	chosen := make(map[*Attempt]bool, cap(listed))
+	add := func(a *Attempt) {
+		if (a.state == inLine || a.urgent) && !chosen[a] && len(listed) < maxListed {
+			chosen[a] = true
+			listed = append(listed, a)
+		}
+	}
+	for _, a := range q.waiting {
+		if a.urgent {
+			add(a)
+			a.urgent = false
+		}
+	}
+	for _, a := range q.waiting[:min(maxFirst, len(q.waiting))] {
+		add(a)
+	}
+	for range q.waiting {
+		if len(listed) == maxListed {
+			break // the turn of the others comes
+		}
+		q.turn = (q.turn + 1) % len(q.waiting)
+		add(q.waiting[q.turn])
+	}
+	return listed
+}
+
+// lookTogether sends looks in one pipeline, and heartbeats alone for the lines that refuse them
+// because their slot is on the move.
+func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
+	calls := make([]wire.Call, len(looks))
+	for i, l := range looks {
+		calls[i] = l.call()
+	}
+	var refused []wire.Call
+	for i, outcome := range ls.session.Runner.RunMany(ctx, calls) {
+		if outcome.Err != nil {
+			if wire.TryAgain(outcome.Err) {
+				refused = append(refused, looks[i].beatCall())
+			}
+			looks[i].failed(outcome.Err)
+			continue
+		}
+		looks[i].answered(outcome.Reply)
+	}
+	if len(refused) > 0 {
+		ls.session.Runner.RunMany(ctx, refused)
+	}
+}
+
+func (l *look) call() wire.Call {
+	q, s := l.q, l.q.lines.session
+	var attempts strings.Builder
+	for _, a := range l.listed {
+		attempts.WriteString(a.attempt())
+	}
+	return wire.Call{
+		Script: q.lines.scripts.Look,
+		Keys:   []string{q.keys.Holder, q.keys.Line, q.keys.Lives},
+		Args: []string{
+			s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label,
+			s.Publish(), q.keys.Grants, attempts.String(),
+		},
+	}
+}
+
+func (l *look) beatCall() wire.Call {
+	s := l.q.lines.session
+	return wire.Call{
+		Script: l.q.lines.scripts.Beat,
+		Keys:   []string{l.q.keys.Lives},
+		Args:   []string{s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label},
+	}
+}
+
+// failed takes a look that was not answered, or refused: the next comes early, since a life counts on.
+func (l *look) failed(err error) {
+	ls := l.q.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if wire.Judge(err) == wire.Final {
+		l.q.refuseLocked(err)
+	}
+	l.q.scheduleLocked(lookEvery / 4)
+}
+
+// refuseLocked ends the attempts of q: waiting does not help them.
+func (q *Queue) refuseLocked(err error) {
+	for _, a := range q.waiting {
+		if a.state == entering || a.state == inLine {
+			a.state, a.refusal = over, err
+			a.wake()
+		}
+	}
+}
+
+// answered takes the answer to a look.
+func (l *look) answered(reply wire.Reply) {
+	ls, q, now := l.q.lines, l.q, clock.Now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if reply.Int(0) != 1 {
+		q.refuseLocked(wrongKind(reply.Text(1)))
+		return
+	}
+	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(7), now)
+	if q.heard.IsZero() || l.beat.sent.Mono() > q.heard.Mono() {
+		q.heard = l.beat.sent
+	}
+	has := reply.Text(3)
+	if a := ls.mu.attempts[has]; a != nil {
+		a.grantedLocked(reply.Stamp(4), reply.Text(5), now)
+	}
+	more := reply.Int(2) == 1
+	places := reply.Text(6)
+	for i, a := range l.listed {
+		if a.state == inLine && i < len(places) && places[i] == '0' && a.attempt() != has {
+			a.state = gone
+			a.wake()
+			more = true // where one has lost its place, others have that are not listed
+		}
+	}
+	if more {
+		ls.looks.Put(q)
+		return
+	}
+	q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+}
+
+// scheduleLocked schedules the next look: in a while, or when the hold of another, which lasts for left
+// at the most, has ended.
+func (q *Queue) scheduleLocked(left time.Duration) {
+	if len(q.waiting) == 0 {
+		return
+	}
+	q.planned = true
+	every := q.everyLocked()
+	in := every*4/5 + rand.N(every/5)
+	if left > 0 && left < in {
+		turn := time.Duration(q.lines.mu.waited) * lookCost
+		in = min(left+time.Millisecond+rand.N(turn+1), in)
+	}
+	q.lines.session.Timers.Schedule(&q.next, in)
+}

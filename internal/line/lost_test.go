@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P6, states: in line, and a look finds what no message told.
+func TestALookFindsTheGrantWhoseMessageVanished(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.proxy.DropPushes(true)
+	holder.gives(held)
+	a := within(t, "the lock", waiting).mustHave(t)
+	require.Equal(t, 1, p.proxy.DroppedPushes())
+	require.Equal(t, lives*lookEvery, a.Grant().Life)
+	u.gives(a)
+	p.nothingLeft(holder, u)
+}
+
+// P6: messages before a subscription was confirmed are lost, so everybody looks.
+func TestASubscriptionIsFollowedByALook(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.only(scripts.FairLook)
+	const times = 20
+	began := time.Now()
+	for range times {
+		looks := p.proxy.Replies()
+		u.mu.Lock()
+		e := u.q.ear
+		u.mu.Unlock()
+		e.Subscribed()
+		await(t, "a look", func() bool { return p.proxy.Replies() > looks })
+	}
+	require.Less(t, time.Since(began), times*lookEvery/2)
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// P6: nor is a look that failed the last.
+func TestALookThatFailsIsFollowedByOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.proxy.DropPushes(true)
+	p.only(scripts.FairLook)
+	failed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	within(t, "a look that fails", failed.Fired())
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// P6: the server loses the line, and everybody who waits forms a new one, however many they are.
+func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(p *place){
+		"TheLine":    func(p *place) { p.server.MustDo(p, "DEL", keysOf(p, "a").Line) },
+		"Everything": func(p *place) { p.server.MustDo(p, "FLUSHALL") },
+		"Restart":    func(p *place) { p.server.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			holder, u := p.plain(), p.plain()
+			held := holder.takes()
+			var waiting []<-chan outcome
+			const n = 64 // four times what a look lists
+			for i := range n {
+				waiting = append(waiting, u.waiting(t.Context(), i+1))
+			}
+			before := p.inLine()
+			lose(p)
+			if name == "TheLine" {
+				await(t, "all of them", func() bool { return len(p.inLine()) == n })
+				for _, hold := range p.inLine() {
+					require.NotContains(t, before, hold, "an id is used once")
+				}
+				holder.gives(held)
+			}
+			for range n {
+				a := takeAny(t, waiting)
+				u.gives(a)
+			}
+			if name != "TheLine" {
+				_, _ = held.Release(t.Context(), time.Second)
+			}
+			p.nothingLeft(holder, u)
+		})
+	}
+}
+
+// takeAny answers the attempt of the first that has it.
+func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
+	t.Helper()
+	await(t, "the lock", func() bool {
+		for _, w := range waiting {
+			select {
+			case got := <-w:
+				a = got.mustHave(t)
+				return true
+			default:
+			}
+		}
+		return false
+	})
+	return a
+}
+
+// P1, P5: two copies of one process, restored from a snapshot, have one session id. What the one
+// holds is not the other's to give back.
+func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.behind()
+	copied := u.session.NewHold()
+	keys := u.q.keys
+	p.server.MustDo(t, "EVAL", `local now = redis.call('TIME')
+local till = string.format('%016.0f', (now[1] + 5) * 1000000)
+redis.call('SET', KEYS[1], 'sb1f1780000000000000' .. ARGV[1] .. till .. '------', 'PX', 20000)`, 1, keys.Holder, copied)
+	p.only(scripts.FairLook)
+	waiting := u.waiting(t.Context(), 1)
+	await(t, "a few looks", func() bool { return p.proxy.Replies() >= 4 })
+	require.Equal(t, copied, p.holder())
+	u.Lines.granted(copied[22:], 1, "")
+	require.Zero(t, u.session.Settler.Open())
+	u.gives(within(t, "the lock, once that has ended", waiting).mustHave(t))
+	p.nothingLeft(u)
+}
+
+// P2: nor are its heartbeats.
+func TestAGrantThatACopysHeartbeatPaidForIsAHint(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u, other := p.plain(), p.plain()
+	u.mu.Lock()
+	other.mu.Lock()
+	mine, copied := u.nextNumberLocked(), other.nextNumberLocked()
+	u.mu.Unlock()
+	other.mu.Unlock()
+	require.Len(t, mine, numberSize)
+	require.Equal(t, mine[:12], copied[:12])
+	require.NotEqual(t, mine, copied)
+}
+
+// States: entering or in line, and a message whose heartbeat is not known, or over: it is asked at once.
+func TestAGrantThatNothingKnownPaidForIsAskedForAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.only(scripts.FairLook)
+	attempt := p.inLine()[0][22:]
+	const hints = 20
+	began := time.Now()
+	for range hints {
+		looks := p.proxy.Replies()
+		u.Lines.granted(attempt, 1, "000000000001notknown")
+		await(t, "a look", func() bool { return p.proxy.Replies() > looks })
+		require.Empty(t, waiting)
+	}
+	require.Less(t, time.Since(began), hints*lookEvery/2)
+
+	u.mu.Lock()
+	entered := u.mu.attempts[attempt]
+	entered.state = entering // its answer is on its way: the look has to list it all the same
+	entered.grantedLocked(1, "000000000001notknown", clock.Now())
+	require.True(t, entered.urgent)
+	entered.state = inLine
+	tries := &Attempt{q: u.q}
+	tries.grantedLocked(1, "000000000001notknown", clock.Now())
+	require.False(t, tries.urgent, "one that came to try is in no line")
+	u.mu.Unlock()
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// States: begun, and the release gets no answer. It is repeated.
+func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+		p := newPlace(t)
+		u, other := p.behind(), p.plain()
+		a := u.takes()
+		waiting := other.waiting(t.Context(), 1)
+		p.only(scripts.FairLeave)
+		p.proxy.Arm(redistest.Fault{Kind: kind})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := a.Release(ctx, lease)
+		cancel()
+		require.Error(t, err)
+		p.proxy.CutAll()
+		other.gives(within(t, "the lock", waiting).mustHave(t))
+		p.nothingLeft(u, other)
+	}
+}
+
+// P5: a look that says that the session has the lock, while it is given back, is no reason to give it
+// back once more: the release would hear that there is nothing to give back.
+func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.behind()
+	a := u.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.only(scripts.FairLeave)
+	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: 300 * time.Millisecond})
+	released := make(chan bool, 1)
+	go func() {
+		had, err := a.Release(t.Context(), lease)
+		released <- had && err == nil
+	}()
+	await(t, "the release to begin", func() bool { return p.proxy.Requests() > 0 })
+	u.mu.Lock()
+	a.grantedLocked(a.grant.Stamp, "", a.grant.Read)
+	u.mu.Unlock()
+	require.Zero(t, u.session.Settler.Open())
+	require.True(t, within(t, "the release", released))
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(u)
+}
+
+// P6: Close sends everybody away who waits, whatever for.
+func TestCloseSendsEverybodyAway(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(p *place){
+		"InLine": func(*place) {},
+		"Away":   func(p *place) { p.proxy.Refuse(); p.proxy.CutAll() },
+		"Answering": func(p *place) {
+			p.only(scripts.FairEnter)
+			p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 300 * time.Millisecond})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			holder, u := p.plain(), p.behind()
+			held := holder.takes()
+			prepare(p)
+			var waiting []<-chan outcome
+			for range 5 {
+				waiting = append(waiting, u.taking(t.Context()))
+			}
+			await(t, "five who wait", func() bool {
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				return len(u.q.waiting) == 5 && (name == "Away" || u.q.sentLocked())
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_ = u.session.Close(ctx)
+			for _, w := range waiting {
+				err := within(t, "the end of a wait", w).err
+				require.True(t, errors.Is(err, errs.ErrClosed), err)
+			}
+			holder.gives(held)
+		})
+	}
+}

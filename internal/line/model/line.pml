@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/* The line: the queue on the server in which fair locks wait, as docs/line.md describes it. The file runs beside this one lists what
+ * is checked of it; `make model` checks it.
+ *
+ * One lock, one server, a few waiters. A step here is one that the library takes, one that a script takes, or one that a network
+ * takes: a message is late, lost, overtaken or delivered twice, as it likes. A process that is paused is one whose steps are not
+ * taken for a while.
+ *
+ * Time. Every deadline is a countdown, and a tick lowers all of them at once: runs have no end, and states are few. The number of a
+ * heartbeat stands for the moment of its sending. Here the number is what the heartbeat gives, counting down from that moment; so a
+ * message carries the countdown of the deadline that its reader may set, and it goes on counting on the way.
+ *
+ * Holds. A waiter has one hold id at a time, and takes a fresh one when nothing mentions the last any more. A goroutine that tries
+ * again while traces of its last attempt are left is two waiters of one session (ONE).
+ *
+ * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
+ */
+
+#ifndef N
+#define N 2           /* waiters, 2 or 3 */
+#endif
+#ifndef M
+#define M 2           /* messages in flight at a time */
+#endif
+#ifndef LW
+#define LW 2          /* waiter's life: what a heartbeat adds, in ticks */
+#endif
+#ifndef LH
+#define LH 3          /* holder's lease */
+#endif
+#ifndef GRACE
+#define GRACE 0       /* the least that a grant gets */
+#endif
+#ifndef ONE
+#define ONE 0         /* 1: all waiters belong to one session, and live by each other's heartbeats */
+#endif
+#ifndef PROMPT
+#define PROMPT 0      /* 1: a message takes less than a tick, everybody does its duty in each tick, and faults are counted */
+#endif
+#ifndef FAULTS
+#define FAULTS 0      /* PROMPT: how many messages are lost, or processes die */
+#endif
+#ifndef STALL
+#define STALL LH      /* PROMPT: after the last fault, ticks in which those that wait may see no holder */
+#endif
+#ifndef STRAND
+#define STRAND LW     /* PROMPT: after the last fault, ticks in which the lock may stand with one who never began */
+#endif
+
+/* The rules that can be dropped. */
+#define FRESH_ID 1           /* an attempt has a hold id of its own */
+#define LEAVE_BY_ID 2        /* leave compares the hold id, not the session */
+#define NO_BARGING 3         /* enter queues, even where the lock is free */
+#define KEEP_TICKET 4        /* enter, run again, keeps the place in the line */
+#define ENTER_LENGTHENS 5    /* enter, run again for a holder, lengthens the hold before it answers "you hold" */
+#define FROM_SENDING 6       /* a deadline counts from a sending, not from the reading of what came back */
+#define FROM_THAT_SENDING 7  /* ... and from the sending of that very request, not of the latest */
+#define NAMED_BEAT 8         /* the grant names the heartbeat that paid; it is not the last one that was answered */
+#define PAST_IS_PAST 9       /* what is read after its deadline begins nothing */
+#define LIVING_ONLY 10       /* nobody is granted the lock whose life has ended */
+#define NEVER_SHORTEN 11     /* a request lengthens, however late it arrives */
+#define BEAT_IS_NO_RENEW 12  /* a waiter's heartbeat lengthens its life, and no hold of its session */
+#define LEAVE_PASSES_ON 13   /* leave finds the leaver granted, too, and passes the lock on */
+#define LEAVE_AGAIN 14       /* who reads something for an attempt that is over leaves once more */
+#define LOOK_HANDS_OFF 15    /* a look at a free lock takes the hand-off step */
+#ifndef DROP
+#define DROP 0
+#endif
+#define kept(rule) (DROP != rule)
+
+mtype = { ENTER, BEAT, LOOK, RENEW, LEAVE,            /* requests */
+          GRANT, HOLD, LINE, GONE,                    /* the grant message; answers: you hold, you are in line, neither */
+          IDLE, ENTERING, WAITING, HOLDING, DEAD };   /* states of a waiter */
+
+typedef Waiter {
+  mtype state = IDLE;
+  byte until;               /* HOLDING: what is left of the lease, as the waiter knows */
+  byte latest;              /* FROM_THAT_SENDING dropped: the countdown of its latest request */
+  bit beaten; bit looked    /* PROMPT: what it has done of its duty in this tick */
+}
+Waiter W[N];
+
+/* The server: the holder key, the line, and for each session its life and the latest heartbeat that pays for it. */
+#define STRANGER N          /* a holder from outside: never in line, and never in doubt about its lease */
+#define NOBODY (N+1)
+byte owner = NOBODY; byte expiry;
+byte ticket[N];             /* place in the line, 1 is the head; 0 is none */
+byte life[N];
+byte paid[N];
+
+/* The wire: kind, waiter and countdown of each message in flight; kind 0 is none. */
+mtype kind[M];
+byte whose[M];
+byte left[M];
+
+/* Only the checks know these. */
+byte elders[N];             /* who stood in line when this one arrived, a bit each */
+bit begun;                  /* the owner has begun */
+byte faults;
+#define LONG 15
+byte calm = LONG;           /* ticks since the last fault */
+
+/* Scratch, of no meaning between two steps and no part of a state. */
+hidden byte a; hidden byte b; hidden byte x; hidden byte pays;
+hidden mtype got; hidden byte me; hidden byte t;
+
+#define BIT(i) (1 << (i))
+#define MAX(p, q) ((p) > (q) -> (p) : (q))
+#define session(w) (ONE -> 0 : (w))
+#define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
+#define tries(w) (waits(w) || W[w].state == HOLDING)
+#define believes(w) (W[w].state == HOLDING && W[w].until > 0)
+#define believers (believes(0) + believes(1) + (N > 2 && believes(N-1)) + (owner == STRANGER))
+
+/* What a run comes across it says once, and .ci/model wants all of it from the sound runs. */
+hidden int seen;
+#define reached(k) if :: !(seen & BIT(k)) -> seen = seen | BIT(k); printf("reached %d\n", k) :: else fi
+
+/* What the line promises. A run that breaks a promise ends there, and says which. */
+#define promise(words, p) if :: p :: else -> printf(words); assert(false) fi
+
+#ifdef TELL                 /* to read a counterexample */
+#define tell(text, p, q, r) printf(text, p, q, r)
+#else
+#define tell(text, p, q, r) skip
+#endif
+
+/* ---- The wire ---- */
+
+#define request(what) (what == ENTER || what == BEAT || what == LOOK || what == RENEW || what == LEAVE)
+
+/* What its reader would put away without a trace is not kept: a word to an attempt that is over (a prompt run leaves again upon it),
+ * a grant to one that holds, a deadline no later than the one there is. Runs that drop a rule keep the last two. */
+#define of_use(what, w, countdown) (request(what) || \
+  (what != GONE && (W[w].state == ENTERING || (W[w].state == IDLE && PROMPT))) || \
+  (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
+  (what == GRANT && W[w].state == WAITING) || \
+  (what == LINE && W[w].state == WAITING && !kept(NAMED_BEAT)) || \
+  (what == GONE && tries(w)))
+
+/* Messages have no order among themselves. Sorted, states that differ in nothing else are one. */
+#define weight(i) (kind[i] * 64 + whose[i] * 8 + left[i])
+#define swap(list, i) x = list[i]; list[i] = list[i-1]; list[i-1] = x
+inline tidy() {
+  for (a : 0 .. M-1) {
+    if :: !of_use(kind[a], whose[a], left[a]) -> kind[a] = 0; whose[a] = 0; left[a] = 0 :: else fi
+  }
+  a = 1;
+  do
+  :: a < M && weight(a) > weight(a-1) -> swap(kind, a); swap(whose, a); swap(left, a); a = 1
+  :: a < M && weight(a) <= weight(a-1) -> a++
+  :: a >= M -> break
+  od;
+  a = 0
+}
+
+/* Waiters send while there is room. A grant that finds none is lost; a prompt run keeps a place for it. */
+#define room (kind[M-1-PROMPT] == 0)
+inline put(w, what, countdown) {
+  if
+  :: kind[M-1] == 0 -> kind[M-1] = what; whose[M-1] = w; left[M-1] = countdown; tidy()
+  :: else -> assert(!PROMPT || !of_use(what, w, countdown))
+  fi
+}
+
+inline peek(k) { got = kind[k]; me = whose[k]; t = left[k] }
+inline take(k) { peek(k); kind[k] = 0; whose[k] = 0; left[k] = 0; tidy() }
+
+/* ---- The server ---- */
+
+inline lengthen_life(w, countdown) {
+  if :: countdown < paid[session(w)] -> reached(1) :: else fi;         /* a heartbeat overtaken by a later one */
+  life[session(w)] = MAX(life[session(w)], LW);
+  paid[session(w)] = MAX(paid[session(w)], countdown)
+}
+
+inline queue(w) {
+  ticket[w] = 1;
+  for (a : 0 .. N-1) {
+    if :: a != w && ticket[a] > 0 -> ticket[w]++; elders[w] = elders[w] | BIT(a) :: else fi
+  }
+}
+
+inline remove_ticket(w) {
+  for (a : 0 .. N-1) {
+    if :: ticket[a] > ticket[w] -> ticket[a]-- :: else fi;
+    elders[a] = elders[a] & ~BIT(w)
+  }
+  ticket[w] = 0; elders[w] = 0
+}
+
+inline move_to_tail(w) {    /* KEEP_TICKET dropped */
+  x = 0;
+  for (a : 0 .. N-1) {
+    if :: ticket[a] > ticket[w] -> ticket[a]--; x++ :: else fi
+  }
+  ticket[w] = ticket[w] + x
+}
+
+/* The lock goes to w, for what is left of its life. FIFO: nobody stands before it who came earlier and lives. */
+inline grant(w) {
+  for (a : 0 .. N-1) { promise("broken: first come, first served\n", !(elders[w] & BIT(a)) || life[session(a)] == 0) }
+  owner = w; expiry = (life[session(w)] > 0 -> MAX(life[session(w)], GRACE) : LW); begun = 0;
+  remove_ticket(w);
+  tell("    the lock goes to %d: expiry %d, paid %d\n", w, expiry, paid[session(w)])
+}
+
+/* The hand-off step. Tickets are skipped whose life has ended. Who calls reads it in its answer, anybody else in a message. */
+inline hand_off(caller) {
+  owner = NOBODY; expiry = 0; begun = 0;
+  for (b : 1 .. N) {
+    x = 0;
+    do :: x < N && ticket[x] != b -> x++ :: else -> break od;
+    if :: x < N && life[session(x)] == 0 -> reached(2) :: else fi;     /* a ticket is skipped */
+    if :: x < N && (life[session(x)] > 0 || !kept(LIVING_ONLY)) -> break :: else fi
+  }
+  if
+  :: b <= N ->
+     b = x; pays = (kept(NAMED_BEAT) -> paid[session(b)] : 0);
+     grant(b);
+     if :: b != caller -> put(b, GRANT, pays) :: else fi
+  :: else
+  fi
+}
+
+inline answer(w, countdown) {
+  if
+  :: owner == w -> put(w, HOLD, countdown)
+  :: owner != w && ticket[w] > 0 -> put(w, LINE, (kept(NAMED_BEAT) -> 0 : countdown))
+  :: else -> put(w, GONE, 0)
+  fi
+}
+
+inline enter(w, countdown) {
+  if
+  :: owner == w ->
+     reached(3);                                                        /* enter, run again for a holder */
+     if :: kept(ENTER_LENGTHENS) -> expiry = MAX(expiry, LW) :: else fi
+  :: owner != w && ticket[w] > 0 ->
+     reached(4);                                                        /* enter, run again for one in line */
+     if :: !kept(KEEP_TICKET) -> move_to_tail(w) :: else fi;
+     lengthen_life(w, countdown)
+  :: else ->
+     queue(w); lengthen_life(w, countdown);
+     if :: owner == NOBODY && !kept(NO_BARGING) -> grant(w) :: else fi
+  fi;
+  if :: owner == NOBODY -> hand_off(w) :: else fi;
+  answer(w, countdown)
+}
+
+inline beat(w, countdown) {
+  lengthen_life(w, countdown);
+  if :: !kept(BEAT_IS_NO_RENEW) && owner < N && session(owner) == session(w) -> expiry = MAX(expiry, LW) :: else fi;
+  if :: !kept(NAMED_BEAT) -> put(w, LINE, countdown) :: else fi
+}
+
+inline look(w, countdown) {
+  if
+  :: owner == w -> expiry = (kept(NEVER_SHORTEN) -> MAX(expiry, LW) : LW)
+  :: owner != w && ticket[w] > 0 -> lengthen_life(w, countdown)
+  :: else
+  fi;
+  if :: owner == NOBODY && kept(LOOK_HANDS_OFF) -> hand_off(w) :: else fi;
+  answer(w, countdown)
+}
+
+inline renew(w, countdown) {
+  if
+  :: owner == w -> expiry = (kept(NEVER_SHORTEN) -> MAX(expiry, LH) : LH); put(w, HOLD, countdown)
+  :: else -> reached(5); put(w, GONE, 0)                                /* a renewal finds no hold */
+  fi
+}
+
+/* What a leave ends is never an attempt that still goes on. (FRESH_ID dropped: the run goes on, to the two that believe.) */
+inline leave(w, held) {
+  if
+  :: owner == w || (!kept(LEAVE_BY_ID) && owner < N && session(owner) == session(w)) ->
+     promise("broken: a hold is ended by its own leave\n", !tries(owner) || !kept(FRESH_ID));
+     if :: !begun -> reached(6) :: else -> reached(7) fi;               /* a grant is passed on; a lock is released */
+     if :: held || kept(LEAVE_PASSES_ON) -> hand_off(NOBODY) :: else fi
+  :: else ->
+     if :: ticket[w] > 0 -> reached(8); remove_ticket(w) :: else fi     /* a ticket is given back */
+  fi
+}
+
+/* ---- The waiter ---- */
+
+inline send(w, what, gives) {
+  tell("waiter %d sends %e, which gives %d\n", w, what, gives);
+  W[w].latest = (kept(FROM_THAT_SENDING) -> 0 : gives);
+  put(w, what, gives)
+}
+
+inline quit(w) {
+  tell("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
+  put(w, LEAVE, (kept(LEAVE_PASSES_ON) -> 0 : W[w].state == HOLDING));
+  W[w].state = IDLE; W[w].until = 0; W[w].latest = 0;
+  tidy()
+}
+
+/* It holds, if time is left. What comes too late is a hint to look. */
+inline begin(w, countdown) {
+  if
+  :: countdown > 0 || !kept(PAST_IS_PAST) ->
+     W[w].state = HOLDING; W[w].until = MAX(countdown, 1);
+     if :: got == GRANT -> reached(9) :: else -> reached(10) fi;        /* it begins by a message; by an answer */
+     if :: owner == w -> begun = 1 :: else fi;
+     tell("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
+  :: else ->
+     if :: got == GRANT -> reached(11) :: else -> reached(12) fi;       /* a message is too late; an answer */
+     W[w].state = WAITING
+  fi
+}
+
+inline read(w) {
+  if                        /* mistakes about the deadline */
+  :: got == HOLD && !kept(FROM_SENDING) -> t = (W[w].state == HOLDING -> LH : LW)
+  :: got == HOLD && !kept(FROM_THAT_SENDING) -> t = W[w].latest
+  :: got == GRANT && !kept(NAMED_BEAT) -> t = W[w].until
+  :: else
+  fi;
+  if
+  :: got != GONE && W[w].state == IDLE && kept(LEAVE_AGAIN) ->
+     x = 1;                 /* a leave that is under way does as well */
+     for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == w -> x = 0 :: else fi }
+     if :: x -> reached(13); put(w, LEAVE, 0) :: else fi                /* a second leave */
+  :: (got == HOLD || got == GRANT) && waits(w) -> begin(w, t)
+  :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)      /* a lease that has ended stays ended */
+  :: got == LINE && waits(w) -> W[w].state = WAITING; W[w].until = MAX(W[w].until, t)
+  :: got == GONE && tries(w) -> reached(14); quit(w)                    /* it is told that it is not in line */
+  :: else
+  fi;
+  tidy();
+  promise("broken: one holder\n", believers <= 1)
+}
+
+#define duty(w, beats, looks) W[w].beaten = PROMPT && (beats); W[w].looked = PROMPT && (looks)
+
+proctype Waits(byte w) {
+  do
+  :: d_step { W[w].state == IDLE && ((owner != w && ticket[w] == 0) || !kept(FRESH_ID)) && room ->
+       x = 1;
+       for (a : 0 .. M-1) { if :: kind[a] != 0 && whose[a] == w && kept(FRESH_ID) -> x = 0 :: else fi }
+       if :: x -> W[w].state = ENTERING; duty(w, 1, 1); send(w, ENTER, LW) :: else fi }
+  :: d_step { W[w].state == ENTERING && room && !W[w].beaten -> duty(w, 1, 1); send(w, ENTER, LW) }
+  :: d_step { W[w].state == WAITING && room && !W[w].beaten -> duty(w, 1, W[w].looked); send(w, BEAT, LW) }
+  :: d_step { W[w].state == WAITING && room && !W[w].looked -> duty(w, W[w].beaten, 1); send(w, LOOK, LW) }
+  :: d_step { believes(w) && room && !W[w].beaten -> duty(w, 1, 1); send(w, RENEW, LH) }
+  :: d_step { tries(w) && room -> if :: W[w].state == HOLDING && W[w].until == 0 -> reached(15) :: else fi; /* its lease ends */
+       quit(w) }
+  :: d_step { PROMPT && !ONE && tries(w) && faults < FAULTS -> reached(16);                                /* it dies */
+       tell("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
+       W[w].state = DEAD; W[w].until = 0; faults++; calm = 0; tidy() }
+  od
+}
+
+#define arrives tell("  %e of waiter %d arrives with %d left\n", got, me, t)
+
+/* One message in flight. It arrives, is lost, or arrives and arrives again. */
+proctype Wire(byte k) {
+  do
+  :: d_step { kind[k] == ENTER -> take(k); arrives; enter(me, t) }
+  :: d_step { kind[k] == BEAT -> take(k); arrives; beat(me, t) }
+  :: d_step { kind[k] == LOOK -> take(k); arrives; look(me, t) }
+  :: d_step { kind[k] == RENEW -> take(k); arrives; renew(me, t) }
+  :: d_step { kind[k] == LEAVE -> take(k); arrives; leave(me, t) }
+  :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me) }
+  :: d_step { kind[k] != 0 && (!PROMPT || faults < FAULTS) -> take(k);
+       tell("  %e of waiter %d is lost, with %d left\n", got, me, t);
+       if :: PROMPT -> reached(17); faults++; calm = 0 :: else fi }    /* a loss that counts */
+  :: d_step { (kind[k] == ENTER || kind[k] == LEAVE) && !PROMPT && room -> peek(k); reached(18); /* a request is doubled */
+       tell("  %e of waiter %d is doubled, with %d left\n", got, me, t);
+       put(me, got, t) }
+  od
+}
+
+/* ---- Everybody else ---- */
+
+/* It takes the lock only while nobody is in line, as a try does, and renews in time for as long as it likes. */
+proctype Stranger() {
+  do
+  :: d_step { owner == NOBODY && ticket[0] + ticket[1] + ticket[N-1] == 0 -> owner = STRANGER; expiry = 1;
+       tell("a stranger takes the lock\n", 0, 0, 0);
+       promise("broken: one holder\n", believers <= 1) }
+  :: d_step { owner == STRANGER -> tell("the stranger releases\n", 0, 0, 0); hand_off(NOBODY) }
+  od
+}
+
+/* A ticket whose life has ended may be cleaned up, at once or ever so late. */
+proctype Sweep() {
+  do
+  :: d_step { ticket[0] > 0 && life[session(0)] == 0 -> reached(19); remove_ticket(0) }                    /* a ticket is swept */
+  :: d_step { ticket[1] > 0 && life[session(1)] == 0 -> remove_ticket(1) }
+  :: d_step { N > 2 && ticket[N-1] > 0 && life[session(N-1)] == 0 -> remove_ticket(N-1) }
+  od
+}
+
+#define lower(countdown) countdown = (countdown > 0 -> countdown - 1 : 0)
+#define anyone_waits (waits(0) || waits(1) || waits(N-1))
+#define on_duty(w) (!tries(w) || (W[w].beaten && W[w].looked))
+
+proctype Clock() {
+  do
+  :: d_step { !PROMPT || (kind[0] == 0 && on_duty(0) && on_duty(1) && on_duty(N-1)) ->
+       if
+       :: PROMPT ->
+          promise("broken: somebody holds\n", calm < STALL || believers > 0 || !anyone_waits);
+          promise("broken: no grant is lost\n", calm < STRAND || owner >= N || begun);
+          if :: believers == 0 && anyone_waits -> reached(20) :: else fi;                                  /* a stall */
+          calm = (calm < LONG -> calm + 1 : LONG)
+       :: else
+       fi;
+       if :: owner != STRANGER -> lower(expiry) :: else fi;
+       if :: owner < N && expiry == 0 -> reached(21); owner = NOBODY; begun = 0 :: else fi;                /* a key expires */
+       for (b : 0 .. N-1) {
+         lower(life[b]); lower(paid[b]); lower(W[b].until); lower(W[b].latest);
+         W[b].beaten = 0; W[b].looked = 0
+       }
+       for (b : 0 .. M-1) { lower(left[b]) }
+       tidy();
+       tell("tick: owner %d, expiry %d, lives %d\n", owner, expiry, life[0] * 10 + life[1]) }
+  od
+}
+
+init {
+  atomic {
+    for (b : 0 .. N-1) { run Waits(b) }
+    for (b : 0 .. M-1) { run Wire(b) }
+    run Stranger(); run Sweep(); run Clock()
+  }
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Try takes the lock if it is free and nobody is before the caller. It is refused without a round trip
+// while anybody of this session has the lock or wants it.
+func (q *Queue) Try(ctx context.Context, life time.Duration) (*Attempt, error) {
+	if q.busy() {
+		return nil, errs.ErrHeld
+	}
+	var err error
+	for range 2 { // the second where the server's clock had to be learnt anew
+		var a *Attempt
+		if a, err = q.tryOnce(ctx, life); !errors.Is(err, errLate) {
+			return a, err
+		}
+	}
+	return nil, err
+}
+
+// errLate is the error of a try that the server executed after its not-after.
+var errLate = errors.New("the server took longer than the lease lasts")
+
+func (q *Queue) tryOnce(ctx context.Context, life time.Duration) (*Attempt, error) {
+	if err := q.lines.session.Meet(ctx, q.keys.Holder); err != nil {
+		return nil, err
+	}
+	a := q.begin(life)
+	answer, err := a.enter(ctx)
+	switch {
+	case err != nil && wire.Judge(err) == wire.Unknown:
+		a.Abandon()
+		return nil, err
+	case err == nil && answer == taken:
+		a.leaveLine(begun)
+		return a, nil
+	case err == nil && answer == tooSlow:
+		// Given back before another try, which would find it held otherwise.
+		if _, err = a.Release(ctx, life); err == nil {
+			err = errLate
+		}
+		return nil, err
+	case err == nil && answer == late:
+		err = errLate
+	case err == nil:
+		err = errs.ErrHeld
+	}
+	a.forget()
+	return nil, err
+}
+
+// Take waits in line until the lock is the caller's. Where it fails nothing stays behind: what may be on
+// the server is given back in the background.
+func (q *Queue) Take(ctx context.Context, life time.Duration) (*Attempt, error) {
+	var t trouble
+	for {
+		a := q.beginWaiting(life)
+		err := a.wait(ctx, &t)
+		if a.leaveLine(over) {
+			return a, nil
+		}
+		a.Abandon()
+		if !errors.Is(err, errGone) {
+			return nil, err
+		}
+	}
+}
+
+// errGone says that an attempt lost its place: its session was not heard of for too long, or the
+// server lost what it knew.
+var errGone = errors.New("it stands in line no more")
+
+// wait enters the line and waits until a is granted, or answers why it is not.
+func (a *Attempt) wait(ctx context.Context, t *trouble) error {
+	s := a.q.lines.session
+	a.q.hearAlready()
+	for {
+		// Close sets closing and then wakes everybody: it finds a, which was begun, or a finds it set.
+		if err := s.Ready(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return t.ended(ctx)
+		}
+		state, refusal := a.now()
+		switch state {
+		case granted:
+			if a.isSpent() {
+				continue
+			}
+			return nil
+		case gone:
+			return errGone
+		case over:
+			return refusal
+		case entering:
+			if err := a.join(ctx, t); err != nil {
+				return err
+			}
+		case inLine:
+			t.held, t.last = true, nil
+			select {
+			case <-a.news:
+			case <-ctx.Done():
+			}
+		case begun:
+		}
+	}
+}
+
+// join enters the line once, and waits a moment where that came to nothing.
+func (a *Attempt) join(ctx context.Context, t *trouble) error {
+	s := a.q.lines.session
+	err := s.Meet(ctx, a.q.keys.Holder)
+	answer := waits
+	if err == nil {
+		answer, err = a.enter(ctx)
+	}
+	switch {
+	case err != nil:
+		if err = t.take(ctx, err); err != nil {
+			return err
+		}
+	case answer == taken || answer == waits:
+		t.fails = 0
+		return nil
+	}
+	return a.pause(ctx, t)
+}
+
+func (a *Attempt) now() (state, error) {
+	ls := a.q.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return a.state, a.refusal
+}
+
+// answer is what an enter was answered.
+type answer int
+
+const (
+	taken   answer = iota
+	waits          // it stands in line; or it came to try, and does not have the lock
+	late           // executed after its not-after, with no effect
+	tooSlow        // it has the lock, but the answer took longer than that lasts
+)
+
+// enter sends one enter. Where the answer says so, or a message did meanwhile, a is granted.
+func (a *Attempt) enter(ctx context.Context) (answer, error) {
+	q, s := a.q, a.q.lines.session
+	ctx, answered := a.untilTold(ctx)
+	defer answered()
+	sent := clock.Now()
+	number, life := a.toSend(sent)
+	queues := "0"
+	if a.queues {
+		queues = "1"
+	}
+	reply, err := s.Runner.Run(ctx, wire.Call{
+		Script: q.lines.scripts.Enter,
+		Keys:   []string{q.keys.Holder, q.keys.Line, q.keys.Lives},
+		Args: []string{
+			a.hold, micros(a.life), a.notAfter.Text(), queues,
+			micros(life), number, s.Settings.Label, s.Publish(), q.keys.Grants,
+		},
+	})
+	if err != nil {
+		a.unanswered(wire.Judge(err) == wire.Unknown)
+		return waits, err
+	}
+	if a.queues && reply.Int(0) == 0 {
+		q.hear()
+	}
+	return a.answered(reply, sent, number)
+}
+
+// untilTold answers a context for an enter that ends when a is granted meanwhile: the answer may be lost, and
+// what a has does not last until that is known. Where nobody else waits nobody listens.
+func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.CancelFunc) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	if a.q.ear == nil {
+		return ctx, func() {}
+	}
+	ctx, a.told = context.WithCancel(ctx)
+	return ctx, a.told
+}
+
+// toSend prepares one enter: its heartbeat, "" where none is needed, and its not-after.
+func (a *Attempt) toSend(sent clock.Instant) (number string, life time.Duration) {
+	q, s := a.q, a.q.lines.session
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	life = q.lifeLocked()
+	a.notAfter = s.NotAfter(q.keys.Slot, sent, max(a.life, session.MaxPatience))
+	if a.queues && !q.beatenLocked(sent) {
+		number = q.beatLocked(sent).number
+	}
+	return number, life
+}
+
+func (a *Attempt) unanswered(unknown bool) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.unknown = a.unknown || unknown
+}
+
+// answered takes the answer to an enter.
+func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) (answer, error) {
+	ls, q, now := a.q.lines, a.q, clock.Now()
+	switch reply.Int(0) {
+	case 1:
+		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
+	case 0:
+		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
+	case -1:
+		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
+		return late, nil
+	default:
+		return waits, wrongKind(reply.Text(1))
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if number != "" && reply.Int(0) == 0 {
+		q.heard = sent
+	}
+	if a.state != entering {
+		return waits, nil // a message was faster
+	}
+	if reply.Int(0) == 1 {
+		grant := Grant{Stamp: reply.Stamp(1), Life: a.life, Sent: sent, Read: now}
+		if renewal.Deadline(sent, a.life).Reached(now) {
+			return tooSlow, nil
+		}
+		a.grant, a.state = grant, granted
+		return taken, nil
+	}
+	a.state = inLine
+	if reply.Int(2) == 1 {
+		ls.looks.Put(q)
+	} else if !q.planned {
+		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+	}
+	return waits, nil
+}
+
+// wrongKind says what a holder key belongs to.
+func wrongKind(letter string) error {
+	if letter == "?" {
+		return fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
+	}
+	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, letter)
+}
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// The pause between tries while the server refuses or is away.
+const firstPause, lastPause = 5 * time.Millisecond, time.Second
+
+// trouble is what a caller knows beside its place.
+type trouble struct {
+	held  bool  // the last answer was that somebody else has the lock
+	last  error // the last refusal or failure, nil after an answer
+	fails int
+}
+
+// take takes what a call ended with, and answers the error to give up with, or nil.
+func (t *trouble) take(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errs.ErrHeld):
+		t.held, t.last, t.fails = true, nil, 0
+		return nil
+	case ctx.Err() != nil:
+		return t.ended(ctx) // cut short: what was known before it still is
+	case wire.Judge(err) == wire.Final:
+		return err
+	}
+	t.held, t.last = false, err
+	return nil
+}
+
+// pause waits before the next try of a, or until there is news of it.
+func (a *Attempt) pause(ctx context.Context, t *trouble) error {
+	pause := min(firstPause<<min(t.fails, 10), lastPause)/2 + rand.N(firstPause)
+	t.fails++
+	patience := a.q.lines.session.Patient(pause)
+	defer patience.End()
+	select {
+	case <-patience.Done():
+		return nil
+	case <-a.news:
+		return nil
+	case <-ctx.Done():
+		return t.ended(ctx)
+	}
+}
+
+// ended answers the error of a context that has ended, with what is known of the lock.
+func (t *trouble) ended(ctx context.Context) error {
+	err := errs.Ended(ctx)
+	switch {
+	case t.held:
+		return errors.Join(errs.ErrHeld, err)
+	case t.last != nil:
+		return errors.Join(err, t.last)
+	}
+	return err
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P7.
+func TestAFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.behind()
+	for name, take := range map[string]func() (*Attempt, error){
+		"Take": func() (*Attempt, error) { return u.q.Take(t.Context(), lease) },
+		"Try":  func() (*Attempt, error) { return u.q.Try(t.Context(), lease) },
+	} {
+		p.proxy.ResetCount()
+		a, err := take()
+		require.NoError(t, err, name)
+		require.Equal(t, a.hold, p.holder())
+		require.Equal(t, lease, a.Grant().Life)
+		require.Equal(t, 1, p.proxy.Requests(), name)
+		u.gives(a)
+		require.Equal(t, 2, p.proxy.Requests(), name)
+		p.nothingLeft(u)
+	}
+	require.Zero(t, u.session.Dispatch.Channels())
+	require.Equal(t, []string{u.q.keys.Holder}, p.server.Keys("*"))
+}
+
+// Order: a call that waits has its place from its first contact on, whatever becomes of the
+// subscription.
+func TestAWaiterHasItsPlaceBeforeItHears(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
+	p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
+	holder, first, second := p.plain(), p.behind(), p.plain()
+	held := holder.takes()
+	waiting := first.waiting(t.Context(), 1)
+	later := second.waiting(t.Context(), 2)
+	second.hears()
+	holder.gives(held)
+	a := within(t, "the lock, by looks alone", waiting).mustHave(t)
+	first.gives(a)
+	second.gives(within(t, "the lock", later).mustHave(t))
+	p.proxy.CutAll()
+	p.nothingLeft(holder, first, second)
+}
+
+// P1, order: over sessions, and within one.
+func TestTheLockIsGivenInTheOrderOfTheTickets(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	users := []*user{p.plain(), p.plain(), p.plain()}
+	held := users[0].takes()
+	var waiting []<-chan outcome
+	for n := range 12 {
+		waiting = append(waiting, users[n%3].waiting(t.Context(), n+1))
+	}
+	last := held
+	users[0].gives(held)
+	for n, w := range waiting {
+		a := within(t, "the lock", w).mustHave(t)
+		require.Greater(t, a.Grant().Stamp, last.Grant().Stamp)
+		for _, other := range waiting[n+1:] {
+			require.Empty(t, other)
+		}
+		users[n%3].gives(a)
+		last = a
+	}
+	p.nothingLeft(users...)
+}
+
+// States: entering, and a message is faster than the answer.
+func TestAGrantThatOvertakesTheAnswerIsTaken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := u.waiting(ctx, 1)
+	u.hears() // and does so for a while after it left
+	cancel()
+	require.ErrorIs(t, within(t, "the end of the wait", waiting).err, context.Canceled)
+	await(t, "the leaving", func() bool { return len(p.inLine()) == 0 })
+
+	p.only(scripts.FairEnter)
+	late := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 300 * time.Millisecond})
+	before := clock.Now()
+	waiting = u.waiting(t.Context(), 1)
+	holder.gives(held)
+	within(t, "the delay", late.Fired())
+	a := within(t, "the lock", waiting).mustHave(t)
+	require.Less(t, a.Grant().Read.Mono()-before.Mono(), 300*time.Millisecond, "told by the message")
+	require.Equal(t, lives*lookEvery, a.Grant().Life)
+	u.gives(a)
+	p.nothingLeft(holder, u)
+}
+
+// P5: the answer to an enter is lost. The place is kept, and there is one.
+func TestAnEnterWithoutAnAnswerIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+		p := newPlace(t)
+		holder, u, third := p.plain(), p.behind(), p.plain()
+		held := holder.takes()
+		p.only(scripts.FairEnter)
+		p.proxy.Arm(redistest.Fault{Kind: kind})
+		waiting := u.waiting(t.Context(), 1)
+		hold := p.inLine()[0]
+		later := third.waiting(t.Context(), 2)
+		holder.gives(held)
+		a := within(t, "the lock", waiting).mustHave(t)
+		require.Equal(t, hold, a.hold)
+		u.gives(a)
+		third.gives(within(t, "the lock", later).mustHave(t))
+		p.nothingLeft(holder, u, third)
+	}
+}
+
+// P4: a copy of an enter is executed after the hold that came of the next one was given back. It
+// is given back too.
+func TestACopyOfAnEnterThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.join(p.proxy, nil, func(o *rueidis.ClientOption) {
+		o.Dialer.KeepAlive, o.ConnWriteTimeout = 50*time.Millisecond, 100*time.Millisecond
+	})
+	p.only(scripts.FairEnter)
+	copied := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: 1500 * time.Millisecond})
+	a := u.takes()
+	within(t, "the first enter", copied.Fired())
+	u.gives(a)
+	require.Empty(t, p.holder())
+	_, attempts, _ := u.Len()
+	require.Equal(t, 1, attempts, "it is known that a copy may come")
+	await(t, "the copy", func() bool { return p.holder() == a.hold })
+	p.nothingLeft(u)
+}
+
+// P4: a call that is given up leaves nothing, wherever that falls.
+func TestACallThatIsGivenUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]redistest.Fault{
+		"BeforeItIsExecuted":   {Kind: redistest.DelayRequest, Delay: 300 * time.Millisecond},
+		"BeforeItIsAnswered":   {Kind: redistest.DelayReply, Delay: 300 * time.Millisecond},
+		"WithoutAnAnswerEver":  {Kind: redistest.SwallowReply},
+		"WithoutBeingExecuted": {Kind: redistest.SwallowRequest},
+	} {
+		for what, isHeld := range map[string]bool{"TakeOfAHeldLock": true, "TryOfAFreeLock": false} {
+			t.Run(what+name, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				holder, u := p.plain(), p.behind()
+				var held *Attempt
+				call := u.q.Try
+				if isHeld {
+					held, call = holder.takes(), u.q.Take
+				}
+				p.only(scripts.FairEnter)
+				fault := p.proxy.Arm(fault)
+				ctx, cancel := context.WithCancel(t.Context())
+				given := make(chan error, 1)
+				go func() {
+					_, err := call(ctx, lease)
+					given <- err
+				}()
+				within(t, "the fault", fault.Fired())
+				cancel()
+				require.ErrorIs(t, within(t, "the end of the call", given), context.Canceled)
+				if isHeld {
+					require.Equal(t, held.hold, p.holder())
+					holder.gives(held)
+				}
+				p.proxy.CutAll()
+				p.nothingLeft(holder, u)
+			})
+		}
+	}
+}
+
+// P4: nothing was sent, so there is nothing to leave.
+func TestACallThatSentNothingLeavesWithoutAWord(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.behind()
+	p.proxy.ResetCount()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := u.q.Take(ended, lease)
+	require.ErrorIs(t, err, context.Canceled)
+	_, attempts, _ := u.Len()
+	require.Zero(t, attempts)
+	require.Zero(t, u.session.Settler.Open())
+	require.Zero(t, p.proxy.Requests())
+}
+
+// P4, states: granted and given up in the same instant: the caller has the lock, or it is passed on.
+func TestAGrantToOneWhoLeavesIsTakenOrPassedOn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.plain()
+	var had, left atomic.Int64
+	for n := range 150 {
+		held := holder.takes()
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := u.waiting(ctx, 1)
+		released := make(chan bool, 1)
+		go func() {
+			ok, err := held.Release(t.Context(), lease)
+			released <- ok && err == nil
+		}()
+		for range n * 300 { // a little later each time, without waiting
+			_ = ctx.Err()
+		}
+		cancel()
+		got := within(t, "the end of the call", waiting)
+		require.True(t, within(t, "the release", released))
+		if got.err == nil {
+			had.Add(1)
+			u.gives(got.Attempt)
+		} else {
+			require.ErrorIs(t, got.err, context.Canceled)
+			left.Add(1)
+		}
+		began := time.Now()
+		holder.gives(holder.takes())
+		require.Less(t, time.Since(began), lives*lookEvery, "a grant was left to end by itself")
+	}
+	t.Logf("%d had it, %d left", had.Load(), left.Load())
+	p.nothingLeft(holder, u)
+}
+
+// Order: TryLock goes before nobody who lives, and asks nobody what the session knows.
+func TestATryGoesBeforeNobody(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u, third := p.plain(), p.plain(), p.behind()
+	held := holder.takes()
+	_, err := third.q.Try(t.Context(), lease)
+	require.ErrorIs(t, err, errs.ErrHeld)
+	waiting := u.waiting(t.Context(), 1)
+	p.proxy.ResetCount()
+	_, err = holder.q.Try(t.Context(), lease)
+	require.ErrorIs(t, err, errs.ErrHeld)
+	_, err = u.q.Try(t.Context(), lease)
+	require.ErrorIs(t, err, errs.ErrHeld)
+	require.Zero(t, p.proxy.Requests())
+
+	// The holder dies, and a try is the first to see it.
+	p.server.MustDo(t, "EVAL", "local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], string.sub(v, 1, 61) .. string.rep('0', 16) .. string.sub(v, 78), 'PX', 15000)", 1, u.q.keys.Holder)
+	_, err = third.q.Try(t.Context(), lease)
+	require.ErrorIs(t, err, errs.ErrHeld)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	had, err := held.Release(t.Context(), lease)
+	require.NoError(t, err)
+	require.False(t, had, "it had ended")
+	a, err := third.q.Try(t.Context(), lease)
+	require.NoError(t, err)
+	third.gives(a)
+	p.nothingLeft(holder, u, third)
+}
+
+// P6: a try gives no heartbeat, and so must not count as one: whoever waits right after it lives.
+func TestAWaiterThatTriedAMomentAgoLives(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.plain()
+	held := holder.takes()
+	_, err := u.q.Try(t.Context(), lease)
+	require.ErrorIs(t, err, errs.ErrHeld)
+	waiting := u.waiting(t.Context(), 1)
+	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.Lives, u.session.ID()))
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// P9, states: in line, and the server says that waiting is no use.
+func TestWaitersAreSentAwayWhereTheNameIsAnotherKinds(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.plain()
+	holder.takes()
+	waiting := []<-chan outcome{u.waiting(t.Context(), 1), u.waiting(t.Context(), 2)}
+	p.server.MustDo(t, "SET", u.q.keys.Holder, "sb1r1780000000000000", "PX", 60_000)
+	for _, w := range waiting {
+		require.ErrorIs(t, within(t, "the end of the wait", w).err, errs.ErrWrongKind)
+	}
+	gone := func() bool { _, attempts, _ := u.Len(); return attempts == 0 && len(p.inLine()) == 0 }
+	for range 2 {
+		await(t, "the leaving", gone)
+		_, err := u.q.Try(t.Context(), lease)
+		require.ErrorIs(t, err, errs.ErrWrongKind)
+		_, err = u.q.Take(t.Context(), lease)
+		require.ErrorIs(t, err, errs.ErrWrongKind)
+	}
+	await(t, "the leaving", gone)
+}
+
+// P9: nor is it where the keys of its line are somebody else's.
+func TestWaitersAreSentAwayWhereTheirLineIsAnothers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.plain()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	p.server.MustDo(t, "SET", u.q.keys.Line, "mine")
+	require.ErrorIs(t, within(t, "the end of the wait", waiting).err, errs.ErrWrongKind)
+	require.Equal(t, "mine", p.server.MustDo(t, "GET", u.q.keys.Line))
+	p.server.MustDo(t, "DEL", u.q.keys.Line)
+	holder.gives(held)
+	p.nothingLeft(holder, u)
+}
+
+// P6: a session that polls waits by looks.
+func TestASessionThatPollsIsGrantedTheLockAllTheSame(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.join(p.server, func(s *settings.Session) { s.Polling = true })
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	require.Zero(t, p.server.CommandStats()["subscribe"].Calls)
+	p.nothingLeft(holder, u)
+}
