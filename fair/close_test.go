@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P6: Close sends waiters away, and waits for holders.
+func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	mu := fair.New(s, "a")
+	lease := mustLock(t, mu)
+	waiting := []<-chan outcome{queue(t.Context(), t, server, mu, "a", 1), queue(t.Context(), t, server, mu, "a", 2)}
+	elsewhere := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 3)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(t.Context()) }()
+	for _, w := range waiting {
+		require.ErrorIs(t, within(t, "the end of a wait", w).err, signalbox.ErrClosed)
+	}
+	require.False(t, isClosed(closed))
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, within(t, "the end of Close", closed))
+	require.NoError(t, mustHave(t, elsewhere).Unlock())
+	_, err := mu.Lock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrClosed)
+}
+
+// P4: where holders are not waited for, their leases end, and the lock goes on.
+func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	lease := mustLock(t, fair.New(s, "a"))
+	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
+	require.Error(t, s.Close(endedContext()))
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+	began := time.Now()
+	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.Less(t, time.Since(began), 10*time.Second, "long before the end of the lease")
+}
+
+// P4: wherever a Close falls, everybody is sent away, leases end, and nothing is left.
+func TestCloseUnderLoadLeavesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for round := range 12 {
+		s := signalbox.NewSession(server.Client(t, signalbox.Tune))
+		other := newSession(t, server)
+		var users sync.WaitGroup
+		begun := make(chan struct{}, 1000)
+		use := func(s *signalbox.Session, mu *fair.Lock) {
+			for {
+				lease, err := mu.Lock(t.Context())
+				if err != nil {
+					if !errors.Is(err, signalbox.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				err = lease.Unlock()
+				if err != nil && !errors.Is(err, signalbox.ErrLost) {
+					t.Error(err)
+				}
+			}
+		}
+		name := func(n int) string { return fmt.Sprint("load/", round, "/", n%3) }
+		for n := range 9 {
+			users.Go(func() { use(s, fair.New(s, name(n))) })
+			users.Go(func() { use(other, fair.New(other, name(n))) })
+		}
+		for range 10 + 7*round {
+			within(t, "some use", begun)
+		}
+		ctx := t.Context()
+		if round%2 == 0 {
+			ctx = endedContext()
+		}
+		_ = s.Close(ctx)
+		require.NoError(t, other.Close(context.WithoutCancel(t.Context())))
+		done := make(chan struct{})
+		go func() { users.Wait(); close(done) }()
+		within(t, "the end of all users", done)
+		for n := range 3 {
+			await(t, "the end of it on the server", func() bool {
+				return !isHeld(t, server, name(n)) && inLine(t, server, name(n)) == 0
+			})
+		}
+	}
+}
+
+// P7: a session that holds nothing and waits for nothing says nothing.
+func TestNothingRemainsAfterUse(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := newSession(t, server), newSession(t, server)
+	for n := range 20 {
+		mu := fair.New(one, fmt.Sprint(n))
+		lease := mustLock(t, mu)
+		waiting := queue(t.Context(), t, server, fair.New(other, fmt.Sprint(n)), fmt.Sprint(n), 1)
+		require.NoError(t, lease.Unlock())
+		require.NoError(t, mustHave(t, waiting).Unlock())
+	}
+	await(t, "the end of the subscriptions", func() bool {
+		channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
+		return len(channels) == 0
+	})
+	require.Empty(t, sentBy(server, func() { within(t, "two seconds", time.NewTimer(2*time.Second).C) }))
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P7: entering again makes no round trip and allocates nothing.
+func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	lease := mustLock(t, mu)
+	ctx := lease.Enter(t.Context())
+	var allocated float64
+	require.Empty(t, sentBy(server, func() {
+		allocated = testing.AllocsPerRun(100, func() {
+			again, err := mu.Lock(ctx)
+			if err != nil || again.Token() != lease.Token() || again.Err() != nil {
+				t.Error("not entered again", err)
+			}
+			if err := again.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}))
+	require.Zero(t, allocated)
+	require.NoError(t, lease.Unlock())
+}
+
+// Order: who has the lock enters again, whoever waits.
+func TestEnteringAgainDoesNotQueue(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	lease := mustLock(t, mu)
+	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
+	for _, enter := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
+		again, err := enter(lease.Enter(t.Context()))
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), again.Token())
+		require.NoError(t, again.Unlock())
+	}
+	require.False(t, isClosed(waiting))
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock())
+}
+
+// P8: the hold goes to the next with the last of its leases.
+func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	outer := mustLock(t, mu)
+	inner, err := mu.Lock(outer.Enter(t.Context()))
+	require.NoError(t, err)
+	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
+	require.Empty(t, sentBy(server, func() { require.NoError(t, outer.Unlock()) })["del"])
+	require.NoError(t, inner.Err())
+	require.False(t, isClosed(waiting))
+	require.NoError(t, inner.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock())
+}
+
+// P1: a carried lease that has ended is an error, never a new acquire.
+func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	released := mustLock(t, mu)
+	ctx := released.Enter(t.Context())
+	require.NoError(t, released.Unlock())
+	short := fair.New(newSession(t, server), "b", signalbox.FixedLease(shortest))
+	lost := mustLock(t, short)
+	within(t, "the end of the lease", lost.Done())
+	for _, c := range []struct {
+		mu   *fair.Lock
+		ctx  context.Context
+		want error
+	}{
+		{mu, ctx, signalbox.ErrReleased},
+		{mu, context.WithoutCancel(ctx), signalbox.ErrReleased},
+		{short, lost.Enter(t.Context()), signalbox.ErrLost},
+		{short, context.WithoutCancel(lost.Enter(t.Context())), signalbox.ErrLost},
+	} {
+		_, err := c.mu.Lock(c.ctx)
+		require.ErrorIs(t, err, c.want)
+		_, err = c.mu.TryLock(c.ctx)
+		require.ErrorIs(t, err, c.want)
+	}
+}
+
+// P1: leases of another session mean nothing here, nor do bound contexts.
+func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	lease := mustLock(t, mu)
+	_, err := fair.New(newSession(t, server), "a").TryLock(lease.Enter(t.Context()))
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	_, err = mu.TryLock(lease.Bind(t.Context()))
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	other, err := fair.New(newSession(t, server), "b").TryLock(lease.Enter(t.Context()))
+	require.NoError(t, err)
+	require.NotEqual(t, lease.Token(), other.Token())
+	require.NoError(t, other.Unlock())
+	require.NoError(t, lease.Unlock())
+}
+
+// P3: all entries of a hold have its token, and its terms.
+func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	lease := mustLock(t, fair.New(s, "a"))
+	again, err := fair.New(s, "a", signalbox.FixedLease(time.Second)).Lock(lease.Enter(t.Context()))
+	require.NoError(t, err)
+	require.Equal(t, lease.Token(), again.Token())
+	require.WithinDuration(t, lease.Deadline(), again.Deadline(), time.Second)
+	require.NoError(t, again.Unlock())
+	require.NoError(t, lease.Unlock())
+}

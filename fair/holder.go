@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// letter is the kind of this lock in holder keys.
+const letter = "f"
+
+// Holder answers who has the lock, by the server's account, or ErrNotHeld. A lock of another kind
+// that has the name is told with its Kind; a key that is no lock's is ErrWrongKind. One round trip,
+// without a second try.
+func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.base.Holder(ctx) }
+
+// IsLocked answers whether anybody has the lock, by the server's account: this process, another, or
+// a lock of another kind. What it answers may be over when it is read. One round trip.
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLocked(ctx) }
+
+// ForceUnlock takes the lock from whoever has it, in any process, and gives it to the next in line: for people,
+// and for holders that hang. It answers nil when the hold that it found is gone, and ErrNotHeld where there was
+// none.
+//
+// The holder is told at once, by message: its lease ends with ErrLost, and its contexts with it. Where the
+// message is lost, or the holder's session polls, it is told at its next renewal. Until then it works on beside the
+// next holder, whose token is greater: what tokens are for.
+//
+// After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round
+// trips; a lock that changes hands between them ten times over is ErrHeld.
+func (l *Lock) ForceUnlock(ctx context.Context) error {
+	return l.base.ForceUnlock(ctx, letter, func(hold, told string) wire.Call {
+		return wire.Call{
+			Script: scripts.FairForce,
+			Keys:   []string{l.keys.Holder, l.keys.Line, l.keys.Lives},
+			Args:   []string{hold, l.base.Session.Publish(), l.keys.Grants, told},
+		}
+	})
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+)
+
+// Lock is one name, as one session sees it. It holds nothing itself: what is held is the
+// lease. Locks of one name in one session are the same lock. It is safe for concurrent use.
+type Lock struct {
+	base  primitive.Base
+	realm *realm
+	keys  line.Keys
+}
+
+// New answers the lock name of the session. It sends nothing and never fails: a name or an
+// option that is not valid is the error of every call, and of Check.
+func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
+	l := &Lock{base: primitive.Make(s, name, options)}
+	if l.base.Err != nil {
+		return l
+	}
+	l.realm = realmOf(l.base.Session)
+	l.keys = l.realm.keys(l.base.Session, l.base.Names)
+	return l
+}
+
+// Check answers what is wrong with the name, the options or the session, or nil. It sends
+// nothing.
+func (l *Lock) Check() error { return l.base.Check() }
+
+// Lock takes the lock, and waits for it as long as ctx lets it: behind everybody, of whatever process,
+// who asked before, and before everybody who asks later. ctx bounds the waiting, not the hold: the
+// lease goes on when ctx ends. Who leaves and comes again stands at the end.
+//
+// Where ctx carries a lease of this lock (Lease.Enter), it enters again: at once, without a
+// round trip, with the token and the terms of the first entry. A carried lease that has ended
+// is the error ErrLost or ErrReleased, never a new acquire.
+//
+// The error is the context's, joined with ErrHeld where the lock was held when last heard of;
+// or ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, or the server's
+// own words where waiting cannot help. A server that is away is waited for.
+func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.lock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("lock", err)
+}
+
+// TryLock takes the lock if it is free and nobody stands in line, in one round trip, and answers
+// ErrHeld where that is not so: it goes before nobody. It is refused without a round trip while this
+// session holds or wants the lock.
+func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.tryLock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+}
+
+// Do takes the lock, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's
+// context ends with the lease, and carries it: the lock can be entered again with it. The
+// error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
+// its end.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return l.base.Do(ctx, l.lock, fn)
+}
+
+// Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
+// carries are left aside.
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }

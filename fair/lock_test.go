@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// integer reads a number out of a reply, where it may be a text.
+func integer(tb testing.TB, reply any) int64 {
+	tb.Helper()
+	n, err := strconv.ParseInt(fmt.Sprint(reply), 10, 64)
+	require.NoError(tb, err)
+	return n
+}
+
+// P1, P3: whoever is inside is alone, and has a greater token than everybody before.
+func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const sessions, goroutines, rounds = 4, 4, 30
+	var inside atomic.Int32
+	var last uint64 // guarded by the lock under test
+	var all sync.WaitGroup
+	for range sessions {
+		mu := fair.New(newSession(t, server), "order/42")
+		for range goroutines {
+			all.Go(func() {
+				for range rounds {
+					err := mu.Do(t.Context(), func(_ context.Context, lease signalbox.Lease) error {
+						if inside.Add(1) != 1 {
+							return errors.New("not alone")
+						}
+						defer inside.Add(-1)
+						if lease.Token() <= last {
+							return errors.New("the token is not greater than that of the last holder")
+						}
+						last = lease.Token()
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.Zero(t, inLine(t, server, "order/42"))
+	for _, key := range server.Keys("*") {
+		require.Positive(t, integer(t, server.MustDo(t, "PTTL", key)), "%s has no end", key)
+	}
+}
+
+// Order: first in, first out, over sessions and within them.
+func TestTheLockIsGivenInTheOrderInWhichItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mus := []*fair.Lock{fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a")}
+	lease := mustLock(t, mus[0])
+	var waiting []<-chan outcome
+	for n := range 15 {
+		waiting = append(waiting, queue(t.Context(), t, server, mus[n*n%3], "a", n+1))
+	}
+	for n, next := range waiting {
+		require.NoError(t, lease.Unlock())
+		lease = mustHave(t, next)
+		for _, later := range waiting[n+1:] {
+			require.False(t, isClosed(later))
+		}
+	}
+	require.NoError(t, lease.Unlock())
+}
+
+// Order: who leaves stands in nobody's way, and who comes again stands at the end.
+func TestWhoLeavesAndComesAgainStandsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder, one, other := fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a")
+	lease := mustLock(t, holder)
+	ctx, cancel := context.WithCancel(t.Context())
+	leaves := queue(ctx, t, server, one, "a", 1)
+	stays := queue(t.Context(), t, server, other, "a", 2)
+	cancel()
+	require.ErrorIs(t, within(t, "the end of the wait", leaves).err, context.Canceled)
+	await(t, "the leaving", func() bool { return inLine(t, server, "a") == 1 })
+	comes := queue(t.Context(), t, server, one, "a", 2)
+	require.NoError(t, lease.Unlock())
+	lease = mustHave(t, stays)
+	require.False(t, isClosed(comes))
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, mustHave(t, comes).Unlock())
+}
+
+// P6: a release tells the next one, long before it would look by itself.
+func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	holder, mu := fair.New(newSession(t, server), "a"), fair.New(newSession(t, proxy), "a")
+	requests(proxy, scripts.FairLook)
+	quick := 0
+	for range 10 {
+		lease := mustLock(t, holder)
+		waiting := queue(t.Context(), t, server, mu, "a", 1)
+		await(t, "a subscription", func() bool {
+			channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
+			return len(channels) == 1
+		})
+		before := proxy.Requests()
+		require.NoError(t, lease.Unlock())
+		next := mustHave(t, waiting)
+		require.Greater(t, next.Token(), lease.Token())
+		require.NoError(t, next.Unlock())
+		if proxy.Requests() == before {
+			quick++
+		}
+	}
+	require.Positive(t, quick, "looks, and no messages, told of the grants")
+}
+
+// P1: locks of one name in one session are the same lock.
+func TestLocksOfOneNameInOneSessionAreOneLock(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	one, other := fair.New(s, "order/42"), fair.New(s, "order/42")
+	lease := mustLock(t, one)
+	_, err := other.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	again, err := other.Lock(lease.Enter(t.Context()))
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, again.Unlock())
+}
+
+func TestTryLockAnswersErrHeldWithTheNameAndTheOperation(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder := mustLock(t, fair.New(newSession(t, server), "a"))
+	lease, err := fair.New(newSession(t, server), "a").TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	var op *signalbox.OpError
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "try lock", op.Op)
+	require.Equal(t, "a", op.Name)
+	require.EqualError(t, err, `signalbox: try lock "a": the lock is held`)
+	require.Equal(t, signalbox.Lease{}, lease)
+	require.NoError(t, holder.Unlock())
+}
+
+func TestTryLockTakesAFreeLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	for range 3 {
+		lease, err := mu.TryLock(t.Context())
+		require.NoError(t, err)
+		require.True(t, isHeld(t, server, "a"))
+		require.NoError(t, lease.Unlock())
+		require.False(t, isHeld(t, server, "a"))
+	}
+}
+
+// P7: what the process knows it does not ask the server, while it holds the lock or waits for it.
+func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder := fair.New(newSession(t, server), "a")
+	lease := mustLock(t, holder)
+	require.Empty(t, sentBy(server, func() {
+		_, err := holder.TryLock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+	}))
+	proxy := redistest.NewProxy(t, server.Addr())
+	mu := fair.New(newSession(t, proxy), "a")
+	waiting := queue(t.Context(), t, server, mu, "a", 1)
+	requests(proxy, scripts.FairEnter)
+	proxy.ResetCount()
+	_, err := mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.Zero(t, proxy.Requests())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock())
+}
+
+// Order: TryLock goes before nobody, however often it is called.
+func TestTryLockNeverGoesBeforeAWaiter(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	users := []*fair.Lock{fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a")}
+	jumper := fair.New(newSession(t, server), "a")
+	lease := mustLock(t, users[1])
+	ctx, cancel := context.WithCancel(t.Context())
+	var jumping sync.WaitGroup
+	jumping.Go(func() {
+		for ctx.Err() == nil {
+			if lease, err := jumper.TryLock(ctx); err == nil {
+				t.Error("it went before somebody")
+				_ = lease.Unlock()
+			}
+		}
+	})
+	// From hand to hand: there is always one who waits, or who has it.
+	for n := range 100 {
+		waiting := queue(t.Context(), t, server, users[n%2], "a", 1)
+		require.NoError(t, lease.Unlock())
+		lease = mustHave(t, waiting)
+	}
+	cancel()
+	jumping.Wait()
+	require.NoError(t, lease.Unlock())
+}
+
+// P10: the error says both that the wait is over and what the server said last.
+func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	holder := mustLock(t, fair.New(newSession(t, server), "a"))
+	stopped := errors.New("the request was dropped")
+	mu := fair.New(newSession(t, proxy), "a")
+	requests(proxy, scripts.FairLook)
+	for _, want := range []error{context.Canceled, stopped} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		looks := proxy.Replies()
+		waiting := queue(ctx, t, server, mu, "a", 1)
+		await(t, "a look, after the answer", func() bool { return proxy.Replies() > looks })
+		cancel(want)
+		got := within(t, "the end of the wait", waiting)
+		require.ErrorIs(t, got.err, signalbox.ErrHeld)
+		require.ErrorIs(t, got.err, want)
+		require.ErrorIs(t, got.err, context.Canceled)
+		require.Equal(t, signalbox.Lease{}, got.lease)
+		await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
+	}
+	require.NoError(t, holder.Unlock())
+}
+
+// P10: a bounded wait is a context with a deadline.
+func TestErrHeldIsJoinedWithTheDeadlineBehindAHolderOfTheSession(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	lease := mustLock(t, mu)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := mu.Lock(ctx)
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, lease.Unlock())
+	await(t, "the leaving", func() bool { return !isHeld(t, server, "a") && inLine(t, server, "a") == 0 })
+}
+
+// P10: a server that is away is waited for within the context, and named in the error. Nobody
+// said that the lock is held.
+func TestAnUnreachableServerIsWaitedForWithinTheContext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	mu := fair.New(newSession(t, proxy), "a")
+	require.NoError(t, mustLock(t, mu).Unlock())
+	proxy.Refuse()
+	proxy.CutAll()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := mu.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, signalbox.ErrHeld)
+	var refused *net.OpError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "dial", refused.Op)
+
+	waiting := lockLater(t.Context(), mu)
+	proxy.Accept()
+	require.NoError(t, mustHave(t, waiting).Unlock())
+}
+
+// P4: an ended context acquires nothing and sends nothing.
+func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	require.NoError(t, mustLock(t, mu).Unlock())
+	stopped := errors.New("the request was dropped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	require.Empty(t, sentBy(server, func() {
+		_, err := mu.Lock(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, stopped)
+		require.NotErrorIs(t, err, signalbox.ErrHeld)
+		_, err = mu.TryLock(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, stopped)
+		err = mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+			t.Error("an ended context got the lock")
+			return nil
+		})
+		require.ErrorIs(t, err, stopped)
+		for _, err := range mu.Waiters(ctx) {
+			require.ErrorIs(t, err, stopped)
+		}
+	}))
+}
+
+// P4: a call whose answer never came is undone as soon as the server hears of it.
+func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.CutAfterRequest, redistest.DelayReply, redistest.DelayRequest} {
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		mu := fair.New(newSession(t, proxy), "a")
+		require.NoError(t, mustLock(t, mu).Unlock())
+		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: 50 * time.Millisecond})
+		ctx, cancel := context.WithCancel(t.Context())
+		trying := make(chan error, 1)
+		go func() {
+			_, err := mu.TryLock(ctx)
+			trying <- err
+		}()
+		within(t, "the fault", lost.Fired())
+		cancel()
+		require.Error(t, within(t, "the answer to TryLock", trying), kind)
+		require.NoError(t, mustLock(t, fair.New(newSession(t, server), "a")).Unlock())
+		await(t, "nobody holds the lock", func() bool { return !isHeld(t, server, "a") && inLine(t, server, "a") == 0 })
+	}
+}
+
+// P9: reentrant and fair locks of a name keep each other out.
+func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	server.MustDo(t, "SET", holderKey("a"), "sb1r"+"1780000000000000"+"0123456789012345678901234567890123456789x----------------------", "PX", 60_000)
+	_, err := mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	_, err = mu.Lock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	require.ErrorContains(t, err, "(r)")
+	require.Zero(t, inLine(t, server, "a"))
+}

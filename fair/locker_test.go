@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// panicOf answers the error that a function panics with, nil if it does not panic.
+func panicOf(do func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	do()
+	return nil
+}
+
+// P1: goroutines that share a Locker, and those with other Lockers of the name, exclude each other.
+func TestALockerExcludesGoroutines(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	shared := fair.New(newSession(t, server), "a").Locker(t.Context())
+	elsewhere := fair.New(newSession(t, server), "a").Locker(t.Context())
+	count := 0
+	var goroutines sync.WaitGroup
+	for i := range 8 {
+		var locker sync.Locker = shared
+		if i%4 == 0 {
+			locker = elsewhere
+		}
+		goroutines.Go(func() {
+			for range 20 {
+				locker.Lock()
+				count++
+				locker.Unlock()
+			}
+		})
+	}
+	goroutines.Wait()
+	require.Equal(t, 8*20, count)
+	require.False(t, isHeld(t, server, "a"))
+}
+
+// P2: what Unlock cannot answer goes to OnLost.
+func TestALockerTellsOfALoss(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locker := fair.New(newSession(t, server), "a").Locker(t.Context())
+	var told error
+	locker.OnLost(func(err error) { told = err })
+	locker.Lock()
+	server.MustDo(t, "DEL", holderKey("a"))
+	locker.Unlock()
+	require.ErrorIs(t, told, signalbox.ErrLost)
+}
+
+func TestALockerPanicsForMisuse(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	server.MustDo(t, "RPUSH", holderKey("list"), "x")
+	for name, misuse := range map[string]struct {
+		locker *signalbox.Locker
+		want   error
+	}{
+		"EndedContext": {fair.New(s, "a").Locker(endedContext()), context.Canceled},
+		"WrongKind":    {fair.New(s, "list").Locker(t.Context()), signalbox.ErrWrongKind},
+	} {
+		for range 2 { // the first panic left nothing locked
+			require.ErrorIs(t, panicOf(misuse.locker.Lock), misuse.want, name)
+		}
+		require.ErrorIs(t, panicOf(misuse.locker.Unlock), signalbox.ErrNotHeld, name)
+	}
+}
+
+func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	failed := errors.New("no funds")
+	var inside context.Context
+	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
+		inside = ctx
+		require.NoError(t, lease.Err())
+		require.True(t, isHeld(t, server, "a"))
+		require.NoError(t, mu.Do(ctx, func(_ context.Context, again signalbox.Lease) error {
+			require.Equal(t, lease.Token(), again.Token())
+			return nil
+		}))
+		return failed
+	})
+	require.EqualError(t, err, "no funds")
+	require.False(t, isHeld(t, server, "a"))
+	require.ErrorIs(t, context.Cause(inside), signalbox.ErrReleased)
+}
+
+// P4: a panic gives the lock to the next, and goes on; so does the end of the goroutine.
+func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu, other := fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a")
+	var waiting <-chan outcome
+	require.PanicsWithValue(t, "no funds", func() {
+		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
+			waiting = queue(t.Context(), t, server, other, "a", 1)
+			panic("no funds")
+		})
+	})
+	lease := mustHave(t, waiting)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	await(t, "a place in line", func() bool { return inLine(t, server, "a") == 1 })
+	require.NoError(t, lease.Unlock())
+	within(t, "the end of the goroutine", ended)
+	require.False(t, isHeld(t, server, "a"))
+}
+
+// P2: work that was not protected to its end says so, beside its own error.
+func TestDoJoinsTheLossOfItsLease(t *testing.T) {
+	t.Parallel()
+	mu := fair.New(newSession(t, redistest.Start(t)), "a", signalbox.FixedLease(shortest))
+	failed := errors.New("no funds")
+	err := mu.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+		within(t, "the end of the context", ctx.Done())
+		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrLost)
+		return failed
+	})
+	require.ErrorIs(t, err, signalbox.ErrLost)
+	require.ErrorIs(t, err, failed)
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+func TestWaitersAreToldInOrder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	for range mu.Waiters(t.Context()) {
+		t.Error("nobody waits")
+	}
+	lease := mustLock(t, mu)
+	one, other := newSession(t, server, signalbox.WithLabel("one")), newSession(t, server, signalbox.WithLabel("the other"))
+	ctx, cancel := context.WithCancel(t.Context())
+	before := serverTime(t, server)
+	var waiting []<-chan outcome
+	for n := range 5 {
+		waiting = append(waiting, queue(ctx, t, server, fair.New([]*signalbox.Session{one, other}[n%2], "a"), "a", n+1))
+	}
+	n := 0
+	var sessions []string
+	for w, err := range mu.Waiters(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, n+1, w.Position)
+		require.Equal(t, []string{"one", "the other"}[n%2], w.Label)
+		require.True(t, w.Alive)
+		require.WithinRange(t, w.Since, before, serverTime(t, server))
+		before = w.Since
+		sessions = append(sessions, w.Session)
+		n++
+	}
+	require.Equal(t, 5, n)
+	require.Equal(t, sessions[0], sessions[2])
+	require.NotEqual(t, sessions[0], sessions[1])
+	cancel()
+	for _, w := range waiting {
+		require.ErrorIs(t, within(t, "the end of a wait", w).err, context.Canceled)
+	}
+	require.NoError(t, lease.Unlock())
+}
+
+func TestALongLineIsToldInPages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	require.NoError(t, mustLock(t, mu).Unlock()) // teaches the server the scripts
+	for range mu.Waiters(t.Context()) {
+		t.Error("nobody waits")
+	}
+	for _, n := range []int{99, 100, 101, 250} {
+		server.MustDo(t, "EVAL", `redis.call('DEL', KEYS[1])
+for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019d', i, i)) end`, 1, "sb:{a}:line", n)
+		told := 0
+		sent := sentBy(server, func() {
+			for w, err := range mu.Waiters(t.Context()) {
+				require.NoError(t, err)
+				told++
+				require.Equal(t, told, w.Position)
+				require.Equal(t, time.UnixMicro(1780000000000000+int64(told)), w.Since)
+				require.False(t, w.Alive)
+			}
+		})
+		require.Equal(t, n, told)
+		require.Equal(t, int64(n/100+1), sent["evalsha"])
+		for range mu.Waiters(t.Context()) {
+			break // it is not asked for the rest
+		}
+	}
+	server.MustDo(t, "DEL", "sb:{a}:line")
+}
+
+func TestAnErrorEndsTheWaiters(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "SET", "sb:{a}:line", "x")
+	n := 0
+	for w, err := range fair.New(newSession(t, server), "a").Waiters(t.Context()) {
+		require.ErrorIs(t, err, signalbox.ErrWrongKind)
+		require.ErrorContains(t, err, `waiters "a"`)
+		require.Equal(t, signalbox.Waiter{}, w)
+		n++
+	}
+	require.Equal(t, 1, n)
+}
