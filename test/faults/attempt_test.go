@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -43,7 +42,7 @@ func (a *attempt) saw(req []string) {
 }
 
 // acquire makes the call, with the faults of the trial, beside a holder who gives the lock
-// back in time for the last step.
+// back in time.
 func (w *world) acquire(name string, tr trial, proxy *redistest.Proxy, victim *signalbox.Session) (*attempt, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
@@ -57,17 +56,18 @@ func (w *world) acquire(name string, tr trial, proxy *redistest.Proxy, victim *s
 	if cut := tr.scenario.cut; cut > 0 {
 		proxy.Arm(redistest.Fault{Kind: redistest.CutAfterReply, At: cut})
 	}
+	proxy.DropPushes(tr.scenario.deaf)
 	for _, f := range tr.faults {
 		a.armed = append(a.armed, proxy.Arm(f))
 	}
 	var held signalbox.Lease
 	if tr.scenario.held {
 		var err error
-		if held, err = reentrant.New(w.holder, name).Lock(ctx); err != nil {
+		if held, err = tr.kind.New(w.holder, name).Lock(ctx); err != nil {
 			return nil, err
 		}
 	}
-	lock, done := reentrant.New(victim, name, signalbox.RenewedLease(tr.life)), make(chan struct{})
+	lock, done := tr.kind.New(victim, name, signalbox.RenewedLease(tr.life)), make(chan struct{})
 	var watchers sync.WaitGroup
 	if tr.cancel == atFault {
 		watchers.Go(func() { a.cancelAtFault(cancel, done) })
@@ -97,7 +97,7 @@ func (a *attempt) cancelAtFault(cancel context.CancelFunc, done <-chan struct{})
 	}
 }
 
-// giveBack unlocks once a waiter has made the step before its last, or will not; where nobody
+// giveBack unlocks once a waiter has made the step that it takes to wait, or will not; where nobody
 // waits, once the call has ended.
 func giveBack(held signalbox.Lease, s scenario, proxy *redistest.Proxy, done <-chan struct{}) error {
 	kit.Became(settled/2, func() bool {
@@ -105,7 +105,7 @@ func giveBack(held signalbox.Lease, s scenario, proxy *redistest.Proxy, done <-c
 		case <-done:
 			return true
 		default:
-			return !s.try && proxy.Replies() >= len(s.steps)-1
+			return !s.try && proxy.Replies() >= s.after
 		}
 	})
 	return confirmed(held.Unlock())

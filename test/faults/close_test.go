@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -30,7 +29,7 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 	t.Helper()
 	c := &closing{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
 	for i := range closeUsers {
-		go func() { c.ended <- c.use(i, reentrant.New(of, fmt.Sprint("closing/", i%5))) }()
+		go func() { c.ended <- c.use(i, w.kind.New(of, fmt.Sprint("closing/", i%5))) }()
 	}
 	for range closeUsers {
 		kit.Closed(t, kit.Patience, "everybody has had a lock", c.began)
@@ -39,7 +38,7 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 }
 
 // use takes and gives back the lock until it is sent away, by ErrClosed.
-func (c *closing) use(i int, lock *reentrant.Lock) error {
+func (c *closing) use(i int, lock kit.Lock) error {
 	for n := 0; ; n++ {
 		lease, err := lock.Lock(context.Background())
 		if errors.Is(err, signalbox.ErrClosed) {
@@ -80,10 +79,13 @@ func (c *closing) over(t *testing.T, limit time.Duration) {
 // P4: a session that is closed in full use sends everybody away and leaves nothing.
 func TestCloseInFullUseLeavesNothing(t *testing.T) {
 	t.Parallel()
+	each(t, closeInFullUse)
+}
+
+func closeInFullUse(t *testing.T, w *world) {
+	t.Helper()
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("ContextEnded=", ended), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
 			for range 10 {
 				c := w.closing(t, signalbox.NewSession(w.server.Client(t, kit.Tuned)))
 				ctx, cancel := context.WithCancel(t.Context())
@@ -113,9 +115,13 @@ func TestCloseInFullUseLeavesNothing(t *testing.T) {
 // with it.
 func TestCloseWithAFrozenServerEndsSoon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	each(t, closeFrozen)
+}
+
+func closeFrozen(t *testing.T, w *world) {
+	t.Helper()
 	c := w.closing(t, w.other)
-	held, err := reentrant.New(w.other, "kept").Lock(kit.Context(t))
+	held, err := w.kind.New(w.other, "kept").Lock(kit.Context(t))
 	require.NoError(t, err)
 	w.server.Freeze()
 	ctx, cancel := shortly(t)

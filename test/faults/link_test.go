@@ -11,7 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -40,7 +39,7 @@ func (w *world) settled(name string, s *signalbox.Session) error {
 		h, err := w.view.Hold(name)
 		return errors.Join(fmt.Errorf("%d settlements, on the server %+v", kit.Settling(s), h), err)
 	}
-	lease, err := reentrant.New(w.other, name).TryLock(context.Background())
+	lease, err := w.kind.New(w.other, name).TryLock(context.Background())
 	if err != nil {
 		return err
 	}

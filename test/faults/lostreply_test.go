@@ -20,12 +20,17 @@ import (
 // P5: an acquire whose reply is lost is undone, and the one that follows counts once.
 func TestAcquireWhoseReplyIsLostCountsOnce(t *testing.T) {
 	t.Parallel()
-	w, kinds := newWorld(t), redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(scripts.ReentrantAcquire))
+	each(t, loseAcquires)
+}
+
+func loseAcquires(t *testing.T, w *world) {
+	t.Helper()
+	kinds := redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(w.kind.acquire))
 	kit.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("acquire/", kinds[i]), links[i]
 		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
-		lease, err := reentrant.New(link.session, name).Lock(kit.Context(t))
+		lease, err := w.kind.New(link.session, name).Lock(kit.Context(t))
 		if err != nil {
 			return err
 		}
@@ -35,7 +40,7 @@ func TestAcquireWhoseReplyIsLostCountsOnce(t *testing.T) {
 		if err := w.valid(name, lease); err != nil {
 			return err
 		}
-		if err := lease.Unlock(); err != nil {
+		if err := confirmed(lease.Unlock()); err != nil {
 			return err
 		}
 		return w.settled(name, link.session)
@@ -46,14 +51,19 @@ func TestAcquireWhoseReplyIsLostCountsOnce(t *testing.T) {
 // P5: a renewal whose reply is lost is repeated, and the lease goes on.
 func TestLeaseOutlivesLostRenewals(t *testing.T) {
 	t.Parallel()
+	each(t, loseRenewals)
+}
+
+func loseRenewals(t *testing.T, w *world) {
+	t.Helper()
 	// A connection that went silent is given up after two seconds: a lease that is to
 	// outlive that is longer.
 	const life, more = 6 * time.Second, 2
-	w, kinds := newWorld(t), redistest.Kinds()
+	kinds := redistest.Kinds()
 	links := w.links(t, len(kinds), kit.Runs(scripts.HolderRenew))
 	kit.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("renew/", kinds[i]), links[i]
-		lease, err := reentrant.New(link.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+		lease, err := w.kind.New(link.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
 		if err != nil {
 			return err
 		}
@@ -80,11 +90,16 @@ func TestLeaseOutlivesLostRenewals(t *testing.T) {
 // soon after.
 func TestReleaseWhoseReplyIsLostIsUnconfirmedAndDone(t *testing.T) {
 	t.Parallel()
-	w, kinds := newWorld(t), redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(scripts.ReentrantRelease))
+	each(t, loseReleases)
+}
+
+func loseReleases(t *testing.T, w *world) {
+	t.Helper()
+	kinds := redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(w.kind.release))
 	kit.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("release/", kinds[i]), links[i]
-		lease, err := reentrant.New(link.session, name).Lock(kit.Context(t))
+		lease, err := w.kind.New(link.session, name).Lock(kit.Context(t))
 		if err != nil {
 			return err
 		}

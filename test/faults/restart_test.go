@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -42,17 +41,21 @@ func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
 // P6, P10: a server that is down for a while is waited for.
 func TestWaitersOutliveAnOutage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	each(t, outlive)
+}
+
+func outlive(t *testing.T, w *world) {
+	t.Helper()
 	w.server.Kill()
 	got := make(chan error, 1)
 	go func() {
-		lease, err := reentrant.New(w.holder, "outage").Lock(kit.Context(t))
+		lease, err := w.kind.New(w.holder, "outage").Lock(kit.Context(t))
 		if err == nil {
 			err = lease.Unlock()
 		}
 		got <- err
 	}()
-	_, err := reentrant.New(w.other, "outage").TryLock(kit.Context(t))
+	_, err := w.kind.New(w.other, "outage").TryLock(kit.Context(t))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
 	w.server.Restart()

@@ -10,33 +10,23 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// The requests that an acquire is made of.
+// Requests that every kind of acquire is made of.
 const (
 	hello     = "session/hello"
-	acquire   = "reentrant/acquire"
 	subscribe = "SUBSCRIBE"
 )
 
 // scenario is one way to acquire, and the steps it takes where nothing fails.
 type scenario struct {
 	name  string
-	held  bool // somebody else holds the lock, and gives it back before the last step
+	held  bool // somebody else holds the lock, and gives it back
+	after int  // when that is: after the answer to this step
 	try   bool
-	cut   int // the request after whose reply its connection is cut, in every trial; 0 is none
+	cut   int             // the request after whose reply its connection is cut, in every trial; 0 is none
+	deaf  bool            // messages are lost
+	match redistest.Match // what is counted; nil for the scripts of an acquire
+	loose bool            // the steps come in another order, or more of them, now and then
 	steps []string
-}
-
-func scenarios() []scenario {
-	return []scenario{
-		{name: "LockOfAFreeLock", steps: []string{hello, acquire}},
-		{name: "LockThatWaits", held: true, steps: []string{hello, acquire, subscribe, acquire, acquire}},
-		{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, acquire}},
-		{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, acquire}},
-		{
-			name: "LockThatSubscribesAgain", held: true, cut: 3,
-			steps: []string{hello, acquire, subscribe, acquire, subscribe, acquire, acquire},
-		},
-	}
 }
 
 // moment is when the context of a trial ends.
@@ -52,6 +42,7 @@ func (m moment) String() string { return [...]string{"never", "before", "atFault
 
 // trial is one run of a scenario.
 type trial struct {
+	kind     kind
 	scenario scenario
 	step     int           // which request is struck, from 1
 	life     time.Duration // of the lease
@@ -60,7 +51,7 @@ type trial struct {
 }
 
 func (t trial) String() string {
-	return fmt.Sprintf("%s, life %v, step %d, %v, cancelled %v", t.scenario.name, t.life, t.step, t.faults, t.cancel)
+	return fmt.Sprintf("%s: %s, life %v, step %d, %v, cancelled %v", t.kind.Name, t.scenario.name, t.life, t.step, t.faults, t.cancel)
 }
 
 // strikes answers the faults for one step: every kind, delays also longer than the client
@@ -85,28 +76,28 @@ func strikes(step int, life time.Duration) []redistest.Fault {
 	return faults
 }
 
-// trials answers every trial of a scenario with leases that last for life: each fault at each step with each moment of
+// trials answers every trial of one of the scenarios with leases that last for life: each fault at each step with each moment of
 // cancelling, cancelling without a fault, and faults that strike the undoing as well.
-func (s scenario) trials(life time.Duration) []trial {
+func (k kind) trials(s scenario, life time.Duration) []trial {
 	var all []trial
 	first := 1
 	if s.cut > 0 {
 		first = s.cut + 1 // what comes before is another scenario's
 	}
 	for step := first; step <= len(s.steps); step++ {
-		all = append(all, trial{s, step, life, nil, before})
+		all = append(all, trial{k, s, step, life, nil, before})
 		for _, f := range strikes(step, life) {
 			for _, when := range []moment{never, before, atFault} {
-				all = append(all, trial{s, step, life, []redistest.Fault{f}, when})
+				all = append(all, trial{k, s, step, life, []redistest.Fault{f}, when})
 			}
 		}
-		if s.steps[step-1] != acquire {
+		if s.steps[step-1] != k.acquire.Name {
 			continue
 		}
 		// The outcome of the acquire is unknown, and the next request, which undoes it, fails too.
 		lost := redistest.Fault{Kind: redistest.CutAfterRequest, At: step}
 		for _, f := range strikes(step+1, life) {
-			all = append(all, trial{s, step, life, []redistest.Fault{lost, f}, atFault})
+			all = append(all, trial{k, s, step, life, []redistest.Fault{lost, f}, atFault})
 		}
 	}
 	return all

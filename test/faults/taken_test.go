@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -17,7 +16,13 @@ import (
 // ended, and the next holder has a greater token and is left alone.
 func TestHolderWhoseKeyIsTakenAwayIsToldAtItsNextRenewal(t *testing.T) {
 	t.Parallel()
+	each(t, takeKeys)
+}
+
+func takeKeys(t *testing.T, w *world) {
+	t.Helper()
 	const life = 6 * time.Second
+	k := w.kind
 	for name, take := range map[string][]any{
 		"Deleted":  {"DEL", kit.Key("taken")},
 		"Flushed":  {"FLUSHALL"},
@@ -27,20 +32,20 @@ func TestHolderWhoseKeyIsTakenAwayIsToldAtItsNextRenewal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			first, err := reentrant.New(w.holder, "taken", signalbox.RenewedLease(life)).Lock(kit.Context(t))
+			first, err := k.New(w.holder, "taken", signalbox.RenewedLease(life)).Lock(kit.Context(t))
 			require.NoError(t, err)
 			bound := first.Bind(t.Context())
 			begun := time.Now()
 			w.server.MustDo(t, take...)
 			if name == "Replaced" {
-				_, err := reentrant.New(w.other, "taken").TryLock(kit.Context(t))
+				_, err := k.New(w.other, "taken").TryLock(kit.Context(t))
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 				kit.Closed(t, kit.Patience, "the holder is told", first.Done())
 				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
 				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", kit.Key("taken")))
 				return
 			}
-			second, err := reentrant.New(w.other, "taken").Lock(kit.Context(t))
+			second, err := k.New(w.other, "taken").Lock(kit.Context(t))
 			require.NoError(t, err)
 			require.Greater(t, second.Token(), first.Token())
 			kit.Closed(t, kit.Patience, "the holder is told", bound.Done())

@@ -13,8 +13,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -29,6 +27,7 @@ const (
 
 // world is what trials share: a server, sessions that no fault strikes, a view.
 type world struct {
+	kind   kind
 	server *redistest.Server
 	holder *signalbox.Session
 	other  *signalbox.Session
@@ -39,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
 	kit.LoadScripts(t, server) // so that each is one request from the start
-	return &world{server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
+	return &world{reentrantLocks(), server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
 }
 
 // outcome is what became of a trial.
@@ -49,13 +48,6 @@ type outcome struct {
 	settled time.Duration // after which nothing was under way any more
 }
 
-// steps matches what a trial counts: the steps of an acquire, and what undoes them.
-func steps() redistest.Match {
-	ours := kit.Runs(scripts.SessionHello, scripts.ReentrantAcquire, scripts.ReentrantWithdraw, scripts.ReentrantRelease)
-	subscribes := redistest.Commands(subscribe)
-	return func(req []string) bool { return ours(req) || subscribes(req) }
-}
-
 // play runs one trial on a lock of its own.
 func (w *world) play(name string, tr trial) (o outcome, err error) {
 	proxy, err := redistest.StartProxy(w.server.Addr())
@@ -63,7 +55,7 @@ func (w *world) play(name string, tr trial) (o outcome, err error) {
 		return o, err
 	}
 	defer proxy.Close()
-	proxy.SetMatch(steps())
+	proxy.SetMatch(tr.kind.counts(tr.scenario))
 	options := rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}
 	kit.Tuned(&options)
 	client, err := rueidis.NewClient(options)
@@ -114,7 +106,7 @@ func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *s
 			return took, errors.New("the delayed request never arrived")
 		}
 	}
-	lease, err := reentrant.New(w.other, name).TryLock(context.Background())
+	lease, err := tr.kind.New(w.other, name).TryLock(context.Background())
 	if err != nil {
 		return took, fmt.Errorf("another client: %w", err)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
 	lockEnv  = "LOCK_URL"
+	kindEnv  = "KIND"
 	storeEnv = "STORE_URL"
 	pacedEnv = "PACED"
 	life     = 300 * time.Millisecond
@@ -29,7 +29,7 @@ const (
 // add adds one to the counter under the lock. What it answers is what the store said; that the
 // lease was lost is no failure, the store is there for that. meanwhile runs between reading and
 // writing.
-func add(ctx context.Context, lock *reentrant.Lock, s *store, meanwhile func()) error {
+func add(ctx context.Context, lock kit.Lock, s *store, meanwhile func()) error {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 			in.Scan()
 		}
 	}
-	lock, kept := reentrant.New(s, lockName), &store{client: client, fenced: true}
+	lock, kept := kit.Named(os.Getenv(kindEnv)).New(s, lockName), &store{client: client, fenced: true}
 	for {
 		switch err := add(context.Background(), lock, kept, meanwhile); {
 		case err == nil:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fencing asks whether work under a lock is ever lost.
+// Package fencing asks whether work under a lock, of whatever kind, is ever lost.
 //
 // Clients in this process and in others read a counter, add one and write it back under a lock
 // whose lease is short, while processes are stopped past their lease and killed. The store that

@@ -16,7 +16,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -24,6 +23,9 @@ const (
 	life = 300 * time.Millisecond
 	// undone is how long the undoing of a call takes at the most, on a wire that is found dead.
 	undone = 8 * time.Second
+	// crashed is when the hold of a client that died is over: that of a waiter lasts for what it counted
+	// as living for, whatever its lease.
+	crashed = 4 * time.Second
 )
 
 // recorder has the history.
@@ -57,6 +59,7 @@ type client struct {
 	*recorder
 
 	who     int
+	kind    kit.Primitive
 	name    string // of the lock
 	proxy   *redistest.Proxy
 	session *signalbox.Session
@@ -78,7 +81,7 @@ func (c *client) run(n int) (died bool, err error) {
 			c.proxy.HalfOpenAll()
 			c.proxy.Refuse()
 			at := c.now()
-			c.add(op{ended, c.who, lease.Token()}, at, at+int64(2*life))
+			c.add(op{ended, c.who, lease.Token()}, at, at+int64(crashed))
 			return true, nil
 		}
 		if err := c.giveBack(lease, from); err != nil {
@@ -110,7 +113,7 @@ func (c *client) settled() error {
 
 // take calls Lock or TryLock, and adds what it was told. from is when the call began.
 func (c *client) take() (lease signalbox.Lease, from int64, err error) {
-	lock := reentrant.New(c.session, c.name, signalbox.RenewedLease(life))
+	lock := c.kind.New(c.session, c.name, signalbox.RenewedLease(life))
 	ctx, cancel := context.WithTimeout(context.Background(), rand.N(2*life))
 	defer cancel()
 	struck := c.strike()
@@ -147,6 +150,10 @@ func (c *client) giveBack(lease signalbox.Lease, took int64) error {
 	case err == nil:
 		c.add(op{gave, c.who, lease.Token()}, from, c.now())
 	case errors.Is(err, signalbox.ErrLost):
+		// It is over here. What there may be of it on the server is given back in the background.
+		if err := c.settled(); err != nil {
+			return fmt.Errorf("lost: %w", err)
+		}
 		c.add(op{ended, c.who, lease.Token()}, took, c.now())
 	case errors.Is(err, signalbox.ErrUnconfirmed):
 		if err := c.settled(); err != nil {
@@ -159,8 +166,8 @@ func (c *client) giveBack(lease signalbox.Lease, took int64) error {
 	return nil
 }
 
-func newClient(t *testing.T, r *recorder, who int, name string, server *redistest.Server, kinds []redistest.Kind) *client {
+func (g *game) newClient(t *testing.T, r *recorder, who int, name string) *client {
 	t.Helper()
-	proxy := redistest.NewProxy(t, server.Addr())
-	return &client{r, who, name, proxy, kit.Session(t, proxy), kinds}
+	proxy := redistest.NewProxy(t, g.server.Addr())
+	return &client{r, who, g.kind, name, proxy, kit.Session(t, proxy), g.faults}
 }

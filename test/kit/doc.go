@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kit is what the suites of this module share: sessions for a test, a look at what a
-// lock left on the server, waiting for a condition, and the length of long runs.
+// Package kit is what the suites of this module share: the kinds of lock, sessions for a test, a look at
+// what a lock left on the server, waiting for a condition, and the length of long runs.
 //
 // # Guarantees
 //

@@ -24,30 +24,43 @@ func NewView(tb testing.TB, server clients) *View {
 	return &View{client: server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true })}
 }
 
-// Key answers the key of a lock with the default prefix.
-func Key(name string) string {
+// Keys answers what a lock has on the server, with the default prefix.
+func Keys(name string) names.Set {
 	set, err := names.Make(names.DefaultPrefix, name)
 	if err != nil {
 		panic(err) // a test's own names are good
 	}
-	return set.Holder
+	return set
 }
 
-// Hold is what a lock's key says.
+// Key answers the holder key of a lock.
+func Key(name string) string { return Keys(name).Holder }
+
+// Hold is what a lock's keys say.
 type Hold struct {
-	ID    string    // "" where nobody holds the lock
-	Token uint64    // the first of the hold's, or the floor under those to come
-	Ends  time.Time // when the key ends, by the clock of the server, which is this machine's
+	ID      string    // "" where nobody holds the lock
+	Token   uint64    // the first of the hold's, or the floor under those to come
+	Ends    time.Time // when the hold ends, by the clock of the server, which is this machine's
+	Waiting int       // how many stand in line
 }
 
-// state reads the key and its end in one step, so that the two belong together. The end, not
-// what is left: that would count from an instant that only the server knows.
-const state = `return {redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])}`
+// state reads the key and the end of the hold in one step, so that the two belong together. The
+// end, not what is left: that would count from an instant that only the server knows. Where a line
+// may stand behind the hold, the value says when it ends, and the key stays for longer.
+const state = `
+local value, ends = redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])
+local held = value ~= '' and string.sub(value, 4, 4) ~= '-'
+if string.sub(value, 1, 4) == 'sb1f' then
+  local time, till = redis.call('TIME'), tonumber(string.sub(value, 62, 77))
+  held = till > time[1] * 1000000 + time[2]
+  ends = math.floor(till / 1000)
+end
+return {value, ends, held and 1 or 0, redis.call('ZCARD', KEYS[2])}`
 
 // Hold answers who holds the lock.
 func (v *View) Hold(name string) (Hold, error) {
 	reply, err := v.client.Do(context.Background(),
-		v.client.B().Eval().Script(state).Numkeys(1).Key(Key(name)).Build()).ToArray()
+		v.client.B().Eval().Script(state).Numkeys(2).Key(Key(name), Keys(name).Line()).Build()).ToArray()
 	if err != nil {
 		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 	}
@@ -55,12 +68,17 @@ func (v *View) Hold(name string) (Hold, error) {
 	if err != nil {
 		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 	}
-	ends, err := reply[1].AsInt64()
-	if err != nil || len(value) < 20 {
-		return Hold{}, err
+	var numbers [3]int64
+	for i := range numbers {
+		if numbers[i], err = reply[1+i].AsInt64(); err != nil {
+			return Hold{}, fmt.Errorf("view of %q: %w", name, err)
+		}
 	}
-	h := Hold{Token: stamp.Parse(value[4:20]).Token(), Ends: time.UnixMilli(ends)}
-	if value[3] != '-' {
+	h := Hold{Waiting: int(numbers[2])}
+	if len(value) >= 20 {
+		h.Token, h.Ends = stamp.Parse(value[4:20]).Token(), time.UnixMilli(numbers[0])
+	}
+	if numbers[1] == 1 {
 		h.ID = value[20:61]
 	}
 	return h, nil
@@ -76,23 +94,47 @@ func (v *View) MustHold(tb testing.TB, name string) Hold {
 	return h
 }
 
-// Free reports whether nobody holds the lock.
+// Free reports whether nobody holds the lock, or stands in line for it.
 func (v *View) Free(name string) bool {
 	h, err := v.Hold(name)
-	return err == nil && h.ID == ""
+	return err == nil && h.ID == "" && h.Waiting == 0
 }
 
-// inspect names what must not be there: keys that never end, and holds.
+// Waiting answers how many stand in line for the lock; -1 where the server does not tell.
+func (v *View) Waiting(name string) int {
+	h, err := v.Hold(name)
+	if err != nil {
+		return -1
+	}
+	return h.Waiting
+}
+
+// Now answers the server's time.
+func (v *View) Now(tb testing.TB) time.Time {
+	tb.Helper()
+	parts, err := v.client.Do(context.Background(), v.client.B().Time().Build()).AsIntSlice()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return time.Unix(parts[0], parts[1]*1000)
+}
+
+// inspect names what must not be there: keys that never end, holds, and lines.
 const inspect = `
 local immortal, held = {}, {}
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
-  local kind = string.sub(redis.call('GET', key) or '', 1, 4)
-  if kind == 'sb1r' then held[#held + 1] = key end
+  local type = redis.call('TYPE', key)['ok']
+  local value = type == 'string' and redis.call('GET', key) or ''
+  local kind = string.sub(value, 1, 4)
+  local has = kind == 'sb1r' or kind == 'sb1f' and tonumber(string.sub(value, 62, 77)) > now
+  if has or type == 'zset' then held[#held + 1] = key end
   immortal[#immortal + 1] = redis.call('PTTL', key) == -1 and key or nil
 end
 return {immortal, held}`
 
-// Leaks answers the keys of locks that never end, and those of locks that are held.
+// Leaks answers the keys of locks that never end, and those of locks that are held or waited for.
 func (v *View) Leaks() (immortal, held []string, err error) {
 	reply, err := v.client.Do(context.Background(),
 		v.client.B().Eval().Script(inspect).Numkeys(0).Arg(names.DefaultPrefix+"*").Build()).ToArray()

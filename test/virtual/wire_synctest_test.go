@@ -3,7 +3,9 @@
 package virtual_test
 
 import (
+	"bytes"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +16,13 @@ import (
 // can be delayed or swallowed, and that the deadlines that a client sets work as ever.
 type wire struct {
 	swallowsReplies, swallowsRequests atomic.Bool
+	losesMessages                     atomic.Bool  // published ones
 	latency                           atomic.Int64 // in each direction
+
+	mu struct {
+		sync.Mutex
+		open []net.Conn
+	}
 }
 
 func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
@@ -23,6 +31,9 @@ func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
 		return nil, err
 	}
 	client, outer := net.Pipe()
+	w.mu.Lock()
+	w.mu.open = append(w.mu.open, outer)
+	w.mu.Unlock()
 	go w.pump(outer, inner, &w.swallowsRequests)
 	go w.pump(inner, outer, &w.swallowsReplies)
 	return client, nil
@@ -32,6 +43,18 @@ func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
 func (w *wire) dead() {
 	w.swallowsRequests.Store(true)
 	w.swallowsReplies.Store(true)
+}
+
+// heals lets everything pass again, on new connections: those that swallowed something are of no use.
+func (w *wire) heals() {
+	w.mu.Lock()
+	for _, c := range w.mu.open {
+		_ = c.Close()
+	}
+	w.mu.open = nil
+	w.mu.Unlock()
+	w.swallowsRequests.Store(false)
+	w.swallowsReplies.Store(false)
 }
 
 // parcel is something that arrives when it is due.
@@ -48,7 +71,7 @@ func (w *wire) pump(from, to net.Conn, swallows *atomic.Bool) {
 		defer to.Close()
 		for p := range parcels {
 			time.Sleep(time.Until(p.due))
-			if swallows.Load() {
+			if swallows.Load() || w.losesMessages.Load() && bytes.Contains(p.data, []byte("$7\r\nmessage\r\n")) {
 				continue
 			}
 			if _, err := to.Write(p.data); err != nil {

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// outcome is what became of a held lease after a fault.
+type outcome struct {
+	lost error         // nil: it was renewed
+	took time.Duration // from the fault
+}
+
+// follow tells what becomes of a lease of life after a fault that comes now: the first renewal
+// that was sent after it and answered, or the end.
+func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
+	fault := time.Now()
+	told := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		// A renewal gives life from its sending, less what is allowed for clocks.
+		first := fault.Add(life - renewal.Allowance(life))
+		if !kit.Became(life+kit.Patience, func() bool {
+			o = outcome{lease.Err(), time.Since(fault)}
+			return o.lost != nil || lease.Deadline().After(first)
+		}) {
+			o.lost = errors.New("neither renewed nor lost")
+		}
+		told <- o
+	}()
+	return told
+}
+
+// followAll is follow for many.
+func followAll(leases []signalbox.Lease, life time.Duration) (told []<-chan outcome) {
+	for _, lease := range leases {
+		told = append(told, follow(lease, life))
+	}
+	return told
+}
+
+// mustEnd gives a lease back after a failover, if that did not end it. In time, both are right.
+func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
+	w.Helper()
+	defer w.book.leave(lease)
+	if o.lost != nil {
+		require.ErrorIs(w, o.lost, signalbox.ErrLost)
+		return
+	}
+	value, err := now.Do("GET", kit.Key(w.name))
+	require.True(w, holds(value), "%s: %v, %v; the lease: %v", w.kind.name, value, err, lease.Err())
+	_, err = w.lock(w.session()).TryLock(kit.Context(w))
+	require.ErrorIs(w, err, signalbox.ErrHeld, w.kind.name)
+	require.NoError(w, lease.Unlock(), w.kind.name)
+}
+
+// waiter is one Lock call.
+type waiter struct {
+	w    *world
+	done chan struct{}
+	over chan error // of handOn
+
+	// Written before done is closed.
+	lease signalbox.Lease
+	err   error
+	at    time.Time
+}
+
+// wait begins to wait for the lock, in a session of its own, and returns when the server knows of it.
+func (w *world) wait(ctx context.Context) *waiter {
+	w.Helper()
+	s := w.session()
+	w.ear = s
+	q := &waiter{w: w, done: make(chan struct{}), over: make(chan error, 1)}
+	go func() {
+		defer close(q.done)
+		q.lease, q.err = w.lock(s, signalbox.RenewedLease(life)).Lock(ctx)
+		q.at = time.Now()
+		if q.err == nil {
+			w.book.enter(q.lease)
+		}
+	}()
+	kit.Await(w, kit.Patience, w.kind.name+": a waiter", func() bool {
+		return kit.Channels(s) > 0 && (!w.kind.ordered || w.knows(s))
+	})
+	return q
+}
+
+// mustGet waits until the waiter has the lock.
+func (q *waiter) mustGet() {
+	q.w.Helper()
+	kit.Closed(q.w, 2*kit.Patience, q.w.kind.name+": a grant", q.done)
+	require.NoError(q.w, q.err, q.w.kind.name)
+}
+
+// handOn gives the lock back as soon as the waiter has it.
+func (q *waiter) handOn() {
+	go func() {
+		<-q.done
+		if q.err != nil {
+			q.over <- q.err
+			return
+		}
+		q.w.book.leave(q.lease)
+		q.over <- q.lease.Unlock()
+	}()
+}
+
+// mustHandOn waits until handOn has done so.
+func (q *waiter) mustHandOn() {
+	q.w.Helper()
+	q.mustGet()
+	require.NoError(q.w, <-q.over, q.w.kind.name)
+}
+
+// turnLife is that of the leases of a crowd. Where a failover loses a release, nobody has the lock for as
+// long.
+const turnLife = 5 * time.Second
+
+// crowd is goroutines that take the lock in turn, for some milliseconds each.
+type crowd struct {
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// load begins taking turns, in two sessions.
+func (w *world) load() *crowd {
+	w.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	c := &crowd{stop: stop}
+	const sessions, goroutines = 2, 2
+	for range sessions {
+		s := w.session()
+		w.ear = s
+		for range goroutines {
+			c.running.Go(func() {
+				for ctx.Err() == nil {
+					w.turn(ctx, w.lock(s, signalbox.RenewedLease(turnLife)))
+				}
+			})
+		}
+	}
+	w.Cleanup(c.end)
+	kit.Await(w, kit.Patience, w.kind.name+": turns", func() bool { return w.book.len() > 10 })
+	return c
+}
+
+// end waits until the last turn is over.
+func (c *crowd) end() {
+	c.stop()
+	c.running.Wait()
+}
+
+// turn is one of them.
+func (w *world) turn(ctx context.Context, l locker) {
+	lease, err := l.Lock(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.book.wrong("Lock gave up: %v", err)
+		}
+		return
+	}
+	w.book.enter(lease)
+	moment := time.NewTimer(3 * time.Millisecond)
+	select {
+	case <-moment.C:
+	case <-lease.Done():
+		moment.Stop()
+	}
+	w.book.leave(lease)
+	err = lease.Unlock()
+	lost := errors.Is(err, signalbox.ErrLost)
+	if lost && w.strict || err != nil && !lost && !errors.Is(err, signalbox.ErrUnconfirmed) {
+		w.book.wrong("Unlock failed: %v", err)
+	}
+}
+
+// awaitTurns waits until many turns were taken after all that were taken by now.
+func (w *world) awaitTurns(n int) {
+	w.Helper()
+	begun := w.book.len()
+	kit.Await(w, 2*kit.Patience, w.kind.name+": more turns", func() bool { return w.book.len() >= begun+n })
+}

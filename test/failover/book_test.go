@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// book is what everybody who has a lock writes down while it has it.
+type book struct {
+	mu struct {
+		sync.Mutex
+		inside   map[uint64]signalbox.Lease // by token
+		last     uint64                     // the greatest token of all
+		grants   []time.Time
+		overlaps []string
+		faults   []string
+	}
+}
+
+func newBook() *book {
+	b := &book{}
+	b.mu.inside = make(map[uint64]signalbox.Lease)
+	return b
+}
+
+// enter takes note that a lease begins. Another that is trusted still overlaps with it; where two servers
+// grant, the order in which they do is not that of their tokens then.
+func (b *book) enter(lease signalbox.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	token, alone := lease.Token(), true
+	for other, l := range b.mu.inside {
+		if l.Err() == nil {
+			alone = false
+			b.mu.overlaps = append(b.mu.overlaps, fmt.Sprintf("%d while %d", token, other))
+		}
+	}
+	if token == b.mu.last || alone && token < b.mu.last {
+		b.mu.faults = append(b.mu.faults, fmt.Sprintf("token %d after %d", token, b.mu.last))
+	}
+	b.mu.last = max(b.mu.last, token)
+	b.mu.inside[token] = lease
+	b.mu.grants = append(b.mu.grants, time.Now())
+}
+
+// leave takes note that its holder works under a lease no more.
+func (b *book) leave(lease signalbox.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.mu.inside, lease.Token())
+}
+
+// wrong takes note of what must not be.
+func (b *book) wrong(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.faults = append(b.mu.faults, fmt.Sprintf(format, args...))
+}
+
+// mustBeTrue requires that no two leases overlapped and that tokens grew.
+func (b *book) mustBeTrue(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(t, b.mu.overlaps, "two at once")
+	require.Empty(t, b.mu.faults)
+}
+
+// mustTell requires that where leases overlapped tokens told the later one.
+func (b *book) mustTell(t *testing.T) (overlaps int) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(t, b.mu.faults)
+	return len(b.mu.overlaps)
+}
+
+// pause answers the longest time without a grant that ended after since, and how many grants there were
+// after it.
+func (b *book) pause(since time.Time) (longest time.Duration, after int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	grants := slices.Clone(b.mu.grants)
+	for i, at := range grants {
+		if i > 0 && at.After(since) && at.Sub(grants[i-1]) > longest {
+			longest, after = at.Sub(grants[i-1]), len(grants)-i
+		}
+	}
+	return longest, after
+}
+
+// len answers how many grants there were.
+func (b *book) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.mu.grants)
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// slotOf answers the slot of a key. It asks nobody.
+func slotOf(t *testing.T, c *redistest.Cluster) func(key string) int {
+	t.Helper()
+	client := c.Client(t, signalbox.Tune)
+	return func(key string) int {
+		command := client.B().Get().Key(key).Build()
+		return int(command.Slot() % redistest.Slots)
+	}
+}
+
+// firstNode answers the node that has the first slot, and which keys are its own.
+func firstNode(t *testing.T, c *redistest.Cluster) (*redistest.Server, func(key string) bool) {
+	t.Helper()
+	slot := slotOf(t, c)
+	// The slots are in three parts, and nothing moved yet.
+	return c.Owner(t, 0), func(key string) bool { return slot(key) < redistest.Slots/3-1 }
+}
+
+// P1, P2, P3, P6: the node of a lock dies while it is held and waited for. What its replica had is
+// held on, renewals and channels go to the replica, and nobody else is let in.
+func TestALockOutlivesANodeThatDies(t *testing.T) {
+	t.Parallel()
+	outlive(t, (*redistest.Server).Kill, (*redistest.Server).Restart)
+}
+
+// P1, P2, P3, P6: the same of a node that stops: its connections stay, and answer nothing.
+func TestALockOutlivesANodeThatStops(t *testing.T) {
+	t.Parallel()
+	outlive(t, (*redistest.Server).Freeze, (*redistest.Server).Thaw)
+}
+
+func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
+	t.Helper()
+	c := redistest.StartCluster(t, uncompressed())
+	node, good := firstNode(t, c)
+	replica := c.Replica(t, 0)
+	all := worlds(t, c, good)
+	held, waiters := make([]signalbox.Lease, len(all)), make([][]*waiter, len(all))
+	for i, w := range all {
+		held[i] = w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life)))
+		waiters[i] = []*waiter{w.wait(ended(t, time.Minute)), w.wait(ended(t, time.Minute))}
+	}
+	node.AwaitCopied(t, replica)
+
+	fault := time.Now()
+	told := followAll(held, life)
+	strike(node)
+	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
+	t.Logf("failover: %v", time.Since(fault))
+	for i, w := range all {
+		o := <-told[i]
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		w.mustEnd(held[i], o, replica)
+		gaveUp := time.Now()
+		for _, q := range waiters[i] {
+			q.handOn()
+		}
+		for _, q := range waiters[i] {
+			q.mustHandOn()
+			t.Logf("%s: a waiter had it %v after the release", w.kind.name, q.at.Sub(gaveUp))
+		}
+	}
+	for _, w := range all {
+		w.stopped = node
+		w.mustHear()
+		w.book.mustBeTrue(t)
+	}
+	mend(node)
+	c.AwaitReady(t)
+	for _, w := range all {
+		w.stopped = nil
+		w.mustRest()
+	}
+}
+
+// P4, P6: a node dies under many that take turns, some of whom are just acquiring, or giving back.
+func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, uncompressed())
+	node, good := firstNode(t, c)
+	all := worlds(t, c, good)
+	var crowds []*crowd
+	for _, w := range all {
+		crowds = append(crowds, w.load())
+	}
+	fault := time.Now()
+	node.Kill()
+	c.AwaitFailover(t, 0, node)
+	t.Logf("failover: %v", time.Since(fault))
+	for i, w := range all {
+		w.awaitTurns(50)
+		crowds[i].end()
+		longest, after := w.book.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.name, longest, after, w.book.mustTell(t))
+	}
+	for _, w := range all {
+		w.mustHear()
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}
+
+// P1, P2, P3: a replica takes over as its operators ask, which costs no write. Nothing is lost.
+func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, uncompressed())
+	node, good := firstNode(t, c)
+	replica := c.Replica(t, 0)
+	all, busy := worlds(t, c, good), worlds(t, c, good)
+	var held []signalbox.Lease
+	var waiters []*waiter
+	var crowds []*crowd
+	for i, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		waiters = append(waiters, w.wait(ended(t, time.Minute)))
+		busy[i].rename("busy", good)
+		busy[i].strict = true
+		crowds = append(crowds, busy[i].load())
+	}
+	fault := time.Now()
+	told := followAll(held, life)
+	replica.MustDo(t, "CLUSTER", "FAILOVER")
+	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
+	t.Logf("failover: %v", time.Since(fault))
+	for i, w := range all {
+		o := <-told[i]
+		require.NoError(t, o.lost, w.kind.name)
+		t.Logf("%s: renewals go on after %v", w.kind.name, o.took)
+		busy[i].awaitTurns(50)
+		crowds[i].end()
+		longest, after := busy[i].book.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
+		gaveUp := time.Now()
+		w.mustUnlock(held[i])
+		waiters[i].mustGet()
+		t.Logf("%s: a waiter has it %v after the release", w.kind.name, waiters[i].at.Sub(gaveUp))
+		w.mustUnlock(waiters[i].lease)
+		w.book.mustBeTrue(t)
+		busy[i].book.mustBeTrue(t)
+		w.mustHear()
+	}
+	for i, w := range all {
+		w.mustRest()
+		busy[i].mustRest()
+	}
+}
+
+// P2, P10: a part of a cluster is away, and so the cluster is down for all. A Lock waits within its context and
+// says what it met, a TryLock answers that at once, and both go on when the cluster does.
+func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, uncompressed())
+	node, near := firstNode(t, c)
+	replica := c.Replica(t, 0)
+	all := worlds(t, c, func(key string) bool { return !near(key) })
+	const long = time.Minute
+	var held []signalbox.Lease
+	var sessions []*signalbox.Session
+	for _, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(long))))
+		sessions = append(sessions, w.session())
+	}
+	fault := time.Now()
+	replica.Freeze()
+	node.Freeze()
+	var waiting []chan outcome
+	for i, w := range all {
+		kit.Await(t, kit.Patience, "a cluster that is down", func() bool {
+			lease, err := w.lock(sessions[i]).TryLock(kit.Context(t))
+			require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
+			return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
+		})
+		t.Logf("%s: refused after %v", w.kind.name, time.Since(fault))
+		_, err := w.lock(sessions[i]).Lock(ended(t, time.Second))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "CLUSTERDOWN")
+		require.NoError(t, held[i].Err())
+		got := make(chan outcome, 1)
+		waiting = append(waiting, got)
+		w.book.leave(held[i])
+		require.ErrorIs(t, held[i].Unlock(), signalbox.ErrUnconfirmed)
+		go func() {
+			lease, err := w.lock(sessions[i]).Lock(ended(t, long))
+			got <- outcome{err, time.Since(fault)}
+			if err == nil {
+				w.book.enter(lease)
+				w.book.leave(lease)
+				_ = lease.Unlock()
+			}
+		}()
+	}
+	back := time.Since(fault)
+	node.Thaw()
+	replica.Thaw()
+	for i, w := range all {
+		o := <-waiting[i]
+		require.NoError(t, o.lost, w.kind.name)
+		t.Logf("%s: granted %v after the node came back", w.kind.name, o.took-back)
+		w.book.mustBeTrue(t)
+	}
+	c.AwaitReady(t)
+	for _, w := range all {
+		w.mustHear()
+		w.mustRest()
+	}
+}

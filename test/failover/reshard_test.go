@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P2, P3, P6: a slot is moved, step by step, with the locks that are held in it, waited for, and taken in
+// turn. While keys are on both sides (ASK), and scripts with several keys are refused (TRYAGAIN), renewals go on
+// and locks are given back; when the move is over, waiters have their order and channels their listeners.
+func TestLocksFollowTheirSlot(t *testing.T) {
+	t.Parallel()
+	const life = 3 * time.Second // renewed each second
+	c := redistest.StartCluster(t, uncompressed(), redistest.WithFailoverAfter(time.Minute))
+	slot := slotOf(t, c)
+	all := worlds(t, c, anyKey)
+	moved := slot(kit.Key(all[0].name))
+	inSlot := func(key string) bool { return slot(key) == moved }
+	all, busy, lines := worlds(t, c, inSlot), worlds(t, c, inSlot), worlds(t, c, inSlot)
+	from := c.Owner(t, moved)
+	to := c.Owner(t, (moved+redistest.Slots/2)%redistest.Slots)
+
+	var held, first []signalbox.Lease
+	waiters := make([][]*waiter, len(all))
+	for i, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		busy[i].rename("busy", inSlot)
+		busy[i].strict = true
+		lines[i].rename("line", inSlot)
+		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), signalbox.RenewedLease(life))))
+		for range 3 {
+			q := lines[i].wait(ended(t, time.Minute))
+			q.handOn()
+			waiters[i] = append(waiters[i], q)
+		}
+	}
+	var crowds []*crowd
+	for i := range all {
+		crowds = append(crowds, busy[i].load())
+	}
+
+	began := time.Now()
+	renewed := func(step string) {
+		for i, told := range followAll(append(held, first...), life) {
+			o, kind := <-told, all[i%len(all)].kind.name
+			require.NoError(t, o.lost, "%s: %s", step, kind)
+			t.Logf("%s: %s: renewed after %v", step, kind, o.took)
+		}
+	}
+	move := c.BeginMove(t, moved, to)
+	renewed("open")
+	for i := range all {
+		move.Keys(t, kit.Key(all[i].name), kit.Key(busy[i].name), strings.TrimSuffix(kit.Key(lines[i].name), "lock")+"line")
+	}
+	renewed("keys on both sides")
+	gaveUp := time.Now()
+	for i, w := range lines { // a line has to wait for the rest of its keys
+		w.mustUnlock(first[i])
+		first[i] = held[i]
+	}
+	move.Keys(t)
+	renewed("all keys moved")
+	for i, w := range all {
+		w.mustUnlock(held[i])
+	}
+	move.Finish(t)
+	t.Logf("the move took %v", time.Since(began))
+	for i, w := range lines {
+		last := gaveUp
+		for _, q := range waiters[i] {
+			q.mustHandOn()
+			if w.kind.ordered {
+				require.True(t, q.at.After(last), "out of turn")
+			}
+			last = q.at
+		}
+		t.Logf("%s: the last of three waiters had it %v after the release", w.kind.name, last.Sub(gaveUp))
+		w.mustHear()
+		busy[i].awaitTurns(50)
+		crowds[i].end()
+		longest, after := busy[i].book.pause(began)
+		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
+	}
+	for i, w := range all {
+		require.Empty(t, w.listenersAt(from), w.kind.name)
+		for _, each := range []*world{w, busy[i], lines[i]} {
+			each.book.mustBeTrue(t)
+		}
+	}
+	for i := range all {
+		for _, each := range []*world{all[i], busy[i], lines[i]} {
+			each.mustRest()
+		}
+	}
+}

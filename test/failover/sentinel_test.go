@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P2, P3: the primary dies while locks are held. What its replica had is held on.
+func TestAHoldOutlivesItsPrimary(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	primary := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	var held []signalbox.Lease
+	for _, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+	}
+	primary.AwaitCopied(t, s.Replica(t))
+
+	fault := time.Now()
+	told := followAll(held, life)
+	primary.Kill()
+	promoted := s.AwaitFailover(t, primary)
+	t.Logf("failover: %v", time.Since(fault))
+	for i, w := range all {
+		o := <-told[i]
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		w.mustEnd(held[i], o, promoted)
+		w.mustHear()
+		w.book.mustBeTrue(t)
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}
+
+// P2, P3: what the replica never had is lost, and told, and the next holder's token is greater.
+func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	primary := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	for _, w := range all { // the floor of the tokens, which the replica has
+		w.mustUnlock(w.mustLock(w.lock(w.session())))
+	}
+	primary.AwaitCopied(t, s.Replica(t))
+	primary.MustDo(t, "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf")
+	primary.MustDo(t, "CLIENT", "KILL", "TYPE", "replica")
+	var held []signalbox.Lease
+	var told []<-chan outcome
+	for _, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+	}
+	for i := range all {
+		told = append(told, follow(held[i], life))
+	}
+	primary.Kill()
+	promoted := s.AwaitFailover(t, primary)
+	for i, w := range all {
+		require.False(t, w.held(promoted))
+		o := <-told[i]
+		t.Logf("%s: the loss is told after %v", w.kind.name, o.took)
+		require.ErrorIs(t, o.lost, signalbox.ErrLost)
+		w.book.leave(held[i])
+		w.mustUnlock(w.mustLock(w.lock(w.session())))
+		w.book.mustBeTrue(t)
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}
+
+// P4, P6: the primary dies under waiters and under many that take turns, some of whom are just
+// acquiring, or giving back.
+func TestWaitersOutliveTheirPrimary(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	primary := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	var crowds []*crowd
+	for _, w := range all {
+		crowds = append(crowds, w.load())
+	}
+	fault := time.Now()
+	primary.Kill()
+	s.AwaitFailover(t, primary)
+	t.Logf("failover: %v", time.Since(fault))
+	for _, w := range all {
+		w.awaitTurns(50)
+	}
+	for i, w := range all {
+		crowds[i].end()
+		longest, after := w.book.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
+		t.Logf("%s: %d overlaps", w.kind.name, w.book.mustTell(t))
+		w.mustHear()
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}
+
+// P4, P5: a lock is given back to a primary that is about to die. The caller is told that it does not
+// know, and the lock is given back at the new one: before its key would end.
+func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
+	t.Parallel()
+	const long = time.Minute
+	s := redistest.StartSentinel(t, uncompressed())
+	primary := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	var held []signalbox.Lease
+	for _, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(long))))
+	}
+	primary.AwaitCopied(t, s.Replica(t))
+	var waiters []*waiter
+	for _, w := range all {
+		waiters = append(waiters, w.wait(ended(t, long)))
+	}
+	fault := time.Now()
+	primary.Freeze()
+	kit.Together(t, len(all), func(i int) error {
+		all[i].book.leave(held[i])
+		err := held[i].Unlock()
+		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+		t.Logf("%s: after %v: %v", all[i].kind.name, time.Since(fault), err)
+		return nil
+	})
+	primary.Kill()
+	s.AwaitFailover(t, primary)
+	t.Logf("failover: %v", time.Since(fault))
+	for i, w := range all {
+		waiters[i].mustGet()
+		t.Logf("%s: a waiter has it after %v", w.kind.name, waiters[i].at.Sub(fault))
+		w.mustUnlock(waiters[i].lease)
+		w.book.mustBeTrue(t)
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}
+
+// P1, P3, P6: a primary is stopped, replaced, and goes on. Who waits at it comes to the new one, with its
+// channel, and so do holders.
+func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	old := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	var held []signalbox.Lease
+	var waiters []*waiter
+	var crowds []*crowd
+	busy := worlds(t, s, anyKey)
+	for i, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		waiters = append(waiters, w.wait(ended(t, time.Minute)))
+		busy[i].rename("busy", anyKey)
+		crowds = append(crowds, busy[i].load())
+	}
+	old.AwaitCopied(t, s.Replica(t))
+
+	fault := time.Now()
+	told := followAll(held, life)
+	old.Freeze()
+	now := s.AwaitFailover(t, old)
+	t.Logf("failover: %v", time.Since(fault))
+	for i, w := range all {
+		o := <-told[i]
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		kit.Await(t, kit.Patience, "a listener at the new primary", func() bool {
+			return len(w.listenersAt(now)) > 0
+		})
+		t.Logf("%s: waiters listen at the new primary after %v", w.kind.name, time.Since(fault))
+		busy[i].awaitTurns(20)
+	}
+	thawed := time.Now()
+	old.Thaw()
+	for i, w := range all {
+		busy[i].awaitTurns(100)
+		require.Empty(t, w.listenersAt(old))
+		w.book.leave(held[i])
+		_ = held[i].Unlock()
+		waiters[i].mustGet()
+		w.mustUnlock(waiters[i].lease)
+	}
+	s.AwaitReady(t)
+	t.Logf("the old primary is a replica %v after it went on", time.Since(thawed))
+	for i, w := range all {
+		crowds[i].end()
+		longest, after := busy[i].book.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
+		t.Logf("%s: %d overlaps", w.kind.name, busy[i].book.mustTell(t))
+		w.book.mustBeTrue(t)
+		w.mustHear()
+	}
+	for i, w := range all {
+		w.mustRest()
+		busy[i].mustRest()
+	}
+}
+
+// P6: the sentinels' message about the new primary is lost. A client asks them all the same, see Tune.
+func TestALostSwitchIsFoundOut(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	primary := s.Primary(t)
+	deaf := redistest.NewProxy(t, s.Sentinels()[0].Addr())
+	all := worlds(t, behind{s, deaf}, anyKey)
+	for _, w := range all {
+		w.mustUnlock(w.mustLock(w.lock(w.session())))
+	}
+	deaf.DropPushes(true)
+	primary.Kill()
+	s.AwaitFailover(t, primary)
+	fault := time.Now()
+	for _, w := range all {
+		lease, err := w.lock(w.sessions[0]).Lock(ended(t, time.Minute))
+		require.NoError(t, err)
+		t.Logf("%s: a grant %v after the failover", w.kind.name, time.Since(fault))
+		w.book.enter(lease)
+		w.mustUnlock(lease)
+		w.book.mustBeTrue(t)
+	}
+}
+
+// behind is sentinels of which clients know one, through a proxy.
+type behind struct {
+	*redistest.Sentinel
+
+	proxy *redistest.Proxy
+}
+
+// Client implements redistest.Topology.
+func (b behind) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return b.Sentinel.Client(tb, func(o *rueidis.ClientOption) {
+		mod(o)
+		o.InitAddress = []string{b.proxy.Addr()}
+	})
+}
+
+// P1, P2, P3: operators ask for another primary while all are well. Until the old one hears of it, it grants
+// what will be lost: that is told, and tokens tell who came later.
+func TestLocksFollowAnOrderlySwitch(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	old := s.Primary(t)
+	all, busy := worlds(t, s, anyKey), worlds(t, s, anyKey)
+	var held []signalbox.Lease
+	var crowds []*crowd
+	for i, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		busy[i].rename("busy", anyKey)
+		crowds = append(crowds, busy[i].load())
+	}
+	old.AwaitCopied(t, s.Replica(t))
+	fault := time.Now()
+	told := followAll(held, life)
+	s.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
+	now := s.AwaitFailover(t, old)
+	t.Logf("failover: %v", time.Since(fault))
+	s.AwaitReady(t)
+	for i, w := range all {
+		o := <-told[i]
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		w.mustEnd(held[i], o, now)
+		w.book.mustBeTrue(t)
+		busy[i].awaitTurns(50)
+		crowds[i].end()
+		longest, after := busy[i].book.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.name, longest, after, busy[i].book.mustTell(t))
+	}
+	for _, w := range all {
+		w.mustHear()
+	}
+	for i, w := range all {
+		w.mustRest()
+		busy[i].mustRest()
+	}
+}
+
+// P3: a primary that was stopped and replaced goes on, and somebody who has not heard of the new one
+// asks it. What it grants is lost and told; tokens tell that it came later.
+func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed())
+	old := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	var strays []*signalbox.Session
+	for _, w := range all {
+		w.mustUnlock(w.mustLock(w.lock(w.session())))
+		strays = append(strays, kit.Session(t, asTuned{old}))
+	}
+	old.Freeze()
+	s.AwaitFailover(t, old)
+	var held []signalbox.Lease
+	for _, w := range all {
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+	}
+	old.Thaw()
+	kit.Together(t, len(all), func(i int) error {
+		w := all[i]
+		lease, err := w.lock(strays[i], signalbox.RenewedLease(life)).TryLock(kit.Context(t))
+		if err != nil {
+			t.Logf("%s: the old primary: %v", w.kind.name, err)
+			return nil
+		}
+		w.book.enter(lease)
+		defer w.book.leave(lease)
+		granted := time.Now()
+		kit.Became(life+kit.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
+		if !errors.Is(lease.Err(), signalbox.ErrLost) {
+			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.name, lease.Err())
+		}
+		t.Logf("%s: the old primary granted it; the loss is told after %v", w.kind.name, time.Since(granted))
+		return nil
+	})
+	s.AwaitReady(t)
+	for i, w := range all {
+		w.mustUnlock(held[i])
+		w.mustUnlock(w.mustLock(w.lock(w.sessions[0])))
+		t.Logf("%s: %d overlaps", w.kind.name, w.book.mustTell(t))
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}
+
+// P1: with min-replicas-to-write a primary without its replica grants nothing: neither the old one nor,
+// until the old one follows it, the new one. Nobody overlaps with anybody, and the refusal has a name.
+func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t, uncompressed(),
+		redistest.WithArgs("--rdbcompression", "no", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"))
+	old := s.Primary(t)
+	all := worlds(t, s, anyKey)
+	var strays []*signalbox.Session
+	for _, w := range all {
+		w.mustUnlock(w.mustLock(w.lock(w.session())))
+		strays = append(strays, kit.Session(t, asTuned{old}))
+	}
+	fault := time.Now()
+	old.Freeze()
+	s.AwaitFailover(t, old)
+	t.Logf("failover: %v", time.Since(fault))
+	var waiting []chan error
+	for _, w := range all {
+		kit.Await(t, kit.Patience, w.kind.name+": a primary that refuses", func() bool {
+			_, err := w.lock(w.sessions[0]).TryLock(kit.Context(t))
+			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
+		})
+		_, err := w.lock(w.sessions[0]).Lock(ended(t, time.Second))
+		require.ErrorContains(t, err, "NOREPLICAS")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		got := make(chan error, 1)
+		waiting = append(waiting, got)
+		go func() {
+			lease, err := w.lock(w.sessions[0]).Lock(ended(t, time.Minute))
+			if err == nil {
+				w.book.enter(lease)
+				w.book.leave(lease)
+				err = lease.Unlock()
+			}
+			got <- err
+		}()
+	}
+	thawed := time.Now()
+	old.Thaw()
+	kit.Together(t, len(all), func(i int) error {
+		w := all[i]
+		lease, err := w.lock(strays[i]).TryLock(kit.Context(t))
+		t.Logf("%s: the old primary: %v", w.kind.name, err)
+		if err == nil {
+			w.book.enter(lease)
+			w.book.leave(lease)
+			_ = lease.Unlock()
+		}
+		return nil
+	})
+	for i, w := range all {
+		require.NoError(t, <-waiting[i])
+		t.Logf("%s: granted again %v after the old primary went on", w.kind.name, time.Since(thawed))
+		w.book.mustBeTrue(t)
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P3, P4, P6: for a long time, one node of a cluster after the other dies, stops, hands over or gives a slot
+// away, while locks are taken in turn. Tokens grow, turns go on, and nothing stays in the end.
+func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	more := kit.Soak(t)
+	c := redistest.StartCluster(t, uncompressed())
+	slot := slotOf(t, c)
+	all := worlds(t, c, anyKey)
+	crowds := loadAll(all)
+	for more() {
+		moved := slot(kit.Key(all[rand.IntN(len(all))].name))
+		owner, replica := c.Owner(t, moved), c.Replica(t, moved)
+		switch rand.IntN(4) {
+		case 0:
+			owner.Kill()
+			c.AwaitFailover(t, moved, owner)
+			owner.Restart()
+		case 1:
+			owner.Freeze()
+			c.AwaitFailover(t, moved, owner)
+			owner.Thaw()
+		case 2:
+			replica.MustDo(t, "CLUSTER", "FAILOVER")
+			c.AwaitFailover(t, moved, owner)
+		case 3:
+			to := owner
+			for other := moved; to == owner; other = (other + redistest.Slots/3) % redistest.Slots {
+				to = c.Owner(t, other)
+			}
+			c.MoveSlot(t, moved, to)
+		}
+		c.AwaitReady(t)
+		mustGoOn(all)
+	}
+	mustEndWell(all, crowds)
+}
+
+// P1, P3, P4, P6: for a long time, primaries die, stop or hand over under sentinels, while locks are
+// taken in turn. Tokens grow, turns go on, and nothing stays in the end.
+func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	more := kit.Soak(t)
+	s := redistest.StartSentinel(t, uncompressed())
+	all := worlds(t, s, anyKey)
+	crowds := loadAll(all)
+	for more() {
+		primary := s.Primary(t)
+		switch rand.IntN(3) {
+		case 0:
+			primary.Kill()
+			s.AwaitFailover(t, primary)
+			primary.Restart()
+		case 1:
+			primary.Freeze()
+			s.AwaitFailover(t, primary)
+			primary.Thaw()
+		case 2:
+			s.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
+			s.AwaitFailover(t, primary)
+		}
+		s.AwaitReady(t)
+		mustGoOn(all)
+	}
+	mustEndWell(all, crowds)
+}
+
+func loadAll(all []*world) (crowds []*crowd) {
+	for _, w := range all {
+		crowds = append(crowds, w.load())
+	}
+	return crowds
+}
+
+// mustGoOn requires that turns are taken, and that no token was too small.
+func mustGoOn(all []*world) {
+	for _, w := range all {
+		w.awaitTurns(50)
+		w.book.mustTell(w.T)
+	}
+}
+
+// mustEndWell ends the crowds, and requires that all is well and nothing is left.
+func mustEndWell(all []*world, crowds []*crowd) {
+	for i, w := range all {
+		crowds[i].end()
+		w.Logf("%s: %d turns, %d overlaps", w.kind.name, w.book.len(), w.book.mustTell(w.T))
+		w.mustHear()
+	}
+	for _, w := range all {
+		w.mustRest()
+	}
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// life is that of leases which are to outlive a failover on a busy machine.
+const life = 10 * time.Second
+
+// uncompressed lets DUMP answer ids as they are; see world.knows.
+func uncompressed() redistest.Option { return redistest.WithArgs("--rdbcompression", "no") }
+
+// asTuned gives clients of a topology what Tune sets, and nothing else.
+type asTuned struct{ redistest.Topology }
+
+// Client implements what kit.Session asks for.
+func (a asTuned) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return a.Topology.Client(tb, func(o *rueidis.ClientOption) {
+		o.Sentinel.TopologyRefreshInterval = 0
+		signalbox.Tune(o)
+	})
+}
+
+// world is one primitive, and one of its locks, while servers fail.
+type world struct {
+	*testing.T
+
+	topology redistest.Topology
+	kind     primitive
+	name     string
+	book     *book
+	strict   bool              // nothing can be lost
+	stopped  *redistest.Server // it is frozen, and must not be asked; nil where none is
+	sessions []*signalbox.Session
+	ear      *signalbox.Session // one that listened through the fault; nil where none did
+}
+
+// worlds answers one for every primitive. Their names are those among many that good likes.
+func worlds(t *testing.T, top redistest.Topology, good func(key string) bool) []*world {
+	t.Helper()
+	var all []*world
+	for _, kind := range primitives() {
+		w := &world{T: t, topology: top, kind: kind, book: newBook()}
+		for n := 0; w.name == "" || !good(kit.Key(w.name)); n++ {
+			w.name = fmt.Sprint(t.Name(), " ", kind.name, " ", n)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// anyKey likes every key.
+func anyKey(string) bool { return true }
+
+// rename gives the world a lock of another name that good likes.
+func (w *world) rename(name string, good func(key string) bool) {
+	base := w.name
+	for n := 0; w.name == base || !good(kit.Key(w.name)); n++ {
+		w.name = fmt.Sprint(base, " ", name, " ", n)
+	}
+}
+
+// session answers a session with a client of its own, as another process would have it.
+func (w *world) session() *signalbox.Session {
+	w.Helper()
+	s := kit.Session(w.T, asTuned{w.topology})
+	w.sessions = append(w.sessions, s)
+	return s
+}
+
+// lock answers the world's lock, as a session sees it.
+func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) locker {
+	return w.kind.make(s, w.name, options...)
+}
+
+// mustLock locks, and fails the test if that does not succeed.
+func (w *world) mustLock(l locker) signalbox.Lease {
+	w.Helper()
+	lease, err := l.Lock(kit.Context(w))
+	require.NoError(w, err, w.kind.name)
+	w.book.enter(lease)
+	return lease
+}
+
+// mustUnlock gives a lease back that nothing was to take away.
+func (w *world) mustUnlock(lease signalbox.Lease) {
+	w.Helper()
+	w.book.leave(lease)
+	require.NoError(w, lease.Unlock(), w.kind.name)
+}
+
+// alive answers the servers that have data and answer.
+func (w *world) alive() (alive []*redistest.Server) {
+	for _, s := range w.topology.Servers() {
+		if s == w.stopped {
+			continue
+		}
+		if role, err := s.Do("ROLE"); err == nil {
+			if list, ok := role.([]any); ok && list[0] != "sentinel" {
+				alive = append(alive, s)
+			}
+		}
+	}
+	return alive
+}
+
+// pattern matches the keys and channels of the world's lock.
+func (w *world) pattern() string {
+	base := strings.TrimSuffix(kit.Key(w.name), "lock")
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
+}
+
+// knows reports whether a session stands in a key of the lock, on any server that answers.
+func (w *world) knows(s *signalbox.Session) bool {
+	id := (*session.Session)(s).ID()
+	for _, server := range w.alive() {
+		keys, _ := server.Do("KEYS", w.pattern())
+		list, _ := keys.([]any)
+		for _, key := range list {
+			if dump, err := server.Do("DUMP", key); err == nil && strings.Contains(fmt.Sprint(dump), id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// held reports whether a server says that somebody has the lock.
+func (w *world) held(s *redistest.Server) bool {
+	value, err := s.Do("GET", kit.Key(w.name))
+	return err == nil && holds(value)
+}
+
+// holds reports whether the value of a holder key says that somebody has the lock.
+func holds(value any) bool {
+	text, _ := value.(string)
+	return len(text) >= 61 && text[3] != '-' && text[20:61] != strings.Repeat("-", 41) // ids may begin with one
+}
+
+// immortal answers the keys of the lock that have no end, on any server that answers.
+func (w *world) immortal() (left []string) {
+	for _, server := range w.alive() {
+		keys, _ := server.Do("KEYS", w.pattern())
+		list, _ := keys.([]any)
+		for _, key := range list {
+			if ms, err := server.Do("PTTL", key); err == nil && ms == int64(-1) {
+				left = append(left, fmt.Sprint(server.Addr(), " ", key))
+			}
+		}
+	}
+	return left
+}
+
+// listeners answers the channels of the lock that somebody listens to, by server.
+func (w *world) listeners() (all []string) {
+	for _, server := range w.alive() {
+		all = append(all, w.listenersAt(server)...)
+	}
+	return all
+}
+
+// listenersAt answers the channels of the lock that somebody listens to at a server.
+func (w *world) listenersAt(server *redistest.Server) (all []string) {
+	for _, ask := range []string{"CHANNELS", "SHARDCHANNELS"} {
+		for _, pattern := range []string{w.pattern(), names.DefaultPrefix + "grants:*"} {
+			reply, _ := server.Do("PUBSUB", ask, pattern)
+			list, _ := reply.([]any)
+			for _, channel := range list {
+				all = append(all, fmt.Sprint(server.Addr(), " ", channel))
+			}
+		}
+	}
+	return all
+}
+
+// mustRest requires that everything is given back and given up in the end: by the sessions and on the servers. P4, P7.
+func (w *world) mustRest() {
+	w.Helper()
+	for i, s := range w.sessions {
+		kit.Await(w, kit.Patience, fmt.Sprint(w.kind.name, ": rest in session ", i), func() bool {
+			return kit.Settling(s) == 0 && kit.Channels(s) == 0
+		})
+	}
+	kit.Await(w, kit.Patience, w.kind.name+": a lock that nobody holds", func() bool {
+		for _, server := range w.alive() {
+			if line, err := server.Do("EXISTS", strings.TrimSuffix(kit.Key(w.name), "lock")+"line"); err == nil && line != int64(0) {
+				return false
+			}
+			if w.held(server) {
+				return false
+			}
+		}
+		return true
+	})
+	kit.Await(w, kit.Patience, w.kind.name+": channels that nobody listens to", func() bool { return len(w.listeners()) == 0 })
+	require.Empty(w, w.immortal())
+}
+
+// mustHear requires that waiters are woken by messages: looks wake them as well, but each takes about a second,
+// so that many would not be over in time. Best soon after others waited: who listened through a fault is
+// asked to wait while its channel lingers, and does not subscribe anew. P6.
+func (w *world) mustHear() {
+	w.Helper()
+	const rounds = 30
+	mine, theirs := w.session(), w.ear
+	if theirs == nil {
+		theirs = w.session()
+	}
+	ctx, began := kit.Context(w), time.Now()
+	for range rounds {
+		held := w.mustLock(w.lock(mine))
+		woken := make(chan error, 1)
+		go func() {
+			lease, err := w.lock(theirs).Lock(ctx)
+			if err == nil {
+				w.book.enter(lease)
+				w.book.leave(lease)
+				err = lease.Unlock()
+			}
+			woken <- err
+		}()
+		kit.Await(w, kit.Patience, w.kind.name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
+		w.mustUnlock(held)
+		require.NoError(w, <-woken, "%s: after %v", w.kind.name, time.Since(began))
+	}
+}
+
+// ended answers a context that ends after d.
+func ended(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

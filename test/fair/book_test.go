@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// book is where the holders of a lock make their notes.
+type book struct {
+	client rueidis.Client
+	name   string // of the lock
+}
+
+// note takes down who holds the lock, and judges it by the note before: where somebody stood
+// first in line then, it has to be that one now. It answers how many notes there are, or -1 where
+// the caller does not hold the lock.
+//
+// What is counted, beside the notes: followed, the first in line came next; passed, it did not, and
+// stands in line and lives; left, it did not, and is gone or dead; fallen, the token was not
+// greater; sunk, the first in line had come before the one that was first then; strangers.
+const note = `
+local holder, line, lives, book = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local stamp = ARGV[1]
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+local function count(what) redis.call('HINCRBY', book, what, 1) end
+
+local value = redis.call('GET', holder) or ''
+if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 77) <= now then
+  count('strangers')
+  return -1
+end
+local hold = string.sub(value, 21, 61)
+local was = redis.call('HMGET', book, 'stamp', 'next', 'ticket')
+if was[1] and was[1] >= stamp then count('fallen') end
+if was[2] == hold then
+  count('followed')
+elseif was[2] then
+  local life = redis.call('HGET', lives, string.sub(was[2], 1, 22))
+  local waits = redis.call('ZSCORE', line, was[2])
+  count(waits and life and string.sub(life, 1, 16) > now and 'passed' or 'left')
+end
+redis.call('HSET', book, 'stamp', stamp)
+local next = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
+if next[1] then
+  if was[3] and tonumber(was[3]) > tonumber(next[2]) then count('sunk') end
+  redis.call('HSET', book, 'next', next[1], 'ticket', next[2])
+else
+  redis.call('HDEL', book, 'next')
+end
+return redis.call('HINCRBY', book, 'notes', 1)`
+
+func (b *book) key() string { return "book:" + kit.Key(b.name) }
+
+// note makes the holder's note. A stranger, the caller of a lease that is good at the end of it, is
+// an error. What the server cannot do at the moment is tried again until ctx ends.
+func (b *book) note(ctx context.Context, lease signalbox.Lease) (notes int64, err error) {
+	keys := kit.Keys(b.name)
+	for {
+		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
+			Key(keys.Holder, keys.Line(), keys.Lives(), b.key()).
+			Arg(stamp.Floor(lease.Token()).Text()).Build()).AsInt64()
+		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
+			break
+		}
+	}
+	if err == nil && notes < 0 && lease.Err() == nil {
+		err = fmt.Errorf("somebody else has the lock, but the lease of token %d is good", lease.Token())
+	}
+	return notes, err
+}
+
+// account is what a book has counted.
+type account struct {
+	notes, followed, passed, left, fallen, sunk, strangers int64
+}
+
+func (b *book) account(tb testing.TB) account {
+	tb.Helper()
+	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.key()).Build()).AsStrMap()
+	require.NoError(tb, err)
+	of := func(what string) int64 {
+		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 where it was never counted
+		return n
+	}
+	return account{of("notes"), of("followed"), of("passed"), of("left"), of("fallen"), of("sunk"), of("strangers")}
+}
+
+// inOrder fails the test if anybody was passed over that lives, and if less than part of the
+// notes, from 0 to 1, say anything because somebody stood in line.
+func (b *book) inOrder(tb testing.TB, part float64) account {
+	tb.Helper()
+	a := b.account(tb)
+	tb.Logf("%s: %+v", b.name, a)
+	require.Zero(tb, a.passed, "somebody that lives was passed over: %+v", a)
+	require.Zero(tb, a.fallen, "a token fell: %+v", a)
+	require.Zero(tb, a.sunk, "somebody came before the first in line: %+v", a)
+	require.GreaterOrEqual(tb, float64(a.followed), part*float64(a.notes), "too few stood in line: %+v", a)
+	return a
+}
+
+// faultless is inOrder of a run without faults: nobody was lost in any way.
+func (b *book) faultless(tb testing.TB, part float64) account {
+	tb.Helper()
+	a := b.inOrder(tb, part)
+	require.Zero(tb, a.left, "somebody lost its place: %+v", a)
+	require.Zero(tb, a.strangers, "somebody lost the lock: %+v", a)
+	return a
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P3, P6: while processes of a crowd are stopped and killed, wherever they are, the others go on, none
+// has the lock beside another, and tokens rise.
+func TestCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
+	t.Parallel()
+	left := 6
+	newWorld(t).strikes(t, func() bool { left--; return left >= 0 })
+}
+
+func TestSoakCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	newWorld(t).strikes(t, more)
+}
+
+// strikes stops or kills one process of a crowd after the other, and demands that the others go on.
+func (w *world) strikes(t *testing.T, more func() bool) {
+	t.Helper()
+	const name, processes, endless = "struck", 4, 1 << 40
+	notes := w.book(t, name)
+	begin := func() *redistest.Process {
+		return w.start(t, "crowd", order{name: name, sessions: 2, users: 4, goal: endless})
+	}
+	var all []*redistest.Process // those that were killed too
+	crowd := make([]*redistest.Process, processes)
+	for i := range crowd {
+		crowd[i] = begin()
+		all = append(all, crowd[i])
+	}
+	var slowest time.Duration
+	goesOn := func() {
+		before, begun := notes.account(t).notes, time.Now()
+		kit.Await(t, bound, "the others go on", func() bool { return notes.account(t).notes >= before+100 })
+		slowest = max(slowest, time.Since(begun))
+	}
+	goesOn()
+	kills, stops := 0, 0
+	for more() {
+		i := rand.N(processes)
+		if rand.N(2) == 0 {
+			crowd[i].Kill()
+			goesOn()
+			crowd[i] = begin()
+			all = append(all, crowd[i])
+			kills++
+			continue
+		}
+		crowd[i].Freeze()
+		goesOn()
+		until := w.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as living, or longer
+		kit.Await(t, bound, "a while", func() bool { return w.view.Now(t).After(until) })
+		crowd[i].Thaw()
+		goesOn()
+		stops++
+	}
+	a := notes.account(t)
+	for _, p := range all {
+		p.Kill()
+		require.Empty(t, p.Stderr())
+	}
+	t.Logf("%d killed, %d stopped, the others had the lock 100 times after %v at most: %+v",
+		kills, stops, slowest.Round(time.Millisecond), a)
+	require.Zero(t, a.fallen)
+	require.Zero(t, a.sunk)
+	w.view.NoImmortals(t)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// What a child is told by its environment.
+const (
+	urlEnv      = "URL"
+	nameEnv     = "NAME"
+	sessionsEnv = "SESSIONS" // how many it has, each with a client of its own
+	usersEnv    = "USERS"    // goroutines of each session
+	goalEnv     = "GOAL"     // of a crowd: how many notes the book is to have
+	skewEnv     = "SKEW"     // how wrong its wall clock is
+)
+
+// order is what a child is asked to do.
+type order struct {
+	name            string // of the lock
+	sessions, users int
+	goal            int64
+	skew            time.Duration
+}
+
+// start runs a child that uses the server.
+func (w *world) start(t *testing.T, child string, o order) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, child, urlEnv+"="+w.server.URL(), nameEnv+"="+o.name,
+		fmt.Sprintf("%s=%d", sessionsEnv, o.sessions), fmt.Sprintf("%s=%d", usersEnv, o.users),
+		fmt.Sprintf("%s=%d", goalEnv, o.goal), fmt.Sprintf("%s=%v", skewEnv, o.skew))
+}
+
+// says reads the child's next line and fails the test if it does not begin so.
+func says(t *testing.T, p *redistest.Process, within time.Duration, want string) string {
+	t.Helper()
+	line, err := p.ReadLine(within)
+	require.NoError(t, err, p.Stderr())
+	require.True(t, strings.HasPrefix(line, want), "%q instead of %q; it said %s", line, want, p.Stderr())
+	return line
+}
+
+func number(env string) int {
+	n, err := strconv.Atoi(os.Getenv(env))
+	must(err)
+	return n
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// open opens the sessions of a child, after it has put its clock wrong.
+func open() []*signalbox.Session {
+	skew, err := time.ParseDuration(os.Getenv(skewEnv))
+	must(err)
+	clock.Skew(skew)
+	sessions := make([]*signalbox.Session, number(sessionsEnv))
+	for i := range sessions {
+		sessions[i], err = signalbox.Dial(context.Background(), os.Getenv(urlEnv))
+		must(err)
+	}
+	return sessions
+}
+
+// openBook opens the book of a child.
+func openBook() *book {
+	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
+	must(err)
+	kit.Tuned(&options)
+	client, err := rueidis.NewClient(options)
+	must(err)
+	return &book{client, os.Getenv(nameEnv)}
+}
+
+// together runs the users of each session and waits for them.
+func together(sessions []*signalbox.Session, use func(user int, lock *fair.Lock)) {
+	var group sync.WaitGroup
+	for i, s := range sessions {
+		for j := range number(usersEnv) {
+			group.Go(func() { use(i*number(usersEnv)+j, fair.New(s, os.Getenv(nameEnv))) })
+		}
+	}
+	group.Wait()
+	for _, s := range sessions {
+		must(s.Close(context.Background()))
+	}
+}
+
+// runCrowd takes the lock, makes a note and gives the lock back, again and again, until the book
+// has as many notes as are asked for. It says when it has begun and when it is done.
+func runCrowd(_ io.Reader, stdout io.Writer) {
+	sessions, notes, goal := open(), openBook(), int64(number(goalEnv))
+	defer notes.client.Close()
+	fmt.Fprintln(stdout, "began")
+	together(sessions, func(_ int, lock *fair.Lock) {
+		must(notes.fill(context.Background(), lock, goal))
+	})
+	fmt.Fprintln(stdout, "done")
+}
+
+// fill makes one note after the other until there are goal.
+func (b *book) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
+	for {
+		n, err := b.turn(ctx, lock)
+		if err != nil || n >= goal {
+			return err
+		}
+	}
+}
+
+// turn has the lock once.
+func (b *book) turn(ctx context.Context, lock *fair.Lock) (notes int64, err error) {
+	lease, err := lock.Lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if notes, err = b.note(ctx, lease); err != nil {
+		return 0, err
+	}
+	return notes, forgive(lease.Unlock())
+}
+
+// runQueue takes the lock once for each user, and says "granted" with the number of the user and the
+// token. It keeps a lease until it is sent a line, and answers by what it thinks of it then.
+func runQueue(stdin io.Reader, stdout io.Writer) {
+	sessions, lines := open(), bufio.NewScanner(stdin)
+	fmt.Fprintln(stdout, "began")
+	var one sync.Mutex // the lock is one, but a stopped process may think that it has two
+	together(sessions, func(user int, lock *fair.Lock) {
+		lease, err := lock.Lock(context.Background())
+		must(err)
+		one.Lock()
+		defer one.Unlock()
+		fmt.Fprintln(stdout, "granted", user, lease.Token())
+		lines.Scan()
+		err = lease.Unlock()
+		fmt.Fprintln(stdout, "unlocked", err)
+	})
+}

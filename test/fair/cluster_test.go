@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// calm is how long a node must be silent before its replica takes over: longer than any machine is
+// busy, since nothing here is about failovers.
+const calm = time.Minute
+
+// P1, P3, order: a slot that is moved from node to node while many use its lock keeps holders, line
+// and tokens.
+func TestOrderIsKeptWhileTheSlotIsMoved(t *testing.T) {
+	t.Parallel()
+	left := 4
+	newCluster(t).moves(t, func() bool { left--; return left >= 0 })
+}
+
+func TestSoakOrderIsKeptWhileTheSlotIsMoved(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	newCluster(t).moves(t, more)
+}
+
+// town is a cluster and one lock in it.
+type town struct {
+	cluster *redistest.Cluster
+	notes   *book
+	slot    int
+}
+
+func newCluster(t *testing.T) *town {
+	t.Helper()
+	const name = "moved"
+	c := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	return &town{c, &book{c.Client(t, kit.Tuned), name}, c.Slot(t, kit.Key(name))}
+}
+
+// moves lets many use the lock while its slot is moved, in one step and in many, with the keys
+// apart for a while.
+func (c *town) moves(t *testing.T, more func() bool) {
+	t.Helper()
+	over, end := context.WithCancel(context.Background())
+	const sessions, users = 4, 4
+	var served atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all := make([]*signalbox.Session, sessions)
+		for i := range all {
+			all[i] = kit.Session(t, c.cluster)
+		}
+		kit.Together(t, sessions*users, func(i int) error {
+			lock := fair.New(all[i%sessions], c.notes.name)
+			for over.Err() == nil { // and who stands in line by then has its turn
+				if _, err := c.notes.turn(context.Background(), lock); err != nil {
+					return err
+				}
+				served.Add(1)
+			}
+			return nil
+		})
+	}()
+	defer func() { end(); <-done }()
+	goesOn := func(what string) {
+		before := served.Load()
+		begun := time.Now()
+		kit.Await(t, limit, what, func() bool { return served.Load() >= before+200 })
+		t.Logf("%s: 200 grants in %v", what, time.Since(begun).Round(time.Millisecond))
+	}
+	goesOn("in its place")
+	rounds := 0
+	for ; more(); rounds++ {
+		to := c.elsewhere(t)
+		if rounds%2 == 0 {
+			c.cluster.MoveSlot(t, c.slot, to)
+			goesOn("moved at once")
+			continue
+		}
+		c.movesInSteps(t, to, rounds%4 == 1)
+		goesOn("moved in steps")
+	}
+	end()
+	<-done
+	a := c.notes.inOrder(t, 0.8)
+	t.Logf("%d moves: %+v", rounds, a)
+	require.Zero(t, a.left, "places were lost")
+	require.Zero(t, a.strangers, "the lock was lost")
+}
+
+// movesInSteps moves the slot so that the keys are on two nodes for longer than anybody counts as living
+// without a heartbeat, and than the lease of a holder lasts without a renewal. It keeps its lease, and gives
+// the lock back while the keys are apart, or later.
+func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //nolint:revive // a case, no mode
+	t.Helper()
+	held, err := fair.New(kit.Session(t, c.cluster), c.notes.name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	require.NoError(t, err)
+	_, err = c.notes.note(t.Context(), held)
+	require.NoError(t, err)
+	m := c.cluster.BeginMove(t, c.slot, to)
+	m.Keys(t, kit.Keys(c.notes.name).Line())
+	until := time.Now().Add(2 * life)
+	kit.Await(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
+	require.NoError(t, held.Err(), "the lease was not renewed")
+	if early {
+		require.NoError(t, held.Unlock())
+	}
+	m.Keys(t, kit.Keys(c.notes.name).Lives())
+	m.Finish(t)
+	if !early {
+		require.NoError(t, held.Unlock())
+	}
+}
+
+// elsewhere answers a primary that does not have the slot.
+func (c *town) elsewhere(t *testing.T) *redistest.Server {
+	t.Helper()
+	owner := c.cluster.Owner(t, c.slot)
+	for _, node := range c.cluster.Servers()[:3] {
+		if node != owner {
+			return node
+		}
+	}
+	t.Fatal("one node has every slot")
+	return nil
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2, P8: who unlocks a lease that has ended is told that it was lost, whether somebody else has the
+// lock by then or nobody, and whatever ended it; the next one is left alone.
+func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, w *world){
+		"Expired": nil,
+		"Deleted": func(t *testing.T, w *world) {
+			t.Helper()
+			w.server.MustDo(t, "DEL", kit.Key("Deleted"))
+		},
+		"Flushed": func(t *testing.T, w *world) {
+			t.Helper()
+			w.server.MustDo(t, "FLUSHALL")
+		},
+		"Restarted": func(_ *testing.T, w *world) { w.server.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			option := signalbox.RenewedLease(6 * time.Second)
+			if end == nil {
+				option = signalbox.FixedLease(300 * time.Millisecond)
+			}
+			lease := w.hold(t, name, option)
+			if end == nil {
+				kit.Closed(t, kit.Patience, "the lease ends", lease.Done())
+			} else {
+				end(t, w)
+			}
+			require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+			require.Error(t, lease.Unlock(), "the second time")
+			w.nothingLeft(t)
+		})
+	}
+}
+
+// P8: only the lease unlocks, once.
+func TestUnlockOfWhatIsNotHeldIsErrNotHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const name = "mine"
+	lease := w.hold(t, name)
+	require.NoError(t, lease.Unlock())
+	next := gets(t, w.asks(t, w.waiter, name, 0), bound).lease
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
+	require.ErrorIs(t, signalbox.Lease{}.Unlock(), signalbox.ErrNotHeld)
+	require.NoError(t, next.Err())
+	require.Equal(t, next.Token(), w.view.MustHold(t, name).Token)
+	require.NoError(t, next.Unlock())
+	w.nothingLeft(t)
+}
+
+// P2: a holder that cannot reach the server is told at its deadline, with a server that hears nothing
+// and with one that is gone, and those who wait have the lock then.
+func TestHolderWithoutAServerIsToldAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const name, leased = "away", time.Second
+	proxy := redistest.NewProxy(t, w.server.Addr())
+	lease, err := fair.New(kit.Session(t, proxy), name, signalbox.RenewedLease(leased)).Lock(kit.Context(t))
+	require.NoError(t, err)
+	proxy.HalfOpenAll()
+	proxy.Refuse()
+	got := w.asks(t, w.waiter, name, 1)
+	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	next := gets(t, got, bound).lease
+	require.Greater(t, next.Token(), lease.Token())
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+	require.NoError(t, next.Unlock())
+	w.nothingLeft(t)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// Order: over many processes and goroutines the lock goes to the first in line, every time.
+func TestLockIsGrantedInTheOrderOfTheLine(t *testing.T) {
+	t.Parallel()
+	newWorld(t).drawsCrowd(t, "order", 5_000)
+}
+
+func TestSoakLockIsGrantedInTheOrderOfTheLine(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	const goal = 100_000
+	begun, all := time.Now(), int64(0)
+	for more() {
+		w := newWorld(t)
+		w.drawsCrowd(t, "order", goal)
+		all += goal
+	}
+	t.Logf("%d grants in %v", all, time.Since(begun).Round(time.Second))
+}
+
+// drawsCrowd lets three processes with two sessions each have a lock until it was granted goal
+// times, and fails the test if it was once granted out of order.
+func (w *world) drawsCrowd(t *testing.T, name string, goal int64) {
+	t.Helper()
+	begun := time.Now()
+	crowd := make([]*redistest.Process, 3)
+	for i := range crowd {
+		crowd[i] = w.start(t, "crowd", order{name: name, sessions: 2, users: 8, goal: goal})
+	}
+	w.ended(t, crowd, time.Duration(goal)*10*time.Millisecond+limit)
+	took := time.Since(begun)
+	t.Logf("%d grants in %v, %.0f a second", goal, took.Round(time.Millisecond), float64(goal)/took.Seconds())
+	// The first to come stand in no line, nor do the last.
+	require.GreaterOrEqual(t, w.book(t, name).faultless(t, 0.9).notes, goal)
+	w.nothingLeft(t)
+}
+
+// ended waits until a crowd is done.
+func (w *world) ended(t *testing.T, crowd []*redistest.Process, within time.Duration) {
+	t.Helper()
+	for _, p := range crowd {
+		says(t, p, within, "began")
+		says(t, p, within, "done")
+		require.Zero(t, p.Wait(kit.Patience), p.Stderr())
+	}
+}
+
+// Order: those who stand in line at one time, however many, drain in the order in which they came.
+func TestManyWaitersDrainInOrder(t *testing.T) {
+	t.Parallel()
+	newWorld(t).drains(t, 3, 300)
+}
+
+func TestSoakManyWaitersDrainInOrder(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	for more := kit.Soak(t); more(); {
+		newWorld(t).drains(t, 10, 1000)
+	}
+}
+
+// drains lets processes with so many goroutines each stand in line for one lock, which is held until they
+// all do, and have it once.
+func (w *world) drains(t *testing.T, processes, users int) {
+	t.Helper()
+	const name = "drain"
+	held, notes := w.hold(t, name), w.book(t, name)
+	crowd := make([]*redistest.Process, processes)
+	for i := range crowd {
+		crowd[i] = w.start(t, "crowd", order{name: name, sessions: 1, users: users})
+	}
+	kit.Await(t, limit, "all stand in line", func() bool { return w.view.Waiting(name) == processes*users })
+	_, err := notes.note(t.Context(), held) // says who is first
+	require.NoError(t, err)
+	begun := time.Now()
+	require.NoError(t, held.Unlock())
+	w.ended(t, crowd, limit)
+	t.Logf("%d waiters drained in %v", processes*users, time.Since(begun).Round(time.Millisecond))
+	a := notes.faultless(t, 0)
+	require.EqualValues(t, processes*users+1, a.notes)
+	require.EqualValues(t, processes*users, a.followed)
+	w.nothingLeft(t)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2, P3, P6: a server that comes back empty serves all who stood in line, one after the other, and the
+// holder is told; also where it was away for longer than anybody counts as living.
+func TestRestartedServerServesAllWhoStoodInLine(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]bool{"AtOnce": false, "Away": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newWorld(t).restarts(t, name, away)
+		})
+	}
+}
+
+func (w *world) restarts(t *testing.T, name string, away bool) { //nolint:revive // a case, no mode
+	t.Helper()
+	const sessions, waiters = 10, 100
+	held := w.hold(t, name, signalbox.RenewedLease(6*time.Second))
+	var (
+		group  sync.WaitGroup
+		mu     sync.Mutex
+		tokens []uint64
+		inside int
+	)
+	for i := range sessions {
+		s := kit.Session(t, w.server)
+		for range waiters / sessions {
+			group.Go(func() {
+				lease, err := fair.New(s, name).Lock(long(t))
+				if err != nil {
+					t.Errorf("session %d: %v", i, err)
+					return
+				}
+				mu.Lock()
+				tokens = append(tokens, lease.Token())
+				if inside++; inside > 1 && lease.Err() == nil {
+					t.Error("two have the lock")
+				}
+				inside--
+				mu.Unlock()
+				if err := forgive(lease.Unlock()); err != nil {
+					t.Errorf("session %d: %v", i, err)
+				}
+			})
+		}
+	}
+	w.waiting(t, name, waiters)
+	if away {
+		w.server.Kill()
+		kit.Closed(t, kit.Patience, "the holder is told", held.Done())
+	}
+	w.server.Restart()
+	begun := time.Now()
+	group.Wait()
+	t.Logf("%d waiters were served in %v", waiters, time.Since(begun).Round(time.Millisecond))
+	kit.Closed(t, kit.Patience, "the holder is told", held.Done())
+	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
+	require.Len(t, tokens, waiters)
+	last := held.Token()
+	for _, token := range tokens {
+		require.Greater(t, token, last)
+		last = token
+	}
+	w.nothingLeft(t)
+}
+
+// disturbed lets six sessions have a lock goal times while disturb runs again and again, and fails the
+// test if anybody that lives was passed over.
+func (w *world) disturbed(t *testing.T, name string, goal int64, disturb func() error) account {
+	t.Helper()
+	notes := w.book(t, name)
+	ctx, cancel := context.WithCancel(long(t))
+	defer cancel()
+	var disturber sync.WaitGroup
+	times, again := 0, time.NewTicker(2*time.Millisecond)
+	defer again.Stop()
+	disturber.Go(func() {
+		for ctx.Err() == nil {
+			if err := disturb(); err != nil {
+				t.Error(err)
+				return
+			}
+			times++
+			<-again.C
+		}
+	})
+	sessions := make([]*signalbox.Session, 6)
+	for i := range sessions {
+		sessions[i] = kit.Session(t, w.server)
+	}
+	begun := time.Now()
+	kit.Together(t, 4*len(sessions), func(i int) error {
+		return notes.fill(ctx, fair.New(sessions[i%len(sessions)], name), goal)
+	})
+	took := time.Since(begun)
+	cancel()
+	disturber.Wait()
+	t.Logf("%d grants and %d disturbances in %v", goal, times, took.Round(time.Millisecond))
+	require.Positive(t, times)
+	a := notes.inOrder(t, 0.8)
+	w.nothingLeft(t)
+	return a
+}
+
+// P6, P10: a server that is made to forget its scripts, or that ends everybody's subscription, all the
+// time, changes nothing but the speed.
+func TestOrderIsKeptThoughTheServerIsDisturbed(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string][]string{
+		"ScriptsForgotten":    {"SCRIPT", "FLUSH"},
+		"SubscriptionsKilled": {"CLIENT", "KILL", "TYPE", "pubsub"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.server.Client(t, kit.Tuned)
+			a := w.disturbed(t, name, 200, func() error {
+				return client.Do(context.Background(), client.B().Arbitrary(command...).Build()).Error()
+			})
+			require.Zero(t, a.left, fmt.Sprint("somebody lost its place: ", a))
+			require.Zero(t, a.strangers)
+		})
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// enterArgs is where the arguments of an enter stand in its request: EVALSHA, digest, 3, the keys.
+const enterArgs = 6
+
+// Order: a session counts as living as soon as it stands in line, also where it tried just before: to
+// try is no sign of life.
+func TestTicketComesWithASignOfLife(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const name = "sign"
+	held := w.hold(t, name)
+	proxy := redistest.NewProxy(t, w.server.Addr())
+	proxy.SetMatch(kit.Runs(scripts.FairEnter))
+	var (
+		mu    sync.Mutex
+		signs []string
+	)
+	proxy.OnRequest(func(_ int, req []string) {
+		if args := req[enterArgs:]; args[3] == "1" {
+			mu.Lock()
+			defer mu.Unlock()
+			signs = append(signs, args[5])
+		}
+	})
+	got := w.asks(t, kit.Session(t, proxy), name, 1)
+	mu.Lock()
+	require.Len(t, signs, 1)
+	require.NotEmpty(t, signs[0], "the ticket came without a heartbeat")
+	mu.Unlock()
+	require.NoError(t, held.Unlock())
+	require.NoError(t, gets(t, got, bound).lease.Unlock())
+}
+
+// P4: a line has an end from its first ticket on, also where that comes without a heartbeat, since one was
+// sent a moment ago.
+func TestLineHasAnEndFromItsFirstTicketOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const name = "end"
+	held := w.hold(t, name)
+	keys := kit.Keys(name)
+	w.server.MustDo(t, "EVAL", scripts.FairEnter.Source, 3, keys.Holder, keys.Line(), keys.Lives(),
+		strings.Repeat("a", 41), 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody")
+	require.Equal(t, 1, w.view.Waiting(name))
+	w.view.NoImmortals(t)
+	require.NoError(t, held.Unlock())
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+const (
+	// life is how long a waiter counts as living after it was heard of.
+	life = 3 * time.Second
+	// bound is what the dead may delay anybody by, 3 s and a second, with much more for a machine
+	// that is busy.
+	bound = 15 * time.Second
+	// limit is how long a test waits for a drain or a run of many. Only a broken promise takes that long.
+	limit = 3 * time.Minute
+)
+
+// world is a server with sessions that nothing happens to.
+type world struct {
+	server *redistest.Server
+	holder *signalbox.Session
+	waiter *signalbox.Session
+	view   *kit.View
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	kit.LoadScripts(t, server)
+	return &world{server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
+}
+
+func (w *world) book(t *testing.T, name string) *book {
+	t.Helper()
+	return &book{w.server.Client(t, kit.Tuned), name}
+}
+
+// hold takes a lock for the holder.
+func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
+	t.Helper()
+	lease, err := fair.New(w.holder, name, options...).Lock(kit.Context(t))
+	require.NoError(t, err)
+	return lease
+}
+
+// result is what a Lock answered.
+type result struct {
+	lease signalbox.Lease
+	err   error
+	at    time.Time
+}
+
+// asks lets a session wait for a lock. It returns when it stands in line, where n are then.
+func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan result {
+	t.Helper()
+	ctx, got := long(t), make(chan result, 1)
+	go func() {
+		lease, err := fair.New(s, name).Lock(ctx)
+		got <- result{lease, err, time.Now()}
+	}()
+	w.waiting(t, name, n)
+	return got
+}
+
+// waiting waits until n stand in line.
+func (w *world) waiting(t *testing.T, name string, n int) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "they stand in line", func() bool { return w.view.Waiting(name) == n })
+}
+
+// gets receives what a Lock answered, which must be a lease, within limit.
+func gets(t *testing.T, got <-chan result, limit time.Duration) result {
+	t.Helper()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case r := <-got:
+		require.NoError(t, r.err)
+		require.NoError(t, r.lease.Err())
+		return r
+	case <-late.C:
+		t.Fatalf("not granted within %v", limit)
+		panic("unreachable")
+	}
+}
+
+// nothingLeft fails the test if anybody still holds the lock or stands in line after a while.
+func (w *world) nothingLeft(t *testing.T) {
+	t.Helper()
+	view := kit.NewView(t, w.server) // a connection that no restart has broken
+	kit.Await(t, bound, "nobody holds anything or stands in line", func() bool {
+		immortal, held, err := view.Leaks()
+		require.NoError(t, err)
+		require.Empty(t, immortal, "keys without an end")
+		return len(held) == 0
+	})
+	for _, s := range []*signalbox.Session{w.holder, w.waiter} {
+		kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s) == 0 })
+	}
+}
+
+// long is a context for a call that has to wait for what takes longer than usual.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// forgive forgives an Unlock that the server did not answer in its second, on a busy machine, and
+// one of a hold that a process lost which stood still for seconds.
+func forgive(err error) error {
+	if errors.Is(err, signalbox.ErrUnconfirmed) || errors.Is(err, signalbox.ErrLost) {
+		return nil
+	}
+	return err
+}

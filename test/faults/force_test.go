@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// forced is one hold that somebody takes by force through a link that fails.
+type forced struct {
+	*world
+
+	name  string
+	link  link
+	lease signalbox.Lease
+}
+
+func (w *world) forced(name string, through link) (*forced, error) {
+	lease, err := reentrant.New(w.holder, name).Lock(context.Background())
+	return &forced{w, name, through, lease}, err
+}
+
+// after says what is wrong with what a ForceUnlock left behind that answered err, or nil. Whatever
+// it answered, it may be repeated, touches no other hold, and the holder knows.
+func (f *forced) after(kind redistest.Kind, err error) error {
+	free := f.view.Free(f.name)
+	switch {
+	case err == nil && !free:
+		return errors.New("it answered nil, and the lock is held")
+	case !free:
+		if again := reentrant.New(f.other, f.name).ForceUnlock(context.Background()); again != nil && !errors.Is(again, signalbox.ErrNotHeld) {
+			return fmt.Errorf("once more: %w", again)
+		}
+	}
+	if !kit.Became(kit.Patience, func() bool { return f.lease.Err() != nil }) {
+		return errors.New("the holder was not told")
+	}
+	next, err := reentrant.New(f.other, f.name).Lock(context.Background())
+	if err != nil {
+		return err
+	}
+	if next.Token() <= f.lease.Token() {
+		return fmt.Errorf("the token fell from %d to %d", f.lease.Token(), next.Token())
+	}
+	// What was delayed arrives, and finds a hold that it was not meant for.
+	if kind == redistest.DelayRequest && !kit.Became(settled, func() bool { return f.link.proxy.Replies() >= f.link.proxy.Requests() }) {
+		return errors.New("the delayed request never arrived")
+	}
+	if err := f.valid(f.name, next); err != nil {
+		return fmt.Errorf("the next holder: %w", err)
+	}
+	return confirmed(next.Unlock())
+}
+
+// P5: a ForceUnlock whose order is struck looks whether it was executed, and answers nil when the hold
+// is gone.
+func TestForceUnlockWhoseReplyIsLostIsDone(t *testing.T) {
+	t.Parallel()
+	w, kinds := newWorld(t), redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(scripts.HolderForce))
+	kit.Together(t, len(kinds), func(i int) error {
+		f, err := w.forced(fmt.Sprint("force/", kinds[i]), links[i])
+		if err != nil {
+			return err
+		}
+		armed := f.link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
+		err = reentrant.New(f.link.session, f.name).ForceUnlock(kit.Context(t))
+		switch {
+		case err != nil:
+			return fmt.Errorf("%v: %w", kinds[i], err)
+		case !kit.Became(time.Second, armed.HasFired):
+			return errors.New("not struck")
+		}
+		if err := f.after(kinds[i], nil); err != nil {
+			return fmt.Errorf("%v: %w", kinds[i], err)
+		}
+		return nil
+	})
+	w.view.NoImmortals(t)
+}
+
+// P5: one whose question or order is struck, or that is cancelled in that moment, may be repeated.
+func TestForceUnlockThatFailedMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	w, kinds := newWorld(t), redistest.Kinds()
+	steps := []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce}
+	all := kit.Runs(steps...)
+	links := w.links(t, len(kinds)*len(steps), all)
+	kit.Together(t, len(links), func(i int) error {
+		kind, step := kinds[i/len(steps)], i%len(steps)
+		f, err := w.forced(fmt.Sprint("repeat/", kind, step), links[i])
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(kit.Context(t))
+		defer cancel()
+		f.link.proxy.OnRequest(func(n int, _ []string) {
+			if n == step+1 {
+				cancel()
+			}
+		})
+		f.link.proxy.Arm(redistest.Fault{Kind: kind, At: step + 1, Delay: 3 * short})
+		begun := time.Now()
+		err = reentrant.New(f.link.session, f.name).ForceUnlock(ctx)
+		if took := time.Since(begun); took > kit.Patience/2 {
+			return fmt.Errorf("%v: it took %v to be cancelled", kind, took)
+		}
+		if err := f.after(kind, err); err != nil {
+			return fmt.Errorf("%v at %s: %w", kind, steps[step].Name, err)
+		}
+		return nil
+	})
+	w.view.NoImmortals(t)
+}
+
+// P2: a holder whose connection breaks as it is told is told by its next renewal.
+func TestForcedHolderIsToldWhenTheMessageIsLost(t *testing.T) {
+	t.Parallel()
+	const life = 6 * time.Second
+	w := newWorld(t)
+	link := w.links(t, 1, kit.Runs(scripts.HolderRenew))[0]
+	lease, err := reentrant.New(link.session, "a", signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	require.NoError(t, err)
+	kit.Await(t, kit.Patience, "the holder listens, and has asked what it missed", func() bool { return link.proxy.Replies() > 0 })
+	link.proxy.DropPushes(true)
+	begun := time.Now()
+	require.NoError(t, reentrant.New(w.other, "a").ForceUnlock(kit.Context(t)))
+	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
+	require.Less(t, time.Since(begun), life*2/3)
+	require.Equal(t, 1, link.proxy.DroppedPushes())
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"testing"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// kind is a kind of lock, with the scripts by which it is taken and given back, and what takes
+// back an acquire of which nothing is known.
+type kind struct {
+	kit.Primitive
+
+	acquire, release, undo *scripts.Script
+	scenarios              []scenario
+}
+
+func reentrantLocks() kind {
+	const acquire = "reentrant/acquire"
+	return kind{
+		Primitive: kit.Reentrant(),
+		acquire:   scripts.ReentrantAcquire, release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw,
+		scenarios: []scenario{
+			{name: "LockOfAFreeLock", steps: []string{hello, acquire}},
+			{name: "LockThatWaits", held: true, after: 4, steps: []string{hello, acquire, subscribe, acquire, acquire}},
+			{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, acquire}},
+			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, acquire}},
+			{
+				name: "LockThatSubscribesAgain", held: true, after: 6, cut: 3,
+				steps: []string{hello, acquire, subscribe, acquire, subscribe, acquire, acquire},
+			},
+		},
+	}
+}
+
+func fairLocks() kind {
+	const enter, look = "fair/enter", "fair/look"
+	return kind{
+		Primitive: kit.Fair(),
+		acquire:   scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
+		scenarios: []scenario{
+			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
+			{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
+			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+			{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}},
+			{
+				// Looks go on for as long as the lock is waited for.
+				name: "LockThatIsFoundByALook", held: true, after: 2, deaf: true, loose: true,
+				match: kit.Runs(scripts.FairLook), steps: []string{look, look, look},
+			},
+		},
+	}
+}
+
+func kinds() []kind { return []kind{reentrantLocks(), fairLocks()} }
+
+// counts matches what the trials of a scenario count: the steps of an acquire and what undoes
+// them, unless it has a match of its own.
+func (k kind) counts(s scenario) redistest.Match {
+	if s.match != nil {
+		return s.match
+	}
+	ours, subscribes := kit.Runs(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
+	return func(req []string) bool { return ours(req) || subscribes(req) }
+}
+
+// each runs a test of each kind of lock, all of them at the same time, in a world of its own.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, k := range kinds() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.kind = k
+			run(t, w)
+		})
+	}
+}

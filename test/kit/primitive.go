@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"testing"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// Lock is the part of their surface that all kinds of lock share.
+type Lock interface {
+	Lock(ctx context.Context) (signalbox.Lease, error)
+	TryLock(ctx context.Context) (signalbox.Lease, error)
+}
+
+// Primitive is a kind of lock, for suites that ask the same of each.
+type Primitive struct {
+	Name string
+	New  func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
+}
+
+// Reentrant is the kind that package reentrant has.
+func Reentrant() Primitive {
+	return Primitive{"reentrant", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return reentrant.New(s, name, options...)
+	}}
+}
+
+// Fair is the kind that package fair has.
+func Fair() Primitive {
+	return Primitive{"fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return fair.New(s, name, options...)
+	}}
+}
+
+// Primitives answers all of them.
+func Primitives() []Primitive { return []Primitive{Reentrant(), Fair()} }
+
+// Named answers the one with that name, for child processes that are told theirs by its name.
+func Named(name string) Primitive {
+	for _, p := range Primitives() {
+		if p.Name == name {
+			return p
+		}
+	}
+	panic("no kind of lock has the name " + name) // a test's own mistake
+}
+
+// Each runs a test of each kind of lock, all of them at the same time.
+func Each(t *testing.T, run func(t *testing.T, p Primitive)) {
+	t.Helper()
+	for _, p := range Primitives() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			run(t, p)
+		})
+	}
+}

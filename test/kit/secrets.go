@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// As is a server, or several that a client sees as one, as one of its users sees it.
+type As struct {
+	Server         redistest.Topology
+	User, Password string
+}
+
+// Client answers a client of that user, closed when the test ends.
+func (a As) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return a.Server.Client(tb, func(o *rueidis.ClientOption) {
+		if mod != nil {
+			mod(o)
+		}
+		o.Username, o.Password = a.User, a.Password
+		o.PipelineMultiplex = -1                       // one connection, made at once: later ones may be refused
+		o.ClientSetInfo = rueidis.DisableClientSetInfo // see signalbox.Tune
+	})
+}
+
+// Secrets hears what is said to callers and to the log, and what must not be said.
+type Secrets struct {
+	mu struct {
+		sync.Mutex
+		said    bytes.Buffer
+		secrets []string
+	}
+}
+
+// NewSecrets fails the test at its end where something that was said has a secret in it.
+func NewSecrets(tb testing.TB) *Secrets {
+	tb.Helper()
+	s := new(Secrets)
+	tb.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		said := s.mu.said.String()
+		for _, secret := range s.mu.secrets {
+			if secret != "" && strings.Contains(said, secret) {
+				tb.Errorf("%q is told:\n%s", secret, said)
+			}
+		}
+	})
+	return s
+}
+
+// Keep names secrets.
+func (s *Secrets) Keep(secrets ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.secrets = append(s.mu.secrets, secrets...)
+}
+
+// KeepSession makes secrets of the ids of a session and of all its holds, which begin with it.
+func (s *Secrets) KeepSession(of *signalbox.Session) { s.Keep((*session.Session)(of).ID()) }
+
+// Hear takes note of an error that a caller got, and answers it.
+func (s *Secrets) Hear(err error) error {
+	if err != nil {
+		_, _ = s.Write([]byte(err.Error() + "\n"))
+	}
+	return err
+}
+
+// Write implements io.Writer, for a log.
+func (s *Secrets) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.said.Write(line)
+}
+
+// Said answers everything so far.
+func (s *Secrets) Said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.said.String()
+}
+
+// Logger answers a logger whose lines are heard.
+func (s *Secrets) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package refusals_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// connections answers how many connections the server has been asked for since its start.
+func (w *world) connections(t *testing.T) int {
+	t.Helper()
+	reply := w.do(t, "INFO", "stats")
+	text, err := reply.ToString()
+	require.NoError(t, err)
+	sum := 0
+	for line := range strings.Lines(text) {
+		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if field == "total_connections_received" || field == "rejected_connections" {
+			n, err := strconv.Atoi(value)
+			require.NoError(t, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// P10: a server that lets nobody in is asked again with pauses, however much a session holds and wants.
+func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
+	t.Parallel()
+	const wanted, held = 50, 20
+	for name, r := range refusals() {
+		if name != "MaxClients" && name != "PasswordRotated" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, teller)
+			for i := range held {
+				w.lock(t, w.holder, fmt.Sprint("held/", i), 3*time.Second)
+			}
+			last := w.lock(t, w.holder, "last", 3*time.Second)
+			waiting := make([]<-chan got, wanted)
+			for i := range waiting {
+				name := fmt.Sprint("wanted/", i)
+				w.lock(t, w.other, name, long)
+				waiting[i] = w.wait(t, w.waiter, name)
+			}
+			r.begin(t, w)
+			before, begun := w.connections(t), time.Now()
+			kit.Closed(t, kit.Patience, "the end of the leases", last.Done())
+			require.ErrorIs(t, last.Err(), signalbox.ErrLost)
+			asked, took := w.connections(t)-before, time.Since(begun)
+			t.Logf("%d connections asked for in %v", asked, took)
+			// Twenty a second for scripts, and a few for subscriptions; twice that is allowed for.
+			require.Less(t, float64(asked), 40+40*took.Seconds())
+			r.end(t, w)
+		})
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package refusals_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2, P3: a server that may evict keys drops the lock of whoever holds it, who learns it from the next
+// renewal; the next holder has a greater token.
+func TestHolderWhoseKeyIsEvictedIsToldAtItsNextRenewal(t *testing.T) {
+	t.Parallel()
+	const life = 6 * time.Second
+	w := newWorld(t, teller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
+	lease := w.lock(t, w.holder, "evicted", life)
+	begun := time.Now()
+	w.set(t, "maxmemory", "1")
+	_, err := w.server.Do("SET", "somebody's", "value")
+	require.ErrorContains(t, err, "OOM", "it has evicted what it may, and that is too little")
+	require.Zero(t, w.view.MustHold(t, "evicted"), "the lock is gone")
+	w.set(t, "maxmemory", "0")
+	next := w.lock(t, w.other, "evicted", long)
+	require.Greater(t, next.Token(), lease.Token())
+	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
+	require.Less(t, time.Since(begun), life*2/3, "by a renewal, not by its deadline")
+	require.ErrorIs(t, w.secrets.Hear(lease.Err()), signalbox.ErrLost)
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+	require.NoError(t, next.Err())
+	require.NoError(t, next.Unlock())
+	w.clean(t)
+}
+
+// A server that evicts keys when its memory is full is warned of once a session, at its first contact; one
+// that does not, or does not say, is not.
+func TestEvictionIsWarnedOfOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit, policy string
+		denied        bool
+		warned        bool
+	}{
+		"Evicts":          {limit: "64mb", policy: "volatile-ttl", warned: true},
+		"EvictsAnyKey":    {limit: "64mb", policy: "allkeys-lfu", warned: true},
+		"NoEviction":      {limit: "64mb", policy: "noeviction"},
+		"NoLimit":         {limit: "0", policy: "allkeys-lru"},
+		"NotAllowedToAsk": {limit: "64mb", policy: "allkeys-lru", denied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, teller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
+			if c.denied {
+				w.do(t, "ACL", "SETUSER", teller, "-info")
+			}
+			kit.Together(t, 8, func(i int) error { // whose first contacts may be at the same time
+				lease, err := reentrant.New(w.holder, fmt.Sprint("warned/", i)).Lock(kit.Context(t))
+				if err != nil {
+					return err
+				}
+				return lease.Unlock()
+			})
+			said := w.secrets.Said()
+			if !c.warned {
+				require.Empty(t, said)
+				return
+			}
+			require.Equal(t, 1, strings.Count(said, "\n"), said)
+			require.Contains(t, said, "level=WARN")
+			require.Contains(t, said, "set maxmemory-policy to noeviction")
+			require.Contains(t, said, "maxmemory-policy="+c.policy)
+			w.try(w.other, "warned/0")
+			require.Equal(t, 2, strings.Count(w.secrets.Said(), "\n"), "another session has a log of its own")
+		})
+	}
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package refusals_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2, P4, P10: a server that is paused refuses nothing, it is silent, as a frozen one is: calls end with their
+// contexts, leases by their deadlines, releases go on in the background, and what was sent too
+// early takes no effect too late.
+func TestAPausedServerIsASilentOne(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string][]string{
+		"Write": {"600000", "WRITE"}, // ended by UNPAUSE
+		"All":   {"8000", "ALL"},     // which holds up UNPAUSE too, and ends by itself
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, teller)
+			kept, given, short := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long), w.lock(t, w.holder, "short", brief)
+			waiting := w.wait(t, w.waiter, "kept")
+			w.do(t, append([]string{"CLIENT", "PAUSE"}, pause...)...)
+
+			ctx, cancel := context.WithTimeout(t.Context(), moment)
+			defer cancel()
+			_, err := reentrant.New(w.other, "free").Lock(ctx)
+			require.ErrorIs(t, w.secrets.Hear(err), context.DeadlineExceeded)
+			_, err = reentrant.New(w.other, "free").TryLock(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			kit.Closed(t, kit.Patience, "the end of a lease that is not renewed", short.Done())
+			require.ErrorIs(t, w.secrets.Hear(short.Unlock()), signalbox.ErrLost)
+			require.ErrorIs(t, w.secrets.Hear(given.Unlock()), signalbox.ErrUnconfirmed)
+			require.True(t, waits(waiting))
+			require.NoError(t, kept.Err())
+
+			if name == "Write" {
+				w.do(t, "CLIENT", "UNPAUSE")
+			}
+			w.serves(t, w.holder)
+			kit.Await(t, kit.Patience, "the release in the background", func() bool { return w.view.Free("given") })
+			require.NoError(t, w.secrets.Hear(kept.Unlock()))
+			next := receive(t, "the lock", waiting)
+			require.NoError(t, next.err)
+			require.NoError(t, next.lease.Unlock())
+			w.clean(t)
+		})
+	}
+}
+
+// P10: a server whose configuration takes the scripts' commands away is said to, without the arguments
+// that its words repeat.
+func TestAServerWithoutScriptsIsErrDenied(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string][]string{
+		"EVALSHA": {"--rename-command", "EVALSHA", ""},
+		"EVAL":    {"--rename-command", "EVAL", ""}, // the script has to be sent
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, secrets := redistest.Start(t, redistest.WithArgs(gone...)), kit.NewSecrets(t)
+			s := kit.Session(t, server)
+			secrets.KeepSession(s)
+			secrets.Keep("local ", kit.Key("a"))
+			for range 2 {
+				_, err := reentrant.New(s, "a").Lock(t.Context())
+				require.NoError(t, refused(secrets.Hear(err), signalbox.ErrDenied, "unknown command '"+name+"' (the server has no "+name))
+				_, err = reentrant.New(s, "a").TryLock(t.Context())
+				require.ErrorIs(t, secrets.Hear(err), signalbox.ErrDenied)
+			}
+			require.Empty(t, server.Keys("*"))
+			require.Zero(t, kit.Settling(s), "it is known that nothing was executed")
+		})
+	}
+}
+
+// P10: who gives up waiting is told what was heard last: that the server refuses, not that the lock was
+// held before.
+func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, teller)
+	r := refusals()["BUSY"]
+	w.lock(t, w.holder, "kept", long)
+	proxy := redistest.NewProxy(t, w.server.Addr())
+	proxy.SetMatch(kit.Runs(scripts.ReentrantLook))
+	s := kit.Session(t, proxy)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := reentrant.New(s, "kept").Lock(ctx)
+		ended <- err
+	}()
+	kit.Await(t, kit.Patience, "a look", func() bool { return proxy.Replies() > 0 })
+	r.begin(t, w)
+	proxy.ResetCount()
+	// The third is sent after the second was read, which was asked for while the server refused.
+	kit.Await(t, kit.Patience, "looks in vain", func() bool { return proxy.Requests() > 2 })
+	cancel()
+	err := <-ended
+	r.end(t, w)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, refused(w.secrets.Hear(err), r.sentinel, r.words))
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package refusals_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+func containsWords(err error, words string) bool { return strings.Contains(err.Error(), words) }
+
+// P10: what passes by itself is waited for, what needs a right is told at once, always in the
+// server's words; nothing is half done meanwhile, and when it is over everything goes on.
+func TestARefusalIsToldAndPasses(t *testing.T) {
+	t.Parallel()
+	for name, r := range refusals() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r.play(t)
+		})
+	}
+}
+
+func (r refusal) play(t *testing.T) {
+	t.Helper()
+	if r.user == "" {
+		r.user = teller
+	}
+	if r.options == nil {
+		r.options = noOptions
+	}
+	w := newWorld(t, r.user, r.options(t)...)
+	kept, given, short := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long), w.lock(t, w.holder, "short", brief)
+	waiting := w.wait(t, w.waiter, "kept")
+	before := w.view.MustHold(t, "given")
+
+	r.begin(t, w)
+	r.callers(t, w)
+	r.holders(t, w, kept, given, short)
+	if !r.passes && !r.blind {
+		after := w.view.MustHold(t, "given")
+		require.Equal(t, before.ID, after.ID, "nothing is half released")
+		require.Equal(t, before.Token, after.Token)
+	}
+	if errors.Is(r.sentinel, signalbox.ErrRefused) {
+		require.True(t, waits(waiting), "what passes is waited for")
+	} else {
+		vain := receive(t, "the end of a wait in vain", waiting)
+		require.NoError(t, refused(vain.err, r.sentinel, r.words))
+		require.NotErrorIs(t, vain.err, context.DeadlineExceeded, "it is told, it does not have to find out")
+		waiting = nil
+	}
+	require.NoError(t, kept.Err(), "a lease is good until its deadline")
+
+	r.end(t, w)
+	w.serves(t, w.holder)
+	require.NoError(t, kept.Err())
+	require.NoError(t, w.secrets.Hear(kept.Unlock()))
+	if waiting != nil {
+		next := receive(t, "the lock", waiting)
+		require.NoError(t, next.err)
+		require.Greater(t, next.lease.Token(), kept.Token())
+		require.NoError(t, next.lease.Unlock())
+	}
+	for name, last := range map[string]signalbox.Lease{"kept": kept, "given": given, "short": short} {
+		lease := w.lock(t, w.other, name, long)
+		require.Greater(t, lease.Token(), last.Token(), name)
+		require.NoError(t, lease.Unlock())
+	}
+	w.clean(t)
+}
+
+// callers looks at what those see who want a lock that nobody holds.
+func (r refusal) callers(t *testing.T, w *world) {
+	t.Helper()
+	// The sessions' connections may have been cut a moment ago, and not know yet.
+	kit.Await(t, kit.Patience, "a refusal", func() bool {
+		err := w.try(w.other, "free")
+		require.Error(t, err)
+		require.NotErrorIs(t, err, signalbox.ErrHeld)
+		return errors.Is(err, r.sentinel)
+	})
+	require.NoError(t, refused(w.try(w.other, "free"), r.sentinel, r.words), "TryLock")
+	if err := w.secrets.Hear(w.dial()); err != nil { // where its script is not among what is refused
+		require.NoError(t, refused(err, r.sentinel, r.words), "Dial")
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
+	if !errors.Is(r.sentinel, signalbox.ErrRefused) {
+		cancel()
+		ctx, cancel = context.WithTimeout(t.Context(), kit.Patience)
+	}
+	defer cancel()
+	_, err := reentrant.New(w.other, "free").Lock(ctx)
+	require.NoError(t, refused(w.secrets.Hear(err), r.sentinel, r.words), "Lock")
+	if errors.Is(r.sentinel, signalbox.ErrRefused) {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	} else {
+		require.NoError(t, ctx.Err(), "waiting does not mend it")
+	}
+}
+
+// holders looks at what those see who hold a lock.
+func (r refusal) holders(t *testing.T, w *world, kept, given, short signalbox.Lease) {
+	t.Helper()
+	if r.passes {
+		before := short.Deadline()
+		kit.Await(t, kit.Patience, "a renewal", func() bool { return short.Deadline().Sub(before) > brief/20 })
+		require.NoError(t, w.secrets.Hear(short.Unlock()))
+		require.NoError(t, w.secrets.Hear(given.Unlock()))
+		require.True(t, w.view.Free("given"))
+		return
+	}
+	// Renewals are tried until the deadline, and then the lease is over: P2.
+	kit.Closed(t, kit.Patience, "the end of a lease that is not renewed", short.Done())
+	require.ErrorIs(t, short.Err(), signalbox.ErrLost)
+	require.ErrorIs(t, w.secrets.Hear(short.Unlock()), signalbox.ErrLost)
+
+	err := w.secrets.Hear(given.Unlock())
+	require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+	require.NoError(t, refused(err, r.sentinel, r.words), "Unlock")
+	require.ErrorIs(t, given.Err(), signalbox.ErrReleased)
+	require.Positive(t, kit.Settling(w.holder), "it goes on in the background")
+	require.NoError(t, kept.Err())
+}

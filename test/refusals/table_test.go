@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package refusals_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// refusal is one way in which a server refuses.
+type refusal struct {
+	user     string // whose sessions are struck; teller's where it is empty
+	options  func(t *testing.T) []redistest.Option
+	begin    func(t *testing.T, w *world)
+	end      func(t *testing.T, w *world)
+	sentinel error
+	words    string // what every refused call tells
+	// passes: renewals and releases are served all the same.
+	passes bool
+	// blind: nobody can look at keys meanwhile.
+	blind bool
+}
+
+// dump is where a server saves, which a folder of this name keeps it from.
+const dump = "dump.rdb"
+
+func refusals() map[string]refusal {
+	return map[string]refusal{
+		"OOM": {
+			begin:    func(t *testing.T, w *world) { w.set(t, "maxmemory", "1") },
+			end:      func(t *testing.T, w *world) { w.set(t, "maxmemory", "0") },
+			sentinel: signalbox.ErrRefused, words: "OOM command not allowed", passes: true,
+		},
+		"MISCONF": {
+			options: func(t *testing.T) []redistest.Option {
+				return []redistest.Option{redistest.WithArgs("--dir", t.TempDir(), "--dbfilename", dump, "--save", "36000 1000000")}
+			},
+			begin: func(t *testing.T, w *world) {
+				reply := w.do(t, "CONFIG", "GET", "dir")
+				setting, err := reply.AsStrMap()
+				require.NoError(t, err)
+				require.NoError(t, os.MkdirAll(filepath.Join(setting["dir"], dump, "in the way"), 0o700))
+				w.do(t, "BGSAVE")
+				kit.Await(t, kit.Patience, "a save that fails", func() bool {
+					info, err := w.server.Do("INFO", "persistence")
+					return err == nil && strings.Contains(fmt.Sprint(info), "rdb_last_bgsave_status:err")
+				})
+			},
+			end:      func(t *testing.T, w *world) { w.set(t, "stop-writes-on-bgsave-error", "no") },
+			sentinel: signalbox.ErrRefused, words: "MISCONF",
+		},
+		"NOREPLICAS": {
+			begin:    func(t *testing.T, w *world) { w.set(t, "min-replicas-to-write", "1") },
+			end:      func(t *testing.T, w *world) { w.set(t, "min-replicas-to-write", "0") },
+			sentinel: signalbox.ErrRefused, words: "NOREPLICAS Not enough good replicas",
+		},
+		"READONLY": {
+			begin:    func(t *testing.T, w *world) { w.do(t, "REPLICAOF", "127.0.0.1", "1") },
+			end:      func(t *testing.T, w *world) { w.do(t, "REPLICAOF", "NO", "ONE") },
+			sentinel: signalbox.ErrRefused, words: "READONLY You can't write",
+		},
+		"LOADING": {
+			begin: load,
+			// The rest is loaded at once.
+			end:      func(t *testing.T, w *world) { w.set(t, "key-load-delay", "0") },
+			sentinel: signalbox.ErrRefused, words: "LOADING", blind: true,
+		},
+		"BUSY": {
+			begin: func(t *testing.T, w *world) {
+				w.set(t, "busy-reply-threshold", "20")
+				inTheBackground(t, w, "EVAL", "while true do end", 0)
+				kit.Await(t, kit.Patience, "a busy server", func() bool {
+					_, err := w.server.Do("GET", "x")
+					return err != nil && strings.HasPrefix(err.Error(), "BUSY")
+				})
+			},
+			end:      func(t *testing.T, w *world) { w.do(t, "SCRIPT", "KILL") },
+			sentinel: signalbox.ErrRefused, words: "BUSY", blind: true,
+		},
+		"MaxClients": {
+			begin: func(t *testing.T, w *world) {
+				w.set(t, "maxclients", "1")
+				w.cut(t)
+			},
+			end:      func(t *testing.T, w *world) { w.set(t, "maxclients", "1000") },
+			sentinel: signalbox.ErrRefused, words: "max number of clients reached",
+		},
+		"NOAUTH": {
+			user: "default",
+			begin: func(t *testing.T, w *world) {
+				w.set(t, "requirepass", "a password that nobody was told")
+				w.cut(t)
+			},
+			end:      func(t *testing.T, w *world) { w.set(t, "requirepass", "") },
+			sentinel: signalbox.ErrDenied, words: "NOAUTH",
+		},
+		"PasswordRotated": {
+			begin: func(t *testing.T, w *world) {
+				w.do(t, "ACL", "SETUSER", teller, "resetpass", ">another password")
+				w.cut(t)
+			},
+			end:      func(t *testing.T, w *world) { w.do(t, "ACL", "SETUSER", teller, ">"+password) },
+			sentinel: signalbox.ErrDenied, words: "WRONGPASS",
+		},
+		"ScriptsDenied": {
+			begin:    func(t *testing.T, w *world) { w.do(t, "ACL", "SETUSER", teller, "-eval", "-evalsha") },
+			end:      func(t *testing.T, w *world) { w.do(t, "ACL", "SETUSER", teller, "+eval", "+evalsha") },
+			sentinel: signalbox.ErrDenied, words: "'evalsha' command (grant +evalsha)",
+		},
+	}
+}
+
+func noOptions(*testing.T) []redistest.Option { return nil }
+
+// load makes the server load its keys, slowly: a thousand a second, of twenty thousand.
+func load(t *testing.T, w *world) {
+	t.Helper()
+	w.do(t, "DEBUG", "POPULATE", "20000", "filler", "100")
+	w.set(t, "loading-process-events-interval-bytes", "1024", "key-load-delay", "1000")
+	inTheBackground(t, w, "DEBUG", "RELOAD")
+	kit.Await(t, kit.Patience, "a loading server", func() bool {
+		_, err := w.server.Do("GET", "x")
+		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
+	})
+}
+
+// inTheBackground sends a command that is not answered before the refusal ends.
+func inTheBackground(t *testing.T, w *world, words ...any) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = w.server.Do(words...) // killed, or too slow for Do
+	}()
+	t.Cleanup(func() { <-done })
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package refusals_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+const (
+	// long is a lease that outlives a test's refusals, brief one that does not.
+	long  = 5 * time.Minute
+	brief = 600 * time.Millisecond
+	// moment is how long a Lock waits that is to see a refusal.
+	moment = 400 * time.Millisecond
+
+	teller, password = "teller", "the-teller's-password"
+)
+
+// world is a server with an operator, whose connections stand before anything is refused, and
+// with the sessions of a user, which can be struck apart from them.
+type world struct {
+	server                *redistest.Server
+	admin                 rueidis.Client
+	view                  *kit.View
+	secrets               *kit.Secrets
+	user                  string // of the sessions
+	holder, waiter, other *signalbox.Session
+}
+
+// newWorld answers a world whose sessions are those of user.
+func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
+	t.Helper()
+	w := &world{server: redistest.Start(t, options...), user: user, secrets: kit.NewSecrets(t)}
+	w.secrets.Keep(password)
+	const operator = "the-operator's-password"
+	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
+	w.server.MustDo(t, "ACL", "SETUSER", teller, "on", ">"+password, "~*", "&*", "+@all")
+	kit.LoadScripts(t, w.server)
+	desk := kit.As{Server: w.server, User: "operator", Password: operator}
+	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
+	w.view = kit.NewView(t, desk)
+	w.holder, w.waiter, w.other = w.session(t), w.session(t), w.session(t)
+	return w
+}
+
+// session answers a session of the world's user.
+func (w *world) session(t *testing.T) *signalbox.Session {
+	t.Helper()
+	at := kit.As{Server: w.server, User: w.user, Password: password}
+	if w.user == "default" {
+		at = kit.As{Server: w.server} // whoever says nothing is this user
+	}
+	s := kit.Session(t, at, signalbox.WithLogger(w.secrets.Logger()))
+	w.secrets.KeepSession(s)
+	return s
+}
+
+// dial opens and closes a session of the world's user.
+func (w *world) dial() error {
+	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	defer cancel()
+	at := url.URL{Scheme: "redis", Host: w.server.Addr()}
+	if w.user != "default" {
+		at.User = url.UserPassword(w.user, password)
+	}
+	s, err := signalbox.Dial(ctx, at.String())
+	if err != nil {
+		return err
+	}
+	return s.Close(ctx)
+}
+
+// do sends a command of the operator's.
+func (w *world) do(t *testing.T, words ...string) rueidis.RedisMessage {
+	t.Helper()
+	reply, err := w.admin.Do(context.Background(), w.admin.B().Arbitrary(words...).Build()).ToMessage()
+	require.NoError(t, err, "%q", words)
+	return reply
+}
+
+// set changes the server's configuration.
+func (w *world) set(t *testing.T, words ...string) {
+	t.Helper()
+	w.do(t, append([]string{"CONFIG", "SET"}, words...)...)
+}
+
+// cut ends the connections of the sessions, so that they have to come back.
+func (w *world) cut(t *testing.T) {
+	t.Helper()
+	w.do(t, "CLIENT", "KILL", "USER", w.user)
+}
+
+// lock takes a lock, and makes a secret of its hold.
+func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
+	t.Helper()
+	lease, err := reentrant.New(s, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	require.NoError(t, w.secrets.Hear(err))
+	w.secrets.Keep(w.view.MustHold(t, name).ID)
+	return lease
+}
+
+// try is TryLock that is refused.
+func (w *world) try(s *signalbox.Session, name string) error {
+	_, err := reentrant.New(s, name).TryLock(context.Background())
+	return w.secrets.Hear(err)
+}
+
+// got is what a Lock ended with.
+type got struct {
+	lease signalbox.Lease
+	err   error
+}
+
+// wait locks on another goroutine, and answers when the server knows of it. Somebody holds the lock.
+func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got {
+	t.Helper()
+	ended := make(chan got, 1)
+	ctx := kit.Context(t)
+	go func() {
+		lease, err := reentrant.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
+		ended <- got{lease, w.secrets.Hear(err)}
+	}()
+	channel := kit.Key(name) + ":unlocked"
+	kit.Await(t, kit.Patience, "a waiter's subscription", func() bool {
+		reply, err := w.server.Do("PUBSUB", "NUMSUB", channel)
+		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})
+	})
+	return ended
+}
+
+// receive waits for what must come.
+func receive(t *testing.T, what string, c <-chan got) got {
+	t.Helper()
+	late := time.NewTimer(kit.Patience)
+	defer late.Stop()
+	select {
+	case g := <-c:
+		return g
+	case <-late.C:
+		t.Fatal("never: " + what)
+		return got{}
+	}
+}
+
+// waits reports whether a wait goes on.
+func waits(c <-chan got) bool {
+	select {
+	case <-c:
+		return false
+	default:
+		return true
+	}
+}
+
+// serves waits until the session is served again: a connection that was being made as the refusal
+// ended may be refused still, and who waits for it with it.
+func (w *world) serves(t *testing.T, s *signalbox.Session) {
+	t.Helper()
+	var lease signalbox.Lease
+	kit.Await(t, kit.Patience, "a lock that is served", func() bool {
+		var err error
+		lease, err = reentrant.New(s, "served").TryLock(context.Background())
+		return w.secrets.Hear(err) == nil
+	})
+	require.NoError(t, lease.Unlock())
+}
+
+// clean demands that nothing is held, settled or without an end.
+func (w *world) clean(t *testing.T) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "nothing is held or settled", func() bool {
+		_, held, err := w.view.Leaks()
+		return err == nil && len(held) == 0 && kit.Settling(w.holder)+kit.Settling(w.waiter)+kit.Settling(w.other) == 0
+	})
+	w.view.NoImmortals(t)
+}
+
+// refused says what is wrong with an error that is to tell of a refusal, or nil.
+func refused(err, sentinel error, words string) error {
+	switch {
+	case !errors.Is(err, sentinel):
+		return fmt.Errorf("not %w: %w", sentinel, err)
+	case errors.Is(err, signalbox.ErrHeld):
+		return fmt.Errorf("nobody said that it is held: %w", err)
+	}
+	if !containsWords(err, words) {
+		return fmt.Errorf("without the server's words %q: %w", words, err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// The rights that only WaitReplicas takes.
+var (
+	forCopies           = []string{"+wait"}
+	forCopiesInACluster = []string{"+wait", "+discard", "+punsubscribe"}
+)
+
+// usual answers what a step ends with where nothing is denied.
+func (w *world) usual(s step) error {
+	switch {
+	case s == try:
+		return signalbox.ErrHeld
+	case s == told:
+		return signalbox.ErrLost
+	case s == copies && len(w.data) == 1:
+		return signalbox.ErrNotReplicated
+	}
+	return nil
+}
+
+// everything demands that all steps were taken and ended as usual.
+func (w *world) everything(t *testing.T) {
+	t.Helper()
+	steps := []step{lock, enter, try, holder, isLocked, renew, unlock, wait, leave, force, told, copies}
+	if _, ok := w.kind.make(w.a, w.plain()).(liner); ok {
+		steps = append(steps, waiters)
+	}
+	ended := w.work(t)
+	for _, s := range steps {
+		require.Contains(t, ended, s)
+	}
+	for s, err := range ended {
+		ends(t, s, err, w.usual(s))
+	}
+	if _, asked := ended[waiters]; asked {
+		require.Equal(t, "b", w.last)
+	}
+}
+
+// ends demands that a step ended with a certain error, or with none.
+func ends(t *testing.T, s step, err, want error) {
+	t.Helper()
+	if want == nil {
+		assert.NoError(t, err, s)
+	} else {
+		assert.ErrorIs(t, err, want, s)
+	}
+}
+
+// P10: locks of every kind work under the rights of the page, on one server, behind sentinels and in a cluster,
+// also after a failover, and nothing that is tried is denied.
+func TestTheRightsOfThePageAreEnough(t *testing.T) {
+	t.Parallel()
+	t.Run("OneServer", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, redistest.Start(t))
+		s.areEnough(t, append(users(t)[oneServer], forCopies...), func() {})
+	})
+	t.Run("BehindSentinels", func(t *testing.T) {
+		t.Parallel()
+		behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
+		s := newSite(t, behind)
+		s.areEnough(t, append(users(t)[behindSentinels], forCopies...), func() {
+			first := behind.Primary(t)
+			behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
+			behind.AwaitFailover(t, first)
+			behind.AwaitReady(t)
+		})
+	})
+	t.Run("Cluster", func(t *testing.T) {
+		t.Parallel()
+		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+		s := newSite(t, nodes)
+		s.areEnough(t, append(users(t)[cluster], forCopiesInACluster...), func() {
+			slot := nodes.Slot(t, kit.Key("reentrant plain"))
+			first := nodes.Owner(t, slot)
+			nodes.Replica(t, slot).MustDo(t, "CLUSTER", "FAILOVER")
+			nodes.AwaitFailover(t, slot, first)
+			nodes.AwaitReady(t)
+		})
+	})
+}
+
+// areEnough works with locks of every kind under these rights, before and after another server takes over.
+func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
+	t.Helper()
+	var worlds []*world
+	for _, k := range kinds() {
+		worlds = append(worlds, s.newWorld(t, k, k.name, rights))
+	}
+	each := func(name string, run func(t *testing.T, w *world)) {
+		t.Run(name, func(t *testing.T) {
+			for _, w := range worlds {
+				t.Run(w.kind.name, func(t *testing.T) {
+					t.Parallel()
+					run(t, w)
+				})
+			}
+		})
+	}
+	each("AtFirst", func(t *testing.T, w *world) {
+		w.everything(t)
+		w.linger(t)
+		require.NotContains(t, w.secrets.Said(), "level=", "nothing is logged")
+	})
+	failOver()
+	each("AfterAFailover", func(t *testing.T, w *world) {
+		w.everything(t)
+		require.NoError(t, w.close())
+		w.clean(t)
+		require.Empty(t, w.denials(t, w.name))
+	})
+}
+
+// P10: a call that follows a slot on the move gets through under the rights of the page, and without that to ASKING
+// when the move is over. What needs several keys waits for that anyway.
+func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+	s, all := newSite(t, nodes), users(t)[cluster]
+	for _, k := range kinds() {
+		with := s.newWorld(t, k, k.name, all)
+		without := s.newWorld(t, k, k.name+"-without", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+asking" }))
+		slot := nodes.Slot(t, kit.Key(with.plain()))
+		move := nodes.BeginMove(t, slot, nodes.Owner(t, (slot+redistest.Slots/2)%redistest.Slots))
+
+		_, err := k.make(with.a, with.plain()).Holder(kit.Context(t))
+		require.ErrorIs(t, with.secrets.Hear(err), signalbox.ErrNotHeld)
+		waited := make(chan error, 1)
+		ctx := kit.Context(t)
+		go func() {
+			_, err := k.make(without.a, with.plain()).Holder(ctx)
+			waited <- without.secrets.Hear(err)
+		}()
+		kit.Await(t, kit.Patience, "a denial", func() bool { return len(without.denials(t, without.name)) > 0 })
+		require.Empty(t, waited)
+		move.Finish(t)
+		require.ErrorIs(t, <-waited, signalbox.ErrNotHeld)
+		require.Equal(t, []string{"command asking"}, slices.Compact(without.denials(t, without.name)))
+		require.Empty(t, with.denials(t, with.name))
+	}
+}
+
+// P10: a client that may not ask a node for its role does not connect behind sentinels.
+func TestARoleThatMayNotBeAskedIsNoConnection(t *testing.T) {
+	t.Parallel()
+	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
+	s := newSite(t, behind)
+	s.allow(t, "roleless", users(t)[oneServer])
+	option := rueidis.ClientOption{
+		InitAddress: []string{behind.Sentinels()[0].Addr()},
+		Username:    "roleless", Password: password,
+		Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet, Username: watcher, Password: password},
+	}
+	signalbox.Tune(&option)
+	_, err := rueidis.NewClient(option)
+	require.ErrorContains(t, err, "'role'")
+	require.Equal(t, []string{"command role"}, s.denials(t, "roleless"))
+}

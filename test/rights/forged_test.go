@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// target is a fair lock that one session holds, and that another waits for and might be told lies about.
+type target struct {
+	server         *redistest.Server
+	view           *kit.View
+	keys           names.Set
+	held           signalbox.Lease
+	holder, waiter *signalbox.Session
+	got            chan signalbox.Lease
+	forged         stamp.Stamp // an hour ahead: no true token is
+}
+
+func newTarget(t *testing.T) *target {
+	t.Helper()
+	const name = "forged"
+	g := &target{server: redistest.Start(t), keys: kit.Keys(name), got: make(chan signalbox.Lease, 1)}
+	g.view, g.holder, g.waiter = kit.NewView(t, g.server), kit.Session(t, g.server), kit.Session(t, g.server)
+	g.forged = stamp.Parse(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
+	var err error
+	g.held, err = fair.New(g.holder, name).Lock(kit.Context(t))
+	require.NoError(t, err)
+	ctx := kit.Context(t)
+	go func() {
+		lease, err := fair.New(g.waiter, name).Lock(ctx)
+		if err == nil {
+			g.got <- lease
+		}
+	}()
+	kit.Await(t, kit.Patience, "a waiter that listens, and a holder that does", func() bool {
+		return g.hears(t, names.Grants(names.DefaultPrefix)+id(g.waiter)) && g.hears(t, names.Session(names.DefaultPrefix, id(g.holder)))
+	})
+	return g
+}
+
+// hears reports whether anybody listens to a channel.
+func (g *target) hears(t *testing.T, channel string) bool {
+	t.Helper()
+	return fmt.Sprint(g.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})
+}
+
+// grant tells the waiter that it has the lock, by a heartbeat of that number.
+func (g *target) grant(t *testing.T, number string) {
+	t.Helper()
+	line := fmt.Sprint(g.server.MustDo(t, "ZRANGE", g.keys.Line(), 0, -1))
+	attempt := strings.TrimPrefix(strings.Trim(line, "[]"), id(g.waiter))
+	g.server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+id(g.waiter), attempt+g.forged.Text()+number)
+}
+
+// Whoever may publish and no more makes nobody believe anything: the forged grant is answered by a look, the
+// forged news of a force by a question, and the lock goes its way.
+func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
+	t.Parallel()
+	g := newTarget(t)
+	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
+	looks := calls("zscore")
+	g.grant(t, "000000000001AAAAAAAA")
+	kit.Await(t, kit.Patience, "a look", func() bool { return calls("zscore") > looks })
+	require.Empty(t, g.got)
+	asked := calls("get")
+	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)
+	kit.Await(t, kit.Patience, "a question", func() bool { return calls("get") > asked })
+	require.NoError(t, g.held.Unlock())
+	lease := <-g.got
+	require.Less(t, lease.Token(), g.forged.Token())
+	require.Equal(t, g.view.MustHold(t, "forged").Token, lease.Token())
+	require.NoError(t, lease.Unlock())
+}
+
+// Whoever may publish and read the keys makes a waiter believe that it has a fair lock, until it renews. The true
+// holder is not touched.
+func TestWhoMayPublishAndReadDeceivesAWaiterUntilItRenews(t *testing.T) {
+	t.Parallel()
+	g := newTarget(t)
+	kit.Await(t, kit.Patience, "a waiter that is deceived", func() bool {
+		life := fmt.Sprint(g.server.MustDo(t, "HGET", g.keys.Lives(), id(g.waiter)))
+		if len(g.got) == 0 {
+			g.grant(t, life[16:36])
+		}
+		return len(g.got) > 0
+	})
+	lease := <-g.got
+	require.Equal(t, g.forged.Token(), lease.Token())
+	kit.Closed(t, kit.Patience, "the end of what was forged", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	require.NoError(t, g.held.Unlock())
+}

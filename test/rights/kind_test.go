@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// locker is what the work asks of a kind of lock.
+type locker interface {
+	kit.Lock
+	Holder(ctx context.Context) (signalbox.Holder, error)
+	IsLocked(ctx context.Context) (bool, error)
+	ForceUnlock(ctx context.Context) error
+}
+
+// liner is a kind of lock whose line can be seen.
+type liner interface {
+	Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error]
+}
+
+// kind is one kind of lock.
+type kind struct {
+	name string
+	make func(s *signalbox.Session, name string, options ...signalbox.LockOption) locker
+	// crowd leaves behind what others might have, so that whoever waits needs every right there is to.
+	crowd func(t *testing.T, s *site, name string)
+}
+
+// kinds are those that the suite runs with.
+func kinds() []kind {
+	return []kind{
+		{"reentrant", of(reentrant.New), func(*testing.T, *site, string) {}},
+		{"fair", of(fair.New), deadInLine},
+	}
+}
+
+// of makes one function of every kind's New.
+func of[L locker](make func(*signalbox.Session, string, ...signalbox.LockOption) L) func(
+	*signalbox.Session, string, ...signalbox.LockOption) locker {
+	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) locker {
+		return make(s, name, options...)
+	}
+}
+
+// deadInLine puts a session at the head of a line that is not heard of any more, and was passed over once, and
+// lets a hundred be known that went for good. See scripts/README.md for what the keys say.
+func deadInLine(t *testing.T, s *site, name string) {
+	t.Helper()
+	const minutes = 5
+	at := func(d time.Duration) string { return fmt.Sprintf("%016d", time.Now().Add(d).UnixMicro()) }
+	number := strings.Repeat("0", 20)
+	dead := strings.Repeat("d", 41)
+	// It keeps its place for ten seconds after its life.
+	lives := []string{"from", at(-time.Second) + dead, dead[:22], at(-2*time.Second) + number}
+	for i := range 100 {
+		lives = append(lives, fmt.Sprintf("%022d", i), at(-minutes*time.Minute)+number)
+	}
+	keys := kit.Keys(name)
+	s.do(t, "ZADD", keys.Line(), "1", dead)
+	s.do(t, "HSET", keys.Lives(), lives...)
+	for _, key := range []string{keys.Line(), keys.Lives()} {
+		s.do(t, "PEXPIRE", key, fmt.Sprint((minutes * time.Minute).Milliseconds()))
+	}
+	t.Cleanup(func() { require.NoError(t, s.ask("ZREM", keys.Line(), dead).Error()) })
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// effect is what the lack of rights does to locks of one kind.
+type effect struct {
+	// errs are what steps end with; as usual for those that are not named.
+	errs map[step]error
+	// lingers: the lack shows only when a channel is left.
+	lingers bool
+	// unasked: locks of this kind do not need the rights.
+	unasked bool
+	// heals: what could not be given back is, as soon as the rights are there.
+	heals bool
+	// logged are the sessions that say, in one line each, that there are no messages.
+	logged string
+}
+
+var (
+	denied = signalbox.ErrDenied
+	// nothing works, and nothing can be asked; nobody acquires does not keep from asking.
+	nothing = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied, isLocked: denied}}
+	nobody  = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: signalbox.ErrNotHeld}}
+	vain    = effect{errs: map[step]error{wait: denied}}
+	stuck   = effect{errs: map[step]error{wait: denied, unlock: denied}}
+	ended   = effect{errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost}}
+)
+
+// lacks answers by kind what is missing without each right of one server: of several where their lack does the
+// same.
+func lacks() map[string]map[string]effect {
+	both := map[string]effect{
+		"+evalsha": nothing, "~sb:*": nothing, "+time": nobody, "+set": nobody,
+		"+pexpiretime": {errs: map[step]error{holder: denied, isLocked: denied, force: denied}},
+		"+wait":        {errs: map[step]error{copies: denied}},
+		"+publish":     {},
+		"+subscribe":   {logged: "ab"},
+		"&sb:*":        {logged: "ab"},
+		"+unsubscribe": {lingers: true},
+		"+ping":        {lingers: true},
+		"+info":        {},
+		// Older servers are asked for slots, newer ones for shards.
+		"+cluster|slots +cluster|shards": {},
+	}
+	of := map[string]map[string]effect{
+		"reentrant": {
+			"+get":     nothing,
+			"+del":     {errs: map[step]error{unlock: denied, leave: denied, force: denied}},
+			"+pttl":    {errs: map[step]error{try: denied, wait: denied}},
+			"+pexpire": ended,
+			"+exists +hget +hmget +hset +hdel +hlen +hrandfield +zadd +zcard +zrange +zrank +zrem +zscore": {unasked: true},
+		},
+		"fair": {
+			"+get":     {errs: nothing.errs, heals: true},
+			"+del":     {errs: map[step]error{leave: denied, force: denied}, heals: true},
+			"+exists":  {errs: map[step]error{leave: denied, force: denied}},
+			"+pttl":    {unasked: true},
+			"+pexpire": {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
+			"+hget":    {errs: map[step]error{waiters: denied, wait: denied, unlock: denied}},
+			"+hmget":   vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
+			"+zadd": vain, "+zcard": vain, "+zscore": vain,
+			"+zrange": nobody, "+zrank": stuck, "+zrem": {errs: stuck.errs, heals: true},
+		},
+	}
+	for _, effects := range of {
+		maps.Copy(effects, both)
+	}
+	return of
+}
+
+// lacksInACluster are those of rights that one server does not ask for. The channel of a session is told by
+// PUBLISH also there.
+func lacksInACluster() map[string]effect {
+	return map[string]effect{
+		"+spublish":              {},
+		"+ssubscribe":            {logged: "b"},
+		"+sunsubscribe":          {lingers: true},
+		"+discard +punsubscribe": {},
+	}
+}
+
+// P10: without a right a call is ErrDenied, or goes on without it, for locks of every kind; nothing is left half
+// done.
+func TestEachRightThatIsMissingIsToldOrDoneWithout(t *testing.T) {
+	t.Parallel()
+	all := append(users(t)[oneServer], forCopies...)
+	s := newSite(t, redistest.Start(t))
+	for _, k := range kinds() {
+		effects := lacks()[k.name]
+		for without, want := range effects {
+			t.Run(k.name+"/"+title(without), func(t *testing.T) {
+				t.Parallel()
+				s.lacks(t, k, all, without, want)
+			})
+		}
+		t.Run(k.name+"/eval", func(t *testing.T) {
+			t.Parallel()
+			// A server that knows the scripts is not sent their texts.
+			newSite(t, redistest.Start(t)).lacks(t, k, all, "+eval", nothing)
+		})
+		for _, right := range all {
+			if !strings.HasPrefix(right, "reset") && !strings.HasPrefix(right, "-") && right != "+eval" {
+				require.Contains(t, strings.Fields(strings.Join(slices.Collect(maps.Keys(effects)), " ")), right, k.name)
+			}
+		}
+	}
+}
+
+// P10: the same of the rights that only a cluster asks for.
+func TestEachRightThatIsMissingInAClusterIsDoneWithout(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+	all := append(users(t)[cluster], forCopiesInACluster...)
+	s := newSite(t, nodes)
+	for _, k := range kinds() {
+		for without, want := range lacksInACluster() {
+			t.Run(k.name+"/"+title(without), func(t *testing.T) {
+				t.Parallel()
+				s.lacks(t, k, all, without, want)
+			})
+		}
+	}
+}
+
+// title answers what rights are called in names of tests and users.
+func title(rights string) string {
+	return strings.Trim(regexp.MustCompile(`[^a-z]+`).ReplaceAllString(rights, "-"), "-")
+}
+
+// lacks works under all rights but those.
+func (s *site) lacks(t *testing.T, k kind, all []string, without string, want effect) {
+	t.Helper()
+	left := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return slices.Contains(strings.Fields(without), r) })
+	require.Less(t, len(left), len(all))
+	w := s.newWorld(t, k, fmt.Sprintf("%s-%s-%c", k.name, title(without), without[0]), left)
+	w.vain = want.errs[wait] != nil && want.errs[unlock] == nil
+	for step, err := range w.work(t) {
+		expected, named := want.errs[step]
+		if !named {
+			expected = w.usual(step)
+		}
+		ends(t, step, err, expected)
+		if (step == unlock || step == leave) && expected == denied { //nolint:errorlint // one of the table
+			ends(t, step, err, signalbox.ErrUnconfirmed)
+		}
+	}
+	if want.lingers {
+		w.linger(t)
+	}
+	for step := range want.errs {
+		require.Contains(t, w.ended, step)
+	}
+	if want.unasked {
+		require.Empty(t, w.denials(t, w.name))
+	} else {
+		kit.Await(t, kit.Patience, "the right is asked for", func() bool { return len(w.denials(t, w.name)) > 0 })
+	}
+	for _, session := range want.logged {
+		kit.Await(t, kit.Patience, "its lack is logged", func() bool { return w.logged(string(session)) > 0 })
+	}
+	if want.heals {
+		s.allow(t, w.name, all)
+	}
+	require.NoError(t, w.close())
+	w.clean(t)
+	for _, session := range "ab" {
+		lines := strings.Count(want.logged, string(session))
+		require.Equal(t, lines, w.logged(string(session)), "session %c: %s", session, w.secrets.Said())
+	}
+	require.Equal(t, len(want.logged), strings.Count(w.secrets.Said(), "level="), w.secrets.Said())
+}
+
+// logged answers how often a session has said that there are no messages.
+func (w *world) logged(session string) (lines int) {
+	for line := range strings.Lines(w.secrets.Said()) {
+		if strings.Contains(line, "no unlock messages") && strings.Contains(line, "session="+session) {
+			lines++
+		}
+	}
+	return lines
+}

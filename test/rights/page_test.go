@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The places of users in what users answers.
+const (
+	oneServer = iota
+	behindSentinels
+	sentinels
+	cluster
+)
+
+// page answers docs/security.md.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/security.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// users answers the page's lines that make users, in order: of one server, of the data nodes behind
+// sentinels, of the sentinels, of a cluster. Each is what follows "on >password".
+func users(t *testing.T) [][]string {
+	t.Helper()
+	lines := regexp.MustCompile(`(?m)^    ACL SETUSER \w+ on >password (.*)$`).FindAllStringSubmatch(page(t), -1)
+	require.Len(t, lines, 4)
+	rights := make([][]string, len(lines))
+	for i, line := range lines {
+		rights[i] = strings.Fields(line[1])
+	}
+	return rights
+}
+
+// commands answers what the scripts call, in upper case.
+func commands(t *testing.T) []string {
+	t.Helper()
+	called := regexp.MustCompile(`redis\.p?call\(('([A-Za-z]+)'|\w+)`)
+	verbs := regexp.MustCompile(`(?m)^-- .*\bverb +(\w+) or (\w+)$`)
+	all, err := scripts.All()
+	require.NoError(t, err)
+	var found []string
+	for _, s := range all {
+		for _, m := range called.FindAllStringSubmatch(s.Source, -1) {
+			if m[2] != "" {
+				found = append(found, strings.ToUpper(m[2]))
+				continue
+			}
+			// The script is told which command to call, and its header says from what.
+			require.Equal(t, "verb", m[1], s.Name)
+			choice := verbs.FindStringSubmatch(s.Source)
+			require.NotNil(t, choice, s.Name)
+			found = append(found, choice[1:]...)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// What the page says of the scripts is what they call.
+func TestThePageListsTheCommandsOfTheScripts(t *testing.T) {
+	t.Parallel()
+	_, section, found := strings.Cut(page(t), "### Commands of the scripts\n")
+	require.True(t, found)
+	said, _, found := strings.Cut(section, ". ")
+	require.True(t, found)
+	var listed []string
+	for _, m := range regexp.MustCompile("`([A-Z]+)`").FindAllStringSubmatch(said, -1) {
+		listed = append(listed, m[1])
+	}
+	require.Equal(t, commands(t), listed)
+}
+
+// Every right of a user has its row, which says what happens without it, and every command of a script its
+// right.
+func TestThePageSaysWhatEachRightIsFor(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	for _, m := range regexp.MustCompile(`(?m)^\| (.*?[^\\]) \| .* \| .* \|$`).FindAllStringSubmatch(page(t), -1) {
+		rows.WriteString(strings.ReplaceAll(m[1], `\|`, "|"))
+	}
+	lines := users(t)
+	for i, rights := range lines {
+		for _, right := range rights {
+			if strings.HasPrefix(right, "+") && i != sentinels { // the sentinels' own stand in the text
+				require.Contains(t, rows.String(), "`"+right[1:]+"`")
+			}
+		}
+	}
+	for _, command := range commands(t) {
+		right := "+" + strings.ToLower(command)
+		require.Contains(t, lines[cluster], right)
+		if command != "SPUBLISH" {
+			require.Contains(t, lines[oneServer], right)
+			require.Contains(t, lines[behindSentinels], right)
+		}
+	}
+}

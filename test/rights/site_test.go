@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+const (
+	// settled is how long no server may be silent before another takes over: no machine is as busy. Where a
+	// failover is wanted here it is asked for.
+	settled = 5 * time.Minute
+	// watcher is the user of the sentinels, as the page calls it.
+	watcher  = "watch"
+	password = "the-password-of-locks"
+)
+
+// site is servers that a client sees as one, and their operator.
+type site struct {
+	redistest.Topology
+
+	data, watch []*redistest.Server
+	admin       rueidis.Client
+}
+
+func newSite(t *testing.T, topology redistest.Topology) *site {
+	t.Helper()
+	s := &site{Topology: topology, data: topology.Servers()}
+	if behind, ok := topology.(*redistest.Sentinel); ok {
+		s.watch = behind.Sentinels()
+		s.data = slices.DeleteFunc(s.data, func(d *redistest.Server) bool { return slices.Contains(s.watch, d) })
+		for _, server := range s.watch {
+			allow(t, server, watcher, users(t)[sentinels])
+		}
+	}
+	for _, server := range s.data {
+		server.MustDo(t, "CONFIG", "SET", "acllog-max-len", "10000")
+	}
+	s.admin = topology.Client(t, kit.Tuned)
+	return s
+}
+
+// as answers the site as a program sees it: by the user of that name, and by watcher of its sentinels.
+func (s *site) as(user string) account {
+	return account{kit.As{Server: s, User: user, Password: password}}
+}
+
+// account is a site as a program sees it.
+type account struct{ kit.As }
+
+// Client shadows that of kit.As.
+func (a account) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return a.As.Client(tb, func(o *rueidis.ClientOption) {
+		mod(o)
+		o.Sentinel.Username, o.Sentinel.Password = watcher, password
+	})
+}
+
+// allow gives a user its rights on one server.
+func allow(t *testing.T, server *redistest.Server, user string, rights []string) {
+	t.Helper()
+	words := []any{"ACL", "SETUSER", user, "on", ">" + password}
+	for _, right := range rights {
+		words = append(words, right)
+	}
+	server.MustDo(t, words...)
+}
+
+// allow gives a user its rights on all servers with data.
+func (s *site) allow(t *testing.T, user string, rights []string) {
+	t.Helper()
+	for _, server := range s.data {
+		allow(t, server, user, rights)
+	}
+}
+
+// denials answers what the servers have noted that the user, or watcher, was denied.
+func (s *site) denials(t *testing.T, user string) (noted []string) {
+	t.Helper()
+	for _, server := range s.data {
+		noted = append(noted, denials(t, server, user)...)
+	}
+	for _, server := range s.watch {
+		noted = append(noted, denials(t, server, watcher)...)
+	}
+	return noted
+}
+
+func denials(t *testing.T, server *redistest.Server, user string) (noted []string) {
+	t.Helper()
+	log, _ := server.MustDo(t, "ACL", "LOG", "10000").([]any)
+	for _, entry := range log {
+		words, _ := entry.([]any)
+		fields := make(map[string]string)
+		for i := 0; i+1 < len(words); i += 2 {
+			fields[fmt.Sprint(words[i])] = fmt.Sprint(words[i+1])
+		}
+		if fields["username"] == user {
+			noted = append(noted, fields["reason"]+" "+fields["object"])
+		}
+	}
+	return noted
+}
+
+// ask sends a command of the operator's on a key, wherever that is.
+func (s *site) ask(command, key string, args ...string) rueidis.RedisResult {
+	return s.admin.Do(context.Background(), s.admin.B().Arbitrary(command).Keys(key).Args(args...).Build())
+}
+
+// do is ask that fails the test where the server does not do it.
+func (s *site) do(t *testing.T, command, key string, args ...string) {
+	t.Helper()
+	require.NoError(t, s.ask(command, key, args...).Error(), "%s %s", command, key)
+}
+
+// text answers what a command on a key answers, all of it in one text, "" where there is nothing.
+func (s *site) text(t *testing.T, command, key string, args ...string) string {
+	t.Helper()
+	reply, err := s.ask(command, key, args...).ToAny()
+	if rueidis.IsRedisNil(err) {
+		return ""
+	}
+	require.NoError(t, err, "%s %s", command, key)
+	return fmt.Sprint(reply)
+}
+
+// channels answers to which channels with any of these texts in their names somebody listens.
+func (s *site) channels(t *testing.T, texts ...string) (found []string) {
+	t.Helper()
+	for _, server := range s.data {
+		for _, which := range []string{"CHANNELS", "SHARDCHANNELS"} {
+			all, _ := server.MustDo(t, "PUBSUB", which).([]any)
+			for _, channel := range all {
+				if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(fmt.Sprint(channel), text) }) {
+					found = append(found, fmt.Sprint(channel))
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// life is that of every lease here: what cannot be given back is over soon.
+const life = time.Second
+
+// world is a user with certain rights, two sessions of that user, and locks of one kind that no other world has.
+type world struct {
+	*site
+
+	kind    kind
+	name    string // of the user, and what the names of its locks begin with
+	secrets *kit.Secrets
+	view    *kit.View
+	a, b    *signalbox.Session
+	ended   map[step]error
+	vain    bool   // the waiter is to give up: nothing is unlocked before it has
+	last    string // what the last in line is called, as Waiters told it
+}
+
+// newWorld makes the user, and names it.
+func (s *site) newWorld(t *testing.T, k kind, name string, rights []string) *world {
+	t.Helper()
+	w := &world{site: s, kind: k, name: name, secrets: kit.NewSecrets(t), view: kit.NewView(t, s)}
+	s.allow(t, name, rights)
+	w.secrets.Keep(password)
+	w.a, w.b = w.session(t, "a"), w.session(t, "b")
+	return w
+}
+
+func (w *world) session(t *testing.T, name string) *signalbox.Session {
+	t.Helper()
+	s := kit.Session(t, w.as(w.name), signalbox.WithLabel(name), signalbox.WithLogger(w.secrets.Logger().With("session", name)))
+	w.secrets.KeepSession(s)
+	return s
+}
+
+// The names of the locks that a world works with.
+func (w *world) plain() string  { return w.name + " plain" }
+func (w *world) forced() string { return w.name + " forced" }
+func (w *world) copied() string { return w.name + " copied" }
+func (w *world) kept() string   { return w.name + " kept" }
+
+func id(s *signalbox.Session) string { return (*session.Session)(s).ID() }
+
+// step is one thing that a program does with a lock.
+type step string
+
+const (
+	lock     step = "Lock"
+	enter    step = "Lock again"
+	try      step = "TryLock of what somebody else holds"
+	holder   step = "Holder"
+	isLocked step = "IsLocked"
+	waiters  step = "Waiters" // of kinds that have it
+	renew    step = "renewal"
+	unlock   step = "Unlock while another waits"
+	wait     step = "Lock of what somebody else holds"
+	leave    step = "Unlock while nobody waits"
+	force    step = "ForceUnlock"
+	told     step = "what the holder is told after ForceUnlock"
+	copies   step = "Lock with WaitReplicas"
+)
+
+func (w *world) hear(s step, err error) error {
+	w.ended[s] = w.secrets.Hear(err)
+	return err
+}
+
+// work does everything but to close, as far as it can, and answers what each step ended with.
+func (w *world) work(t *testing.T) map[step]error {
+	t.Helper()
+	w.ended = make(map[step]error)
+	mine, theirs := w.kind.make(w.a, w.plain(), signalbox.RenewedLease(life)), w.kind.make(w.b, w.plain(), signalbox.RenewedLease(life))
+	ctx := kit.Context(t)
+	lease, err := mine.Lock(ctx)
+	if w.hear(lock, err) == nil {
+		again, err := mine.Lock(lease.Enter(ctx))
+		require.NoError(t, w.hear(enter, err))
+		require.NoError(t, again.Unlock())
+	}
+	_, err = theirs.TryLock(ctx)
+	_ = w.hear(try, err)
+	who, err := theirs.Holder(ctx)
+	if w.hear(holder, err) == nil {
+		require.Equal(t, "a", who.Label)
+	}
+	_, err = theirs.IsLocked(ctx)
+	_ = w.hear(isLocked, err)
+	if lease.Err() == nil {
+		w.handOver(t, lease, theirs)
+	}
+	w.take(t)
+	w.copy(t)
+	return w.ended
+}
+
+// handOver lets the other session wait for a lock until it is given back.
+func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
+	t.Helper()
+	w.kind.crowd(t, w.site, w.plain())
+	waited := make(chan [2]error, 1)
+	ctx := kit.Context(t)
+	go func() {
+		second, err := theirs.Lock(ctx)
+		both := [2]error{err}
+		if err == nil {
+			both[1] = second.Unlock()
+		}
+		waited <- both
+	}()
+	kit.Await(t, kit.Patience, "a waiter", func() bool { return w.stands(t) || len(waited) > 0 })
+	if line, ok := theirs.(liner); ok {
+		var last signalbox.Waiter
+		var failed error
+		for waiter, err := range line.Waiters(ctx) {
+			last, failed = waiter, err
+		}
+		_ = w.hear(waiters, failed)
+		w.last = last.Label
+	}
+	// Whoever is busy for long listens on a channel of its own, beside that of a lock that it waits for.
+	kit.Await(t, kit.Patience, "all channels", func() bool {
+		return lease.Err() != nil || kit.Channels(w.a) > 0 && (kit.Channels(w.b) > 1 && !w.vain || len(waited) > 0)
+	})
+	before := lease.Deadline()
+	kit.Await(t, kit.Patience, "a renewal", func() bool { return lease.Err() != nil || lease.Deadline().Sub(before) > life/20 })
+	_ = w.hear(renew, lease.Err())
+	_ = w.hear(unlock, lease.Unlock())
+	both := <-waited
+	if w.hear(wait, both[0]) == nil {
+		_ = w.hear(leave, both[1])
+	}
+}
+
+// stands reports whether the server knows that the second session waits.
+func (w *world) stands(t *testing.T) bool {
+	t.Helper()
+	keys := kit.Keys(w.plain())
+	return strings.Contains(w.text(t, "GET", keys.Holder)+w.text(t, "ZRANGE", keys.Line(), "0", "-1"), id(w.b))
+}
+
+// take lets the other session take a lock by force.
+func (w *world) take(t *testing.T) {
+	t.Helper()
+	ctx := kit.Context(t)
+	lease, err := w.kind.make(w.a, w.forced(), signalbox.RenewedLease(life)).Lock(ctx)
+	if w.secrets.Hear(err) != nil {
+		return
+	}
+	if w.hear(force, w.kind.make(w.b, w.forced()).ForceUnlock(ctx)) != nil {
+		_ = w.secrets.Hear(lease.Unlock())
+		return
+	}
+	kit.Closed(t, kit.Patience, "the end of a lease that was taken", lease.Done())
+	_ = w.hear(told, lease.Err())
+}
+
+// copy waits for a replica. Where there is none that takes no time.
+func (w *world) copy(t *testing.T) {
+	t.Helper()
+	lasts, patience := life, time.Millisecond
+	if len(w.data) > 1 {
+		lasts, patience = 2*kit.Patience, kit.Patience
+	}
+	lease, err := w.kind.make(w.a, w.copied(), signalbox.RenewedLease(lasts), signalbox.WaitReplicas(1, patience)).Lock(kit.Context(t))
+	if w.hear(copies, err) == nil {
+		_ = w.secrets.Hear(lease.Unlock())
+	}
+}
+
+// linger waits until the second session has left the channel of the lock that it waited for. That session
+// holds another one meanwhile and listens on, so that this takes more than the end of a connection.
+func (w *world) linger(t *testing.T) {
+	t.Helper()
+	lease, err := w.kind.make(w.b, w.kept()).Lock(kit.Context(t))
+	require.NoError(t, w.secrets.Hear(err))
+	kit.Await(t, kit.Patience, "the end of the linger", func() bool { return kit.Channels(w.b) == 1 })
+	require.NoError(t, w.secrets.Hear(lease.Unlock()))
+}
+
+// close closes the sessions.
+func (w *world) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	defer cancel()
+	return w.secrets.Hear(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
+}
+
+// clean demands that nothing is held, waited for, settled, listened to or without an end.
+func (w *world) clean(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
+		kit.Await(t, kit.Patience, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
+		keys := kit.Keys(name)
+		require.NotContains(t, w.text(t, "ZRANGE", keys.Line(), "0", "-1"), id(w.a), "a ticket")
+		require.NotContains(t, w.text(t, "ZRANGE", keys.Line(), "0", "-1"), id(w.b), "a ticket")
+		for _, key := range []string{keys.Holder, keys.Line(), keys.Lives()} {
+			require.NotEqual(t, "-1", w.text(t, "PTTL", key), "%s has no end", key)
+		}
+	}
+	kit.Await(t, kit.Patience, "nothing is settled", func() bool { return kit.Settling(w.a)+kit.Settling(w.b) == 0 })
+	kit.Await(t, kit.Patience, "no subscription is left", func() bool {
+		return len(w.channels(t, "{"+w.name, id(w.a), id(w.b))) == 0
+	})
+}

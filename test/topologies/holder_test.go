@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologies_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// Everybody is told who holds a lock.
+func TestAHolderIsKnownToOthers(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(w *world) {
+		name := w.name()
+		other := w.lock(name)
+		_, err := other.Holder(kit.Context(w))
+		require.ErrorIs(w, err, signalbox.ErrNotHeld)
+		s := w.session()
+		lease := w.mustLock(kit.Context(w), w.kind.make(s, name))
+		h, err := other.Holder(kit.Context(w))
+		require.NoError(w, err)
+		require.Equal(w, w.kind.name, h.Kind)
+		require.Equal(w, s.ID(), h.Session)
+		require.Equal(w, lease.Token(), h.Token)
+		require.True(w, h.Until.After(h.Since))
+		isLocked, err := other.IsLocked(kit.Context(w))
+		require.NoError(w, err)
+		require.True(w, isLocked)
+		require.NoError(w, lease.Unlock())
+	})
+}
+
+// P2, P3: who is forced to give a lock up is told by message, long before a renewal would tell; whoever comes
+// next has a greater token.
+func TestAForcedHolderIsToldByMessage(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(w *world) {
+		name := w.name()
+		mine, other := w.lock(name, signalbox.RenewedLease(24*time.Hour)), w.lock(name)
+		require.ErrorIs(w, other.ForceUnlock(kit.Context(w)), signalbox.ErrNotHeld)
+		lease := w.mustLock(kit.Context(w), mine)
+		require.NoError(w, other.ForceUnlock(kit.Context(w)))
+		select {
+		case <-lease.Done():
+		case <-kit.Context(w).Done():
+			require.FailNow(w, "the holder was not told")
+		}
+		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		next := w.mustLock(kit.Context(w), other)
+		require.Greater(w, next.Token(), lease.Token())
+		require.NoError(w, next.Unlock())
+	})
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologies_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P3: what is held is held for everybody, and the next holder has a greater token.
+func TestALockIsTakenTriedAndGivenBack(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(w *world) {
+		name := w.name()
+		one, other := w.lock(name), w.lock(name)
+
+		first := w.mustLock(kit.Context(w), one)
+		require.NoError(w, first.Err())
+		w.mustBeHeld(one)
+		w.mustBeHeld(other)
+		require.False(w, w.isFree(name))
+		require.NoError(w, first.Unlock())
+		require.True(w, w.isFree(name))
+		require.ErrorIs(w, first.Unlock(), signalbox.ErrNotHeld)
+
+		second, err := other.TryLock(kit.Context(w))
+		require.NoError(w, err)
+		require.Greater(w, second.Token(), first.Token())
+		w.mustBeHeld(one)
+		require.NoError(w, second.Unlock())
+	})
+}
+
+// P1, P3: while holders of two sessions take turns, no two overlap, and tokens grow.
+func TestTwoSessionsExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds = 4, 8
+	everywhere(t, func(w *world) {
+		name := w.name()
+		lockers := []locker{w.lock(name), w.lock(name)}
+		var inside atomic.Int32
+		var last atomic.Uint64
+		kit.Together(w, goroutines, func(i int) error {
+			for range rounds {
+				err := lockers[i%2].Do(kit.Context(w), func(_ context.Context, lease signalbox.Lease) error {
+					if inside.Add(1) != 1 {
+						return errors.New("two holders at once")
+					}
+					if before := last.Swap(lease.Token()); before >= lease.Token() {
+						return errors.New("a token that is not greater")
+					}
+					inside.Add(-1)
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// P6: a waiter is woken by the message of the unlock. Looks wake it as well, but each takes about a second:
+// so many of them would not be over in time. The waiter's channel is subscribed to all the
+// while, so that no confirmation wakes it either.
+func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	const rounds = 40
+	everywhere(t, func(w *world) {
+		name := w.name()
+		mine, theirs := w.lock(name), w.session()
+		ctx := kit.Context(w) // of all rounds
+		var last uint64
+		for range rounds {
+			held := w.mustLock(ctx, mine)
+			require.Greater(w, held.Token(), last)
+			woken := make(chan error, 1)
+			go func() {
+				woken <- w.kind.make(theirs, name).Do(ctx, func(_ context.Context, lease signalbox.Lease) error {
+					last = lease.Token()
+					return nil
+				})
+			}()
+			kit.Await(w, kit.Patience, "a waiter that the server knows of", func() bool { return w.knows(name, theirs) })
+			require.NoError(w, held.Unlock())
+			require.NoError(w, <-woken)
+			require.Greater(w, last, held.Token())
+		}
+	})
+}
+
+// P3: who holds a lock enters it again by the context of its lease.
+func TestAHolderEntersAgain(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(w *world) {
+		name := w.name()
+		mine, other := w.lock(name), w.lock(name)
+		err := mine.Do(kit.Context(w), func(ctx context.Context, outer signalbox.Lease) error {
+			again := w.mustLock(ctx, mine)
+			require.Equal(w, outer.Token(), again.Token())
+			tried, err := mine.TryLock(again.Enter(ctx))
+			require.NoError(w, err)
+			require.NoError(w, tried.Unlock())
+			require.NoError(w, again.Unlock())
+			require.NoError(w, outer.Err())
+			w.mustBeHeld(other)
+			return nil
+		})
+		require.NoError(w, err)
+		require.True(w, w.isFree(name))
+	})
+}
+
+// P9: a key that is no lock's is refused, and stays as it is.
+func TestAForeignKeyIsRefusedAndUntouched(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(w *world) {
+		name := w.name()
+		l := w.lock(name)
+		require.NoError(w, w.ask(name, "SET", "mine").Error())
+		_, err := l.TryLock(kit.Context(w))
+		require.ErrorIs(w, err, signalbox.ErrWrongKind)
+		_, err = l.Lock(kit.Context(w))
+		require.ErrorIs(w, err, signalbox.ErrWrongKind)
+		require.Equal(w, "mine", w.value(name))
+		require.Equal(w, []string{kit.Key(name)}, w.immortal(name))
+		require.NoError(w, w.ask(name, "DEL").Error())
+	})
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologies_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// patience is how long no server may be heard of before the others take it for dead. No test
+// here wants that, and no machine is as busy.
+const patience = 5 * time.Minute
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(besideTopologies{m}, goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
+}
+
+// besideTopologies runs the tests while the shared topologies run.
+type besideTopologies struct{ tests *testing.M }
+
+// Run implements goleak.TestingM.
+func (b besideTopologies) Run() int {
+	flag.Parse()
+	// These tests wait for servers and for the ends of leases, so more of them than there are
+	// processors have a use.
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		for _, s := range shared {
+			s.close()
+		}
+	}()
+	return b.tests.Run()
+}
+
+// shared are all topologies, none of them started yet.
+var shared = func() []*sharedTopology {
+	var all []*sharedTopology
+	for _, s := range redistest.Topologies() {
+		all = append(all, &sharedTopology{Starter: s})
+	}
+	return all
+}()
+
+// sharedTopology is a topology that is started when a test first asks for it, and runs until the last
+// test has ended.
+type sharedTopology struct {
+	redistest.Starter
+
+	once    sync.Once
+	started redistest.Topology
+	err     error
+}
+
+func (s *sharedTopology) get() (redistest.Topology, error) {
+	s.once.Do(func() {
+		// What DUMP answers is to hold ids as they are; see world.knows.
+		s.started, s.err = s.Start(redistest.WithFailoverAfter(patience), redistest.WithArgs("--rdbcompression", "no"))
+	})
+	return s.started, s.err
+}
+
+func (s *sharedTopology) close() {
+	if s.started != nil {
+		s.started.Close()
+	}
+}

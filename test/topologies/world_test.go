@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topologies_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// world is where one test runs: a primitive, on a topology, in a version of the protocol.
+type world struct {
+	*testing.T
+
+	topology redistest.Topology
+	protocol redistest.Protocol
+	kind     primitive
+	admin    rueidis.Client
+}
+
+// everywhere runs a test in every world.
+func everywhere(t *testing.T, test func(w *world)) {
+	t.Helper()
+	for _, s := range shared {
+		for _, protocol := range redistest.Protocols() {
+			for _, kind := range primitives() {
+				t.Run(s.Name+"/"+protocol.Name+"/"+kind.name, func(t *testing.T) {
+					t.Parallel()
+					top, err := s.get()
+					require.NoError(t, err)
+					w := &world{T: t, topology: top, protocol: protocol, kind: kind}
+					w.admin = w.Client(t, kit.Tuned)
+					test(w)
+				})
+			}
+		}
+	}
+}
+
+// Client answers a client of the topology that speaks the world's protocol.
+func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
+		mod(o)
+		w.protocol.Set(o)
+	})
+}
+
+// session answers a session with a client of its own, as another process would have it.
+func (w *world) session() *signalbox.Session {
+	w.Helper()
+	return kit.Session(w.T, w)
+}
+
+// lock answers a lock of the world's kind, in a session of its own.
+func (w *world) lock(name string, options ...signalbox.LockOption) locker {
+	w.Helper()
+	return w.kind.make(w.session(), name, options...)
+}
+
+// names counts names, so that no two tests meet on one, however often they are repeated.
+var names atomic.Int64
+
+func (w *world) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(1)) }
+
+// ask runs a command on the key of a lock, wherever that is.
+func (w *world) ask(name, command string, args ...string) rueidis.RedisResult {
+	w.Helper()
+	return w.admin.Do(kit.Context(w), w.admin.B().Arbitrary(command).Keys(kit.Key(name)).Args(args...).Build())
+}
+
+// value answers what the key of a lock says, "" where there is none.
+func (w *world) value(name string) string {
+	w.Helper()
+	value, err := w.ask(name, "GET").ToString()
+	if !rueidis.IsRedisNil(err) {
+		require.NoError(w, err)
+	}
+	return value
+}
+
+// isFree reports whether nobody holds the lock, by the server's account.
+func (w *world) isFree(name string) bool {
+	w.Helper()
+	value := w.value(name)
+	return value == "" || strings.HasPrefix(value, "sb1-")
+}
+
+// eachKey visits every key of a lock's name, on every server that writes.
+func (w *world) eachKey(name string, visit func(c rueidis.Client, key string)) {
+	w.Helper()
+	w.eachServer(func(c rueidis.Client) {
+		keys, err := c.Do(kit.Context(w), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
+		require.NoError(w, err)
+		for _, key := range keys {
+			visit(c, key)
+		}
+	})
+}
+
+// immortal answers the keys of a lock's name that have no end.
+func (w *world) immortal(name string) (left []string) {
+	w.Helper()
+	w.eachKey(name, func(c rueidis.Client, key string) {
+		ms, err := c.Do(kit.Context(w), c.B().Pttl().Key(key).Build()).AsInt64()
+		require.NoError(w, err)
+		if ms == -1 {
+			left = append(left, key)
+		}
+	})
+	return left
+}
+
+// knows reports whether a session stands in a key of a lock's name, as its holder or as one that waits.
+func (w *world) knows(name string, s *signalbox.Session) (found bool) {
+	w.Helper()
+	id := (*session.Session)(s).ID()
+	w.eachKey(name, func(c rueidis.Client, key string) {
+		bytes, err := c.Do(kit.Context(w), c.B().Dump().Key(key).Build()).ToString()
+		if !rueidis.IsRedisNil(err) {
+			require.NoError(w, err)
+		}
+		found = found || strings.Contains(bytes, id)
+	})
+	return found
+}
+
+// listeners answers how many channels of a lock's name somebody listens to.
+func (w *world) listeners(name string) (count int) {
+	w.Helper()
+	w.eachServer(func(c rueidis.Client) {
+		for _, ask := range []rueidis.Completed{
+			c.B().PubsubChannels().Pattern(pattern(name)).Build(),
+			c.B().PubsubShardchannels().Pattern(pattern(name)).Build(),
+		} {
+			channels, err := c.Do(kit.Context(w), ask).AsStrSlice()
+			require.NoError(w, err)
+			count += len(channels)
+		}
+	})
+	return count
+}
+
+// eachServer visits every server that writes.
+func (w *world) eachServer(visit func(rueidis.Client)) {
+	w.Helper()
+	for _, c := range w.admin.Nodes() {
+		role, err := c.Do(kit.Context(w), c.B().Role().Build()).ToArray()
+		require.NoError(w, err)
+		if text, _ := role[0].ToString(); text == "master" {
+			visit(c)
+		}
+	}
+}
+
+// pattern matches the keys and channels of a lock's name.
+func pattern(name string) string {
+	base := strings.TrimSuffix(kit.Key(name), "lock")
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
+}
+
+// mustLock locks, and fails the test if that does not succeed.
+func (w *world) mustLock(ctx context.Context, l locker) signalbox.Lease {
+	w.Helper()
+	lease, err := l.Lock(ctx)
+	require.NoError(w, err)
+	return lease
+}
+
+// mustBeHeld requires that somebody else holds the lock.
+func (w *world) mustBeHeld(l locker) {
+	w.Helper()
+	lease, err := l.TryLock(kit.Context(w))
+	require.ErrorIs(w, err, signalbox.ErrHeld)
+	require.ErrorIs(w, lease.Err(), signalbox.ErrNotHeld)
+}

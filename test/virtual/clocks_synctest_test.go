@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// pair is a client of a cluster of two nodes, as far as locks are concerned for which nobody waits. The
+// clock of the second, which has the odd slots, is ahead of the first's.
+type pair struct {
+	rueidis.Client
+
+	nodes    [2]rueidis.Client
+	worlds   [2]*world
+	ahead    time.Duration
+	acquires [2]int        // sent
+	delay    time.Duration // of the next acquire, which is not answered
+}
+
+func (p *pair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+func (p *pair) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	node := command.Slot() % 2
+	p.tick()
+	if command.Commands()[1] == scripts.ReentrantAcquire.SHA1 {
+		p.acquires[node]++
+		if p.delay > 0 {
+			time.AfterFunc(p.delay, func() {
+				p.tick()
+				p.nodes[node].Do(context.Background(), command)
+			})
+			p.delay = 0
+			return rueidis.NewErrorResult(errors.New("the connection broke"))
+		}
+	}
+	return p.nodes[node].Do(ctx, command)
+}
+
+func (p *pair) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	results := make([]rueidis.RedisResult, 0, len(commands))
+	for _, command := range commands {
+		results = append(results, p.Do(ctx, command))
+	}
+	return results
+}
+
+// tick sets the clocks of the nodes.
+func (p *pair) tick() {
+	p.worlds[0].redis.SetTime(time.Now())
+	p.worlds[1].redis.SetTime(time.Now().Add(p.ahead))
+}
+
+// bubbleOfTwo runs a test in virtual time, with a session on a cluster of two nodes.
+func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *pair, *signalbox.Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+		p := &pair{ahead: ahead}
+		for i := range p.nodes {
+			w := &world{T: t, redis: miniredis.NewMiniRedis()}
+			w.redis.ClockTTL(true)
+			p.worlds[i] = w
+			p.nodes[i], _ = w.client(t)
+			defer w.redis.Close()
+			defer p.nodes[i].Close()
+		}
+		p.Client = p.nodes[0]
+		s := signalbox.NewSession(p)
+		test(t, p, s)
+		require.NoError(t, s.Close(t.Context()))
+	})
+}
+
+// P4: where the clocks of two nodes are a minute apart, each lock costs one more try at most, once,
+// however the tries at the two nodes alternate.
+func TestNodesWhoseClocksDifferAreToldApart(t *testing.T) { //nolint:paralleltest // a bubble gains nothing from it
+	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
+		const locks, rounds = 20, 5
+		for range rounds {
+			for i := range locks {
+				lease, err := reentrant.New(s, fmt.Sprint(i)).Lock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Unlock())
+			}
+		}
+		const needed = locks * rounds
+		require.Positive(t, p.acquires[0])
+		require.Positive(t, p.acquires[1])
+		require.LessOrEqual(t, p.acquires[0]+p.acquires[1], needed+locks)
+		require.Greater(t, p.acquires[0]+p.acquires[1], needed, "the clocks did not matter")
+	})
+}
+
+// P4, P5: an acquire that was sent with the time of another node, a minute ahead, may take effect for
+// that much longer. It is taken back all the same, at the latest when the node's own clock has
+// passed what it was given.
+func TestAnAcquireWithAnotherNodesTimeIsTakenBack(t *testing.T) { //nolint:paralleltest // a bubble gains nothing from it
+	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
+		var names [2][]string // locks by node
+		for i := range 20 {
+			command := p.B().Get().Key(kit.Key(fmt.Sprint(i))).Build()
+			node := command.Slot() % 2
+			names[node] = append(names[node], fmt.Sprint(i))
+		}
+		for node := range names { // the node ahead last: its time is the guess for a slot not heard of
+			lease, err := reentrant.New(s, names[node][0]).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock())
+		}
+
+		p.delay = 50 * time.Second // longer than patience and lease together
+		name := names[0][1]
+		_, err := reentrant.New(s, name).TryLock(t.Context())
+		require.ErrorContains(t, err, "the connection broke")
+		time.Sleep(55 * time.Second)
+		require.Positive(t, p.worlds[0].left(name), "the acquire did not come late")
+		time.Sleep(10 * time.Second)
+		require.Zero(t, p.worlds[0].left(name))
+	})
+}

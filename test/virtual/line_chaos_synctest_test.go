@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// chaos is a lock whose users have bad wires, bad manners and little patience.
+type chaos struct {
+	*testing.T
+
+	name  string
+	ended context.Context // of the whole game
+	*rand.Rand
+
+	mu struct {
+		sync.Mutex
+		last signalbox.Lease // of whoever came in last
+		in   bool            // it has not gone out again
+		took int
+	}
+}
+
+// enters checks that whoever came in before has gone, or knows that it has lost the lock.
+func (c *chaos) enters(lease signalbox.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.in && c.mu.last.Err() == nil {
+		c.Error("two believe that they have the lock")
+	}
+	if lease.Token() <= c.mu.last.Token() {
+		c.Error("a token is not greater than the last")
+	}
+	c.mu.last, c.mu.in = lease, true
+	c.mu.took++
+}
+
+func (c *chaos) leaves(lease signalbox.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.last == lease {
+		c.mu.in = false
+	}
+}
+
+// below answers a random time.
+func (c *chaos) below(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.Int64N(int64(d)))
+}
+
+// one of n, as often as not.
+func (c *chaos) oneIn(n int) bool { return c.below(time.Duration(n)) == 0 }
+
+// use takes the lock and gives it back until the game ends.
+func (c *chaos) use(s *signalbox.Session) {
+	terms := []signalbox.LockOption{
+		signalbox.RenewedLease(30 * time.Second), signalbox.RenewedLease(time.Second),
+		signalbox.FixedLease(2 * time.Second), signalbox.MaxHold(5 * time.Second),
+	}
+	for c.ended.Err() == nil {
+		mu := fair.New(s, c.name, terms[c.below(time.Duration(len(terms)))])
+		ctx, cancel := context.WithTimeout(c.ended, 10*time.Millisecond+c.below(20*time.Second))
+		take := mu.Lock
+		if c.oneIn(8) {
+			take = mu.TryLock
+		}
+		if lease, err := take(ctx); err == nil {
+			c.enters(lease)
+			works := 300 * time.Millisecond
+			if c.oneIn(4) {
+				works = 10 * time.Second
+			}
+			select {
+			case <-lease.Done():
+			case <-time.After(c.below(works)):
+			}
+			c.leaves(lease)
+			err := lease.Unlock()
+			for _, known := range []error{nil, signalbox.ErrLost, signalbox.ErrMaxHold, signalbox.ErrUnconfirmed} {
+				if errors.Is(err, known) {
+					err = nil
+				}
+			}
+			if err != nil {
+				c.Error(err)
+			}
+		}
+		cancel()
+		time.Sleep(c.below(200 * time.Millisecond))
+	}
+}
+
+// spoil does something to a wire now and then.
+func (c *chaos) spoil(w *wire) {
+	for c.ended.Err() == nil {
+		time.Sleep(c.below(3 * time.Second))
+		switch {
+		case c.oneIn(2):
+			w.latency.Store(int64(c.below(60 * time.Millisecond)))
+		case c.oneIn(2):
+			w.losesMessages.Store(!w.losesMessages.Load())
+		case c.oneIn(2):
+			// Requests alone: grants are heard, and what renews them is not.
+			w.swallowsRequests.Store(true)
+			w.swallowsReplies.Store(c.oneIn(3))
+			time.Sleep(c.below(8 * time.Second))
+			w.heals()
+		default:
+			w.heals() // which cuts it
+		}
+	}
+	w.losesMessages.Store(false)
+	w.latency.Store(int64(time.Millisecond))
+	w.heals()
+}
+
+// P1, P3, P4, P6: whatever becomes of wires, messages and callers, there are never two, tokens rise, and when
+// it is over nothing is left and the lock is there for whoever comes.
+func TestChaosInALineLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for seed := range uint64(3) {
+		bubble(t, func(w *world) { w.chaos(seed, 5*time.Minute) })
+	}
+}
+
+// P1, P3, P4, P6: the same, for as long as it is asked for.
+func TestSoakOfChaosInALine(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for more := kit.Soak(t); more(); {
+		seed := rand.Uint64()
+		t.Log("seed", seed)
+		bubble(t, func(w *world) { w.chaos(seed, time.Hour) })
+	}
+}
+
+func (w *world) chaos(seed uint64, lasts time.Duration) {
+	t := w.T
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	c := &chaos{T: t, name: fmt.Sprint("chaos/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 2))}
+	users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+	defer closeAll()
+	var all sync.WaitGroup
+	for _, u := range users {
+		all.Go(func() { c.spoil(u.wire) })
+		for range 3 {
+			all.Go(func() { c.use(u.Session) })
+		}
+	}
+	all.Wait()
+	require.Greater(t, c.mu.took, int(lasts/(4*time.Second)), "it was no use")
+	time.Sleep(45 * time.Second) // holds of which the server has not heard end by themselves
+	for _, u := range users {
+		began := time.Now()
+		lease := atOnce(t, fair.New(u.Session, c.name))
+		require.Less(t, time.Since(began), 10*time.Millisecond)
+		c.enters(lease)
+		require.NoError(t, lease.Unlock())
+		c.leaves(lease)
+	}
+	synctest.Wait()
+	waiting, isHeld := w.inLine(c.name)
+	require.Zero(t, waiting)
+	require.False(t, isHeld)
+}

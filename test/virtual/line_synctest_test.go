@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// lineUser is a session that waits in lines, and its wire.
+type lineUser struct {
+	*signalbox.Session
+	*wire
+}
+
+// lineUsers answers n sessions with a latency, and what closes them.
+func (w *world) lineUsers(t *testing.T, n int, latency time.Duration) ([]lineUser, func()) {
+	t.Helper()
+	var users []lineUser
+	var closes []func()
+	for range n {
+		s, lines, closeAll := w.session(t)
+		lines.latency.Store(int64(latency))
+		users = append(users, lineUser{s, lines})
+		closes = append(closes, closeAll)
+	}
+	return users, func() {
+		for _, closeAll := range closes {
+			closeAll()
+		}
+	}
+}
+
+// counts lets the world count the executions of a script.
+func (w *world) counts(script *scripts.Script) *atomic.Int64 {
+	var n atomic.Int64
+	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+		if command == "EVALSHA" && args[0] == script.SHA1 || command == "EVAL" && args[0] == script.Source {
+			n.Add(1)
+		}
+		return false
+	})
+	return &n
+}
+
+// had is what a call of Lock answered, and when.
+type had struct {
+	lease signalbox.Lease
+	err   error
+	at    time.Time
+}
+
+// waitsInLine locks on another goroutine, and returns when that stands in line and hears its grants.
+func waitsInLine(ctx context.Context, mu *fair.Lock) <-chan had {
+	answered := make(chan had, 1)
+	go func() {
+		lease, err := mu.Lock(ctx)
+		answered <- had{lease, err, time.Now()}
+	}()
+	time.Sleep(500 * time.Millisecond)
+	return answered
+}
+
+// atOnce locks a lock that nobody holds.
+func atOnce(t *testing.T, mu *fair.Lock) signalbox.Lease {
+	t.Helper()
+	lease, err := mu.Lock(t.Context())
+	require.NoError(t, err)
+	return lease
+}
+
+// left answers how many stand in line, and whether the lock is held, by the server's account.
+func (w *world) inLine(name string) (waiting int, isHeld bool) {
+	line, _ := w.redis.ZMembers("sb:{" + name + "}:line")
+	value, _ := w.redis.Get("sb:{" + name + "}:lock")
+	if strings.HasPrefix(value, "sb1f") {
+		isHeld = value[61:77] > fmt.Sprintf("%016d", time.Now().UnixMicro())
+	}
+	return len(line), isHeld
+}
+
+// P6: from the release to the entry there are one script and one message, and no look.
+func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = 10 * time.Millisecond
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, latency)
+		defer closeAll()
+		require.NoError(t, atOnce(t, fair.New(users[0].Session, "near")).Unlock()) // teaches the server the script
+		for n := range 20 {
+			holder, waiter := users[n%2], users[n/2%2]
+			lease := atOnce(t, fair.New(holder.Session, "near"))
+			next := waitsInLine(t.Context(), fair.New(waiter.Session, "near"))
+			released := time.Now()
+			require.NoError(t, lease.Unlock())
+			got := <-next
+			require.NoError(t, got.err)
+			require.Equal(t, 2*latency, got.at.Sub(released), "there and back")
+			require.NoError(t, got.lease.Unlock())
+		}
+	})
+}
+
+// P6: where the message is lost a look makes up for it, about a second later, whenever it is lost.
+func TestALookMakesUpForALostGrant(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		defer closeAll()
+		for n := range 50 {
+			lease := atOnce(t, fair.New(users[0].Session, "lost"))
+			next := waitsInLine(t.Context(), fair.New(users[1].Session, "lost"))
+			users[1].losesMessages.Store(true)
+			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
+			released := time.Now()
+			require.NoError(t, lease.Unlock())
+			got := <-next
+			users[1].losesMessages.Store(false)
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(released), 1010*time.Millisecond)
+			require.NoError(t, got.lease.Err())
+			require.NoError(t, got.lease.Unlock())
+		}
+	})
+}
+
+// P6: where grants cannot be heard, looks come ten times a second.
+func TestWhoCannotHearLooksMoreOften(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 1, time.Millisecond)
+		defer closeAll()
+		deaf, _, closeDeaf := w.session(t, signalbox.WithPolling())
+		defer closeDeaf()
+		for n := range 30 {
+			lease := atOnce(t, fair.New(users[0].Session, "deaf"))
+			next := waitsInLine(t.Context(), fair.New(deaf, "deaf"))
+			time.Sleep(time.Duration(n) * 7 * time.Millisecond)
+			released := time.Now()
+			require.NoError(t, lease.Unlock())
+			got := <-next
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(released), 110*time.Millisecond)
+			require.NoError(t, got.lease.Unlock())
+		}
+	})
+}
+
+// P6, P7: a session looks about once a second at each lock that it waits for, however many wait.
+func TestALineCostsALookASecondHoweverManyWait(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		defer closeAll()
+		const locks, waiters = 3, 20
+		ctx, cancel := context.WithCancel(t.Context())
+		var leases []signalbox.Lease
+		var all sync.WaitGroup
+		for n := range locks {
+			name := fmt.Sprint("watched/", n)
+			leases = append(leases, atOnce(t, fair.New(users[0].Session, name)))
+			for range waiters {
+				all.Go(func() {
+					_, err := fair.New(users[1].Session, name).Lock(ctx)
+					require.ErrorIs(t, err, signalbox.ErrHeld)
+				})
+			}
+		}
+		time.Sleep(10 * time.Second)
+		looks := w.counts(scripts.FairLook)
+		time.Sleep(time.Hour)
+		require.Greater(t, looks.Load(), int64(locks*3600))
+		require.Less(t, looks.Load(), int64(locks*3600*5/4+10))
+		cancel()
+		all.Wait()
+		for _, lease := range leases {
+			require.NoError(t, lease.Unlock())
+		}
+	})
+}
+
+// P6: a crashed holder's lock goes to the first in line as its hold ends.
+func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		for n := range 20 {
+			name := fmt.Sprint("crash/", n)
+			users, closeAll := w.lineUsers(t, 3, 0)
+			lease := atOnce(t, fair.New(users[0].Session, name, signalbox.RenewedLease(10*time.Second)))
+			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
+			first := waitsInLine(t.Context(), fair.New(users[1].Session, name))
+			second := waitsInLine(t.Context(), fair.New(users[2].Session, name))
+			users[0].dead()
+			value, err := w.redis.Get("sb:{" + name + "}:lock")
+			require.NoError(t, err)
+			var until int64
+			_, err = fmt.Sscan(value[61:77], &until)
+			require.NoError(t, err)
+			got := <-first
+			require.NoError(t, got.err)
+			require.WithinRange(t, got.at, time.UnixMicro(until), time.UnixMicro(until).Add(5*time.Millisecond))
+			require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+			require.NoError(t, got.lease.Unlock())
+			got = <-second
+			require.NoError(t, got.err)
+			require.NoError(t, got.lease.Unlock())
+			closeAll()
+		}
+	})
+}
+
+// P6: waiters that died, however many, hold up nobody for longer than they count as living, and a
+// look.
+func TestDeadWaitersHoldUpNobodyForLong(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		for _, at := range []time.Duration{0, time.Second, 2900 * time.Millisecond, 4 * time.Second} {
+			name := fmt.Sprint("dead/", at)
+			users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+			lease := atOnce(t, fair.New(users[0].Session, name))
+			ctx, cancel := context.WithCancel(t.Context())
+			var dying sync.WaitGroup
+			for range 300 {
+				dying.Go(func() { _, _ = fair.New(users[1].Session, name).Lock(ctx) })
+			}
+			time.Sleep(time.Second)
+			next := waitsInLine(t.Context(), fair.New(users[2].Session, name))
+			users[1].dead()
+			time.Sleep(at)
+			released := time.Now()
+			require.NoError(t, lease.Unlock())
+			got := <-next
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(released), max(3*time.Second-at, 0)+1100*time.Millisecond)
+			require.NoError(t, got.lease.Unlock())
+			cancel()
+			dying.Wait()
+			closeAll()
+		}
+	})
+}
+
+// Order: a session that is cut off for less than ten seconds and a life comes back to its place, and
+// one that is for longer stands at the end. Both get the lock.
+func TestASessionThatIsCutOffComesBack(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		for off, keeps := range map[time.Duration]bool{2 * time.Second: true, 8 * time.Second: true, 30 * time.Second: false} {
+			name := fmt.Sprint("off/", off)
+			users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+			lease := atOnce(t, fair.New(users[0].Session, name))
+			cut := waitsInLine(t.Context(), fair.New(users[1].Session, name))
+			second := waitsInLine(t.Context(), fair.New(users[2].Session, name))
+			users[1].dead()
+			time.Sleep(off)
+			if off > 3*time.Second {
+				require.NoError(t, lease.Unlock())
+				got := <-second // it was passed over
+				require.NoError(t, got.err)
+				lease, second = got.lease, nil
+			}
+			third := waitsInLine(t.Context(), fair.New(users[3].Session, name))
+			users[1].heals()
+			time.Sleep(5 * time.Second)
+			require.NoError(t, lease.Unlock())
+			order := []<-chan had{cut, second, third}
+			if !keeps {
+				order = []<-chan had{third, cut}
+			}
+			for _, next := range order {
+				if next == nil {
+					continue
+				}
+				got := <-next
+				require.NoError(t, got.err)
+				require.NoError(t, got.lease.Unlock())
+			}
+			closeAll()
+		}
+	})
+}
+
+// P6: a line that the server lost is formed anew within about a second, however many stood in it.
+func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		const waiters = 200
+		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		defer closeAll()
+		lease := atOnce(t, fair.New(users[0].Session, "anew"))
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() {
+				lease, err := fair.New(users[1].Session, "anew").Lock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Unlock())
+			})
+		}
+		time.Sleep(3 * time.Second)
+		before, err := w.redis.ZMembers("sb:{anew}:line")
+		require.NoError(t, err)
+		require.Len(t, before, waiters)
+		w.redis.Del("sb:{anew}:line")
+		time.Sleep(1500 * time.Millisecond)
+		after, err := w.redis.ZMembers("sb:{anew}:line")
+		require.NoError(t, err)
+		require.Len(t, after, waiters)
+		for _, hold := range after {
+			require.NotContains(t, before, hold, "an id is used once")
+		}
+		require.NoError(t, lease.Unlock())
+		all.Wait()
+	})
+}
+
+// P4: tickets that could not be given back in a long outage are given back when they are granted, though
+// the session goes on in that line and its heartbeats keep them alive.
+func TestTicketsOfALongOutageHoldUpNobody(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+		defer closeAll()
+		lease := atOnce(t, fair.New(users[0].Session, "ghosts"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var giveUp sync.WaitGroup
+		for range 30 {
+			giveUp.Go(func() {
+				_, err := fair.New(users[1].Session, "ghosts").Lock(ctx)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		stays := waitsInLine(t.Context(), fair.New(users[1].Session, "ghosts"))
+		users[1].dead()
+		cancel()
+		giveUp.Wait()
+		time.Sleep(2 * time.Minute)
+		waiting, _ := w.inLine("ghosts")
+		require.Equal(t, 31, waiting)
+		users[1].heals()
+		time.Sleep(10 * time.Second)
+		released := time.Now()
+		require.NoError(t, lease.Unlock())
+		got := <-stays
+		require.NoError(t, got.err)
+		require.Less(t, got.at.Sub(released), time.Second)
+		require.NoError(t, got.lease.Unlock())
+		time.Sleep(time.Second)
+		waiting, isHeld := w.inLine("ghosts")
+		require.Zero(t, waiting)
+		require.False(t, isHeld)
+	})
+}
+
+// P1, P4: a waiter gives up around the instant in which it is granted the lock. It has it, or somebody else
+// has it at once: it is never lost, and never doubled.
+func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) { w.cancelAroundGrants(2_000) })
+}
+
+func TestSoakOfCancelsAroundGrants(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for more := kit.Soak(t); more(); {
+		bubble(t, func(w *world) { w.cancelAroundGrants(10_000) })
+	}
+}
+
+func (w *world) cancelAroundGrants(rounds int) {
+	const latency = time.Millisecond
+	t := w.T
+	users, closeAll := w.lineUsers(t, 3, latency)
+	defer closeAll()
+	var inside atomic.Int32
+	enter := func(lease signalbox.Lease) {
+		require.Equal(t, int32(1), inside.Add(1), "not alone")
+		time.Sleep(time.Duration(rand.N(3)) * latency / 2)
+		require.NoError(t, lease.Err())
+		inside.Add(-1)
+		require.NoError(t, lease.Unlock())
+	}
+	begun, taken := time.Now(), 0
+	for range rounds {
+		lease := atOnce(t, fair.New(users[0].Session, "instant"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			lease, err := fair.New(users[rand.N(2)].Session, "instant").Lock(ctx)
+			if err == nil {
+				taken++
+				enter(lease)
+			}
+		})
+		time.Sleep(10 * latency)
+		time.AfterFunc(rand.N(5*latency), cancel)
+		time.Sleep(rand.N(5 * latency))
+		require.NoError(t, lease.Unlock())
+		third, err := fair.New(users[2].Session, "instant").Lock(t.Context())
+		require.NoError(t, err)
+		enter(third)
+		waits.Wait()
+		cancel()
+		time.Sleep(10 * latency)
+	}
+	require.Greater(t, taken, rounds/10)
+	require.Less(t, taken, rounds*9/10)
+	require.Less(t, time.Since(begun), time.Duration(rounds)*60*latency, "somebody waited until a grant ended by itself")
+	synctest.Wait()
+	waiting, isHeld := w.inLine("instant")
+	require.Zero(t, waiting)
+	require.False(t, isHeld)
+}
