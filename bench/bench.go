@@ -34,6 +34,7 @@ func works() []work {
 		{"processes", eightProcesses},
 		{"handoff", handOff},
 		{"crowd", crowd},
+		{"queued", queued},
 		{"held", held},
 		{"waiters", waiters},
 		{"remote", remote},

@@ -10,26 +10,41 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // signalboxLock is the reentrant lock of this project.
 func signalboxLock() implementation {
-	return implementation{name: ownName, start: startSignalbox, excludes: true}
+	return ours(ownName, func(s *signalbox.Session, name string) ownLock { return reentrant.New(s, name) })
+}
+
+// signalboxFair is the fair lock of this project.
+func signalboxFair() implementation {
+	return ours(fairName, func(s *signalbox.Session, name string) ownLock { return fair.New(s, name) })
+}
+
+// ownLock is what the locks of this project have in common.
+type ownLock interface {
+	Lock(ctx context.Context) (signalbox.Lease, error)
 }
 
 type signalboxProcess struct {
 	client  rueidis.Client
 	session *signalbox.Session
+	lock    func(s *signalbox.Session, name string) ownLock
 }
 
-func startSignalbox(s setup) (process, error) {
-	client, err := tunedClient(s)
-	if err != nil {
-		return nil, err
+func ours(name string, lock func(*signalbox.Session, string) ownLock) implementation {
+	start := func(s setup) (process, error) {
+		client, err := tunedClient(s)
+		if err != nil {
+			return nil, err
+		}
+		lease := signalbox.WithDefaults(signalbox.RenewedLease(s.lease))
+		return &signalboxProcess{client: client, session: signalbox.NewSession(client, lease), lock: lock}, nil
 	}
-	lease := signalbox.WithDefaults(signalbox.RenewedLease(s.lease))
-	return &signalboxProcess{client: client, session: signalbox.NewSession(client, lease)}, nil
+	return implementation{name: name, start: start, excludes: true}
 }
 
 func (p *signalboxProcess) close() error {
@@ -41,13 +56,13 @@ func (p *signalboxProcess) close() error {
 }
 
 type signalboxLocker struct {
-	lock   *reentrant.Lock
+	lock   ownLock
 	lease  signalbox.Lease
 	unlock func() error
 }
 
 func (p *signalboxProcess) locker(_ context.Context, name string) locker {
-	l := &signalboxLocker{lock: reentrant.New(p.session, name)}
+	l := &signalboxLocker{lock: p.lock(p.session, name)}
 	l.unlock = func() error { return l.lease.Unlock() }
 	return l
 }
@@ -68,7 +83,7 @@ func (p *signalboxProcess) keeper(n int) keeper {
 }
 
 func (k *signalboxKeeper) keep(ctx context.Context, i int, name string) (err error) {
-	k.leases[i], err = reentrant.New(k.process.session, name).Lock(ctx)
+	k.leases[i], err = k.process.lock(k.process.session, name).Lock(ctx)
 	return err
 }
 

@@ -61,12 +61,13 @@ type keeper interface {
 }
 
 func implementations() []implementation {
-	return []implementation{limit(), signalboxLock(), rueidisLock(), redsyncLock(), redisLock()}
+	return []implementation{limit(), signalboxLock(), signalboxFair(), rueidisLock(), redsyncLock(), redisLock()}
 }
 
 const (
 	limitName = "limit"
 	ownName   = "signalbox"
+	fairName  = "signalbox fair"
 )
 
 // selected answers the implementations of a list of names; all of them for "".

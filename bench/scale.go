@@ -23,6 +23,8 @@ type scale struct {
 
 	crowd int // processes that wait for one lock
 
+	fewQueued, manyQueued int // waiters of one lock whose scripts are compared
+
 	held      int           // locks that are held
 	heldLease time.Duration // their lease
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
@@ -38,8 +40,8 @@ func full() scale {
 		rounds: 5, warmUp: 100 * time.Millisecond, window: 500 * time.Millisecond,
 		contendedRounds: 3, contended: 2 * time.Second,
 		lease: 30 * time.Second, patience: 1500 * time.Millisecond,
-		crowd: 100,
-		held:  10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
+		crowd: 100, fewQueued: 10, manyQueued: 10_000,
+		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
 		waiters: 5_000, waited: 500, settle: 2 * time.Second, idle: 3 * time.Second,
 	}
 }
@@ -50,6 +52,7 @@ func short() scale {
 	s.rounds, s.warmUp, s.window = 2, 20*time.Millisecond, 150*time.Millisecond
 	s.contendedRounds, s.contended = 1, 500*time.Millisecond
 	s.held, s.heldLease, s.heldFor = 2_000, 600*time.Millisecond, 1800*time.Millisecond
+	s.manyQueued = 2_000
 	s.waiters, s.waited, s.settle, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
 	return s
 }

@@ -32,7 +32,7 @@ func enterAgain(b *bench) ([]table, error) {
 
 // enterAt measures with a context that carries depth locks.
 func (b *bench) enterAt(depth int) (row []string, err error) {
-	started, err := startSignalbox(setup{addr: b.server.Addr(), lease: b.scale.lease})
+	started, err := signalboxLock().start(setup{addr: b.server.Addr(), lease: b.scale.lease})
 	if err != nil {
 		return nil, err
 	}
