@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory --warn-undefined-variables
 
-# Tools, and results of benchmarks. Nothing in it is committed.
+# Tools, servers, and results of benchmarks. Nothing in it is committed.
 BIN := .bin
 
 # The modules that hold code, each by itself: what it needs has to stand in its own go.mod.
@@ -18,7 +18,9 @@ BENCHFLAGS ?=
 BENCHTIME ?= 1s
 COUNT ?= 1
 REPEAT ?= 3
+PACKAGES ?= ./...
 SOAK ?= 10m
+MODELFLAGS ?=
 
 # -race, or nothing where the race detector cannot be built.
 RACE = $(shell .ci/race-flag)
@@ -46,8 +48,12 @@ test: redis ## all tests of all modules, under the race detector where there is 
 	$(call each,go test $(RACE) -shuffle=on ./...)
 
 .PHONY: race
-race: redis ## the tests of the library REPEAT times under the race detector, in a new order
-	GOWORK=off go test -race -shuffle=on -count=$(REPEAT) ./...
+race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order
+	GOWORK=off go test -race -shuffle=on -count=$(REPEAT) $(PACKAGES)
+
+.PHONY: matrix
+matrix: ## the tests that ask most of a server, on newer ones from Debian's packages, unpacked into .bin
+	.ci/matrix
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
@@ -75,6 +81,10 @@ bench-wheel: $(BIN)/benchstat ## the timing wheel and its rivals; needs no serve
 .PHONY: soak
 soak: redis ## the long-running tests, each for SOAK
 	.ci/soak $(SOAK)
+
+.PHONY: model
+model: ## the model of the line, docs/line.md, by spin; MODELFLAGS=-short leaves the long runs out
+	.ci/model $(MODELFLAGS)
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module, and the formatting of every file
