@@ -76,8 +76,8 @@ func (w *world) cancelInstants(t *testing.T, more func() bool) {
 		all.got+all.cancelled, time.Since(begun).Round(time.Millisecond), all.got, all.cancelled, len(all.slow), all.slow)
 	require.Positive(t, all.got, "no grant was before the cancellation")
 	require.Positive(t, all.cancelled, "no cancellation was before the grant")
-	// A machine that stands still for that long looks the same: a few are no finding.
-	require.LessOrEqual(t, len(all.slow), 1+(all.got+all.cancelled)/200)
+	// A machine that stands still for that long looks the same, for all locks at once: a few times are no finding.
+	require.LessOrEqual(t, len(all.slow), locks+(all.got+all.cancelled)/50)
 	kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(behind) == 0 })
 	w.nothingLeft(t)
 }

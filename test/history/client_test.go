@@ -81,7 +81,11 @@ func (c *client) run(n int) (died bool, err error) {
 			c.proxy.HalfOpenAll()
 			c.proxy.Refuse()
 			at := c.now()
-			c.add(op{ended, c.who, lease.Token()}, at, at+int64(crashed))
+			begun := at
+			if lease.Err() != nil {
+				begun = from // it was lost before, on a machine that stood still, and nobody looked
+			}
+			c.add(op{ended, c.who, lease.Token()}, begun, at+int64(crashed))
 			return true, nil
 		}
 		if err := c.giveBack(lease, from); err != nil {
