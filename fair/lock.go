@@ -26,7 +26,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 		return l
 	}
 	l.realm = realmOf(l.base.Session)
-	l.keys = l.realm.keys(l.base.Session, l.base.Names)
+	l.keys = l.realm.keys(l.base.Session, l.base.Names, l.base.Slot)
 	return l
 }
 
@@ -42,9 +42,10 @@ func (l *Lock) Check() error { return l.base.Check() }
 // round trip, with the token and the terms of the first entry. A carried lease that has ended
 // is the error ErrLost or ErrReleased, never a new acquire.
 //
-// The error is the context's, joined with ErrHeld where the lock was held when last heard of;
-// or ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, or the server's
-// own words where waiting cannot help. A server that is away is waited for.
+// The error is the context's, joined with ErrHeld where the lock was held when last heard of, or
+// with ErrRefused and the server's words where the server refused; or ErrClosed, ErrBadName,
+// ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or the server's own words
+// where waiting cannot help. A server that is away, or refuses for now, is waited for.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
 	return signalbox.Lease(lease), l.base.Explain("lock", err)

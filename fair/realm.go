@@ -39,8 +39,8 @@ func realmOf(s *session.Session) *realm {
 
 // keys answers what the lock with these names is on the server. Grants are told on a channel of the
 // session's: one for all its locks, or, in a cluster, one in the slot of each.
-func (*realm) keys(s *session.Session, n names.Set) line.Keys {
-	k := line.Keys{Holder: n.Holder, Line: n.Line(), Lives: n.Lives(), Slot: s.Slot(n.Holder)}
+func (*realm) keys(s *session.Session, n names.Set, slot uint16) line.Keys {
+	k := line.Keys{Holder: n.Holder, Line: n.Line(), Lives: n.Lives(), Slot: slot}
 	if k.Grants = n.Grants(); !s.Runner.Clustered() {
 		k.Grants = names.Grants(s.Settings.Prefix)
 	}

@@ -5,7 +5,6 @@ package reentrant
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -298,7 +297,7 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 		case -1:
 			t.result, now = late, reply.Stamp(1)
 		default:
-			return try{}, fmt.Errorf("%w: %s", errs.ErrWrongKind, kindOf(reply.Text(1)))
+			return try{}, session.WrongKind(reply.Text(1))
 		}
 	}
 	t.read = clock.Now()
@@ -315,14 +314,6 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 	return t, nil
 }
 
-// kindOf says what a holder key belongs to.
-func kindOf(other string) string {
-	if other == "?" {
-		return "the key is not a lock's"
-	}
-	return "a lock of another kind holds it (" + session.KindName(other) + ")"
-}
-
 // withdrawal answers the call that takes an acquire back.
 func (l *Lock) withdrawal(holdID string) wire.Call {
 	return wire.Call{
@@ -331,10 +322,6 @@ func (l *Lock) withdrawal(holdID string) wire.Call {
 		Args:   []string{holdID, l.base.Session.Publish(), l.base.Names.Unlocked},
 	}
 }
-
-// maxApart is how far the clocks of two nodes may be apart for an acquire of unknown outcome to be
-// taken back whenever it comes. Close waits that long at the worst.
-const maxApart = 5 * time.Minute
 
 // withdraw takes back an acquire of unknown outcome: at once, and where that does not settle it,
 // because the acquire may still be on its way, once more when its not-after is over.
@@ -351,7 +338,7 @@ func (l *Lock) withdraw(holdID string, notAfter stamp.Stamp) {
 		left := time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
 		// Where the not-after was guessed too late, by the clock of another node or before a step
 		// of this one's, the acquire may still come long after the patience that was meant.
-		t.Until = clock.Now().Add(min(left, maxApart) + l.base.Set.Life())
+		t.Until = clock.Now().Add(min(left, session.MaxApart) + l.base.Set.Life())
 		return left
 	}
 	l.base.Session.Settler.Settle(t)

@@ -74,10 +74,6 @@ func (a *Attempt) leaveAgain() {
 	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.life, lives*lookCeiling)))
 }
 
-// maxApart is how far the clocks of two nodes may be apart for an enter of unknown outcome to be taken
-// back whenever it comes. Close waits that long at the worst.
-const maxApart = 5 * time.Minute
-
 // leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
 // outcome until that can come no more.
 func (a *Attempt) leaveUntil(until clock.Instant) {
@@ -89,7 +85,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 			a.forget()
 			return 0
 		}
-		t.Until = clock.Now().Add(min(left, maxApart) + a.life)
+		t.Until = clock.Now().Add(min(left, session.MaxApart) + a.life)
 		return left
 	}
 	a.q.lines.session.Settler.Settle(t)

@@ -42,6 +42,15 @@ func KindName(letter string) string {
 	return letter
 }
 
+// WrongKind answers the error of a call that found a key of another kind: by its letter, or "?" where it is
+// no lock's.
+func WrongKind(letter string) error {
+	if letter == "?" {
+		return fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
+	}
+	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, KindName(letter))
+}
+
 // Holder answers who has the lock of key, of whatever kind, or ErrNotHeld. One round trip.
 func (s *Session) Holder(ctx context.Context, key string) (Holder, error) {
 	h, err := s.describe(ctx, key)
@@ -56,7 +65,7 @@ func (s *Session) describe(ctx context.Context, key string) (held, error) {
 	case reply.Int(0) == 0:
 		return held{}, errs.ErrNotHeld
 	case reply.Int(0) < 0:
-		return held{}, fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
+		return held{}, WrongKind("?")
 	}
 	since := reply.Stamp(2)
 	h := held{letter: reply.Text(1), hold: reply.Text(3)}
@@ -97,7 +106,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 		case err != nil:
 			return errors.Join(err, lost)
 		case h.letter != f.Letter:
-			return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, h.Kind)
+			return WrongKind(h.letter)
 		}
 		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))
 		switch {

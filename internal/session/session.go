@@ -260,6 +260,10 @@ func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) s
 	return s.Clock.NotAfter(slot, now, min(life, MaxPatience))
 }
 
+// MaxApart is how far the clocks of two nodes may be apart for a call of unknown outcome to be taken back
+// whenever it comes. Close waits that long at the worst.
+const MaxApart = 5 * time.Minute
+
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second
 
