@@ -69,3 +69,63 @@ func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 		})
 	}
 }
+
+// P9: of several who have a lock the one is told whose hold ends last: until then nobody else has it.
+func TestTheHolderOfAReadWriteLockIsDescribed(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(ours, mode)
+			if mode == reads {
+				p.clock++
+				p.has(theirs, reads)
+				p.renews(ours, 2*lease)
+			}
+			unchanged := p.unchanged()
+			ends := (p.clock + map[string]int64{reads: 2, writes: 1}[mode]*lease*1000) / 1000
+			require.Equal(t, []any{int64(1), "w", digits(p.floor()), ours, label, ends}, p.describe())
+			unchanged()
+		})
+	}
+}
+
+func TestALabelOfAReaderMayBeMissing(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	args := p.enterArgs(ours, reads, "0", "")
+	args[6] = ""
+	p.ask(scripts.RWLockEnter, p.keys(), args...)
+	require.Equal(t, []any{ours, ""}, p.describe()[3:5])
+}
+
+func TestNobodyIsDescribedWhereAllHoldsOfAReadWriteLockHaveEnded(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, reads)
+	p.has(theirs, reads)
+	p.queues(holdOf("w"), writes)
+	p.clock += lease * 1000
+	unchanged := p.unchanged()
+	require.Equal(t, []any{int64(0)}, p.describe())
+	unchanged()
+	p.clock--
+	require.Equal(t, int64(1), p.describe()[0])
+}
+
+func TestASortedSetThatIsNoLocksIsNotDescribed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.server.MustDo(t, "ZADD", p.key, noon, ours+label, 1, "phase")
+	require.Equal(t, []any{int64(-1)}, p.describe())
+}
+
+// A right that is missing says nothing of the key.
+func TestADeniedDescriptionIsAnError(t *testing.T) {
+	t.Parallel()
+	p := newPlaceAt(t)
+	client := p.user("+time")
+	call := client.B().Eval().Script(scripts.HolderDescribe.Source).Numkeys(1).Key(p.key).Build()
+	require.ErrorContains(t, client.Do(t.Context(), call).Error(), "can't run this command")
+}

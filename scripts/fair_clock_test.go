@@ -23,9 +23,9 @@ func TestTheOrderOutlastsAClockThatIsSetBack(t *testing.T) {
 	p.joins(holdOf("c"))
 	p.looks(we, ours)
 	p.looks(they, theirs)
-	require.Equal(t, ours, p.leaves(holdOf("z"))[2])
-	require.Equal(t, theirs, p.leaves(ours)[2])
-	require.Equal(t, holdOf("c"), p.leaves(theirs)[2])
+	require.Equal(t, ours, p.passes(holdOf("z")))
+	require.Equal(t, theirs, p.passes(ours))
+	require.Equal(t, holdOf("c"), p.passes(theirs))
 	require.Equal(t, digits(noon+3), p.value()[4:20], "tokens grow all the same")
 	require.Equal(t, digits(p.clock+life), p.value()[61:77], "and the hold is as long as it would be")
 }
@@ -41,7 +41,7 @@ func TestALifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 	p.clock -= hour
 	p.looks(we, ours)
 	require.Equal(t, lived(p.clock+life, 3), p.said(we), "a heartbeat makes it credible again")
-	require.Equal(t, ours, p.leaves(holdOf("z"))[2])
+	require.Equal(t, ours, p.passes(holdOf("z")))
 	require.Equal(t, []any{theirs}, p.inLine())
 	waiters := p.waiters("0", 10)
 	require.Equal(t, []any{they, digits(noon), int64(0), label}, waiters)
@@ -62,7 +62,7 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 			p.clock += life + second
 			p.joins(ours)
 			p.joins(holdOf("c"))
-			require.Equal(t, ours, p.leaves(holdOf("z"))[2], "both are passed over")
+			require.Equal(t, ours, p.passes(holdOf("z")), "both are passed over")
 			require.Equal(t, digits(p.clock)+theirs, p.said("from"))
 			p.clock -= second + second/2 // theirs lives, the head does not
 			if comesBack {
@@ -70,7 +70,7 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 				p.clock += 2 * second // the clock has caught up
 				p.beat(session("c"), life, p.next())
 			}
-			require.Equal(t, theirs, p.leaves(ours)[2])
+			require.Equal(t, theirs, p.passes(ours))
 		})
 	}
 }

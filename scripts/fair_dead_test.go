@@ -41,8 +41,8 @@ func (p *line) cost(do func()) int {
 	return int(sum() - before)
 }
 
-// P6: the dead hold up nobody, however many there are: a call is short, and where one is not enough
-// it says so, and the next goes on where it ended.
+// P6: the dead hold up nobody, however many there are: a call passes over 8 pages of 128 of them and no
+// more, says where that was not enough, and the next goes on where it ended.
 func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 	t.Parallel()
 	const perCall, longest = 1024, 2*1024 + 300 // commands: a look at the session of each, and some
@@ -54,20 +54,21 @@ func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 			p.holds(theirs)
 			p.joins(ours)
 			var more any
-			require.LessOrEqual(t, p.cost(func() { more = p.leaves(theirs)[5] }), longest)
+			require.LessOrEqual(t, p.cost(func() { more = p.leaves(theirs)[3] }), longest)
 			calls := 1
 			for ; more == int64(1); calls++ {
+				require.LessOrEqual(t, calls, n/perCall, "it does not go on where the last one ended")
 				require.Equal(t, fairFree(noon), p.value(), "nobody has it meanwhile")
 				require.LessOrEqual(t, p.cost(func() { more = p.looks(we, ours)[2] }), longest)
 			}
 			require.Equal(t, ours, p.value()[20:61])
-			require.LessOrEqual(t, calls, n/perCall+1)
+			require.Equal(t, n/perCall+1, calls, "each call goes on, and stops after its pages only")
 			require.Len(t, p.inLine(), n, "they keep their places")
 
 			// Whoever comes next does not pass over them again.
 			p.joins(holdOf("c"))
 			short := p.cost(func() { p.leaves(ours) })
-			require.Less(t, short, 2*256+30)
+			require.Less(t, short, 30)
 			require.Equal(t, holdOf("c"), p.value()[20:61])
 			p.requireEnds()
 		})
@@ -104,15 +105,15 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 			p.clock += life + c.dead
 			p.joins(theirs)
 			p.joins(holdOf("c"))
-			require.Equal(t, theirs, p.leaves(holdOf("z"))[2], "it is passed over")
+			require.Equal(t, theirs, p.passes(holdOf("z")), "it is passed over")
 			reply := p.looks(we, ours)
 			if !c.kept {
-				require.Equal(t, "0", reply[6])
-				require.Equal(t, holdOf("c"), p.leaves(theirs)[2])
+				require.Equal(t, "0", reply[4])
+				require.Equal(t, holdOf("c"), p.passes(theirs))
 				return
 			}
-			require.Equal(t, "1", reply[6])
-			require.Equal(t, ours, p.leaves(theirs)[2], "it came back")
+			require.Equal(t, "1", reply[4])
+			require.Equal(t, ours, p.passes(theirs), "it came back")
 		})
 	}
 }
@@ -133,13 +134,40 @@ func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
 			p.tries(theirs)
 			p.joins(ours)
 			p.joins(holdOf("c"))
-			require.Equal(t, ours, p.leaves(theirs)[2])
+			require.Equal(t, ours, p.passes(theirs))
 			require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
 			comes(p, deadHold(200))
 			require.Empty(t, p.said("from"))
-			require.Equal(t, deadHold(200), p.leaves(ours)[2])
+			require.Equal(t, deadHold(200), p.passes(ours))
 		})
 	}
+}
+
+// Order: a session that was dead for so long that it was forgotten, and comes back before anybody took its
+// ticket out of the line, is found where it stands.
+func TestASessionThatWasForgottenIsFoundAmongTheDead(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	const n = 100
+	p.dead(n, noon-second)
+	p.tries(holdOf("z"))
+	p.joins(ours)
+	require.Equal(t, ours, p.passes(holdOf("z")))
+	require.Equal(t, digits(noon)+deadHold(n), p.said("from"))
+	p.set(fairHeld(ours, noon, noon+hour), time.Minute)
+	p.clock += 100 * second
+	p.joins(theirs) // it comes new, and forgets some
+	var back string
+	for i := range n {
+		if hold := deadHold(i + 1); p.said(hold[:22]) == "" {
+			back = hold
+		}
+	}
+	require.NotEmpty(t, back)
+	require.NotEqual(t, deadHold(1), back, "others stand before it")
+	p.looks(back[:22], back)
+	require.Equal(t, back, p.passes(ours))
+	require.Equal(t, theirs, p.passes(back))
 }
 
 // Wherever they stand: those that lost their places are not passed over, but removed.
@@ -161,6 +189,26 @@ func TestTicketsOfSessionsThatAreNotKnownAreRemoved(t *testing.T) {
 	require.Equal(t, deadHold(2999), p.said("from")[16:])
 }
 
+// P4: those that were passed over, and have lost their places since, are taken out by the searches that come
+// after, 256 by each.
+func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.dead(300, noon-second)
+	p.tries(theirs)
+	p.joins(ours)
+	p.joins(nth("c", 1))
+	p.joins(nth("c", 2))
+	require.Equal(t, ours, p.passes(theirs))
+	require.Len(t, p.inLine(), 302)
+	p.beat(session("c"), longestLife, p.next())
+	p.clock += keepsPlace
+	require.Equal(t, nth("c", 1), p.passes(ours))
+	require.Len(t, p.inLine(), 300-256+1)
+	require.Equal(t, nth("c", 2), p.passes(nth("c", 1)))
+	require.Empty(t, p.inLine())
+}
+
 func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) {
 	t.Parallel()
 	p := newLine(t)
@@ -169,8 +217,12 @@ func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) 
 	p.joins(ours)
 	p.joins(holdOf("c"))
 	p.leaves(theirs)
-	p.clock += second
-	p.looks(session("c"), holdOf("c"))
+	for range 5 { // also where its life is long, and its last heartbeat came after the search
+		p.clock += second
+		p.beat(session("c"), longestLife, p.next())
+		p.clock += 7 * second
+		p.looks(session("c"), holdOf("c"))
+	}
 	p.joins(holdOf("d"))
 	require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
 }
@@ -192,13 +244,13 @@ func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 			p.dead(3, noon-second)
 			p.tries(theirs)
 			p.joins(ours)
-			require.Equal(t, ours, p.leaves(theirs)[2])
+			require.Equal(t, ours, p.passes(theirs))
 			require.Equal(t, digits(noon)+deadHold(3), p.said("from"))
 			end(p)
 			p.clock -= 3600 * second // and tickets begin anew, below theirs
 			p.joins(holdOf("c"))
 			p.joins(holdOf("d"))
-			require.Equal(t, holdOf("c"), p.leaves(ours)[2])
+			require.Equal(t, holdOf("c"), p.passes(ours))
 		})
 	}
 }
@@ -241,11 +293,11 @@ func TestALockThatOnlyTheDeadQueueForIsFreeSoon(t *testing.T) {
 	p.tries(theirs)
 	p.joins(ours)
 	p.clock += life
-	require.Equal(t, []any{int64(1), digits(p.clock), "", "", "", int64(0)}, p.leaves(theirs))
+	require.Equal(t, []any{int64(1), digits(p.clock), "", int64(0)}, p.leaves(theirs))
 	require.Equal(t, fairFree(noon), p.value())
 	p.requireLife(keeps)
 	require.Equal(t, []any{int64(-2), "f"}, p.run(scripts.ReentrantAcquire, claimOf(theirs), lease, digits(p.clock), ""))
 	p.server.MustDo(t, "DEL", p.key)
 	p.beat(we, life, p.next())
-	require.Equal(t, []any{attempt(ours), digits(p.clock)}, p.looks(we, ours)[3:5])
+	require.Equal(t, grantOf(ours, p.clock, 3), p.looks(we, ours)[3])
 }

@@ -101,6 +101,23 @@ func (p *line) leaves(hold string) []any {
 	return p.ask(scripts.FairLeave, p.keys(), p.leaveArgs(hold)...)
 }
 
+// passes gives back the lock that hold has, and answers who has it then.
+func (p *line) passes(hold string) string {
+	p.Helper()
+	require.Equal(p, int64(1), p.leaves(hold)[0])
+	return p.has()
+}
+
+// has answers which hold has the lock, by the holder key: "" for none.
+func (p *line) has() string {
+	p.Helper()
+	value := p.value()
+	if len(value) < 83 || value[20:61] == strings.Repeat("-", 41) {
+		return ""
+	}
+	return value[20:61]
+}
+
 func (p *line) lookArgs(session string, holds ...string) []any {
 	var attempts strings.Builder
 	for _, hold := range holds {
@@ -200,6 +217,11 @@ func (p *line) hears(session string) *listener {
 	at := *p.place
 	at.channel = p.grants + session
 	return at.listen()
+}
+
+// unpaid is what a session is told of a lock that it has, where the number of its heartbeat is not known.
+func unpaid(hold string, stamp int64) string {
+	return attempt(hold) + digits(stamp) + strings.Repeat("-", 20)
 }
 
 // grantOf is what a session is told of the lock.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type naive struct {
 	hold     string // that has the lock, "" for nobody
 	stamp    int64  // its, or the floor that was left; 0 is none
 	until    int64
+	told     map[string][]string // what each session was told by messages
 }
 
 type ticket struct {
@@ -56,13 +58,17 @@ func (m *naive) takes(hold string, until int64) {
 	m.hold, m.stamp, m.until = hold, max(m.now, m.stamp+1), until
 }
 
-// handOff gives the lock to the first who lives.
-func (m *naive) handOff() (chosen, number string) {
+// handOff gives the lock to the first who lives, and tells it, unless it is the session that asked.
+func (m *naive) handOff(asks string) (chosen, number string) {
 	for i, t := range m.tickets {
 		if session := t.hold[:22]; m.lives(session) {
 			m.tickets = slices.Delete(m.tickets, i, i+1)
 			m.takes(t.hold, max(m.now+second, m.sessions[session].until))
-			return t.hold, m.sessions[session].number
+			number = m.sessions[session].number
+			if session != asks {
+				m.told[session] = append(m.told[session], attempt(t.hold)+digits(m.stamp)+number)
+			}
+			return t.hold, number
 		}
 	}
 	m.hold, m.until = "", 0
@@ -91,7 +97,7 @@ func (m *naive) enter(hold, number string) []any {
 		m.beat(hold[:22], number)
 	}
 	if handsOff {
-		switch chosen, _ := m.handOff(); {
+		switch chosen, _ := m.handOff(hold[:22]); {
 		case chosen == hold:
 			m.until = full
 			return []any{int64(1), digits(m.stamp), digits(m.now)}
@@ -110,11 +116,11 @@ func (m *naive) enter(hold, number string) []any {
 
 func (m *naive) leave(hold string) []any {
 	if m.hold == hold {
-		chosen, number := m.handOff()
-		if chosen == "" {
-			return []any{int64(1), digits(m.now), "", "", "", int64(0)}
+		chosen, number := m.handOff(hold[:22])
+		if chosen == "" || chosen[:22] != hold[:22] {
+			return []any{int64(1), digits(m.now), "", int64(0)}
 		}
-		return []any{int64(1), digits(m.now), chosen, digits(m.stamp), number, int64(0)}
+		return []any{int64(1), digits(m.now), attempt(chosen) + digits(m.stamp) + number, int64(0)}
 	}
 	i := slices.IndexFunc(m.tickets, func(t ticket) bool { return t.hold == hold })
 	if i < 0 {
@@ -134,10 +140,10 @@ func (m *naive) look(session, number string, holds []string) []any {
 			places += "0"
 		}
 	}
-	paid, fresh := "", false
+	paid, fresh := strings.Repeat("-", 20), false
 	if !slices.Contains(holds, m.hold) && m.left() == 0 {
 		if m.hold, m.until = "", 0; len(m.tickets) > 0 {
-			_, paid = m.handOff()
+			_, paid = m.handOff(session)
 			fresh = true
 		}
 	}
@@ -153,9 +159,9 @@ func (m *naive) look(session, number string, holds []string) []any {
 		left = 0
 	}
 	if m.hold == "" || m.hold[:22] != session {
-		return []any{int64(1), left, int64(0), "", "", "", places, digits(m.now)}
+		return []any{int64(1), left, int64(0), "", places, digits(m.now)}
 	}
-	return []any{int64(1), left, int64(0), attempt(m.hold), digits(m.stamp), paid, places, digits(m.now)}
+	return []any{int64(1), left, int64(0), attempt(m.hold) + digits(m.stamp) + paid, places, digits(m.now)}
 }
 
 func (m *naive) renew(hold string, ttl int64) int64 {
@@ -173,13 +179,28 @@ type game struct {
 
 	model naive
 	holds []string // all that there ever were
+	hear  map[string]*listener
+}
+
+// players are the sessions of a game.
+var players = []string{session("a"), session("b"), session("c"), session("d")}
+
+func newGame(t *testing.T, seed uint64) *game {
+	t.Helper()
+	g := &game{line: newLine(t), Rand: rand.New(rand.NewPCG(seed, 1)), hear: make(map[string]*listener)}
+	g.model.sessions, g.model.told = make(map[string]lifeOf), make(map[string][]string)
+	for _, session := range players {
+		g.hear[session] = g.hears(session)
+	}
+	g.advance(0)
+	return g
 }
 
 // anyHold answers one of all holds, mostly a late one.
 func (g *game) anyHold() string {
 	n := len(g.holds)
 	if n == 0 || g.IntN(4) == 0 {
-		g.holds = append(g.holds, nth(string(rune('a'+g.IntN(4))), n))
+		g.holds = append(g.holds, players[g.IntN(len(players))]+fmt.Sprintf("%019d", n))
 		return g.holds[n]
 	}
 	return g.holds[max(n-1-g.IntN(8), 0)]
@@ -254,23 +275,33 @@ func (g *game) compare() {
 	}
 }
 
+// compareMessages holds what the sessions were told since the last call against the model.
+func (g *game) compareMessages() {
+	g.Helper()
+	for _, session := range players {
+		require.Equal(g, append([]string{}, g.model.told[session]...), g.hear[session].heard(), "what %s was told", session)
+	}
+	clear(g.model.told)
+}
+
 // P1, P3, order: whatever happens in whatever order, and whatever the clock does, the lock is what the
 // naive one is.
 func TestTheLineIsWhatANaiveOneIs(t *testing.T) {
 	t.Parallel()
-	const games, steps = 20, 500
+	const games, steps, between = 20, 500, 20 // steps between two looks at the messages
 	for seed := range uint64(games) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			g := &game{line: newLine(t), Rand: rand.New(rand.NewPCG(seed, 1))}
-			g.model.sessions = make(map[string]lifeOf)
-			g.advance(0)
+			g := newGame(t, seed)
 			var history []string
-			for range steps {
+			for n := range steps {
 				what, got, want := g.step()
 				history = append(history, what)
 				require.Equal(t, want, got, "%v", history[max(len(history)-40, 0):])
 				g.compare()
+				if (n+1)%between == 0 {
+					g.compareMessages()
+				}
 			}
 			g.requireEnds()
 		})

@@ -43,6 +43,7 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 		args   func(p *place) []any
 	}{
 		"acquire":  {scripts.ReentrantAcquire, func(*place) []any { return []any{claimOf(ours), lease, digits(noon), we} }},
+		"gather":   {scripts.ReentrantGather, func(*place) []any { return []any{claimOf(ours), lease, digits(noon)} }},
 		"release":  {scripts.ReentrantRelease, func(p *place) []any { return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel} }},
 		"withdraw": {scripts.ReentrantWithdraw, func(p *place) []any { return []any{ours, "PUBLISH", p.channel} }},
 		"yield":    {scripts.ReentrantYield, func(p *place) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel} }},

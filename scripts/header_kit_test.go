@@ -156,7 +156,7 @@ var (
 	returned = regexp.MustCompile(`(?m)^\s*return (.*)$`)
 	listMade = regexp.MustCompile(`(?m)^local (\w+) = \{\}$`)
 	assigned = regexp.MustCompile(`(?m)^\s*(?:local )?(\w+(?:, \w+)*) = (.*)$`)
-	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = redis\.pcall\(`)
+	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?redis\.pcall\(`)
 )
 
 // returns answers the shapes that a body returns. What is returned as reply has the shapes that were

@@ -12,11 +12,11 @@
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  attempts  of the session, 19 characters each, that wait: one of them that has the lock gets lw_us from now
--- returns  {1, left_us, more, attempt, stamp, paid, places, now}  attempt of the session has the lock, or '': nobody or another session, for left_us at the most
+-- returns  {1, left_us, more, grants, places, now}  somebody has the lock, for left_us at the most
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of ours ('?')
---          paid is the number of the heartbeat that the hold's life counts from, or '' where that is not known; places has a 1 for each of attempts that stands in line, else a 0; more is 1 where a look is due at once
+--          grants is '', or where an attempt of the session has the lock that attempt (19), stamp (16), and the number (20) of the heartbeat that its life counts from, dashes where that is not known; places has a 1 for each of attempts that stands in line, else a 0; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that gets the lock, unless it sent this
--- cost     O(attempts log n): TIME, GET, HMGET, ZCARD, PEXPIRE, the heartbeat, and ZSCORE each; SET where the lock is handed on
+-- cost     O(attempts log n): TIME, GET, ZCARD, HGET, PEXPIRE, the heartbeat, and ZSCORE each; SET where the lock is handed on
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local session, lw_us, number, label, verb, channel, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
@@ -36,12 +36,13 @@ end
 -- end line/living
 
 -- part line/beat
--- Lengthens the life of the session in this line: until when its tickets count as living. known and
--- from are what lives says of the session and of 'from'. Life and number are never made less while they
--- count, so what runs late, twice or out of order only adds.
-local function beat(known, from)
+-- Lengthens the life of the session in this line: until when its tickets count as living. known is what
+-- lives says of the session. Life and number are never made less while they count, so what runs late, twice
+-- or out of order only adds.
+local function beat(known)
   local life, paid = string.format('%016.0f', tonumber(now) + lw_us), number
-  if living(known, now) then
+  local lived = living(known, now)
+  if lived then
     if string.sub(known, 1, 16) > life then
       life = string.sub(known, 1, 16)
     end
@@ -51,104 +52,120 @@ local function beat(known, from)
   end
   redis.call('HSET', lives, session, life .. paid .. label)
   redis.call('PEXPIRE', lives, 600000)
-  if known and from and not living(known, string.sub(from, 1, 16)) then
-    -- Tickets of its own may stand among those that were passed over. Of one that is not known none do.
-    redis.call('HDEL', lives, 'from')
+  -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a clock that was
+  -- set back behind the search. Of one that is not known none do.
+  local back = known and not lived
+  for _, from in ipairs(lived and redis.call('HMGET', lives, 'from', 'from2') or {}) do
+    back = back or from and string.sub(from, 1, 16) > now
   end
   if not known and redis.call('HLEN', lives) > 64 then
     -- Sessions that went for good leave their field behind. Each that comes clears away some.
     for _, field in ipairs(redis.call('HRANDFIELD', lives, 16)) do
-      local other = field ~= 'from' and redis.call('HGET', lives, field)
+      local other = #field == 22 and redis.call('HGET', lives, field)
       if other and tonumber(string.sub(other, 1, 16)) + 60000000 < tonumber(now) then
         redis.call('HDEL', lives, field)
+        back = true -- or whoever is forgotten here, and comes, would not be found where it stands
       end
     end
+  end
+  if back then
+    redis.call('HDEL', lives, 'from', 'from2')
   end
 end
 -- end line/beat
 
--- part line/next
--- Finds the first ticket whose session lives, and what is said of that session. Dead ones are passed
--- over; they lose their place only when they were dead for ten seconds, so that a session which was
--- cut off for a while comes back to it. 'from' remembers the last of those that were passed over, and
--- when: ever so many are passed over once, unless one of them comes back. more says that the search is
--- not done.
-local more = 0
-local function next_living()
-  local head = redis.call('ZRANGE', line, 0, 0)[1]
-  if not head then
-    return nil
+-- part line/search
+-- Answers a function that finds the next ticket of a line whose session lives, and what is said of that
+-- session; whoever calls it again has taken the one before out of the line. Dead ones are passed over; they
+-- lose their place only when they were dead for ten seconds, so that a session which was cut off for a while
+-- comes back to it. The field memory of lives remembers the last of those that were passed over, and when:
+-- ever so many are passed over once, unless one of them comes back. more says that the search is not done.
+local more, known = 0, {} -- known: what is said of a session, or false
+local function life_of(ticket)
+  local owner = string.sub(ticket, 1, 22)
+  if known[owner] == nil then
+    known[owner] = redis.call('HGET', lives, owner)
   end
-  local life = redis.call('HGET', lives, string.sub(head, 1, 22))
-  if living(life, now) then
-    return head, life
+  return known[owner]
+end
+local function is_gone(said)
+  return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
+end
+local function take_out(line, tickets)
+  if #tickets > 0 then
+    redis.call('ZREM', line, unpack(tickets))
   end
-
-  local known = {} -- what is said of a session, or false
-  local function life_of(ticket)
-    local owner = string.sub(ticket, 1, 22)
-    if known[owner] == nil then
-      known[owner] = redis.call('HGET', lives, owner)
-    end
-    return known[owner]
-  end
-  local function is_gone(said)
-    return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
-  end
-  local function remove(tickets)
-    if #tickets > 0 then
-      redis.call('ZREM', line, unpack(tickets))
-    end
-  end
-
+end
+-- Where a search begins: behind those that were passed over before.
+local function rank_after(line, memory, head)
   local gone = {}
-  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 255)) do
+  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', line, 0, 255) or {}) do
     if not is_gone(life_of(ticket)) then
       break
     end
     gone[#gone + 1] = ticket
   end
-  remove(gone)
-
-  local from = redis.call('HGET', lives, 'from')
+  take_out(line, gone)
+  local from = redis.call('HGET', lives, memory)
   local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
-  rank = rank and rank + 1 or 0
-  local passed, found
-  for _ = 1, 8 do
-    local page = redis.call('ZRANGE', line, rank, rank + 127)
-    gone = {}
-    for _, ticket in ipairs(page) do
-      life = life_of(ticket)
-      if living(life, now) then
-        found = ticket
-        break
-      elseif is_gone(life) then
-        gone[#gone + 1] = ticket
-      else
-        passed = ticket
-      end
-    end
-    remove(gone)
-    rank = rank + #page - #gone
-    more = not found and #page == 128 and 1 or 0
-    if more == 0 then
-      break
-    end
-  end
-  if passed then
-    -- Not worth a refusal, where memory is full: it spares the next search, no more.
-    redis.pcall('HSET', lives, 'from', now .. passed)
-    redis.call('PEXPIRE', lives, 600000)
-  end
-  return found, life
+  return rank and rank + 1 or 0
 end
--- end line/next
+local function search(line, memory)
+  local rank, pages = nil, 0 -- of the page, and how many there were
+  local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay in line
+  local gone, passed = {}, nil -- who is to be taken out, and the last that was passed over
+  local function remember()
+    take_out(line, gone)
+    gone = {}
+    if passed then
+      -- Not worth a refusal, where memory is full: it spares the next search, no more.
+      redis.pcall('HSET', lives, memory, now .. passed)
+      redis.call('PEXPIRE', lives, 600000)
+      passed = nil
+    end
+  end
+  return function()
+    if not rank then
+      local head = redis.call('ZRANGE', line, 0, 0)[1]
+      local life = head and life_of(head)
+      if not head or living(life, now) then
+        return head, life
+      end
+      rank = rank_after(line, memory, head)
+    end
+    while true do
+      while at < #page do
+        at = at + 1
+        local ticket = page[at]
+        local life = life_of(ticket)
+        if living(life, now) then
+          remember()
+          return ticket, life
+        elseif is_gone(life) then
+          gone[#gone + 1] = ticket
+        else
+          passed, stays = ticket, stays + 1
+        end
+      end
+      local last = pages > 0 and #page < 128
+      if last or pages == 8 then
+        remember()
+        more = last and more or 1
+        return nil
+      end
+      take_out(line, gone)
+      rank = rank + stays
+      page, at, stays, gone, pages = redis.call('ZRANGE', line, rank, rank + 127), 0, 0, {}, pages + 1
+    end
+  end
+end
+-- end line/search
 
 -- part fair/grant
 -- Writes down who has the lock, and until when. The key outlives the hold by 15 seconds, more than
 -- there is between two looks of any waiter: another kind of lock is kept out while somebody queues.
 local function hold_until(hold, stamp, till, who)
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + 15000)
+  local ms = math.floor((tonumber(till) - tonumber(now)) / 1000) + 15000
   redis.call('SET', holder, 'sb1f' .. stamp .. hold .. till .. '------' .. who, 'PX', ms)
 end
 
@@ -160,11 +177,25 @@ local function after(floor)
   return string.format('%016.0f', tonumber(floor) + 1)
 end
 
--- Gives the lock, which is free, to the first in line that lives. The hold gets the rest of its
--- session's life, and the message says which heartbeat paid for it; at least a second, so that no place
--- is lost for a few milliseconds. Where nobody lives it is free.
+-- Gives the lock, which is free, to a hold that was the first in line: for the rest of its session's life, and the
+-- message says which heartbeat paid for it; at least for a second, so that no place is lost for a few milliseconds.
+local function grant(hold, life, floor)
+  local stamp, owner, till = after(floor), string.sub(hold, 1, 22), string.sub(life, 1, 16)
+  if tonumber(till) - tonumber(now) < 1000000 then
+    till = string.format('%016.0f', tonumber(now) + 1000000)
+  end
+  hold_until(hold, stamp, till, string.sub(life, 37))
+  if owner ~= session then -- who sent this is told by the reply
+    redis.pcall(verb, channel .. owner, string.sub(hold, 23) .. stamp .. string.sub(life, 17, 36))
+  end
+  return stamp
+end
+-- end fair/grant
+
+-- part fair/handoff
+-- Gives the lock, which is free, to the first in line that lives. Where nobody lives it is free.
 local function hand_off(floor)
-  local hold, life = next_living()
+  local hold, life = search(line, 'from')()
   if not hold then
     redis.call('DEL', holder)
     if more == 0 and redis.call('EXISTS', line) == 0 then
@@ -174,25 +205,16 @@ local function hand_off(floor)
     end
     return ''
   end
-  local stamp, owner = after(floor), string.sub(hold, 1, 22)
-  local till = string.format('%016.0f', tonumber(now) + 1000000)
-  if string.sub(life, 1, 16) > till then
-    till = string.sub(life, 1, 16)
-  end
   redis.call('ZREM', line, hold)
-  hold_until(hold, stamp, till, string.sub(life, 37))
-  if owner ~= session then -- who sent this is told by the reply
-    redis.pcall(verb, channel .. owner, string.sub(hold, 23) .. stamp .. string.sub(life, 17, 36))
-  end
-  return hold, stamp, string.sub(life, 17, 36)
+  return hold, grant(hold, life, floor), string.sub(life, 17, 36)
 end
--- end fair/grant
+-- end fair/handoff
 
 -- part fair/holder
 -- What the holder key says: the stamp of the hold or the floor that it left, the hold, and until when. other is
 -- the kind of another lock, or '?' where the key is none of ours.
-local value = redis.call('GET', holder)
-local kind = value and string.sub(value, 1, 4)
+local value = redis.pcall('GET', holder)
+local kind = type(value) == 'string' and string.sub(value, 1, 4)
 local floor, held, till, other = '', '', ''
 if kind == 'sb1f' and #value >= 83 and #value <= 147 then
   floor, held, till = string.sub(value, 5, 20), string.sub(value, 21, 61), string.sub(value, 62, 77)
@@ -203,16 +225,23 @@ elseif kind then
   if string.sub(kind, 1, 3) == 'sb1' and kind ~= 'sb1f' and kind ~= 'sb1-' then
     other = string.sub(kind, 4)
   end
+elseif value then
+  -- A lock that several may have is a sorted set: see rwlock/enter v1.
+  if type(redis.pcall('ZSCORE', holder, 'sb1w')) ~= 'string' then
+    redis.call('GET', holder) -- refused: so is this, and all
+  end
+  other = 'w'
 end
 -- end fair/holder
 if other then
   return {-2, other}
 end
-local said, waiting = redis.call('HMGET', lives, session, 'from'), redis.call('ZCARD', line)
+local waiting = redis.call('ZCARD', line)
+local known_before = redis.call('HGET', lives, session)
 
 -- Before the heartbeat, since it takes no memory: what follows is then not refused where that is full.
 redis.call('PEXPIRE', line, 600000)
-beat(said[1], said[2])
+beat(known_before)
 
 -- What stands in line is looked at first: a ticket that is granted by this very look stood there.
 local places, asked = '', {}
@@ -222,7 +251,7 @@ for at = 1, #attempts, 19 do
   asked[attempt] = true
 end
 
-local paid = ''
+local paid = string.rep('-', 20)
 local mine = asked[held]
 if not mine and till <= now then
   held, till = '', ''
@@ -246,6 +275,6 @@ if till > now then
   left = tonumber(till) - tonumber(now)
 end
 if string.sub(held, 1, 22) ~= session then
-  return {1, left, more, '', '', '', places, now}
+  return {1, left, more, '', places, now}
 end
-return {1, left, more, string.sub(held, 23), floor, paid, places, now}
+return {1, left, more, string.sub(held, 23) .. floor .. paid, places, now}

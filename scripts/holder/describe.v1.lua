@@ -1,17 +1,40 @@
 -- holder/describe v1
 -- Tells who has a lock, of whatever kind.
 --
--- KEYS[1]  holder   string: see reentrant/acquire v1
+-- KEYS[1]  holder   string: see reentrant/acquire v1; or sorted set: see rwlock/enter v1
 -- returns  {0}   nobody has it
---          {1, kind, stamp, hold, label, ends_ms}  somebody:
+--          {1, kind, stamp, hold, label, ends_ms}  somebody, of several the one whose hold ends last:
 --            the kind's letter, the first stamp of the hold's tokens, the hold, the label of its session,
---            and when the hold ends, in milliseconds since 1970 by the server's clock; -1 where its key has no end
+--            and when the hold ends, in milliseconds since 1970 by the server's clock; -1 where its key has no end.
+--            Where several may have it the stamp is that of the last token that anybody got
 --          {-1}  the key is no lock's
+--          an error  the server's refusal
 -- effects  none
--- cost     O(1): GET and PEXPIRETIME, or TIME
+-- cost     O(1): GET and PEXPIRETIME, or TIME; O(log n) where several have it: ZMSCORE, TIME, ZRANGE
 local holder = KEYS[1]
 
-local value = redis.call('GET', holder)
+local value = redis.pcall('GET', holder)
+if type(value) == 'table' then
+  if string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
+    return value
+  end
+  local scores = redis.pcall('ZMSCORE', holder, 'sb1w')
+  if scores['err'] and string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
+    redis.call('ZMSCORE', holder, 'sb1w') -- refused: so is this, and all
+  end
+  local floor = scores[1]
+  if not floor then
+    return {-1}
+  end
+  local time = redis.call('TIME')
+  local now = time[1] .. string.sub('00000' .. time[2], -6)
+  local after = '(' .. now
+  local last = redis.call('ZRANGE', holder, '+inf', after, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+  if not last[1] then
+    return {0}
+  end
+  return {1, 'w', string.format('%016.0f', -floor), string.sub(last[1], 1, 41), string.sub(last[1], 42), math.floor(last[2] / 1000)}
+end
 if not value or string.sub(value, 1, 4) == 'sb1-' and #value == 20 then
   return {0}
 end

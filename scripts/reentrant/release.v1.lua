@@ -13,12 +13,14 @@
 --            2         given back, and a waiter of another session was told
 --            an error  the server's refusal of that key
 -- effects  writes KEYS: the floor stays for an hour; publishes 8 characters of the session to channel where a mark stands
--- cost     O(keys): GET, DEL, SET each, and the message where a mark stands
+-- cost     O(keys): GET, DEL, SET for one key; MGET and DEL once and SET each for more; and the message where a mark stands
+local values = #KEYS > 1 and redis.pcall('MGET', unpack(KEYS)) or {}
 local replies = {}
+local wrote = false
 for n = 1, #KEYS do
   local holder, held, floor = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
   local verb, channel = ARGV[4 * n - 1], ARGV[4 * n]
-  local value = redis.pcall('GET', holder)
+  local value = values[n] or redis.pcall('GET', holder)
   local reply, marked = 1, '----------------------'
 
   if value ~= held then
@@ -36,11 +38,18 @@ for n = 1, #KEYS do
 
   if reply == 1 or reply == 2 then
     -- DEL is never refused for lack of memory, and what follows the first write is not either.
-    local gone = redis.pcall('DEL', holder)
-    if type(gone) == 'table' then
-      reply = gone
-    else
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+    if not wrote then
+      local gone = redis.pcall('DEL', holder)
+      wrote = type(gone) ~= 'table'
+      if not wrote then
+        reply = gone
+      end
+    end
+    if wrote then
+      local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      if kept['err'] then
+        redis.pcall('DEL', holder)
+      end
       if marked ~= '----------------------' then
         redis.pcall(verb, channel, string.sub(held, 21, 28))
       end

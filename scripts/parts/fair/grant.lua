@@ -1,7 +1,7 @@
 -- Writes down who has the lock, and until when. The key outlives the hold by 15 seconds, more than
 -- there is between two looks of any waiter: another kind of lock is kept out while somebody queues.
 local function hold_until(hold, stamp, till, who)
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + 15000)
+  local ms = math.floor((tonumber(till) - tonumber(now)) / 1000) + 15000
   redis.call('SET', holder, 'sb1f' .. stamp .. hold .. till .. '------' .. who, 'PX', ms)
 end
 
@@ -13,29 +13,16 @@ local function after(floor)
   return string.format('%016.0f', tonumber(floor) + 1)
 end
 
--- Gives the lock, which is free, to the first in line that lives. The hold gets the rest of its
--- session's life, and the message says which heartbeat paid for it; at least a second, so that no place
--- is lost for a few milliseconds. Where nobody lives it is free.
-local function hand_off(floor)
-  local hold, life = next_living()
-  if not hold then
-    redis.call('DEL', holder)
-    if more == 0 and redis.call('EXISTS', line) == 0 then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
-    else
-      redis.pcall('SET', holder, 'sb1f' .. floor .. string.rep('-', 41) .. string.rep('0', 16) .. '------', 'PX', 15000)
-    end
-    return ''
+-- Gives the lock, which is free, to a hold that was the first in line: for the rest of its session's life, and the
+-- message says which heartbeat paid for it; at least for a second, so that no place is lost for a few milliseconds.
+local function grant(hold, life, floor)
+  local stamp, owner, till = after(floor), string.sub(hold, 1, 22), string.sub(life, 1, 16)
+  if tonumber(till) - tonumber(now) < 1000000 then
+    till = string.format('%016.0f', tonumber(now) + 1000000)
   end
-  local stamp, owner = after(floor), string.sub(hold, 1, 22)
-  local till = string.format('%016.0f', tonumber(now) + 1000000)
-  if string.sub(life, 1, 16) > till then
-    till = string.sub(life, 1, 16)
-  end
-  redis.call('ZREM', line, hold)
   hold_until(hold, stamp, till, string.sub(life, 37))
   if owner ~= session then -- who sent this is told by the reply
     redis.pcall(verb, channel .. owner, string.sub(hold, 23) .. stamp .. string.sub(life, 17, 36))
   end
-  return hold, stamp, string.sub(life, 17, 36)
+  return stamp
 end

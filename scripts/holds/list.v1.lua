@@ -1,0 +1,54 @@
+-- holds/list v1
+-- Tells who has holds in a key that has several, in the order in which they end.
+--
+-- KEYS[1]  holder  sorted set: name of the hold -> when it ends
+-- ARGV[1]  kind  what a key of this kind has as a member: sb1w or sb1s
+-- ARGV[2]  from  how many are left out at the beginning
+-- ARGV[3]  count  how many are told at most
+-- returns  {floor, phase, name, till, ...}  the floor of the tokens and the phase, '' where there is none, and each hold with the stamp at which it ends
+--          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
+-- effects  none
+-- cost     O(log n + count): TIME, ZMSCORE, ZRANGE
+local holder = KEYS[1]
+local kind, from, count = ARGV[1], ARGV[2], ARGV[3]
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- part holds/state
+-- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
+-- is the kind of another lock that has the key, or '?' where it is none of ours.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local floor, other = ''
+if scores['err'] then
+  if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
+    redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
+  end
+  local value = redis.call('GET', holder)
+  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
+    floor, scores = string.sub(value, 5), {}
+  else
+    other = string.match(value, '^sb1([^-])') or '?'
+  end
+elseif scores[1] then
+  floor = string.format('%016.0f', -scores[1])
+elseif redis.call('EXISTS', holder) == 1 then
+  other = '?'
+end
+-- end holds/state
+
+if other then
+  return {-2, other}
+end
+local told = {}
+told[1], told[2] = floor, scores[2] or ''
+-- No set has no holds: there is nothing, or a lock that was given back.
+local later = '(' .. now
+local page = scores[1] and redis.call('ZRANGE', holder, later, '+inf', 'BYSCORE', 'LIMIT', from, count, 'WITHSCORES') or {}
+for n = 1, #page, 2 do
+  told[#told + 1], told[#told + 2] = page[n], string.format('%016.0f', page[n + 1])
+end
+return told

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P8: a renewal lengthens its own hold and only that, never creates one, and never makes it shorter.
+func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 5)
+	mine, other := wish(ours, 2), wish(theirs, 1)
+	p.has(mine)
+	p.has(other)
+	until := fmt.Sprint(noon + lease*1000)
+	p.clock += second
+	require.Equal(t, int64(1), p.renews(mine, time.Hour))
+	require.Equal(t, []any{claim(other), until, claim(mine), fmt.Sprint(p.clock + hour)}, p.out())
+	require.Equal(t, int64(1), p.renews(mine, time.Second), "a shorter one, late")
+	require.Equal(t, int64(1), p.renews(mine, 0), "asks only")
+	require.Equal(t, []any{claim(other), until, claim(mine), fmt.Sprint(p.clock + hour)}, p.out())
+	for _, name := range []string{wish(nth("a", 5), 2), wish(ours, 1), "", "used", "capacity", "sb1s"} {
+		unchanged := p.unchanged()
+		require.Equal(t, int64(0), p.renews(name, time.Hour), name)
+		unchanged()
+	}
+	for _, member := range []string{"used", "capacity", "sb1s"} {
+		before := p.score(member)
+		require.Equal(t, int64(0), p.ask(scripts.HoldsRenew, []string{p.key}, member, 1000)[0], "no hold")
+		require.Equal(t, int64(0), p.ask(scripts.HoldsDrop, []string{p.key}, member)[0], "no hold")
+		require.Equal(t, before, p.score(member))
+	}
+}
+
+// P8: dead is dead, also while it is still counted.
+func TestARenewalRevivesNoneOfManyHolds(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 5)
+	mine := wish(ours, 2)
+	p.has(mine)
+	p.clock += lease * 1000
+	unchanged := p.unchanged()
+	require.Equal(t, int64(0), p.renews(mine, time.Hour))
+	require.Equal(t, int64(0), p.renews(mine, 0))
+	require.Equal(t, int64(0), p.drops(mine))
+	unchanged()
+	require.Equal(t, int64(2), p.score("used"), "until somebody takes it out")
+}
+
+// P10: one key that is somebody else's, or refused, does not sink the others of its batch.
+func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
+	t.Parallel()
+	p, other := newPermits(t, 1), newPermits(t, 1)
+	mine := wish(ours, 1)
+	p.has(mine)
+	other.has(mine)
+	list, absent := p.key+"x", p.key+"y"
+	p.server.MustDo(t, "RPUSH", list, "x")
+	reply := p.ask(scripts.HoldsRenew, []string{p.key, list, absent, other.key},
+		claim(mine), 1000, claim(mine), 1000, claim(mine), 1000, claim(mine), 1000)
+	require.Equal(t, []any{int64(1), int64(0), int64(0), int64(1)}, reply)
+}
+
+// A right that is missing says nothing of the hold: it must not be taken for lost.
+func TestADeniedRenewalDoesNotSayThatOneOfManyHoldsIsGone(t *testing.T) {
+	t.Parallel()
+	for _, rights := range [][]string{{"+time"}, {"+time", "+zscore"}, {"+time", "+zscore", "+zadd"}, {"+time", "+zscore", "+pexpire"}} {
+		p := newPermitsAt(t, 1)
+		mine := wish(ours, 1)
+		p.has(mine)
+		client := p.user(rights...)
+		reply, err := first(client.Do(t.Context(), client.B().Eval().Script(p.source(scripts.HoldsRenew)).Numkeys(1).Key(p.key).
+			Arg(claim(mine), "3600000").Build()))
+		require.NoError(t, err)
+		require.Equal(t, int64(-1), reply, rights)
+	}
+}
+
+// A hold that was dropped is over for everybody at the next look, and is counted until then.
+func TestADroppedHoldIsOverAtTheNextLook(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 2)
+	mine, next := wish(ours, 2), wish(theirs, 2)
+	p.has(mine)
+	p.joins(next)
+	require.Equal(t, int64(1), p.drops(mine))
+	require.Equal(t, int64(0), p.drops(mine), "once")
+	require.Equal(t, []any{claim(mine), fmt.Sprint(noon)}, p.out())
+	require.Equal(t, grantOf(theirs, noon+1, 2), p.looks(they, next)[3])
+	require.Equal(t, claim(next), p.out()[0])
+}
+
+func TestHoldsAreToldAPageAtATime(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 100)
+	list := func(from, count int) []any {
+		return p.ask(scripts.HoldsList, []string{p.key}, "sb1s", from, count)
+	}
+	require.Equal(t, []any{"", ""}, list(0, 10))
+	var want []any
+	for n := range 25 {
+		p.clock = noon + int64(n)
+		hold := wish(nth("a", 100-n), 1+n%3)
+		p.has(hold)
+		want = append(want, claim(hold), digits(p.clock+lease*1000))
+	}
+	unchanged := p.unchanged()
+	var got []any
+	for from := 0; ; from += 10 {
+		page := list(from, 10)
+		require.Equal(t, []any{digits(p.clock), ""}, page[:2])
+		got = append(got, page[2:]...)
+		if len(page) < 22 {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+	p.clock = noon + 4 + lease*1000
+	require.Equal(t, want[10:20], list(0, 5)[2:], "those that have ended are not told")
+	unchanged()
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// searchPart answers a script of the part line/search alone: it takes the first count of those that it finds
+// out of the line, and answers more and them. One that found nothing more goes on finding nothing.
+func searchPart(tb testing.TB) *scripts.Script {
+	tb.Helper()
+	var source strings.Builder
+	source.WriteString("local line, lives, count = KEYS[1], KEYS[2], ARGV[1]\n")
+	for _, part := range []string{"now", "living", "search"} {
+		text, err := os.ReadFile("parts/line/" + part + ".lua")
+		require.NoError(tb, err)
+		source.Write(text)
+	}
+	source.WriteString(`local find, found = search(line, 'from'), {}
+for _ = 1, tonumber(count) do
+  local ticket, life = find()
+  if not ticket then
+    assert(not find() and not find(), 'found more')
+    break
+  end
+  assert(life == redis.call('HGET', lives, string.sub(ticket, 1, 22)), 'says of it what is said of another')
+  assert(redis.call('ZREM', line, ticket) == 1, 'found what is not there')
+  found[#found + 1] = ticket
+end
+return {more, found}`)
+	return &scripts.Script{Source: source.String()}
+}
+
+// finds takes the first count of those who live out of the line, and answers more and them.
+func (p *line) finds(search *scripts.Script, count int) (more any, found []any) {
+	p.Helper()
+	reply := p.ask(search, p.keys()[1:], count)
+	found, _ = reply[1].([]any)
+	return reply[0], found
+}
+
+// add puts tickets of the session in line, n of them, as the n-th of nth and those after it.
+func (p *line) add(letter string, from, n int) {
+	p.Helper()
+	p.server.MustDo(p, "EVAL", `for i = 0, ARGV[3] - 1 do
+  redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[4] + i), ARGV[1] .. string.format('%019d', ARGV[2] + i))
+end`, 1, p.tickets, session(letter), from, n, p.clock+int64(from))
+}
+
+// all are the same tickets.
+func all(letter string, from, n int) []any {
+	holds := make([]any, n)
+	for i := range holds {
+		holds[i] = nth(letter, from+i)
+	}
+	return holds
+}
+
+func TestASearchFindsOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	search := searchPart(t)
+	for _, dead := range []int{0, 1, 127, 128, 129} {
+		for _, livingOnes := range []int{1, 2, 127, 128, 129, 300} {
+			t.Run(fmt.Sprint(dead, "Dead", livingOnes, "Living"), func(t *testing.T) {
+				t.Parallel()
+				p := newLine(t)
+				p.dead(dead, noon-second)
+				p.add("a", 0, livingOnes)
+				p.beat(we, life, p.next())
+				for taken := 0; taken < livingOnes; {
+					count := min(100, livingOnes-taken)
+					more, found := p.finds(search, count)
+					require.Equal(t, int64(0), more)
+					require.Equal(t, all("a", taken, count), found)
+					taken += count
+				}
+				more, found := p.finds(search, 1)
+				require.Equal(t, int64(0), more)
+				require.Empty(t, found)
+				require.Len(t, p.inLine(), dead, "the dead keep their places")
+			})
+		}
+	}
+}
+
+// The cap is on what is read, the living with the dead. What was found is not lost, and the next goes on.
+func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
+	t.Parallel()
+	search := searchPart(t)
+	p := newLine(t)
+	p.dead(1, noon-second)
+	p.add("a", 0, 1500)
+	p.beat(we, life, p.next())
+	more, found := p.finds(search, 2000)
+	require.Equal(t, int64(1), more)
+	require.Equal(t, all("a", 0, 1023), found)
+	more, found = p.finds(search, 2000)
+	require.Equal(t, int64(0), more)
+	require.Equal(t, all("a", 1023, 477), found)
+	require.Equal(t, []any{deadHold(1)}, p.inLine())
+}
+
+// The memory costs a write for each that was passed over at the most, not one for each that is found.
+func TestASearchRemembersOnceWhatItPassedOver(t *testing.T) {
+	t.Parallel()
+	search := searchPart(t)
+	p := newLineAt(t)
+	p.dead(300, noon-second)
+	p.add("a", 0, 50)
+	p.beat(we, life, p.next())
+	before := p.server.CommandStats()["hset"].Calls
+	_, found := p.finds(search, 60)
+	require.Equal(t, all("a", 0, 50), found)
+	require.Equal(t, before+1, p.server.CommandStats()["hset"].Calls)
+	require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
+}
+
+// crowd is a line of random sessions, whose searches are held against what the keys say.
+type crowd struct {
+	*line
+	*rand.Rand
+
+	search  *scripts.Script
+	arrived int
+}
+
+// member is the session of a number.
+func member(n int) string { return fmt.Sprintf("member%016d", n) }
+
+// step lets time pass, and sessions come, come back and leave.
+func (c *crowd) step() {
+	c.Helper()
+	c.clock += []int64{1, 1, second, second, 2 * second, 2 * second, life, keepsPlace, 70 * second, -second, -2 * second}[c.IntN(11)]
+	for range c.IntN(40) { // who comes new, some with several tickets
+		c.arrived++
+		c.joins(member(c.arrived-c.IntN(2)) + fmt.Sprintf("%019d", c.arrived))
+	}
+	inLine := c.inLine()
+	for range c.IntN(3) * c.IntN(3) * len(inLine) / (len(inLine) + 1) { // who comes back, or is there still
+		c.beat(owner(inLine[c.IntN(len(inLine))]), life, c.next())
+	}
+	for _, hold := range inLine {
+		if text, _ := hold.(string); c.IntN(30) == 0 {
+			c.leaves(text)
+		}
+	}
+}
+
+// owner answers the session of a hold.
+func owner(hold any) string {
+	text, _ := hold.(string)
+	return text[:22]
+}
+
+// states answers the tickets in line of those who live, and of those who are dead and keep their places.
+func (c *crowd) states() (alive, kept []any) {
+	c.Helper()
+	fields, _ := c.server.MustDo(c, "HGETALL", c.lives).([]any)
+	lives := make(map[any]string)
+	for i := 0; i < len(fields); i += 2 {
+		lives[fields[i]], _ = fields[i+1].(string)
+	}
+	for _, hold := range c.inLine() {
+		said := lives[owner(hold)]
+		if said == "" {
+			continue
+		}
+		switch until := parseStamp(c, said[:16]); {
+		case until > c.clock:
+			alive = append(alive, hold)
+		case until+keepsPlace > c.clock:
+			kept = append(kept, hold)
+		}
+	}
+	return alive, kept
+}
+
+// Order, P6: whoever was passed over, forgotten or came back, and wherever the last search ended: a search
+// finds those who live, in the order of the line, and nobody that keeps a place is taken out.
+func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
+	t.Parallel()
+	const crowds, steps = 8, 50
+	search := searchPart(t)
+	for seed := range uint64(crowds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			c := &crowd{line: newLine(t), Rand: rand.New(rand.NewPCG(seed, 2)), search: search}
+			c.set(fairHeld(holdOf("z"), noon, noon+24*hour), patience*100)
+			remembered := 0
+			for range steps {
+				c.step()
+				alive, kept := c.states()
+				if c.said("from") != "" {
+					remembered++
+				}
+				count := c.IntN(len(alive) + 2)
+				more, found := c.finds(c.search, count)
+				require.Equal(t, int64(0), more)
+				want := alive[:min(count, len(alive))]
+				require.Equal(t, append([]any{}, want...), found)
+				left := c.inLine()
+				for _, hold := range slices.Concat(alive[len(want):], kept) {
+					require.Contains(t, left, hold, "it keeps its place")
+				}
+			}
+			require.Greater(t, remembered, 3, "few searches had anything to remember")
+		})
+	}
+}

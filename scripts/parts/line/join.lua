@@ -1,0 +1,13 @@
+-- Gives a ticket at the end of the lines, of which line is the one that it stands in. Tickets rise, also where the
+-- clock was set back.
+local function join(line, lines, ticket)
+  local number = tonumber(now)
+  for _, line in ipairs(lines) do
+    local tail = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+    if tail and tonumber(tail) >= number then
+      number = tonumber(tail) + 1
+    end
+  end
+  redis.call('ZADD', line, 'NX', string.format('%.0f', number), ticket)
+  redis.call('PEXPIRE', line, 600000)
+end

@@ -1,0 +1,17 @@
+-- What is told of grants, to each session once. Who is asker is told by the reply.
+local told, owners = {}, {}
+local function tell(ticket, paid)
+  local owner = string.sub(ticket, 1, 22)
+  if not told[owner] then
+    told[owner], owners[#owners + 1] = '', owner
+  end
+  told[owner] = told[owner] .. string.sub(ticket, 23, 41) .. floor .. paid
+end
+local function publish()
+  for _, owner in ipairs(owners) do
+    if owner ~= asker then
+      redis.pcall(verb, channel .. owner, told[owner])
+    end
+  end
+  return told[asker] or ''
+end

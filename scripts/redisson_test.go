@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Holds as Redisson writes them: a client, and a thread.
+const (
+	gos   = "00010203-0405-0607-0809-0a0b0c0d0e0f:1000000000000000001"
+	javas = "f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff:77" // Java's own threads have smaller numbers
+	later = "2000000000000000"                        // a stamp that no server has reached
+)
+
+// fields answers the hash of the place, as "field value" in no order.
+func (p *place) fields() map[string]string {
+	p.Helper()
+	list, _ := p.server.MustDo(p, "HGETALL", p.key).([]any)
+	fields := make(map[string]string)
+	for i := 0; i < len(list); i += 2 {
+		fields[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
+	}
+	return fields
+}
+
+// has gives the place to a hold, as the Java client would.
+func (p *place) has(hold, entries string, life time.Duration) {
+	p.Helper()
+	p.server.MustDo(p, "HSET", p.key, hold, entries)
+	p.server.MustDo(p, "PEXPIRE", p.key, life.Milliseconds())
+}
+
+func (p *place) acquireShared(hold, notAfter string) any {
+	p.Helper()
+	return p.run(scripts.RedissonAcquire, claimOf(hold), time.Minute.Milliseconds(), notAfter, "0")
+}
+
+func (p *place) releaseShared(hold string) any {
+	p.Helper()
+	return p.run(scripts.RedissonRelease, heldBy(hold, noon, ""), digits(noon), "PUBLISH", p.channel)
+}
+
+// P1, P9: one field, and a TTL; sent again it is the same hold, whose token is a later one.
+func TestASharedLockIsTakenByOneField(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	require.Equal(t, digits(noon), p.acquireShared(gos, later))
+	p.clock++
+	require.Equal(t, digits(noon+1), p.acquireShared(gos, later))
+	require.Equal(t, map[string]string{gos: "1"}, p.fields(), "counted once")
+	p.requireLife(time.Minute)
+}
+
+// P1: whoever holds it, however often.
+func TestASharedLockIsHeldByOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.has(javas, "3", time.Hour)
+	untouched := p.untouched()
+	reply, _ := p.acquireShared(gos, later).([]any)
+	require.Equal(t, []any{int64(0), digits(noon)}, []any{reply[0], reply[2]})
+	require.LessOrEqual(t, reply[1], time.Hour.Milliseconds())
+	require.Greater(t, reply[1], (time.Hour - patience).Milliseconds())
+	untouched()
+	p.server.MustDo(t, "PERSIST", p.key)
+	reply, _ = p.acquireShared(gos, later).([]any)
+	require.Equal(t, []any{int64(0), int64(-1), digits(noon)}, reply, "a key without an end is nobody's of ours")
+}
+
+// P4: a copy that was delayed takes nothing.
+func TestASharedLockIsNotTakenTooLate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	require.Equal(t, []any{int64(-1), digits(noon)}, p.acquireShared(gos, digits(noon-1)))
+	require.Empty(t, p.fields())
+	require.Equal(t, digits(noon), p.acquireShared(gos, digits(noon)))
+}
+
+func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.has("mode", "read", time.Hour)
+	p.server.MustDo(t, "HSET", p.key, javas, "1")
+	untouched := p.untouched()
+	require.Equal(t, []any{int64(-2), "w"}, p.acquireShared(gos, later))
+	untouched()
+	p.server.MustDo(t, "DEL", p.key)
+	p.set("a text", time.Hour)
+	untouched = p.untouched()
+	require.Equal(t, []any{int64(-2), "?"}, p.acquireShared(gos, later))
+	untouched()
+}
+
+// A key that never ends would keep everybody out for ever: where a life cannot be given there is no key.
+func TestASharedLockIsNotTakenWithoutALife(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, err := p.try(scripts.RedissonAcquire, claimOf(gos), "no number", later, "0")
+	require.Error(t, err)
+	require.Empty(t, p.fields())
+}
+
+// P1, P6: whoever has it gives it back, and everybody is told, once; nobody else does.
+func TestASharedLockIsGivenBackByItsHold(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(p *place, hold string) any{
+		"Release": func(p *place, hold string) any { return p.releaseShared(hold) },
+		"Withdraw": func(p *place, hold string) any {
+			return p.run(scripts.RedissonWithdraw, hold, "PUBLISH", p.channel).([]any)[0]
+		},
+		"Yield": func(p *place, hold string) any {
+			return p.run(scripts.RedissonYield, hold, "60000", digits(noon), "PUBLISH", p.channel).([]any)[0]
+		},
+		"Force": func(p *place, hold string) any {
+			return p.run(scripts.RedissonForce, hold, "PUBLISH", p.channel, p.channel+":told")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlaceAt(t)
+			listener, told := p.listen(), p.listenTo(p.channel+":told")
+			p.has(javas, "1", time.Hour)
+			untouched := p.untouched()
+			require.Equal(t, int64(0), give(p, gos))
+			untouched()
+			p.server.MustDo(t, "DEL", p.key)
+			p.has(gos, "1", time.Hour)
+			p.fill() // P10
+			require.Contains(t, []any{int64(1), int64(2)}, give(p, gos))
+			require.Empty(t, p.fields())
+			require.Equal(t, int64(0), give(p, gos), "a second time")
+			require.Equal(t, []string{"0"}, listener.heard())
+			if name == "Force" {
+				require.Equal(t, []string{p.key}, told.heard())
+			} else {
+				require.Empty(t, told.heard())
+			}
+		})
+	}
+}
+
+func TestAReleaseOfASharedLockSaysWhetherSomebodyListens(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.has(gos, "1", time.Hour)
+	require.Equal(t, int64(1), p.releaseShared(gos))
+	p.listen()
+	p.has(gos, "1", time.Hour)
+	require.Equal(t, int64(2), p.releaseShared(gos))
+}
+
+// P3: without a floor tokens come from the clock alone, and rise with it.
+func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.clock = 0
+	var last stamp.Stamp
+	for n := range 100 {
+		hold := "00010203-0405-0607-0809-0a0b0c0d0e0f:" + strconv.Itoa(1_000_000_000_000_000_000+n)
+		text, _ := p.acquireShared(hold, later).(string)
+		now := stamp.Parse(text)
+		require.Greater(t, now, last)
+		last = now
+		require.Equal(t, int64(1), p.releaseShared(hold))
+	}
+}
+
+func TestASharedLockIsLookedAt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	require.Equal(t, int64(-2), p.run(scripts.RedissonLook, "0"), "free")
+	p.has(javas, "1", time.Hour)
+	require.InDelta(t, time.Hour.Milliseconds(), p.run(scripts.RedissonLook, "0"), float64(patience.Milliseconds()))
+	p.server.MustDo(t, "PERSIST", p.key)
+	require.Equal(t, int64(-1), p.run(scripts.RedissonLook, "0"))
+}
+
+// P2: a renewal lengthens the life of its own hold, and makes nothing.
+func TestASharedLockIsRenewedForItsHold(t *testing.T) {
+	t.Parallel()
+	p := newPlaceAt(t)
+	renew := func(life time.Duration) any { return p.run(scripts.RedissonRenew, gos, life.Milliseconds()) }
+	require.Equal(t, int64(0), renew(time.Hour))
+	require.Empty(t, p.fields())
+	p.has(javas, "1", time.Minute)
+	untouched := p.untouched()
+	require.Equal(t, int64(0), renew(time.Hour))
+	untouched()
+	p.server.MustDo(t, "DEL", p.key)
+	p.has(gos, "1", time.Minute)
+	untouched = p.untouched()
+	require.Equal(t, int64(1), renew(0), "asked only")
+	untouched()
+	p.fill()
+	require.Equal(t, int64(1), renew(time.Hour))
+	p.requireLife(time.Hour)
+	p.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
+	p.set("a text", time.Minute)
+	untouched = p.untouched()
+	require.Equal(t, int64(0), renew(time.Hour), "no hash")
+	untouched()
+}
+
+func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	describe := func() any { return p.run(scripts.RedissonDescribe) }
+	require.Equal(t, []any{int64(0)}, describe())
+	p.has(javas, "2", time.Hour)
+	ends := p.server.MustDo(t, "PEXPIRETIME", p.key)
+	require.Equal(t, []any{int64(1), "r", "0000000000000000", javas, javas, ends}, describe())
+	p.server.MustDo(t, "HSET", p.key, "mode", "write")
+	reply, _ := describe().([]any)
+	require.Equal(t, []any{int64(1), "w"}, reply[:2])
+	p.set("a text", time.Hour)
+	require.Equal(t, []any{int64(-1)}, describe())
+}
+
+// Where many go together each is answered for itself.
+func TestSharedLocksGoTogether(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	do := func(script *scripts.Script, args ...any) any {
+		return server.MustDo(t, append([]any{"EVAL", script.Source, 3, "a", "b", "c"}, args...)...)
+	}
+	server.MustDo(t, "SET", "c", "a text")
+	server.MustDo(t, "HSET", "b", javas, "1")
+	claim := []any{claimOf(gos), 60_000, later, "0"}
+	taken, _ := do(scripts.RedissonAcquire, append(append(append([]any{}, claim...), claim...), claim...)...).([]any)
+	require.Len(t, taken, 3)
+	require.Len(t, taken[0], 16)
+	require.Equal(t, int64(0), taken[1].([]any)[0])
+	require.Equal(t, []any{int64(-2), "?"}, taken[2])
+	held := []any{heldBy(gos, noon, ""), digits(noon), "PUBLISH", "a"}
+	given, _ := do(scripts.RedissonRelease, append(append(append([]any{}, held...), held...), held...)...).([]any)
+	require.Len(t, given, 3)
+	require.Equal(t, []any{int64(1), int64(0)}, given[:2])
+	require.ErrorContains(t, given[2].(error), "WRONGTYPE")
+}

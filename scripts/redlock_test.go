@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// greatest is the greatest lease in these tests, in microseconds.
+const greatest int64 = 30_000_000
+
+// voter is one server of a quorum, for one name.
+type voter struct {
+	*place
+
+	epoch, fence string
+}
+
+// newVoter answers a server that has had its data for long enough.
+func newVoter(tb testing.TB) *voter {
+	tb.Helper()
+	p := newPlace(tb)
+	base := strings.TrimSuffix(p.key, "lock")
+	v := &voter{p, strings.ReplaceAll(strings.ReplaceAll(base, "{", ""), "}", "") + "epoch", base + "fence"}
+	v.since(noon - greatest)
+	return v
+}
+
+// life is what the server calls itself until its end.
+func (v *voter) life() string {
+	v.Helper()
+	info, _ := v.server.MustDo(v, "INFO", "server").(string)
+	_, rest, _ := strings.Cut(info, "run_id:")
+	return rest[:40]
+}
+
+// since lets the server have its data since then.
+func (v *voter) since(stamp int64) {
+	v.Helper()
+	v.server.MustDo(v, "SET", v.epoch, "sb1e"+digits(stamp)+v.life(), "PX", 7*24*3600*1000)
+}
+
+// elect asks for the lock.
+func (v *voter) elect(hold, mark string) []any {
+	v.Helper()
+	reply, err := v.tryElect(hold, mark, v.clock)
+	require.NoError(v, err)
+	return reply.([]any)
+}
+
+func (v *voter) tryElect(hold, mark string, notAfter int64) (any, error) {
+	v.Helper()
+	return v.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, v.fence}, claimOf(hold), lease, digits(notAfter), mark, greatest)
+}
+
+func (v *voter) giveBack(hold string, floor int64) []any {
+	v.Helper()
+	return v.run(scripts.RedlockRelease, hold, digits(floor), "PUBLISH", v.channel).([]any)
+}
+
+func (v *voter) keep(hold string, stamp int64) any {
+	v.Helper()
+	reply, err := v.tryKeys(scripts.RedlockFence, []string{v.key, v.fence}, hold, digits(stamp))
+	require.NoError(v, err)
+	return reply
+}
+
+// votedFor is what the key says while hold has the lock.
+func votedFor(hold string, stamp int64, marked string) string {
+	return "sb1q" + heldBy(hold, stamp, marked)[4:]
+}
+
+func TestAServerOfAQuorumGrantsWhatIsFree(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		value, fence string
+		stamp        int64
+	}{
+		"Free":          {"", "", noon},
+		"Released":      {released(noon - 1), "", noon},
+		"ReleasedAhead": {released(noon + 1_000_000), "", noon + 1_000_001},
+		"Fenced":        {"", digits(noon + 5), noon + 6},
+		"FencedLower":   {released(noon + 9), digits(noon + 5), noon + 10},
+		"FencedBehind":  {"", digits(noon - 5), noon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVoter(t)
+			if c.value != "" {
+				v.set(c.value, time.Hour)
+			}
+			if c.fence != "" {
+				v.server.MustDo(t, "SET", v.fence, c.fence, "PX", 60_000)
+			}
+			require.Equal(t, []any{int64(1), digits(c.stamp), digits(noon)}, v.elect(ours, we))
+			require.Equal(t, votedFor(ours, c.stamp, ""), v.value())
+			v.requireLife(lease * time.Millisecond)
+		})
+	}
+}
+
+// P5.
+func TestAVoteAskedForTwiceIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	v.elect(ours, we)
+	v.elect(theirs, they)
+	v.clock += 7
+	v.server.MustDo(t, "DEL", v.epoch) // which is nothing to a hold that is there
+	require.Equal(t, []any{int64(1), digits(noon), digits(noon + 7)}, v.elect(ours, we))
+	require.Equal(t, votedFor(ours, noon, they), v.value(), "with the waiter's mark")
+}
+
+// One server, one vote: what tells is the attempt.
+func TestAHeldVoteTellsWhoseItIs(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	v.elect(theirs, "")
+	reply := v.elect(ours, we)
+	require.Equal(t, int64(0), reply[0])
+	require.InDelta(t, lease, reply[1], float64(patience.Milliseconds()))
+	require.Equal(t, []any{digits(noon), attempt(theirs)}, reply[2:])
+	require.Equal(t, votedFor(theirs, noon, we), v.value())
+	v.elect(session("c")+attempt(ours), session("c"))
+	require.Equal(t, votedFor(theirs, noon, we), v.value(), "the first mark stays")
+}
+
+// P4.
+func TestALateVoteWritesNothing(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"", released(noon - 5), votedFor(theirs, noon-5, ""), votedFor(ours, noon-5, "")} {
+		v := newVoter(t)
+		if value != "" {
+			v.set(value, time.Hour)
+		}
+		v.server.MustDo(t, "DEL", v.epoch)
+		unchanged := v.untouched()
+		reply, err := v.tryElect(ours, we, noon-1)
+		require.NoError(t, err)
+		require.Equal(t, []any{int64(-1), digits(noon)}, reply)
+		unchanged()
+		require.Nil(t, v.server.MustDo(t, "GET", v.epoch))
+	}
+}
+
+// H19: a server that may have forgotten a hold grants nothing until that is over.
+func TestAServerThatMayHaveForgottenGrantsNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		epoch func(v *voter)
+		left  int64
+		since int64 // what the epoch is afterwards
+	}{
+		"New":          {func(v *voter) { v.server.MustDo(v, "DEL", v.epoch) }, greatest, noon},
+		"AnotherLife":  {func(v *voter) { v.setEpoch("sb1e" + digits(noon-greatest) + strings.Repeat("0", 40)) }, greatest, noon},
+		"NoLife":       {func(v *voter) { v.setEpoch("sb1e" + digits(noon-greatest)) }, greatest, noon},
+		"Young":        {func(v *voter) { v.since(noon - greatest + 1) }, 1, noon - greatest + 1},
+		"ClockSetBack": {func(v *voter) { v.since(noon + 1) }, greatest, noon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVoter(t)
+			v.set(released(noon-5), time.Hour)
+			c.epoch(v)
+			unchanged := v.untouched()
+			require.Equal(t, []any{int64(-3), c.left, digits(noon)}, v.elect(ours, we))
+			unchanged()
+			require.Equal(t, "sb1e"+digits(c.since)+v.life(), v.server.MustDo(t, "GET", v.epoch))
+			left, _ := v.server.MustDo(t, "PTTL", v.epoch).(int64)
+			require.InDelta(t, 7*24*3600*1000, left, float64(patience.Milliseconds()))
+			v.clock += c.left
+			require.Equal(t, int64(1), v.elect(ours, we)[0])
+		})
+	}
+}
+
+func (v *voter) setEpoch(value string) {
+	v.Helper()
+	v.server.MustDo(v, "SET", v.epoch, value, "PX", 60_000)
+}
+
+// P4: the epoch ends by itself, and not while it is used.
+func TestAnEpochLivesOnByItsUse(t *testing.T) {
+	t.Parallel()
+	const half = 7 * 12 * 3600 * 1000
+	v := newVoter(t)
+	v.server.MustDo(t, "PEXPIRE", v.epoch, half+60_000)
+	v.elect(ours, we)
+	left, _ := v.server.MustDo(t, "PTTL", v.epoch).(int64)
+	require.LessOrEqual(t, left, int64(half+60_000), "more than half of it is left")
+	v.giveBack(ours, noon)
+	v.server.MustDo(t, "PEXPIRE", v.epoch, half-1)
+	v.elect(ours, we)
+	left, _ = v.server.MustDo(t, "PTTL", v.epoch).(int64)
+	require.Greater(t, left, 2*half-patience.Milliseconds())
+}
+
+// P9.
+func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
+	t.Parallel()
+	for what, made := range foreign {
+		v := newVoter(t)
+		v.server.MustDo(t, append([]any{made.make[0], v.key}, made.make[2:]...)...)
+		unchanged := v.untouched()
+		reply, err := v.tryElect(ours, we, noon)
+		if made.kind == "" {
+			require.ErrorContains(t, err, "WRONGTYPE", what)
+		} else {
+			kind := made.kind
+			if strings.HasPrefix(v.value(), "sb1r") {
+				kind = "r" // whatever is wrong with it
+			}
+			require.NoError(t, err, what)
+			require.Equal(t, []any{int64(-2), kind}, reply, what)
+		}
+		unchanged()
+	}
+	v := newVoter(t)
+	v.set(heldBy(theirs, noon, ""), time.Hour)
+	require.Equal(t, []any{int64(-2), "r"}, v.elect(ours, we))
+	require.Equal(t, int64(0), v.giveBack(theirs, noon)[0])
+	require.Equal(t, int64(0), v.keep(theirs, noon))
+	require.Equal(t, heldBy(theirs, noon, ""), v.value())
+	v.set(votedFor(theirs, noon, ""), time.Hour)
+	require.Equal(t, []any{int64(-2), "q"}, v.acquire(ours, we), "nor does another kind touch it")
+
+	v = newVoter(t)
+	v.setEpoch("somebody's")
+	require.Equal(t, []any{int64(-2), "?"}, v.elect(ours, we))
+	require.Empty(t, v.value())
+}
+
+func TestAVoteIsGivenBackAndWhoWaitsIsTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		marked string
+		floor  int64
+		want   int64
+		told   []string
+	}{
+		"Unmarked":     {"", noon + 3, noon + 3, []string{}},
+		"Marked":       {they, noon + 3, noon + 3, []string{us}},
+		"MarkedByUs":   {we, noon + 3, noon + 3, []string{}},
+		"WithoutToken": {they, 0, noon, []string{us}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVoter(t)
+			v.set(votedFor(ours, noon, c.marked), time.Hour)
+			listener := v.listen()
+			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(theirs, noon))
+			require.Equal(t, []any{int64(1), digits(noon)}, v.giveBack(ours, c.floor))
+			require.Equal(t, released(c.want), v.value())
+			v.requireLife(time.Hour)
+			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(ours, c.floor), "once")
+			require.Equal(t, c.told, listener.heard())
+		})
+	}
+}
+
+func TestAFenceIsKeptBeyondTheHold(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	require.Equal(t, int64(0), v.keep(ours, noon+50))
+	require.Nil(t, v.server.MustDo(t, "GET", v.fence), "only a hold leaves one")
+	v.elect(ours, we)
+	for range 2 {
+		require.Equal(t, int64(1), v.keep(ours, noon+50))
+		require.Equal(t, votedFor(ours, noon+50, ""), v.value())
+		v.requireLife(lease * time.Millisecond)
+		require.Equal(t, digits(noon+50), v.server.MustDo(t, "GET", v.fence))
+	}
+	v.server.MustDo(t, "DEL", v.key) // as when it ends by itself
+	require.Equal(t, []any{int64(1), digits(noon + 51), digits(noon)}, v.elect(theirs, they))
+	require.Equal(t, int64(0), v.keep(ours, noon+60))
+	require.Equal(t, digits(noon+50), v.server.MustDo(t, "GET", v.fence))
+}
+
+func TestALookAtAVoteLeavesAMark(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	look := func() any { return v.run(scripts.RedlockLook, we) }
+	require.Equal(t, int64(-2), look())
+	v.set(released(noon), time.Hour)
+	require.Equal(t, int64(-2), look())
+	v.set(votedFor(theirs, noon, ""), time.Hour)
+	require.InDelta(t, time.Hour.Milliseconds(), look(), float64(patience.Milliseconds()))
+	require.Equal(t, votedFor(theirs, noon, we), v.value())
+	v.set(heldBy(theirs, noon, ""), time.Hour)
+	require.Equal(t, int64(-2), look(), "trying tells the kind")
+	require.Equal(t, heldBy(theirs, noon, ""), v.value())
+}
+
+// P10: giving back works when nothing else does, and asking writes nothing then.
+func TestAVoteWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	v.place.server = newPlaceAt(t).server
+	v.since(noon - greatest)
+	v.set(votedFor(ours, noon, they), time.Hour)
+	listener := v.listen()
+	v.fill()
+	require.Equal(t, int64(1), v.renew(ours, time.Hour))
+	require.Equal(t, int64(1), v.giveBack(ours, noon)[0])
+	require.Equal(t, released(noon), v.value())
+	require.Equal(t, []string{us}, listener.heard())
+	unchanged := v.untouched()
+	_, err := v.tryElect(ours, we, noon)
+	require.ErrorContains(t, err, "OOM")
+	unchanged()
+}
+
+// What needs no right does without: the life of a server that does not tell it is not compared.
+func TestAVoteWithoutTheRightToInfo(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	v.place.server = newPlaceAt(t).server
+	v.key, v.epoch = "sb:{a}:lock", "sb:epoch"
+	client := v.user("+time", "+get", "+set", "+pttl", "+pexpire")
+	ask := func() int64 {
+		reply, err := first(client.Do(t.Context(), client.B().Eval().Script(v.source(scripts.RedlockAcquire)).Numkeys(3).
+			Key(v.key, v.epoch, "sb:{a}:fence").Arg(claimOf(ours), "60000", digits(v.clock), "", digits(greatest)).Build()))
+		require.NoError(t, err)
+		return reply
+	}
+	require.Equal(t, int64(-3), ask())
+	require.Equal(t, "sb1e"+digits(noon), v.server.MustDo(t, "GET", v.epoch))
+	v.clock += greatest
+	require.Equal(t, int64(1), ask())
+}

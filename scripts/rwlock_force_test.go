@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tells listens for what a session is told of its holds.
+func (p *rwlock) tells(session string) *listener {
+	p.Helper()
+	return p.listenTo(p.told() + ":" + session)
+}
+
+func TestAForcedReadWriteLockIsHandedOnAndItsHoldersAreTold(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, reads)
+	p.has(nth("a", 5), reads)
+	p.has(theirs, reads)
+	p.queues(holdOf("w"), writes)
+	we, they, writer := p.tells(we), p.tells(they), p.hears(session("w"))
+	require.Equal(t, int64(3), p.forces(ours, theirs, nth("a", 5)))
+	p.requireHave(writes, holdOf("w"))
+	require.Equal(t, []string{p.key}, we.heard(), "once, though it had two")
+	require.Equal(t, []string{p.key}, they.heard())
+	require.Equal(t, []string{grantOf(holdOf("w"), noon+3, 1)}, writer.heard())
+}
+
+// P5, P8: it takes the lock from the holds that were found, and from no others.
+func TestAForceOfAReadWriteLockTouchesTheHoldsThatItNamesOnly(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, reads)
+	p.has(nth("a", 5), reads)
+	p.queues(holdOf("w"), writes)
+	we := p.tells(we)
+	require.Equal(t, int64(1), p.forces(ours, theirs))
+	p.requireHave(reads, nth("a", 5))
+	require.Len(t, we.heard(), 1)
+	unchanged := p.unchanged()
+	require.Equal(t, int64(0), p.forces(ours, theirs, holdOf("w")), "sent again; and one that waits has no hold")
+	unchanged()
+	require.Empty(t, we.heard())
+}
+
+func TestAForceOfAllFreesAReadWriteLock(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(ours, mode)
+			require.Equal(t, int64(1), p.forces(ours))
+			require.Equal(t, released(noon), p.value())
+			p.requireLife(floorLife)
+		})
+	}
+}
+
+// A grant that a force makes to the session of a forced hold is told by message: the reply says a number only.
+func TestAForceTellsEverySessionWhomItLetsIn(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, writes)
+	p.queues(nth("a", 5), reads)
+	p.queues(theirs, reads)
+	own, others := p.hears(we), p.hears(they)
+	require.Equal(t, int64(1), p.forces(ours))
+	require.Equal(t, []string{grantOf(nth("a", 5), noon+1, 1)}, own.heard())
+	require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.heard())
+}
+
+// P8: what a forced hold still sends finds nothing of its own.
+func TestAForcedReaderCanDoNothing(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, reads)
+	p.has(theirs, reads)
+	p.forces(ours)
+	unchanged := p.unchanged()
+	require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(ours))
+	require.Equal(t, []any{int64(0), digits(noon)}, p.downgrades(ours))
+	require.Equal(t, int64(0), p.renews(ours, lease))
+	require.Equal(t, int64(0), p.drops(ours))
+	require.False(t, p.isOpen(ours))
+	unchanged()
+}

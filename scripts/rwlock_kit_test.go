@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The modes in which a read-write lock is entered.
+const reads, writes = "r", "w"
+
+// rwlock is one read-write lock of one test. Its tickets are those of the writers.
+type rwlock struct {
+	*line
+
+	readers string
+}
+
+func newRWLock(tb testing.TB) *rwlock {
+	tb.Helper()
+	return rwlockOf(newPlace(tb))
+}
+
+// newRWLockAt is newRWLock on a server of its own, which the test may change.
+func newRWLockAt(tb testing.TB, options ...redistest.Option) *rwlock {
+	tb.Helper()
+	return rwlockOf(newPlaceAt(tb, options...))
+}
+
+func rwlockOf(p *place) *rwlock {
+	return &rwlock{line: lineOf(p), readers: strings.TrimSuffix(p.key, "lock") + "readers"}
+}
+
+func (p *rwlock) keys() []string { return []string{p.key, p.tickets, p.readers, p.lives} }
+
+func (p *rwlock) enterArgs(hold, mode, queues, number string) []any {
+	return append(p.line.enterArgs(hold, queues, number), mode)
+}
+
+// tries comes to try.
+func (p *rwlock) tries(hold, mode string) []any {
+	p.Helper()
+	return p.ask(scripts.RWLockEnter, p.keys(), p.enterArgs(hold, mode, "0", "")...)
+}
+
+// joins enters the line with a heartbeat.
+func (p *rwlock) joins(hold, mode string) []any {
+	p.Helper()
+	return p.ask(scripts.RWLockEnter, p.keys(), p.enterArgs(hold, mode, "1", p.next())...)
+}
+
+// has gives the lock to hold, which must be able to get it, for the time of a lease.
+func (p *rwlock) has(hold, mode string) {
+	p.Helper()
+	require.Equal(p, int64(1), p.tries(hold, mode)[0])
+}
+
+// queues gives hold a place in line.
+func (p *rwlock) queues(hold, mode string) {
+	p.Helper()
+	require.Equal(p, int64(0), p.joins(hold, mode)[0])
+}
+
+func (p *rwlock) leaveArgs(hold string) []any {
+	return []any{hold + label, hold[:22], "PUBLISH", p.grants}
+}
+
+func (p *rwlock) leaves(hold string) []any {
+	p.Helper()
+	return p.ask(scripts.RWLockLeave, p.keys(), p.leaveArgs(hold)...)
+}
+
+// looks asks for the holds of a session.
+func (p *rwlock) looks(session string, holds ...string) []any {
+	p.Helper()
+	return p.ask(scripts.RWLockLook, p.keys(), p.lookArgs(session, holds...)...)
+}
+
+func (p *rwlock) downgrades(hold string) []any {
+	p.Helper()
+	return p.ask(scripts.RWLockDowngrade, p.keys(), p.leaveArgs(hold)...)
+}
+
+func (p *rwlock) forceArgs(holds ...string) []any {
+	var names strings.Builder
+	for _, hold := range holds {
+		names.WriteString(hold + label + "\n")
+	}
+	return []any{"PUBLISH", p.grants, p.told() + ":", names.String()}
+}
+
+// forces takes the lock from holds, and answers from how many.
+func (p *rwlock) forces(holds ...string) any {
+	p.Helper()
+	reply := p.ask(scripts.RWLockForce, p.keys(), p.forceArgs(holds...)...)
+	require.Len(p, reply, 1)
+	return reply[0]
+}
+
+// isOpen asks for the door, as a reader that has the lock.
+func (p *rwlock) isOpen(hold string) bool {
+	p.Helper()
+	reply := p.ask(scripts.RWLockDoor, []string{p.key, p.tickets, p.lives}, hold+label)[0]
+	require.Contains(p, []any{int64(0), int64(1)}, reply)
+	return reply == int64(1)
+}
+
+// drops ends a hold by one key.
+func (p *rwlock) drops(hold string) any {
+	p.Helper()
+	return p.ask(scripts.HoldsDrop, []string{p.key}, hold+label)[0]
+}
+
+// renews lengthens a hold.
+func (p *rwlock) renews(hold string, ms int64) any {
+	p.Helper()
+	return p.ask(scripts.HoldsRenew, []string{p.key}, hold+label, ms)[0]
+}
+
+// scores answers the members of the key of the holds, by name, with their scores: none where it is no such key.
+func (p *rwlock) scores(key string) map[string]int64 {
+	p.Helper()
+	reply, err := p.server.Do("EVAL", `local all = {}
+for n, text in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')) do
+  all[n] = n % 2 == 0 and string.format('%.0f', text) or text
+end
+return all`, 1, key)
+	if err != nil {
+		require.ErrorContains(p, err, "WRONGTYPE")
+		return nil
+	}
+	words, _ := reply.([]any)
+	scores := make(map[string]int64, len(words)/2)
+	for n := 0; n < len(words); n += 2 {
+		score, err := strconv.ParseInt(fmt.Sprint(words[n+1]), 10, 64)
+		require.NoError(p, err)
+		scores[fmt.Sprint(words[n])] = score
+	}
+	return scores
+}
+
+// until answers who has the lock and until when, without their labels.
+func (p *rwlock) until() map[string]int64 {
+	p.Helper()
+	holds := make(map[string]int64)
+	for name, score := range p.scores(p.key) {
+		if len(name) > 40 {
+			require.Equal(p, label, name[41:])
+			holds[name[:41]] = score
+		}
+	}
+	return holds
+}
+
+// requireHave checks that the lock is held by these and by nobody else, in this mode.
+func (p *rwlock) requireHave(mode string, holds ...string) {
+	p.Helper()
+	have := make([]string, 0, len(holds))
+	for hold := range p.until() {
+		have = append(have, hold)
+	}
+	require.ElementsMatch(p, holds, have)
+	if len(holds) > 0 {
+		require.Equal(p, map[string]int64{reads: 0, writes: 1}[mode], p.scores(p.key)["phase"])
+	}
+}
+
+// floor answers the last token's stamp, 0 where it is not known.
+func (p *rwlock) floor() int64 {
+	p.Helper()
+	if kept, isHeld := p.scores(p.key)["sb1w"]; isHeld {
+		return -kept
+	}
+	if value := p.value(); value != "" {
+		require.Equal(p, "sb1-", value[:4])
+		return parseStamp(p, value[4:])
+	}
+	return 0
+}
+
+// inLines answers who stands in line, in the order of their tickets.
+func (p *rwlock) inLines() []any {
+	p.Helper()
+	holds, _ := p.server.MustDo(p, "EVAL", `redis.call('ZUNIONSTORE', KEYS[3], 2, KEYS[1], KEYS[2])
+local all = redis.call('ZRANGE', KEYS[3], 0, -1)
+redis.call('DEL', KEYS[3])
+return all`, 3, p.tickets, p.readers, p.key+":all").([]any)
+	return holds
+}
+
+// unchanged answers a function that checks that nothing was written to any of the keys.
+func (p *rwlock) unchanged() func() {
+	p.Helper()
+	state := func() (all []any) {
+		for _, key := range p.keys() {
+			all = append(all, p.server.MustDo(p, "DUMP", key), p.server.MustDo(p, "PEXPIRETIME", key))
+		}
+		return all
+	}
+	before := state()
+	return func() {
+		p.Helper()
+		require.Equal(p, before, state(), "something was written")
+	}
+}
+
+// requireEnds checks that every key that there is has an end, and those of the line theirs.
+func (p *rwlock) requireEnds() {
+	p.Helper()
+	p.line.requireEnds()
+	at := *p.line
+	at.tickets = p.readers
+	at.requireEnds()
+}
+
+// dead puts n tickets of sessions that died in one of the lines.
+func (p *rwlock) dead(n int, mode string, ended int64) {
+	p.Helper()
+	at := *p.line
+	if mode == reads {
+		at.tickets = p.readers
+	}
+	at.dead(n, ended)
+}
+
+// many gives n readers the lock, which readers have, or a place in line, until noon and a minute.
+func (p *rwlock) many(n int, key string) {
+	p.Helper()
+	score := noon + 60*second
+	if key == p.readers {
+		score = noon - 60*second
+	}
+	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
+  local session = string.format('many%018d', i)
+  local hold = session .. string.format('%019d', i)
+  redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1' .. ARGV[4])
+  redis.call('ZADD', KEYS[1], ARGV[2] + i, KEYS[1] == KEYS[3] and hold .. ARGV[4] or hold)
+end
+redis.call('PEXPIRE', KEYS[1], 600000)
+redis.call('PEXPIRE', KEYS[2], 600000)`, 3, key, p.lives, p.key, n, score, digits(noon+longestLife), label)
+}
+
+// manyHold is the n-th of them.
+func manyHold(n int) string { return fmt.Sprintf("many%018d%019d", n, n) }

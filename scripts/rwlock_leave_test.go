@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestALeaveOfTheLastKeepsTheFloorForAnHour(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(ours, mode)
+			p.clock += second
+			require.Equal(t, []any{int64(1), digits(p.clock), "", int64(0)}, p.leaves(ours))
+			require.Equal(t, released(noon), p.value())
+			p.requireLife(floorLife)
+		})
+	}
+}
+
+// P5.
+func TestLeavingAReadWriteLockTwiceTouchesNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(ours, mode)
+			p.queues(nth("a", 5), writes) // of the same session
+			p.queues(theirs, reads)
+			require.Equal(t, int64(1), p.leaves(ours)[0])
+			for range 2 {
+				unchanged := p.unchanged()
+				require.Equal(t, []any{int64(0), digits(p.clock)}, p.leaves(ours))
+				unchanged()
+			}
+		})
+	}
+}
+
+// P1: the hold is compared with its label, as a whole.
+func TestALeaveGivesTheLockToTheNextAndTellsEachSessionOnce(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(holdOf("z"), writes)
+	p.clock++
+	p.queues(ours, reads)
+	p.clock++
+	p.queues(theirs, reads)
+	p.queues(nth("b", 7), reads)
+	p.queues(holdOf("w"), writes)
+	p.clock += second
+	told, both, notTold := p.hears(we), p.hears(they), p.hears(session("w"))
+	require.Equal(t, []any{int64(1), digits(p.clock), "", int64(0)}, p.leaves(holdOf("z")))
+	require.Equal(t, map[string]int64{ours: noon + 1 + life, theirs: noon + 2 + life, nth("b", 7): noon + 2 + life}, p.until(), "the rests of their lives")
+	p.requireLife(lease*time.Millisecond + keeps)
+	require.Equal(t, []string{grantOf(ours, p.clock, 1)}, told.heard())
+	require.Equal(t, []string{grantOf(theirs, p.clock+1, 3) + grantOf(nth("b", 7), p.clock+2, 3)}, both.heard())
+	require.Empty(t, notTold.heard())
+
+	p.leaves(ours)
+	p.leaves(theirs)
+	require.Empty(t, notTold.heard(), "not before the last reader")
+	p.leaves(nth("b", 7))
+	require.Equal(t, []string{grantOf(holdOf("w"), p.clock+3, 4)}, notTold.heard())
+	require.Empty(t, p.inLines())
+}
+
+func TestGrantsToTheOwnSessionAreToldByTheReply(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, writes)
+	p.queues(nth("a", 5), reads)
+	p.queues(theirs, reads)
+	p.queues(nth("a", 6), reads)
+	told := p.hears(we)
+	grants := grantOf(nth("a", 5), noon+1, 3) + grantOf(nth("a", 6), noon+3, 3)
+	require.Equal(t, []any{int64(1), digits(noon), grants, int64(0)}, p.leaves(ours))
+	require.Empty(t, told.heard())
+
+	p = newRWLock(t)
+	p.has(holdOf("z"), reads)
+	p.queues(ours, writes)
+	p.queues(nth("a", 5), reads)
+	require.Equal(t, []any{int64(2), digits(noon), grantOf(nth("a", 5), noon+1, 2), int64(0)}, p.leaves(ours), "by a cancel, too")
+}
+
+// No place is lost for a few milliseconds.
+func TestAGrantOfAReadWriteLockLastsForASecondAtLeast(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(theirs, writes)
+			p.queues(ours, mode)
+			p.clock += life - 5
+			p.leaves(theirs)
+			require.Equal(t, map[string]int64{ours: p.clock + second}, p.until())
+		})
+	}
+}
+
+func TestAStrangerLeavesAReadWriteLockAsItIs(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(p *rwlock){
+		"Free":             func(*rwlock) {},
+		"Released":         func(p *rwlock) { p.set(released(noon), time.Minute) },
+		"Held":             func(p *rwlock) { p.has(theirs, writes) },
+		"HeldByOurSession": func(p *rwlock) { p.has(nth("a", 5), reads); p.queues(nth("a", 6), writes) },
+		"Queued":           func(p *rwlock) { p.has(holdOf("c"), reads); p.queues(theirs, writes) },
+		"Ended":            func(p *rwlock) { p.has(theirs, reads); p.clock += hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			prepare(p)
+			unchanged := p.unchanged()
+			require.Equal(t, []any{int64(0), digits(p.clock)}, p.leaves(ours))
+			require.Equal(t, int64(0), p.forces(ours))
+			require.Equal(t, []any{int64(0), digits(p.clock)}, p.downgrades(ours))
+			require.False(t, p.isOpen(ours))
+			unchanged()
+		})
+	}
+}
+
+// P5, P8: the names of holds are whole: a label that is another's does not do.
+func TestALeaveNamesTheHoldWithItsLabel(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, writes)
+	p.queues(ours[:40]+"1", reads)
+	args := p.leaveArgs(ours)
+	require.Equal(t, ours+label, args[0])
+	require.Equal(t, int64(1), p.leaves(ours)[0])
+	p.requireHave(reads, ours[:40]+"1")
+}
+
+// P1: what has ended counts until somebody sees it, and is then handed on by whoever that is, once.
+func TestALeaveOfAReadersHoldThatHasEndedHandsOn(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, reads)
+	p.has(holdOf("c"), reads)
+	p.renews(holdOf("c"), 2*lease)
+	p.queues(theirs, writes)
+	p.clock += lease * 1000
+	p.beat(they, life, p.next())
+	require.Equal(t, int64(1), p.leaves(holdOf("c"))[0])
+	p.requireHave(writes, theirs)
+	unchanged := p.unchanged()
+	require.Equal(t, int64(0), p.leaves(ours)[0])
+	unchanged()
+}
+
+// Speed: a release costs the same, however many readers there are.
+func TestAReleaseAmongTenThousandReadersIsNoMoreCommands(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	p := newRWLockAt(t)
+	p.has(ours, reads)
+	p.has(theirs, reads)
+	alone := p.cost(func() { p.leaves(ours) })
+	p.has(ours, reads)
+	p.many(n, p.key)
+	require.Len(t, p.until(), n+2)
+	require.Equal(t, alone, p.cost(func() { p.leaves(ours) }))
+	p.queues(holdOf("w"), writes)
+	p.beat(session("w"), longestLife, p.next())
+	waited := p.cost(func() { p.leaves(theirs) })
+	require.LessOrEqual(t, waited, alone+10, "a writer waits")
+	for i := n; i > 1; i /= 2 {
+		p.server.MustDo(t, "ZREMRANGEBYRANK", p.key, 2+i, -1) // before them stand the floor and the phase
+		require.Equal(t, waited, p.cost(func() { p.leaves(manyHold(i)) }))
+		require.Len(t, p.until(), i-1)
+	}
+	p.leaves(manyHold(1))
+	p.requireHave(writes, holdOf("w"))
+}

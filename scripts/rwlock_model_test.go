@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naiveRW is a read-write lock as one would write it who need not care what it costs. Its sessions are those of a
+// naive fair lock, of which it uses nothing else.
+type naiveRW struct {
+	naive
+
+	has   []rwHold
+	line  []rwTicket // of both modes, in the order of their arrival
+	wrote bool       // the last who had the lock was a writer
+	floor int64
+}
+
+type rwHold struct {
+	hold, mode string
+	until      int64
+}
+
+type rwTicket struct {
+	hold, mode string
+	at         int64
+}
+
+func (m *naiveRW) holds(hold string) int {
+	return slices.IndexFunc(m.has, func(h rwHold) bool { return h.hold == hold })
+}
+
+func (m *naiveRW) stands(hold string) int {
+	return slices.IndexFunc(m.line, func(t rwTicket) bool { return t.hold == hold })
+}
+
+// takes gives the lock to hold, with the next token.
+func (m *naiveRW) takes(hold, mode string, until int64) {
+	m.floor = max(m.now, m.floor+1)
+	m.wrote = mode == writes
+	m.has = append(m.has, rwHold{hold, mode, until})
+}
+
+// dropEnded takes the holds out that have ended.
+func (m *naiveRW) dropEnded() {
+	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return h.until <= m.now })
+}
+
+// writer answers where in line the first writer stands that lives, and whether there is one.
+func (m *naiveRW) writer() (at int, waits bool) {
+	at = slices.IndexFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.lives(t.hold[:22]) })
+	return at, at >= 0
+}
+
+// left answers when the first hold ends.
+func (m *naiveRW) left() int64 {
+	if len(m.has) == 0 {
+		return 0
+	}
+	first := slices.MinFunc(m.has, func(a, b rwHold) int { return cmp.Compare(a.until, b.until) })
+	return max(first.until-m.now, 0)
+}
+
+// handOff lets in who may come in by the phases: behind a writer all readers, else the readers before
+// the first writer, and that writer where nobody has the lock then. It answers what the session that asks is told,
+// and tells the others, of all but silent.
+func (m *naiveRW) handOff(asks, silent string) string {
+	var let []rwTicket
+	writer, waits := m.writer()
+	if len(m.has) == 0 || m.has[0].mode == reads {
+		for i, t := range m.line {
+			if t.mode == reads && m.lives(t.hold[:22]) && (m.wrote || !waits || i < writer) {
+				let = append(let, t)
+			}
+		}
+		if len(m.has) == 0 && len(let) == 0 && waits {
+			let = append(let, m.line[writer])
+		}
+	}
+	told := make(map[string]string)
+	for _, t := range let {
+		session := t.hold[:22]
+		m.line = slices.Delete(m.line, m.stands(t.hold), m.stands(t.hold)+1)
+		m.takes(t.hold, t.mode, max(m.now+second, m.sessions[session].until))
+		if t.hold != silent {
+			told[session] += attempt(t.hold) + digits(m.floor) + m.sessions[session].number
+		}
+	}
+	for session, text := range told {
+		if session != asks {
+			m.told[session] = append(m.told[session], text)
+		}
+	}
+	return told[asks]
+}
+
+// enter answers as the script does; one that comes to try has no number.
+func (m *naiveRW) enter(hold, mode, number string) []any {
+	queues, full := number != "", m.now+lease*1000
+	taken := func() []any { return []any{int64(1), digits(m.floor), digits(m.now)} }
+	if i := m.holds(hold); i >= 0 {
+		m.has[i].until = max(m.has[i].until, full)
+		return taken()
+	}
+	m.dropEnded()
+	fits := len(m.has) == 0 || mode == reads && m.has[0].mode == reads
+	if len(m.line) == 0 && fits {
+		m.takes(hold, mode, full)
+		return taken()
+	}
+	if queues {
+		if m.stands(hold) < 0 {
+			at := m.now
+			for _, t := range m.line {
+				at = max(at, t.at+1)
+			}
+			m.line = append(m.line, rwTicket{hold, mode, at})
+		}
+		m.beat(hold[:22], number)
+	}
+	m.handOff("", hold)
+	if i := m.holds(hold); i >= 0 {
+		m.has[i].until = max(m.has[i].until, full)
+		return []any{int64(1), digits(m.floorOf(hold)), digits(m.now)}
+	}
+	if !queues {
+		_, waits := m.writer()
+		fits = len(m.has) == 0 || mode == reads && m.has[0].mode == reads
+		if fits && !waits {
+			m.takes(hold, mode, full)
+			return taken()
+		}
+	}
+	return []any{int64(0), m.left(), int64(0), digits(m.now)}
+}
+
+// floorOf answers the token of a hold that was let in just now, of those that came in together.
+func (m *naiveRW) floorOf(hold string) int64 { return m.floor - int64(len(m.has)-1-m.holds(hold)) }
+
+func (m *naiveRW) leave(hold string) []any {
+	what := int64(1)
+	if i := m.holds(hold); i >= 0 {
+		m.has = slices.Delete(m.has, i, i+1)
+	} else if i = m.stands(hold); i >= 0 {
+		what = 2
+		m.line = slices.Delete(m.line, i, i+1)
+	} else {
+		return []any{int64(0), digits(m.now)}
+	}
+	m.dropEnded()
+	return []any{what, digits(m.now), m.handOff(hold[:22], ""), int64(0)}
+}
+
+func (m *naiveRW) look(session, number string, holds []string) []any {
+	m.beat(session, number)
+	places, grants := "", ""
+	for _, hold := range holds {
+		if i := m.holds(hold); i >= 0 {
+			m.has[i].until = max(m.has[i].until, m.now+life)
+			places += "2"
+			grants += attempt(hold) + digits(m.floor) + number
+		} else if m.stands(hold) >= 0 {
+			places += "1"
+		} else {
+			places += "0"
+		}
+	}
+	m.dropEnded()
+	grants += m.handOff(session, "")
+	return []any{int64(1), m.left(), int64(0), grants, places, digits(m.now)}
+}
+
+func (m *naiveRW) downgrade(hold string) []any {
+	i := m.holds(hold)
+	if i < 0 || m.has[i].until <= m.now {
+		return []any{int64(0), digits(m.now)}
+	}
+	grants := ""
+	if m.has[i].mode == writes {
+		m.has[i].mode, m.wrote = reads, true
+		grants = m.handOff(hold[:22], "")
+		m.wrote = false
+	}
+	return []any{int64(1), digits(m.now), grants, int64(0)}
+}
+
+func (m *naiveRW) force(holds []string) int64 {
+	before := len(m.has)
+	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return slices.Contains(holds, h.hold) })
+	taken := before - len(m.has)
+	if taken > 0 {
+		m.dropEnded()
+		m.handOff("", "")
+	}
+	return int64(taken)
+}
+
+func (m *naiveRW) isOpen(hold string) bool {
+	i := m.holds(hold)
+	_, waits := m.writer()
+	return i >= 0 && m.has[i].until > m.now && !waits
+}
+
+// renew answers 1 where the hold lives on; 0 ms end it.
+func (m *naiveRW) renew(hold string, ms int64) int64 {
+	i := m.holds(hold)
+	switch {
+	case i < 0 || m.has[i].until <= m.now:
+		return 0
+	case ms == 0:
+		m.has[i].until = m.now
+	default:
+		m.has[i].until = max(m.has[i].until, m.now+ms*1000)
+	}
+	return 1
+}
+
+// rwGame is a random use of one read-write lock, and what ought to come of it.
+type rwGame struct {
+	*rwlock
+	*rand.Rand
+
+	model naiveRW
+	all   []string // the holds that there ever were
+	hear  map[string]*listener
+}
+
+func newRWGame(t *testing.T, seed uint64) *rwGame {
+	t.Helper()
+	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), hear: make(map[string]*listener)}
+	g.model.sessions, g.model.told = make(map[string]lifeOf), make(map[string][]string)
+	for _, session := range players {
+		g.hear[session] = g.hears(session)
+	}
+	g.advance(0)
+	return g
+}
+
+func (g *rwGame) advance(us int64) {
+	g.clock += us
+	g.model.now = g.clock
+}
+
+// any answers one of all holds, mostly a late one, and its mode: there are more readers than writers.
+func (g *rwGame) any() (hold, mode string) {
+	n := len(g.all)
+	if n == 0 || g.IntN(3) == 0 {
+		g.all = append(g.all, players[g.IntN(len(players))]+fmt.Sprintf("%019d", n))
+		hold = g.all[n]
+	} else {
+		hold = g.all[max(n-1-g.IntN(10), 0)]
+	}
+	if (hold[40]-'0')%3 == 0 {
+		return hold, writes
+	}
+	return hold, reads
+}
+
+// holder answers one of those that have the lock, if anybody has, or any hold.
+func (g *rwGame) holder() string {
+	if n := len(g.model.has); n > 0 && g.IntN(4) > 0 {
+		return g.model.has[g.IntN(n)].hold
+	}
+	hold, _ := g.any()
+	return hold
+}
+
+// late answers some of the holds that came last, of a session or of all.
+func (g *rwGame) late(session string) (holds []string) {
+	for _, h := range g.all[max(len(g.all)-12, 0):] {
+		if (session == "" || h[:22] == session) && g.IntN(4) > 0 {
+			holds = append(holds, h)
+		}
+	}
+	return holds
+}
+
+// step does one thing to the lock and to the model, and answers what both say.
+func (g *rwGame) step() (what string, got, want any) {
+	hold, mode := g.any()
+	switch g.IntN(18) {
+	case 0, 1, 2, 3:
+		got = g.joins(hold, mode)
+		return "joins " + mode + hold, got, g.model.enter(hold, mode, beatNumber(g.beats))
+	case 4:
+		return "tries " + mode + hold, g.tries(hold, mode), g.model.enter(hold, mode, "")
+	case 5, 6, 7:
+		hold = g.holder()
+		return "leaves " + hold, g.leaves(hold), g.model.leave(hold)
+	case 17:
+		return "leaves " + hold, g.leaves(hold), g.model.leave(hold)
+	case 8, 9:
+		listed := g.late(hold[:22])
+		got = g.looks(hold[:22], listed...)
+		return fmt.Sprint("looks ", hold[:1], listed), got, g.model.look(hold[:22], beatNumber(g.beats), listed)
+	case 10:
+		hold = g.holder()
+		return "downgrades " + hold, g.downgrades(hold), g.model.downgrade(hold)
+	case 11:
+		hold = g.holder()
+		return "asks for the door " + hold, g.isOpen(hold), g.model.isOpen(hold)
+	case 12:
+		taken := g.late("")
+		return fmt.Sprint("forces ", taken), g.forces(taken...), g.model.force(taken)
+	case 13:
+		hold = g.holder()
+		if g.IntN(2) == 0 && g.model.holds(hold) >= 0 {
+			return "drops " + hold, g.drops(hold), g.model.renew(hold, 0)
+		}
+		ms := 1 + g.Int64N(10_000)
+		return "renews " + hold, g.renews(hold, ms), g.model.renew(hold, ms)
+	case 14:
+		number := beatNumber(max(g.beats-g.IntN(3), 1)) // some are late
+		g.beat(hold[:22], life, number)
+		g.model.beat(hold[:22], number)
+		return "beats " + hold[:22], nil, nil
+	case 15:
+		g.advance(g.Int64N(second))
+	default:
+		g.advance([]int64{1, second, second, 4 * second, 15 * second, 70 * second, -second, -hour}[g.IntN(8)])
+	}
+	return fmt.Sprint("time is ", g.clock), nil, nil
+}
+
+// compare holds the lock against the model. Tickets of those that lost their places may be there still.
+func (g *rwGame) compare() {
+	g.Helper()
+	real, want := g.inLines(), []any{}
+	g.model.line = slices.DeleteFunc(g.model.line, func(t rwTicket) bool {
+		return g.model.isGone(t.hold[:22]) && !slices.Contains(real, any(t.hold))
+	})
+	for _, t := range g.model.line {
+		want = append(want, t.hold)
+	}
+	require.Equal(g, want, real)
+	has := make(map[string]int64)
+	for _, h := range g.model.has {
+		has[h.hold] = h.until
+	}
+	require.Equal(g, has, g.until())
+	require.Equal(g, g.model.floor, g.floor())
+	if len(has) > 0 {
+		g.requireHave(g.model.has[0].mode, slices.Collect(maps.Keys(has))...)
+	}
+}
+
+// compareMessages holds what the sessions were told since the last call against the model.
+func (g *rwGame) compareMessages() {
+	g.Helper()
+	for _, session := range players {
+		require.Equal(g, append([]string{}, g.model.told[session]...), g.hear[session].heard(), "what %s was told", session)
+	}
+	clear(g.model.told)
+}
+
+// P1, P3, order: whatever happens in whatever order, and whatever the clock does, the lock is what the
+// naive one is.
+func TestAReadWriteLockIsWhatANaiveOneIs(t *testing.T) {
+	t.Parallel()
+	const games, steps, between = 12, 500, 20 // steps between two looks at the messages
+	for seed := range uint64(games) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			g := newRWGame(t, seed)
+			var history []string
+			for n := range steps {
+				what, got, want := g.step()
+				history = append(history, what)
+				require.Equal(t, want, got, "%v", history[max(len(history)-40, 0):])
+				g.compare()
+				if (n+1)%between == 0 {
+					g.compareMessages()
+				}
+			}
+			g.requireEnds()
+		})
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// writerEnds are the ways in which a writer's phase ends. Each answers whom the lock was seen to go to.
+var writerEnds = map[string]func(p *rwlock, hold string){
+	"Leave":     func(p *rwlock, hold string) { require.Equal(p, int64(1), p.leaves(hold)[0]) },
+	"Force":     func(p *rwlock, hold string) { require.Equal(p, int64(1), p.forces(hold)) },
+	"DropLook":  func(p *rwlock, hold string) { p.drops(hold); p.looks(session("y")) },
+	"DropEnter": func(p *rwlock, hold string) { p.drops(hold); p.queues(holdOf("y"), writes); p.leaves(holdOf("y")) },
+	"DropTry":   func(p *rwlock, hold string) { p.drops(hold); p.tries(holdOf("y"), writes) },
+	"DropCancel": func(p *rwlock, hold string) {
+		p.queues(holdOf("y"), writes)
+		p.drops(hold)
+		p.leaves(holdOf("y"))
+	},
+	"Expiry": func(p *rwlock, hold string) {
+		p.clock += lease * 1000
+		for _, waits := range p.inLines() {
+			p.beat(waits.(string)[:22], life, p.next())
+		}
+		p.looks(session("y"))
+	},
+}
+
+// Order: behind a writer come all readers that wait, also those behind the next writer; then that one.
+func TestAllReadersComeInBetweenTwoWriters(t *testing.T) {
+	t.Parallel()
+	for name, end := range writerEnds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(holdOf("z"), writes)
+			p.queues(holdOf("w"), writes)
+			p.queues(ours, reads)
+			p.queues(holdOf("x"), writes)
+			p.queues(theirs, reads)
+			end(p, holdOf("z"))
+			p.requireHave(reads, ours, theirs)
+			require.Equal(t, []any{holdOf("w"), holdOf("x")}, p.inLines())
+			p.queues(holdOf("d"), reads)
+			p.leaves(ours)
+			p.requireHave(reads, theirs)
+			p.leaves(theirs)
+			p.requireHave(writes, holdOf("w"))
+			p.leaves(holdOf("w"))
+			p.requireHave(reads, holdOf("d"))
+			p.leaves(holdOf("d"))
+			p.requireHave(writes, holdOf("x"))
+		})
+	}
+}
+
+// Order: where no reader waits the next writer has the lock at once.
+func TestWritersFollowEachOtherInTheirOrder(t *testing.T) {
+	t.Parallel()
+	for name, end := range writerEnds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(holdOf("z"), writes)
+			p.queues(theirs, writes)
+			p.queues(ours, writes)
+			end(p, holdOf("z"))
+			p.requireHave(writes, theirs)
+			require.Equal(t, []any{ours}, p.inLines())
+		})
+	}
+}
+
+// Order: a writer that waits is passed by no reader who comes later.
+func TestAWaitingWriterClosesTheDoor(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(ours, reads)
+	p.queues(holdOf("w"), writes)
+	require.Equal(t, int64(0), p.tries(theirs, reads)[0])
+	p.queues(theirs, reads)
+	p.looks(they, theirs)
+	p.queues(holdOf("c"), reads)
+	p.requireHave(reads, ours)
+	p.leaves(ours)
+	p.requireHave(writes, holdOf("w"))
+	p.leaves(holdOf("w"))
+	p.requireHave(reads, theirs, holdOf("c"))
+}
+
+// P6: the door is open again when no writer that lives waits, whoever finds that out.
+func TestTheDoorOpensWhenTheWriterGivesUpOrDies(t *testing.T) {
+	t.Parallel()
+	for name, opens := range map[string]func(p *rwlock){
+		"Leaves": func(p *rwlock) { require.Equal(p, int64(2), p.leaves(holdOf("w"))[0]) },
+		"DiesLook": func(p *rwlock) {
+			p.clock += life
+			p.looks(they, theirs)
+		},
+		"DiesEnter": func(p *rwlock) {
+			p.clock += life - 1
+			p.beat(they, life, p.next())
+			p.clock++
+			p.has(holdOf("y"), reads)
+			p.leaves(holdOf("y"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRWLock(t)
+			p.has(ours, reads)
+			p.queues(holdOf("w"), writes)
+			p.queues(theirs, reads)
+			opens(p)
+			p.requireHave(reads, ours, theirs)
+			require.True(t, p.isOpen(ours))
+		})
+	}
+}
+
+// Order: readers that stand before the first writer that lives are with those that have the lock.
+func TestReadersBeforeTheFirstLivingWriterComeIn(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(holdOf("z"), reads)
+	p.queues(holdOf("w"), writes)
+	p.queues(ours, reads)
+	p.queues(holdOf("x"), writes)
+	p.queues(theirs, reads)
+	told := p.hears(we)
+	require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(holdOf("w")))
+	p.requireHave(reads, holdOf("z"), ours)
+	require.Equal(t, []string{grantOf(ours, noon+1, 2)}, told.heard())
+	require.Equal(t, []any{holdOf("x"), theirs}, p.inLines())
+}
+
+// Order: of those that were dead and come back when nobody has the lock, each comes in from its place.
+func TestTheDeadThatComeBackFindTheirTurn(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(holdOf("z"), reads)
+	p.queues(holdOf("w"), writes)
+	p.queues(ours, reads)
+	p.clock += life
+	p.leaves(holdOf("z"))
+	p.requireHave("")
+	p.requireLife(keeps)
+	p.looks(session("w"), holdOf("w"))
+	p.requireHave(writes, holdOf("w"))
+}
+
+// P6: a call lets in 512 at the most, and says that a look is due. Those that waited for the writer's end come in
+// before the next writer, whoever looks.
+func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
+	t.Parallel()
+	const n, perCall = 1200, 512 // beside the one that listens
+	p := newRWLock(t)
+	p.has(ours, writes)
+	p.queues(holdOf("w"), writes)
+	p.many(n, p.readers)
+	p.queues(theirs, reads)
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.leaves(ours))
+	require.Len(t, p.until(), perCall)
+	require.Equal(t, int64(2), p.scores(p.key)["phase"])
+	require.Equal(t, int64(1), p.tries(nth("a", 9), writes)[2], "whoever tries lets more in")
+	require.Len(t, p.until(), 2*perCall)
+	told := p.hears(they)
+	reply := p.looks(they, theirs)
+	require.Equal(t, []any{int64(0), grantOf(theirs, noon+n+1, 3), "1"}, []any{reply[2], reply[3], reply[4]})
+	require.Empty(t, told.heard(), "the reply tells it")
+	require.Len(t, p.until(), n+1)
+	require.Equal(t, int64(0), p.scores(p.key)["phase"])
+	require.Equal(t, int64(0), p.tries(nth("a", 9), reads)[0], "and then the door is closed")
+	require.Equal(t, []any{holdOf("w")}, p.inLines())
+}
+
+// P6: where all that came in are gone before the rest has, the rest comes first all the same.
+func TestTheRestComesInBeforeTheNextWriter(t *testing.T) {
+	t.Parallel()
+	const n = 600
+	p := newRWLock(t)
+	p.has(ours, writes)
+	p.queues(holdOf("w"), writes)
+	p.many(n, p.readers)
+	p.leaves(ours)
+	var first []string
+	for hold := range p.until() {
+		first = append(first, hold)
+	}
+	require.Equal(t, int64(len(first)), p.forces(first...))
+	require.Len(t, p.until(), n-len(first))
+	p.requireHave(reads, slices.Collect(maps.Keys(p.until()))...)
+	require.Equal(t, []any{holdOf("w")}, p.inLines())
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// permits is one semaphore of one test. Its first key is that of the holds.
+type permits struct {
+	*line
+
+	capacity int // what callers were told
+}
+
+func newPermits(tb testing.TB, capacity int) *permits {
+	tb.Helper()
+	return permitsOf(newPlace(tb), capacity)
+}
+
+// newPermitsAt is newPermits on a server of its own, which the test may change.
+func newPermitsAt(tb testing.TB, capacity int, options ...redistest.Option) *permits {
+	tb.Helper()
+	return permitsOf(newPlaceAt(tb, options...), capacity)
+}
+
+func permitsOf(p *place, capacity int) *permits {
+	name := strings.TrimSuffix(p.key, "lock")
+	p.key = name + "permits"
+	return &permits{
+		&line{place: p, tickets: name + "permits:line", lives: name + "permits:lives", grants: name + "grants:"}, capacity,
+	}
+}
+
+// wish is a hold that wants so many permits, as it stands in line.
+func wish(hold string, n int) string { return hold + fmt.Sprintf("%010d", n) }
+
+// claim is what the hold of a wish is called.
+func claim(wish string) string { return wish + label }
+
+func (p *permits) enterArgs(wish, queues, number string) []any {
+	return []any{
+		wish, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, p.capacity, "0",
+	}
+}
+
+func (p *permits) tries(wish string) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(wish, "0", "")...)
+}
+
+func (p *permits) joins(wish string) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(wish, "1", p.next())...)
+}
+
+func (p *permits) leaveArgs(wish string) []any {
+	return []any{claim(wish), wish[:22], "PUBLISH", p.grants}
+}
+
+func (p *permits) leaves(wish string) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(wish)...)
+}
+
+func (p *permits) looks(session string, wishes ...string) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreLook, p.keys(), p.lookArgs(session, wishes...)...)
+}
+
+func (p *permits) resizeArgs(n int) []any { return []any{n, digits(p.clock), "PUBLISH", p.grants} }
+
+func (p *permits) resizes(n int) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreResize, p.keys(), p.resizeArgs(n)...)
+}
+
+func (p *permits) splitArgs(kept, wish string) []any {
+	return append([]any{kept, lease * 1000, digits(p.clock)}, p.leaveArgs(wish)...)
+}
+
+func (p *permits) splits(kept, wish string) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreSplit, p.keys(), p.splitArgs(kept, wish)...)
+}
+
+func (p *permits) renews(wish string, ttl time.Duration) any {
+	p.Helper()
+	return p.ask(scripts.HoldsRenew, []string{p.key}, claim(wish), ttl.Milliseconds())[0]
+}
+
+func (p *permits) drops(wish string) any {
+	p.Helper()
+	return p.ask(scripts.HoldsDrop, []string{p.key}, claim(wish))[0]
+}
+
+func (p *permits) available() []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreAvailable, []string{p.key})
+}
+
+// has gives a wish its permits, which must be free, and answers the stamp of its token.
+func (p *permits) has(wish string) string {
+	p.Helper()
+	reply := p.tries(wish)
+	require.Equal(p, int64(1), reply[0])
+	return fmt.Sprint(reply[1])
+}
+
+// score answers a score of the holder key, -1 where there is none.
+func (p *permits) score(member string) int64 {
+	p.Helper()
+	n, _ := p.server.MustDo(p, "EVAL", "return tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1)", 1, p.key, member).(int64)
+	return n
+}
+
+// out answers the names of all that have permits and when they end, those that have ended and were not taken out
+// included.
+func (p *permits) out() []any {
+	p.Helper()
+	all, _ := p.server.MustDo(p, "EVAL", `
+local all = redis.call('ZRANGE', KEYS[1], 1000000000000000, '+inf', 'BYSCORE', 'WITHSCORES')
+for n = 2, #all, 2 do all[n] = string.format('%.0f', all[n]) end
+return all`, 1, p.key).([]any)
+	return all
+}
+
+// many writes n holds of one permit each that end then, without a script.
+func (p *permits) many(n int, until int64) {
+	p.Helper()
+	p.server.MustDo(p, "EVAL", `
+for i = 1, ARGV[1] do
+  redis.call('ZADD', KEYS[1], ARGV[2], string.format('%041d', i) .. '0000000001')
+end
+redis.call('ZADD', KEYS[1], -1, 'sb1s', ARGV[1], 'used', ARGV[3], 'capacity')
+redis.call('PEXPIRE', KEYS[1], 600000)`, 1, p.key, n, until, p.capacity)
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naivePermits is a semaphore as one would write it who need not care what it costs.
+type naivePermits struct {
+	naive // now, tickets, sessions, and the floor as stamp
+
+	told     int // what callers were told of the capacity
+	capacity int // 0 where the key does not say
+	holds    []permitHold
+}
+
+type permitHold struct {
+	wish  string
+	until int64
+}
+
+func weightOf(wish string) int {
+	n, err := strconv.Atoi(wish[41:51])
+	if err != nil {
+		panic(err) // a test's own mistake
+	}
+	return n
+}
+
+func (m *naivePermits) find(wish string) *permitHold {
+	for i := range m.holds {
+		if m.holds[i].wish == wish {
+			return &m.holds[i]
+		}
+	}
+	return nil
+}
+
+func (m *naivePermits) remove(wish string) {
+	m.holds = slices.DeleteFunc(m.holds, func(h permitHold) bool { return h.wish == wish })
+}
+
+func (m *naivePermits) used() (sum int) {
+	for _, h := range m.holds {
+		sum += weightOf(h.wish)
+	}
+	return sum
+}
+
+func (m *naivePermits) removeEnded() {
+	m.holds = slices.DeleteFunc(m.holds, func(h permitHold) bool { return h.until <= m.now })
+}
+
+func (m *naivePermits) left() int64 {
+	var first int64
+	for _, h := range m.holds {
+		if first == 0 || h.until < first {
+			first = h.until
+		}
+	}
+	return max(first-m.now, 0)
+}
+
+// gives writes a hold down with the next token.
+func (m *naivePermits) gives(wish string, until int64) {
+	m.stamp = max(m.now, m.stamp+1)
+	if h := m.find(wish); h != nil {
+		h.until = max(h.until, until)
+		return
+	}
+	m.holds = append(m.holds, permitHold{wish, until})
+}
+
+// handOff grants to all at the head of the line that live and fit; it answers what asker is told.
+func (m *naivePermits) handOff(caller, asker string) (toldOf string) {
+	var stay []ticket
+	blocked := false
+	for _, t := range m.tickets {
+		session := t.hold[:22]
+		switch {
+		case blocked || m.used() >= m.capacity || !m.lives(session):
+			stay = append(stay, t)
+		case weightOf(t.hold) > m.capacity:
+		case m.used()+weightOf(t.hold) > m.capacity:
+			blocked = true
+			stay = append(stay, t)
+		default:
+			m.gives(t.hold, max(m.now+second, m.sessions[session].until))
+			if session == asker && t.hold != caller {
+				toldOf += t.hold[22:41] + digits(m.stamp) + m.sessions[session].number
+			}
+		}
+	}
+	m.tickets = stay
+	return toldOf
+}
+
+func (m *naivePermits) enter(wish, number string) []any {
+	full := m.now + lease*1000
+	if m.capacity == 0 && len(m.holds) > 0 {
+		panic("holds without a capacity")
+	}
+	if m.find(wish) != nil {
+		m.gives(wish, full)
+		return []any{int64(1), digits(m.stamp), digits(m.now)}
+	}
+	capacity := m.capacity
+	if capacity == 0 {
+		capacity = m.told
+	}
+	if weightOf(wish) > capacity {
+		return []any{int64(-3), int64(capacity)}
+	}
+	m.capacity = capacity
+	takes := len(m.tickets) == 0 && m.used()+weightOf(wish) <= m.capacity
+	if !takes {
+		m.removeEnded()
+		if number != "" {
+			if !slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == wish }) {
+				at := m.now
+				if n := len(m.tickets); n > 0 {
+					at = max(at, m.tickets[n-1].at+1)
+				}
+				m.tickets = append(m.tickets, ticket{wish, at})
+			}
+			m.beat(wish[:22], number)
+		}
+		m.handOff(wish, "")
+		if h := m.find(wish); h != nil {
+			h.until = max(h.until, full)
+			return []any{int64(1), digits(m.stamp), digits(m.now)}
+		}
+		takes = number == "" && m.used()+weightOf(wish) <= m.capacity &&
+			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.lives(t.hold[:22]) })
+	}
+	if takes {
+		m.gives(wish, full)
+		return []any{int64(1), digits(m.stamp), digits(m.now)}
+	}
+	return []any{int64(0), m.left(), int64(0), digits(m.now)}
+}
+
+func (m *naivePermits) leave(wish string) []any {
+	code := int64(2)
+	if m.find(wish) != nil {
+		m.remove(wish)
+		code = 1
+	} else if i := slices.IndexFunc(m.tickets, func(t ticket) bool { return t.hold == wish }); i >= 0 {
+		m.tickets = slices.Delete(m.tickets, i, i+1)
+	} else {
+		return []any{int64(0), digits(m.now)}
+	}
+	m.removeEnded()
+	return []any{code, digits(m.now), m.handOff("", wish[:22]), int64(0)}
+}
+
+func (m *naivePermits) look(session, number string, wishes []string) []any {
+	m.beat(session, number)
+	places, toldOf := "", ""
+	for _, wish := range wishes {
+		switch {
+		case m.find(wish) != nil:
+			m.gives(wish, m.now+life)
+			toldOf += wish[22:41] + digits(m.stamp) + number
+			places += "2"
+		case slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == wish }):
+			if weightOf(wish) <= m.capacity {
+				places += "1"
+				break
+			}
+			m.tickets = slices.DeleteFunc(m.tickets, func(t ticket) bool { return t.hold == wish })
+			places += "0"
+		default:
+			places += "0"
+		}
+	}
+	m.removeEnded()
+	toldOf += m.handOff("", session)
+	return []any{int64(1), m.left(), int64(0), toldOf, places, digits(m.now)}
+}
+
+func (m *naivePermits) resize(n int) []any {
+	m.capacity = n
+	if m.stamp == 0 {
+		m.stamp = m.now
+	}
+	m.removeEnded()
+	m.handOff("", "")
+	return []any{int64(1), digits(m.now), int64(0)}
+}
+
+func (m *naivePermits) split(kept, wish string) []any {
+	full := m.now + lease*1000
+	if m.find(kept) != nil {
+		m.gives(kept, full)
+		return []any{int64(1), digits(m.now), "", int64(0), digits(m.stamp)}
+	}
+	old := m.find(wish)
+	if old == nil {
+		return []any{int64(0), digits(m.now)}
+	}
+	until := max(old.until, full)
+	m.remove(wish)
+	m.gives(kept, until)
+	stamp := m.stamp
+	m.removeEnded()
+	return []any{int64(1), digits(m.now), m.handOff("", wish[:22]), int64(0), digits(stamp)}
+}
+
+func (m *naivePermits) renew(wish string, ttl int64) int64 {
+	h := m.find(wish)
+	if h == nil || h.until <= m.now {
+		return 0
+	}
+	if ttl > 0 {
+		h.until = max(h.until, m.now+ttl)
+	}
+	return 1
+}
+
+func (m *naivePermits) drop(wish string) int64 {
+	h := m.find(wish)
+	if h == nil || h.until <= m.now {
+		return 0
+	}
+	h.until = m.now
+	return 1
+}
+
+func (m *naivePermits) available() []any {
+	capacity, out := m.capacity, 0
+	if capacity == 0 {
+		capacity = -1
+	}
+	for _, h := range m.holds {
+		if h.until > m.now {
+			out += weightOf(h.wish)
+		}
+	}
+	return []any{int64(0), int64(capacity), int64(out)}
+}
+
+// permitGame is a random use of one semaphore, and what ought to come of it.
+type permitGame struct {
+	*permits
+	*rand.Rand
+
+	model  naivePermits
+	wishes []string // all that there ever were
+}
+
+// anyWish answers one of all wishes, mostly a late one.
+func (g *permitGame) anyWish() string {
+	n := len(g.wishes)
+	if n == 0 || g.IntN(4) == 0 {
+		g.wishes = append(g.wishes, wish(nth(string(rune('a'+g.IntN(4))), n), 1+g.IntN(5)))
+		return g.wishes[n]
+	}
+	return g.wishes[max(n-1-g.IntN(8), 0)]
+}
+
+// step does one thing to the semaphore and to the model, and answers what both say.
+func (g *permitGame) step() (what string, got, want any) {
+	w := g.anyWish()
+	switch g.IntN(16) {
+	case 0, 1, 2:
+		got = g.joins(w)
+		return "joins " + w, got, g.model.enter(w, beatNumber(g.beats))
+	case 3:
+		return "tries " + w, g.tries(w), g.model.enter(w, "")
+	case 4, 5:
+		return "leaves " + w, g.leaves(w), g.model.leave(w)
+	case 6, 7:
+		var listed []string
+		for _, other := range g.wishes[max(len(g.wishes)-12, 0):] {
+			if other[:22] == w[:22] && g.IntN(4) > 0 {
+				listed = append(listed, other)
+			}
+		}
+		if g.model.capacity == 0 {
+			break // the key is lost: its own test
+		}
+		got = g.looks(w[:22], listed...)
+		return fmt.Sprint("looks ", listed), got, g.model.look(w[:22], beatNumber(g.beats), listed)
+	case 8:
+		number := beatNumber(max(g.beats-g.IntN(3), 1)) // some are late
+		g.beat(w[:22], life, number)
+		g.model.beat(w[:22], number)
+		return "beats " + w[:22], nil, nil
+	case 9, 10:
+		ttl := g.Int64N(10)
+		return "renews " + w, g.renews(w, time.Duration(ttl)*time.Second), g.model.renew(w, ttl*second)
+	case 11:
+		return "drops " + w, g.drops(w), g.model.drop(w)
+	case 12:
+		n := 1 + g.IntN(6)
+		return fmt.Sprint("resizes to ", n), g.resizes(n), g.model.resize(n)
+	case 13:
+		if weight := weightOf(w); weight > 1 {
+			kept := wish(nth(w[:1], len(g.wishes)), 1+g.IntN(weight-1))
+			g.wishes = append(g.wishes, kept)
+			return fmt.Sprint("splits ", kept, w), g.splits(kept, w), g.model.split(kept, w)
+		}
+	case 14:
+		g.advance(g.Int64N(2 * second))
+	default:
+		g.advance([]int64{1, 4 * second, 15 * second, 40 * second, -second, -hour}[g.IntN(6)])
+	}
+	return fmt.Sprint("time is ", g.clock), g.available(), g.model.available()
+}
+
+func (g *permitGame) advance(us int64) {
+	g.clock += us
+	g.model.now = g.clock
+}
+
+// compare holds the semaphore against the model. Tickets of those that lost their places may be there still.
+func (g *permitGame) compare() {
+	g.Helper()
+	line := g.inLine()
+	g.model.tickets = slices.DeleteFunc(g.model.tickets, func(t ticket) bool {
+		return g.model.isGone(t.hold[:22]) && !slices.Contains(line, any(t.hold))
+	})
+	want := []any{}
+	for _, t := range g.model.tickets {
+		want = append(want, t.hold)
+	}
+	require.Equal(g, want, line)
+	slices.SortFunc(g.model.holds, func(a, b permitHold) int {
+		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.wish, b.wish))
+	})
+	out := []any{}
+	for _, h := range g.model.holds {
+		out = append(out, claim(h.wish), fmt.Sprint(h.until))
+	}
+	require.Equal(g, out, g.out())
+	if g.model.capacity > 0 {
+		require.Equal(g, int64(g.model.used()), g.score("used"), "the sum is kept beside the holds")
+		require.Equal(g, int64(g.model.capacity), g.score("capacity"))
+		require.Equal(g, -g.model.stamp, g.score("sb1s"), "the floor")
+	}
+}
+
+// P1, P3, order: whatever happens in whatever order, and whatever the clock does, the semaphore is what the naive one
+// is: it grants in order, and its sum is that of its holds.
+func TestASemaphoreIsWhatANaiveOneIs(t *testing.T) {
+	t.Parallel()
+	const games, steps = 20, 500
+	for seed := range uint64(games) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			const capacity = 4
+			g := &permitGame{permits: newPermits(t, capacity), Rand: rand.New(rand.NewPCG(seed, 2))}
+			g.model.sessions, g.model.told = make(map[string]lifeOf), capacity
+			g.advance(0)
+			var history []string
+			for range steps {
+				before, capacity := g.model.used(), g.model.capacity
+				what, got, want := g.step()
+				history = append(history, what)
+				require.Equal(t, want, got, "%v", history[max(len(history)-40, 0):])
+				g.compare()
+				if used := g.model.used(); used > before && capacity == g.model.capacity {
+					require.LessOrEqual(t, used, capacity, "more were granted than there are")
+				}
+			}
+			g.requireEnds()
+		})
+	}
+}

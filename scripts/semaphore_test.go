@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// permitCalls are all that is asked of a semaphore. "mine" has three permits where somebody has.
+func permitCalls(p *permits) map[string]func() (any, error) {
+	call := func(script *scripts.Script, keys []string, args ...any) func() (any, error) {
+		return func() (any, error) { return p.tryKeys(script, keys, args...) }
+	}
+	mine, other := wish(ours, 3), wish(holdOf("e"), 1)
+	return map[string]func() (any, error){
+		"Try":       call(scripts.SemaphoreEnter, p.keys(), p.enterArgs(other, "0", "")...),
+		"Join":      call(scripts.SemaphoreEnter, p.keys(), p.enterArgs(other, "1", p.next())...),
+		"Leave":     call(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(mine)...),
+		"Look":      call(scripts.SemaphoreLook, p.keys(), p.lookArgs(we, mine)...),
+		"Resize":    call(scripts.SemaphoreResize, p.keys(), p.resizeArgs(5)...),
+		"Split":     call(scripts.SemaphoreSplit, p.keys(), p.splitArgs(wish(nth("a", 7), 1), mine)...),
+		"Drop":      call(scripts.HoldsDrop, p.keys()[:1], claim(mine)),
+		"Renew":     call(scripts.HoldsRenew, p.keys()[:1], claim(mine), lease),
+		"List":      call(scripts.HoldsList, p.keys()[:1], "sb1s", 0, 10),
+		"Available": call(scripts.SemaphoreAvailable, p.keys()[:1]),
+	}
+}
+
+// P9: a key that is none of ours is left as it is, and so are the others.
+func TestASemaphoreLeavesAForeignKeyAlone(t *testing.T) {
+	t.Parallel()
+	for what, made := range foreign {
+		for verb := range permitCalls(newPermits(t, 3)) {
+			t.Run(what+"/"+verb, func(t *testing.T) {
+				t.Parallel()
+				p := newPermits(t, 3)
+				p.server.MustDo(t, append([]any{made.make[0], p.key}, made.make[2:]...)...)
+				unchanged := p.unchanged()
+				reply, err := permitCalls(p)[verb]()
+				unchanged()
+				switch {
+				case err != nil:
+					require.ErrorContains(t, err, "WRONGTYPE")
+				case verb == "Try" || verb == "Join" || verb == "Look" || verb == "Resize" || verb == "List" || verb == "Available":
+					require.Equal(t, int64(-2), reply.([]any)[0])
+				}
+			})
+		}
+	}
+}
+
+// P9, P10: types are looked at before the first write.
+func TestASemaphoreLeavesForeignKeysOfItsLineAlone(t *testing.T) {
+	t.Parallel()
+	states := map[string]func(p *permits){
+		"Free":  func(*permits) {},
+		"Ours":  func(p *permits) { p.has(wish(ours, 3)) },
+		"Ended": func(p *permits) { p.many(3, noon) },
+		"Line":  func(p *permits) { p.has(wish(ours, 3)); p.joins(wish(holdOf("c"), 1)) },
+		"EndedLine": func(p *permits) {
+			p.joins(wish(ours, 3))
+			p.joins(wish(holdOf("c"), 1))
+			p.clock += lease * 1000
+		},
+	}
+	refused := 0
+	for state, prepare := range states { //nolint:paralleltest // refusals are counted
+		for _, which := range []int{1, 2} {
+			for _, kind := range []string{"List", "String", "Stream"} {
+				for verb := range permitCalls(newPermits(t, 3)) {
+					t.Run(fmt.Sprint(state, "/", which, "/", kind, "/", verb), func(t *testing.T) {
+						p := newPermits(t, 3)
+						prepare(p)
+						p.server.MustDo(t, "DEL", p.keys()[which])
+						made := foreign[kind].make
+						p.server.MustDo(t, append([]any{made[0], p.keys()[which]}, made[2:]...)...)
+						dump := p.server.MustDo(t, "DUMP", p.keys()[which])
+						unchanged := p.unchanged()
+						if _, err := permitCalls(p)[verb](); err != nil {
+							require.ErrorContains(t, err, "WRONGTYPE")
+							refused++
+							unchanged()
+						}
+						require.Equal(t, dump, p.server.MustDo(t, "DUMP", p.keys()[which]))
+					})
+				}
+			}
+		}
+	}
+	require.Greater(t, refused, 30)
+}
+
+// P10: giving back and handing on must work when nothing else does.
+func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	mine, kept, next := wish(ours, 3), wish(nth("a", 9), 1), wish(theirs, 2)
+	for name, gives := range map[string]func(p *permits) []any{
+		"Leave": func(p *permits) []any { return p.leaves(mine) },
+		"Split": func(p *permits) []any { return p.splits(kept, mine) },
+		"LookAfterTheEnd": func(p *permits) []any {
+			return p.looks(session("c"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPermitsAt(t, 3)
+			p.has(mine)
+			p.joins(next)
+			if name == "LookAfterTheEnd" {
+				p.clock += lease * 1000
+				p.beat(they, life, p.next())
+				p.beat(session("c"), life, p.next())
+			}
+			told := p.hears(they)
+			p.fill()
+			require.Equal(t, int64(1), gives(p)[0])
+			require.Empty(t, p.inLine())
+			require.Contains(t, p.out(), claim(next))
+			require.Len(t, told.heard(), 1)
+		})
+	}
+	p := newPermitsAt(t, 3)
+	p.has(mine)
+	p.fill()
+	require.Equal(t, int64(1), p.renews(mine, time.Hour))
+	require.Equal(t, []any{claim(mine), fmt.Sprint(noon + hour)}, p.out())
+	require.Equal(t, int64(1), p.drops(mine))
+	require.Equal(t, []any{int64(0), int64(3), int64(0)}, p.available())
+}
+
+func TestAnEnterOfASemaphoreWritesNothingWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(p *permits){
+		"New": func(*permits) {}, "Free": func(p *permits) { p.has(wish(theirs, 1)) },
+		"Out": func(p *permits) { p.has(wish(theirs, 3)) }, "Queued": func(p *permits) { p.has(wish(theirs, 3)); p.joins(wish(holdOf("c"), 1)) },
+	} {
+		for _, queues := range []string{"0", "1"} {
+			t.Run(name+queues, func(t *testing.T) {
+				t.Parallel()
+				p := newPermitsAt(t, 3)
+				prepare(p)
+				p.fill()
+				unchanged := p.unchanged()
+				_, err := p.tryKeys(scripts.SemaphoreEnter, p.keys(), p.enterArgs(wish(ours, 1), queues, p.next())...)
+				unchanged()
+				if queues == "1" || name == "New" || name == "Free" {
+					require.ErrorContains(t, err, "OOM")
+					return
+				}
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+// P4: what creates state does nothing when it comes too late.
+func TestASemaphoreIsLeftAloneByWhatComesTooLate(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine := wish(ours, 3)
+	p.has(mine)
+	late := digits(noon - 1)
+	join, resize, split := p.enterArgs(wish(theirs, 1), "1", p.next()), p.resizeArgs(9), p.splitArgs(wish(nth("a", 9), 1), mine)
+	join[2], resize[1], split[2] = late, late, late
+	unchanged := p.unchanged()
+	for script, args := range map[*scripts.Script][]any{
+		scripts.SemaphoreEnter: join, scripts.SemaphoreResize: resize, scripts.SemaphoreSplit: split,
+	} {
+		require.Equal(t, []any{int64(-1), digits(noon)}, p.ask(script, p.keys(), args...), script.Name)
+	}
+	unchanged()
+}
+
+// However many holds ended at once: a call takes out a thousand, and says that there are more.
+func TestTwentyThousandHoldsThatEndedAtOnceAreTakenOutByTheThousand(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	p := newPermits(t, n)
+	p.many(n, noon)
+	all := wish(ours, n)
+	reply := p.joins(all)
+	require.Equal(t, []any{int64(0), int64(0), int64(1), digits(noon)}, reply, "a look is due at once")
+	require.Equal(t, []any{int64(0), int64(n), int64(0)}, p.available(), "none of them is out, whoever has looked")
+	for calls := 1; ; calls++ {
+		require.Equal(t, int64(n-1000*calls), p.score("used"))
+		reply := p.looks(we, all)
+		if calls == n/1000-1 {
+			require.Equal(t, attempt(ours), reply[3].(string)[:19], "it has its permits with the last of them")
+			require.Equal(t, int64(0), reply[2])
+			break
+		}
+		require.Equal(t, []any{int64(1), int64(0), int64(1), "", "1", digits(noon)}, reply)
+	}
+	require.Equal(t, int64(n), p.score("used"))
+}
+
+// A call grants to 512 and says that there are more.
+func TestManyAreGrantedByTheHundred(t *testing.T) {
+	t.Parallel()
+	const n = 1200
+	p := newPermits(t, n)
+	all := wish(ours, n)
+	p.has(all)
+	for i := range n {
+		p.joins(wish(nth("b", i), 1))
+	}
+	told := p.hears(they)
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.leaves(all))
+	require.Equal(t, int64(512), p.score("used"))
+	require.Equal(t, int64(1), p.looks(session("c"))[2])
+	require.Equal(t, int64(0), p.looks(session("c"))[2])
+	require.Equal(t, int64(n), p.score("used"))
+	heard := told.heard()
+	require.Len(t, heard, 3, "a message a call, and not one a grant")
+	require.Len(t, strings.Join(heard, ""), n*len(grantOf(theirs, noon, 1)))
+}
+
+// H11: permits that ended and are given back late do not come back twice.
+func TestPermitsThatEndedComeBackOnce(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine, next := wish(ours, 2), wish(theirs, 3)
+	p.has(mine)
+	p.clock += lease * 1000
+	require.Equal(t, int64(1), p.tries(next)[0])
+	require.Equal(t, int64(3), p.score("used"))
+	require.Equal(t, []any{int64(0), digits(p.clock)}, p.leaves(mine))
+	require.Equal(t, []any{int64(0), digits(p.clock)}, p.splits(wish(nth("a", 9), 1), mine))
+	require.Equal(t, int64(0), p.renews(mine, time.Hour))
+	require.Equal(t, int64(0), p.drops(mine))
+	require.Equal(t, int64(3), p.score("used"))
+	require.Equal(t, []any{claim(next), fmt.Sprint(p.clock + lease*1000)}, p.out())
+}
+
+// P5: what is sent twice counts once.
+func TestCallsOfASemaphoreCountOnce(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine, kept, waits := wish(ours, 2), wish(nth("a", 9), 1), wish(theirs, 3)
+	for range 3 {
+		require.Equal(t, int64(1), p.joins(mine)[0])
+	}
+	require.Equal(t, int64(2), p.score("used"))
+	for range 3 {
+		require.Equal(t, int64(0), p.joins(waits)[0])
+	}
+	require.Equal(t, []any{waits}, p.inLine())
+	for range 3 {
+		require.Equal(t, int64(1), p.splits(kept, mine)[0])
+	}
+	require.Equal(t, int64(1), p.score("used"))
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.leaves(kept))
+	require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(kept))
+	require.Equal(t, int64(3), p.score("used"), "the one that waited has them")
+}
+
+// Whoever has permits keeps them when its enter comes again, though there are fewer now.
+func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine := wish(ours, 3)
+	p.has(mine)
+	p.resizes(2)
+	require.Equal(t, int64(1), p.joins(mine)[0])
+	require.Equal(t, []any{int64(-3), int64(2)}, p.joins(wish(theirs, 3)))
+	exact := p.enterArgs(wish(theirs, 1), "1", p.next())
+	exact[10] = "1"
+	require.Equal(t, []any{int64(-4), int64(2)}, p.ask(scripts.SemaphoreEnter, p.keys(), exact...))
+}
+
+// A server that lost the key does not know how many permits there are: who waits comes again, and says it.
+func TestALookAtALostKeySendsEverybodyBack(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	p.has(wish(ours, 3))
+	waits := wish(theirs, 2)
+	p.joins(waits)
+	p.server.MustDo(t, "DEL", p.key)
+	require.Equal(t, []any{int64(1), int64(0), int64(0), "", "0", digits(noon)}, p.looks(they, waits))
+	require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(waits))
+	require.Equal(t, int64(1), p.joins(wish(nth("b", 2), 2))[0])
+}
+
+// P4: no key without an end, and the capacity is known for an hour after the last use.
+func TestTheKeyOfASemaphoreLivesForAnHourAfterItsLastUse(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine := wish(ours, 3)
+	p.resizes(5)
+	p.requireLife(time.Hour)
+	p.has(mine)
+	p.requireLife(time.Hour + lease*time.Millisecond)
+	p.server.MustDo(t, "PEXPIRE", p.key, 45_000) // as after hours of renewals
+	require.Equal(t, int64(1), p.renews(mine, lease*time.Millisecond))
+	p.requireLife(lease*time.Millisecond + keeps)
+	p.leaves(mine)
+	p.requireLife(time.Hour)
+	require.Greater(t, p.left(), 59*time.Minute)
+	p.requireEnds()
+}
+
+// P10: a message that is refused must not turn a done release into an error.
+func TestADeniedMessageDoesNotFailAReleaseOfPermits(t *testing.T) {
+	t.Parallel()
+	rights := []string{
+		"+time", "+zmscore", "+zcard", "+hlen", "+zrem", "+pexpire", "+zrange", "+zadd", "+hget", "+get", "+exists", "+hset", "+hmget", "+hdel",
+	}
+	for denied, more := range map[string][]string{"Command": nil, "Channel": {"+publish"}} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			p := newPermitsAt(t, 1)
+			mine, next := wish(ours, 1), wish(theirs, 1)
+			p.has(mine)
+			p.joins(next)
+			client := p.user(append(rights, more...)...)
+			args := p.leaveArgs(mine)
+			words := make([]string, len(args))
+			for i, arg := range args {
+				words[i] = fmt.Sprint(arg)
+			}
+			reply, err := first(client.Do(t.Context(), client.B().Eval().Script(p.source(scripts.SemaphoreLeave)).Numkeys(3).Key(p.keys()...).Arg(words...).Build()))
+			require.NoError(t, err)
+			require.Equal(t, int64(1), reply)
+			require.Equal(t, claim(next), p.out()[0])
+		})
+	}
+}
