@@ -46,6 +46,11 @@ var (
 	ErrBadOption = errs.ErrBadOption
 	// ErrWrongKind: the name is in use by another kind of lock, or its key is somebody else's.
 	ErrWrongKind = errs.ErrWrongKind
+	// ErrUpgrade: who has the lock to read asked for it to write. Unlock first, or take it to write and Downgrade.
+	ErrUpgrade = errs.ErrUpgrade
+	// ErrCapacity: a semaphore has fewer permits at all than were asked for, or another number than
+	// semaphore.ExactCapacity insists on. Waiting does not help.
+	ErrCapacity = errs.ErrCapacity
 	// ErrRefused: the server refuses for now, for a reason that can pass. Lock waits for that, and
 	// joins it with the context's error where it does not pass in time; TryLock answers it at
 	// once, and an Unlock that meets it is an UnconfirmedError. See "What servers answer" below.
@@ -58,6 +63,19 @@ var (
 	ErrNotReplicated = errs.ErrNotReplicated
 	// ErrOldServer: the server is older than Redis 7.0 or Valkey 7.2.
 	ErrOldServer = errs.ErrOldServer
+
+	// ErrRunning: a round of the latch is running, so that none can be started.
+	ErrRunning = errs.ErrRunning
+	// ErrNoRound: the latch has no round to join: none was started, the last one was reset, or the server
+	// does not know it any more.
+	ErrNoRound = errs.ErrNoRound
+	// ErrRoundOver: the round has opened, and another one was started since: who counts down came too late.
+	ErrRoundOver = errs.ErrRoundOver
+	// ErrReset: the round was reset, and does not open any more.
+	ErrReset = errs.ErrReset
+	// ErrRoundLost: the server knows nothing of the round: its key has ended, was deleted, or was lost
+	// with the server's data. Whether it had opened nobody can tell.
+	ErrRoundLost = errs.ErrRoundLost
 )
 
 // OpError is an error with the operation and the name it belongs to.

@@ -182,3 +182,20 @@ func ExampleLease_Token() {
 	// fenced off: somebody else was here since
 	// new
 }
+
+// A lock that a service in Java knows as redisson.getLock("order/42"), among others that only Go takes.
+func ExampleRedisson() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	lease, err := reentrant.New(session, "order/42", signalbox.Redisson()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.Unlock())
+	// Output: <nil>
+}

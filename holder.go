@@ -7,20 +7,25 @@ import "time"
 // Holder is who has a lock, by the server's account at one moment: it may be out of date when it is
 // read, and is for people and for monitoring. Only a lease says that something is held.
 type Holder struct {
-	// Kind is the kind of lock that it is held as: "reentrant", ...
+	// Kind is the kind of lock that it is held as: "reentrant", "fair" or "rwlock". Of several readers the one is
+	// told whose hold ends last.
 	Kind string
-	// Label is what the holder's session says of itself; see WithLabel. Nobody vouches for it.
+	// Shared reports whether others may have the lock beside this holder: a reader.
+	Shared bool
+	// Label is what the holder's session says of itself; see WithLabel. Nobody vouches for it. In Redisson's layout it is
+	// the owner as Redisson writes it: the client, and the thread.
 	Label string
-	// Session is the ID of the holder's session.
+	// Session is the ID of the holder's session; that of a Java client is its UUID in the same form.
 	Session string
 	// Since is when the holder took the lock; where its process has passed it on for long, when that
-	// last asked the server whether it may go on. By the server's clock.
+	// last asked the server whether it may go on. Of a read-write lock it is when anybody last took it, here
+	// and in Token. By the server's clock. Zero in Redisson's layout.
 	Since time.Time
 	// Until is when the key ends unless the lease is renewed; the zero Time where the key has no end,
 	// which no lock of ours leaves so. By the server's clock.
 	Until time.Time
 	// Token is the first fencing token that the holding process may use. A lock that was passed on
 	// inside the process has a greater one since, from the block that begins here; the next holder's is
-	// beyond the block.
+	// beyond the block. Zero in Redisson's layout.
 	Token uint64
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/settings"
 )
@@ -17,6 +18,14 @@ type SessionOption func(*settings.Session)
 // LockOption sets something for one lock; the primitives' New take it. A bad value is the error
 // of every call on that lock, and of its Check.
 type LockOption func(*settings.Lock)
+
+// Apply sets the option in l, for locks that take options of their own beside these. A nil option sets
+// nothing.
+func (o LockOption) Apply(l *settings.Lock) {
+	if o != nil {
+		o(l)
+	}
+}
 
 // WithLogger lets the session log to logger what nobody is there to be told, at level Warn: that
 // unlock messages cannot be had; that the server may evict the keys of locks. Each of them once. By
@@ -130,6 +139,40 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 		}
 		l.Replicas = settings.Replicas{Count: n, Wait: timeout}
 	}
+}
+
+// Redisson makes a lock one of Redisson's, the Java client: processes that take RLocks of the name, and processes that take locks with this
+// option, share it. It is for services that move from Java to Go, one after the other. Set it on one lock, or on all of a session's by
+// WithDefaults; Native takes it back for one of them. Of the kinds of lock only the reentrant one has it; New of the others makes it ErrBadOption.
+//
+// The key is the name as Redisson has it, behind its NameMapper: WithPrefix has no part in it, and WithHashedNames and this are
+// ErrBadOption together. In a cluster a name is ErrBadName if its braces are no hash tag; Redisson would not be able to release it.
+//
+// What Redisson's keys have no place for does not hold:
+//
+//   - Tokens come from the server's clock alone: they rise as long as that is not set back. Holders in Java have none, and what RFencedLock
+//     calls a token is another number.
+//   - Holder.Since and Holder.Token are zero, and Holder.Label is the owner as Redisson writes it.
+//   - A process that passes the lock on inside gives it back after 1,024 times or 20 ms, whether somebody waits elsewhere or not.
+//   - ForceUnlock from Java is told by the next renewal.
+//   - Where a Java holder dies that named no lease, waiting takes as long as its client's lockWatchdogTimeout, 30 s by default.
+//
+// In a cluster releases are told by sharded channels, as Redisson does by itself; see RedissonPlain.
+func Redisson() LockOption {
+	return func(l *settings.Lock) { l.Layout = layout.Redisson() }
+}
+
+// RedissonPlain is Redisson for a cluster in which the Java clients do not use sharded channels: their shardedSubscriptionMode is OFF, or they are
+// older than 3.22. With the wrong one of the two nothing is unsafe, but waiters are not woken: those in Go look about once a second, those in Java sleep
+// until the lease would end. Outside a cluster the two are the same. A session uses one of them.
+func RedissonPlain() LockOption {
+	return func(l *settings.Lock) { l.Layout = layout.RedissonPlain() }
+}
+
+// Native makes a lock one in the library's own layout, as every lock is by itself: for the others of a session that has Redisson among its
+// defaults.
+func Native() LockOption {
+	return func(l *settings.Lock) { l.Layout = layout.Native() }
 }
 
 // MaxHold ends a renewed lease just before d is over with ErrMaxHold. Renewals are trimmed, so that

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
@@ -85,7 +86,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	err = s.Ready()
 	if err == nil {
 		var probe names.Set
-		if probe, err = s.Names("hello"); err == nil {
+		if probe, err = s.Names(layout.Native(), "hello"); err == nil {
 			err = s.Meet(ctx, probe.Holder)
 		}
 	}
