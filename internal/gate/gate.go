@@ -114,6 +114,24 @@ func (g *Gate) Try() bool {
 	return true
 }
 
+// TryNow is Try, and leaves a lock alone that the process is to stay away from for a while.
+func (g *Gate) TryNow(now clock.Instant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.state != idle || g.standBackLocked(now) > 0 {
+		return false
+	}
+	g.mu.state = contending
+	return true
+}
+
+// StandsBack reports whether the process is to stay away from the lock for a while; StandBack answers for how long.
+func (g *Gate) StandsBack(now clock.Instant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.standBackLocked(now) > 0
+}
+
 // Leave takes w out of the queue, and says whether the lock is held, as far as known. left is false
 // when w was given its turn already, which then is in w.Turn.
 func (g *Gate) Leave(w *Waiter) (left, isHeld bool) {

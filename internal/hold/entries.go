@@ -2,51 +2,88 @@
 
 package hold
 
-// The entries of a hold are numbers that are never used twice. The few that are live stand in
-// the hold itself, zero being an empty place; the rest, if ever, in a slice.
+// The entries of a hold are numbers that are never used twice. The lowest bits of one say in which place it stands, so
+// that finding it takes no search however many share the hold: the few first places are in the hold itself, the
+// others, if ever, in a slice beside it.
 
+const (
+	placeBits = 24
+	maxPlaces = 1 << placeBits // entries of one hold at a time
+)
+
+// place is where an entry stands, and what ends with it.
+type place struct {
+	entry   uint64 // 0 is empty
+	watches *watch
+}
+
+// furtherPlaces are those beside the ones in the hold.
+type furtherPlaces struct {
+	places []place
+	free   []uint64 // those that are empty, by their numbers
+}
+
+// addLocked answers a new entry, or 0 where there are too many.
 func (h *Hold) addLocked() uint64 {
+	place := h.freePlaceLocked()
+	if place == maxPlaces {
+		return 0
+	}
 	h.mu.serial++
 	h.mu.count++
-	for i, entry := range h.mu.entries {
-		if entry == 0 {
-			h.mu.entries[i] = h.mu.serial
-			return h.mu.serial
+	entry := h.mu.serial<<placeBits | place
+	h.atLocked(place).entry = entry
+	return entry
+}
+
+// freePlaceLocked answers a place that is empty, and may be the next one behind all others.
+func (h *Hold) freePlaceLocked() uint64 {
+	for i := range h.mu.places {
+		if h.mu.places[i].entry == 0 {
+			return uint64(i)
 		}
 	}
 	if h.mu.more == nil {
-		h.mu.more = new([]uint64) // a pointer: of the holds that there are few need it
+		h.mu.more = new(furtherPlaces) // a pointer: of the holds that there are few need it
 	}
-	for i, entry := range *h.mu.more {
-		if entry == 0 {
-			(*h.mu.more)[i] = h.mu.serial
-			return h.mu.serial
-		}
+	more := h.mu.more
+	if n := len(more.free); n > 0 {
+		place := more.free[n-1]
+		more.free = more.free[:n-1]
+		return place
 	}
-	*h.mu.more = append(*h.mu.more, h.mu.serial)
-	return h.mu.serial
+	next := uint64(inlineEntries + len(more.places))
+	if next < maxPlaces {
+		more.places = append(more.places, place{})
+	}
+	return next
 }
 
-func (h *Hold) placeLocked(entry uint64) *uint64 {
-	for i := range h.mu.entries {
-		if h.mu.entries[i] == entry {
-			return &h.mu.entries[i]
-		}
+// atLocked answers a place that there is.
+func (h *Hold) atLocked(place uint64) *place {
+	if place < inlineEntries {
+		return &h.mu.places[place]
 	}
-	if h.mu.more == nil {
-		return nil
-	}
-	for i := range *h.mu.more {
-		if (*h.mu.more)[i] == entry {
-			return &(*h.mu.more)[i]
-		}
-	}
-	return nil
+	return &h.mu.more.places[place-inlineEntries]
 }
 
-func (h *Hold) liveLocked(entry uint64) bool { return h.placeLocked(entry) != nil }
+func (h *Hold) liveLocked(entry uint64) bool {
+	place := entry & (maxPlaces - 1)
+	if entry == 0 || place >= inlineEntries && (h.mu.more == nil || place >= uint64(inlineEntries+len(h.mu.more.places))) {
+		return false
+	}
+	return h.atLocked(place).entry == entry
+}
 
-func (h *Hold) removeLocked(entry uint64) {
-	*h.placeLocked(entry) = 0
+// removeLocked removes an entry that is live, and answers what is to end with it.
+func (h *Hold) removeLocked(entry uint64) *watch {
+	place := entry & (maxPlaces - 1)
+	at := h.atLocked(place)
+	watches := at.takeWatchesLocked(nil)
+	at.entry = 0
+	if place >= inlineEntries {
+		h.mu.more.free = append(h.mu.more.free, place)
+	}
 	h.mu.count--
+	return watches
 }

@@ -90,7 +90,7 @@ func TestPlacesOfEndedEntriesAreUsedAgain(t *testing.T) {
 		require.NoError(t, m.Unlock())
 		require.NoError(t, n.Unlock())
 	}
-	require.LessOrEqual(t, cap(*b.Hold.mu.more), 4, "a hold grows with its entries")
+	require.LessOrEqual(t, cap(b.Hold.mu.more.places), 4, "a hold grows with its entries")
 }
 
 func TestEnteringAgainKeepsTheToken(t *testing.T) {

@@ -3,7 +3,9 @@
 package hold
 
 import (
+	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -12,7 +14,12 @@ import (
 
 // Realm is where a lock's name means something: one kind of lock in one session. Realms
 // are compared by address.
-type Realm struct{ Kind string }
+type Realm struct {
+	Kind string
+	// parts are what the one hold of this realm is made of, see BeginOf; none otherwise. Assigned once. They stand
+	// here so that the holds that are made of nothing need no room for them.
+	parts []Lease
+}
 
 // Home is the primitive that a hold came from.
 type Home interface {
@@ -27,29 +34,32 @@ type Home interface {
 // lock that is entered again at all is seldom entered more than once again.
 const inlineEntries = 2
 
+// errTooMany is the error of an entry beyond maxPlaces.
+var errTooMany = fmt.Errorf("%w: the hold was entered %d times", errs.ErrHeld, maxPlaces)
+
 // Hold is one hold id at the server, and everybody here who shares it. Embed it by value;
 // it must not be copied once it began.
 type Hold struct {
 	Term  renewal.Term
 	home  Home
-	realm *Realm
+	realm atomic.Pointer[Realm] // where its name means something; see Lease.Move
 	mu    struct {
 		sync.Mutex
-		token   uint64 // of the present tenure
-		last    uint64 // the last token reserved
-		serial  uint64 // the number of the newest entry
-		count   int32  // live entries
-		entries [inlineEntries]uint64
-		more    *[]uint64
-		watches *watch
-		cause   error // why the hold was lost
+		token  uint64 // of the present tenure
+		last   uint64 // the last token reserved
+		serial uint64 // the number of the newest entry
+		count  int32  // live entries
+		places [inlineEntries]place
+		more   *furtherPlaces
+		cause  error // why the hold was lost
 	}
 }
 
 // Begin makes the hold that the server granted with the tokens token to last, and answers the
 // lease of its first entry. The term is started apart.
 func (h *Hold) Begin(home Home, realm *Realm, token, last uint64) Lease {
-	h.home, h.realm = home, realm
+	h.home = home
+	h.realm.Store(realm)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.token, h.mu.last = token, last
@@ -95,13 +105,29 @@ func (h *Hold) TermEnded(cause error, taken bool) {
 	h.home.Lost(cause, taken)
 }
 
+// join makes a further entry while there is any that is live.
+func (h *Hold) join() (Lease, bool) {
+	now := clock.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.count == 0 || h.mu.cause != nil || h.overdue(now) {
+		return Lease{}, false
+	}
+	entry := h.addLocked()
+	return Lease{hold: h, entry: entry, token: h.mu.token}, entry != 0
+}
+
 // again makes a further entry beside one that is live.
 func (h *Hold) again(beside Lease) (Lease, error) {
 	now := clock.Now()
 	h.mu.Lock()
-	if h.liveLocked(beside.entry) && h.mu.cause == nil && !h.Term.Overdue(now) {
+	if h.liveLocked(beside.entry) && h.mu.cause == nil && !h.overdue(now) {
 		defer h.mu.Unlock()
-		return Lease{hold: h, entry: h.addLocked(), token: beside.token}, nil
+		entry := h.addLocked()
+		if entry == 0 {
+			return Lease{}, errTooMany
+		}
+		return Lease{hold: h, entry: entry, token: beside.token}, nil
 	}
 	h.mu.Unlock()
 	if err := h.err(beside.entry); err != nil {
@@ -121,43 +147,50 @@ func (h *Hold) err(entry uint64) error {
 		return errs.ErrReleased
 	case cause != nil:
 		return cause
-	case h.Term.Overdue(now):
-		return h.Term.Alive(now)
+	case h.overdue(now):
+		return h.alive(now)
 	}
 	return nil
 }
 
-// unlock ends one entry. Whether the term is over is compared for the last one: the others
-// give nothing back.
+// unlock ends one entry, and with the last one the hold.
 func (h *Hold) unlock(entry uint64) error {
+	now, last, err := h.leave(entry)
+	if !last {
+		return err
+	}
+	return h.home.Vacated(now)
+}
+
+// leave ends one entry, and says whether it was the last one, and when: then home is to be told. Whether the
+// term is over is compared for the last one: the others give nothing back.
+func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 	h.mu.Lock()
 	switch {
 	case !h.liveLocked(entry):
 		h.mu.Unlock()
-		return errs.ErrNotHeld
+		return clock.Instant{}, false, errs.ErrNotHeld
 	case h.mu.cause != nil:
 		defer h.mu.Unlock()
-		return h.mu.cause // the entry stays, so that Err goes on saying why
+		return clock.Instant{}, false, h.mu.cause // the entry stays, so that Err goes on saying why
 	case h.mu.count > 1:
-		h.removeLocked(entry)
-		watches := h.takeWatchesLocked(entry)
+		watches := h.removeLocked(entry)
 		h.mu.Unlock()
 		watches.end(errs.ErrReleased)
-		return nil
+		return clock.Instant{}, false, nil
 	}
-	now := clock.Now()
-	if h.Term.Overdue(now) {
+	now = clock.Now()
+	if h.overdue(now) {
 		h.mu.Unlock()
 		// Ends through TermEnded, which takes the lock. Renewed in the same instant: once more.
-		if err := h.Term.Alive(now); err != nil {
-			return err
+		if err := h.alive(now); err != nil {
+			return now, false, err
 		}
-		return h.unlock(entry)
+		return h.leave(entry)
 	}
-	h.removeLocked(entry)
-	watches := h.takeWatchesLocked(entry)
+	watches := h.removeLocked(entry)
 	h.mu.Unlock()
 	// From here nobody can enter: entering takes a live entry, and the last one is gone.
 	watches.end(errs.ErrReleased)
-	return h.home.Vacated(now)
+	return now, true, nil
 }

@@ -4,6 +4,7 @@ package hold
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -113,9 +114,15 @@ func begin(tb testing.TB, key string) (*bed, Lease) {
 func (h *Hold) watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	places := h.mu.places[:]
+	if h.mu.more != nil {
+		places = append(slices.Clone(places), h.mu.more.places...)
+	}
 	n := 0
-	for w := h.mu.watches; w != nil; w = w.next {
-		n++
+	for _, p := range places {
+		for w := p.watches; w != nil; w = w.next {
+			n++
+		}
 	}
 	return n
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // Lease is one entry of a hold; signalbox.Lease is defined over it and has the public
@@ -42,7 +43,8 @@ func (l Lease) Deadline() time.Time {
 	if l.hold == nil {
 		return time.Time{}
 	}
-	return time.Now().Add(l.hold.Term.Deadline().Until(clock.Now()))
+	now := clock.Now()
+	return time.Now().Add(l.hold.left(now))
 }
 
 // Unlock ends the lease.
@@ -89,8 +91,8 @@ func (l Lease) bind(ctx context.Context) boundContext {
 func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
 	entered, _ := ctx.Value(carriedKey{}).(*enteredContext)
 	for ; entered != nil; entered = entered.outer {
-		if h := entered.lease.hold; h != nil && h.realm == realm && h.Term.Terms().Key == key {
-			return entered.lease, true
+		if lease, is := entered.lease.among(realm, key); is {
+			return lease, true
 		}
 	}
 	return Lease{}, false
@@ -98,6 +100,26 @@ func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
 
 // Again enters the hold of l once more.
 func (l Lease) Again() (Lease, error) { return l.hold.again(l) }
+
+// Join enters the hold of l for somebody else, as long as anybody is in it, l or another: for holds that several
+// share. It answers false where the hold is over, or being given back.
+func (l Lease) Join() (Lease, bool) {
+	if l.hold == nil {
+		return Lease{}, false
+	}
+	return l.hold.join()
+}
+
+// Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
+func (l Lease) Move(to *Realm) { l.hold.realm.Store(to) }
+
+// Of answers the term of the hold of l where it is one of the lock (realm, key).
+func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
+	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Terms().Key != key {
+		return nil, false
+	}
+	return &l.hold.Term, true
+}
 
 // Stranger answers ctx without the leases it carries.
 func Stranger(ctx context.Context) context.Context { return strangerContext{ctx} }

@@ -15,7 +15,8 @@ type watch struct {
 	cancel context.CancelCauseFunc // of Bind, else nil
 	stop   func() bool             // of Bind: forgets the wish to hear of the parent's end
 	next   *watch
-	prev   **watch // what points here while it stands in the hold; nil once it was taken
+	prev   *watch
+	stands bool // in the list of its entry; false once it was taken
 }
 
 // end ends w and those behind it, in no order. Not under a lock: contexts run the code of
@@ -33,42 +34,55 @@ func (w *watch) end(cause error) {
 	}
 }
 
+// addWatchLocked adds w to those of its entry, which is live. Each entry has a list of its own, so that the end of one
+// costs the same however many share the hold.
 func (h *Hold) addWatchLocked(w *watch) {
-	w.next, w.prev = h.mu.watches, &h.mu.watches
+	first := &h.atLocked(w.entry & (maxPlaces - 1)).watches
+	w.next, w.stands = *first, true
 	if w.next != nil {
-		w.next.prev = &w.next
+		w.next.prev = w
 	}
-	h.mu.watches = w
+	*first = w
 }
 
+// removeWatchLocked removes w, which stands with its entry.
 func (h *Hold) removeWatchLocked(w *watch) {
-	*w.prev = w.next
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		h.atLocked(w.entry & (maxPlaces - 1)).watches = w.next
+	}
 	if w.next != nil {
 		w.next.prev = w.prev
 	}
-	w.next, w.prev = nil, nil
+	w.next, w.prev, w.stands = nil, nil, false
 }
 
-// takeWatchesLocked takes the watches of entry off the hold.
-func (h *Hold) takeWatchesLocked(entry uint64) *watch {
-	var taken *watch
-	for w := h.mu.watches; w != nil; {
-		next := w.next
-		if w.entry == entry {
-			h.removeWatchLocked(w)
-			w.next, taken = taken, w
-		}
-		w = next
+// takeWatchesLocked takes the watches of a place before those of taken.
+func (p *place) takeWatchesLocked(taken *watch) *watch {
+	first, last := p.watches, p.watches
+	if first == nil {
+		return taken
 	}
-	return taken
+	p.watches = nil
+	for w := first; w != nil; w = w.next {
+		w.prev, w.stands = nil, false
+		last = w
+	}
+	last.next = taken
+	return first
 }
 
 // takeAllWatchesLocked takes every watch off the hold.
 func (h *Hold) takeAllWatchesLocked() *watch {
-	taken := h.mu.watches
-	h.mu.watches = nil
-	for w := taken; w != nil; w = w.next {
-		w.prev = nil
+	var taken *watch
+	for i := range h.mu.places {
+		taken = h.mu.places[i].takeWatchesLocked(taken)
+	}
+	if h.mu.more != nil {
+		for i := range h.mu.more.places {
+			taken = h.mu.more.places[i].takeWatchesLocked(taken)
+		}
 	}
 	return taken
 }
@@ -83,8 +97,8 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 	if h.mu.cause != nil || !h.liveLocked(entry) {
 		return closedChannel()
 	}
-	for w := h.mu.watches; w != nil; w = w.next {
-		if w.entry == entry && w.done != nil {
+	for w := h.atLocked(entry & (maxPlaces - 1)).watches; w != nil; w = w.next {
+		if w.done != nil {
 			return w.done
 		}
 	}
@@ -120,7 +134,7 @@ func (h *Hold) bind(parent context.Context, cancel context.CancelCauseFunc, entr
 	// No goroutine: the context calls back when it ends, on a goroutine of its own.
 	stop := context.AfterFunc(parent, func() { h.forget(w) })
 	h.mu.Lock()
-	taken := w.prev == nil // the entry, or the parent, ended in between
+	taken := !w.stands // the entry, or the parent, ended in between
 	if !taken {
 		w.stop = stop
 	}
@@ -134,7 +148,7 @@ func (h *Hold) bind(parent context.Context, cancel context.CancelCauseFunc, entr
 func (h *Hold) forget(w *watch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w.prev != nil {
+	if w.stands {
 		h.removeWatchLocked(w)
 	}
 }

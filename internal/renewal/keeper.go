@@ -70,20 +70,22 @@ type renewal struct {
 // of its own, on a goroutine of its own, so that one that hangs holds up no other.
 func (k *Keeper) renewAll(terms []*Term) {
 	now := clock.Now()
-	wanted := make([]renewal, 0, len(terms))
+	wanted := make(map[*scripts.Script][]renewal, 1)
 	for _, t := range terms {
 		if r, ok := t.ask(now); ok {
-			wanted = append(wanted, r)
+			wanted[t.terms.Script] = append(wanted[t.terms.Script], r)
 		}
 	}
-	slices.SortFunc(wanted, func(a, b renewal) int { return cmp.Compare(a.left, b.left) })
-	for chunk := range slices.Chunk(wanted, maxKeys) {
-		k.wg.Go(func() { k.renew(chunk) })
+	for script, all := range wanted {
+		slices.SortFunc(all, func(a, b renewal) int { return cmp.Compare(a.left, b.left) })
+		for chunk := range slices.Chunk(all, maxKeys) {
+			k.wg.Go(func() { k.renew(cmp.Or(script, scripts.HolderRenew), chunk) })
+		}
 	}
 }
 
 // renew sends one batch and tells its terms: one script, or one a key in a cluster.
-func (k *Keeper) renew(terms []renewal) {
+func (k *Keeper) renew(script *scripts.Script, terms []renewal) {
 	// A quarter of the life that there is: an answer that takes longer is not worth waiting for, the retry
 	// is. No timer a lock: one a batch.
 	patience := maxPatience
@@ -100,7 +102,7 @@ func (k *Keeper) renew(terms []renewal) {
 	}
 	calls := make([]wire.Call, 0, len(terms)/size)
 	for part := range slices.Chunk(terms, size) {
-		calls = append(calls, renewalCall(part))
+		calls = append(calls, renewalCall(script, part))
 	}
 	sent := clock.Now()
 	for n, outcome := range k.server.RunMany(ctx, calls) {
@@ -117,8 +119,8 @@ func (k *Keeper) renew(terms []renewal) {
 	}
 }
 
-func renewalCall(terms []renewal) wire.Call {
-	call := wire.Call{Script: scripts.HolderRenew, Keys: make([]string, 0, len(terms)), Args: make([]string, 0, 2*len(terms))}
+func renewalCall(script *scripts.Script, terms []renewal) wire.Call {
+	call := wire.Call{Script: script, Keys: make([]string, 0, len(terms)), Args: make([]string, 0, 2*len(terms))}
 	for _, r := range terms {
 		call.Keys = append(call.Keys, r.term.terms.Key)
 		call.Args = append(call.Args, r.term.terms.Hold, Milliseconds(r.life))

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Owner is told when a term ends by itself: by its deadline, its greatest length, or the
@@ -32,13 +33,15 @@ func Deadline(sent clock.Instant, life time.Duration) clock.Instant {
 
 // Terms is what a term is asked to keep.
 type Terms struct {
-	Key  string
-	Hold string
+	// Script renews holds of this kind: nil is holder/renew. Its arguments and replies are those of that.
+	Script *scripts.Script
+	Key    string
+	Hold   string
 	// Life is what each renewal gives the key; a term that is not Renewed gets it once.
-	Life    time.Duration
-	Renewed bool
+	Life time.Duration
 	// Until is when the term ends at the latest; the zero Instant is never.
-	Until clock.Instant
+	Until   clock.Instant
+	Renewed bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool
 }

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+// Home answers the primitive that the hold of l came from, nil for the zero Lease.
+func (l Lease) Home() Home {
+	if l.hold == nil {
+		return nil
+	}
+	return l.hold.home
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+)
+
+// forever is the life of a term that ends with others: the clocks count further, and no process runs as long.
+const forever = 100 * 365 * 24 * time.Hour
+
+// BeginOf makes a hold of others, and answers its lease. It is live while all of parts are, and until the earliest of
+// their deadlines; its own term has none, and no renewals. Whoever watches the parts breaks the term when one ends.
+// The leases in parts are the hold's from here on, and stay as they are.
+func (h *Hold) BeginOf(home Home, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
+	h.Term.Init(keeper, h, renewal.Terms{}, forever, clock.Now())
+	return h.Begin(home, &Realm{parts: parts}, token, token)
+}
+
+// parts answers the leases that the hold is made of.
+func (h *Hold) parts() []Lease {
+	if realm := h.realm.Load(); realm != nil {
+		return realm.parts
+	}
+	return nil
+}
+
+// overdue reports whether a deadline is reached, as far as a look without a lock can tell.
+func (h *Hold) overdue(now clock.Instant) bool {
+	for _, part := range h.parts() {
+		if part.hold.overdue(now) {
+			return true
+		}
+	}
+	return h.Term.Overdue(now)
+}
+
+// alive compares the clock and answers nil while the hold can be trusted. It ends what it finds over. Not under
+// the lock of a hold.
+func (h *Hold) alive(now clock.Instant) error {
+	for _, part := range h.parts() {
+		if !part.hold.overdue(now) {
+			continue
+		}
+		if err := part.Err(); err != nil {
+			// Its watch says so too, on this goroutine or on another that was first.
+			h.Term.Break(err, false)
+		}
+	}
+	return h.Term.Alive(now)
+}
+
+// left answers how long the hold can be trusted from now on.
+func (h *Hold) left(now clock.Instant) time.Duration {
+	left := h.Term.Deadline().Until(now)
+	for _, part := range h.parts() {
+		left = min(left, part.hold.left(now))
+	}
+	return left
+}
+
+// among answers l where it is of the lock (realm, key), or its part that is. Where l has ended, that counts, whatever
+// has become of the part: then the answer is l.
+func (l Lease) among(realm *Realm, key string) (Lease, bool) {
+	if _, is := l.Of(realm, key); is {
+		return l, true
+	}
+	if l.hold == nil {
+		return Lease{}, false
+	}
+	for _, part := range l.hold.parts() {
+		if _, is := part.Of(realm, key); !is {
+			continue
+		}
+		if l.Err() != nil {
+			return l, true
+		}
+		return part, true
+	}
+	return Lease{}, false
+}
+
+// Watch calls ended once, with why, when the lease ends: at once if it has, and otherwise on a goroutine that ended
+// must not hold up, under no lock.
+func (l Lease) Watch(ended func(cause error)) { l.hold.bind(context.Background(), ended, l.entry) }
+
+// Leave is Unlock without what becomes of the hold: where this was its last lease, the answer is the home that the
+// caller has to tell so. It is nil otherwise.
+func (l Lease) Leave() (Home, error) {
+	_, last, err := l.hold.leave(l.entry)
+	if !last {
+		return nil, err
+	}
+	return l.hold.home, nil
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+)
+
+// whole is a hold made of two others, and its home.
+type whole struct {
+	Hold
+
+	home  home
+	parts [2]*bed
+	lease Lease
+}
+
+func beginWhole(tb testing.TB) *whole {
+	tb.Helper()
+	w := new(whole)
+	leases := make([]Lease, len(w.parts))
+	for i := range w.parts {
+		w.parts[i], leases[i] = begin(tb, string(rune('a'+i)))
+	}
+	w.lease = w.BeginOf(&w.home, w.parts[0].keeper, leases, lastToken)
+	for _, l := range leases {
+		l.Watch(func(cause error) { w.Term.Break(cause, false) })
+	}
+	return w
+}
+
+func TestAHoldMadeOfOthersEndsWithTheFirstOfThem(t *testing.T) {
+	t.Parallel()
+	for i := range 2 {
+		w := beginWhole(t)
+		require.NoError(t, w.lease.Err())
+		require.Equal(t, lastToken, w.lease.Token())
+		done, cause := w.lease.Done(), errors.New("a cause")
+		require.False(t, isClosed(done))
+		w.parts[i].Term.Break(cause, true)
+		require.True(t, isClosed(done))
+		require.ErrorIs(t, w.lease.Err(), cause)
+		require.ErrorIs(t, w.lease.Unlock(), cause)
+		vacated, lost := w.home.told()
+		require.Zero(t, vacated)
+		require.Equal(t, 1, lost)
+		require.NoError(t, w.parts[1-i].home.answer)
+	}
+}
+
+// P2: the look at the clock reaches through to the parts, though nobody has told yet that one is over.
+func TestAHoldMadeOfOthersLooksAtTheirClocks(t *testing.T) {
+	t.Parallel()
+	w := beginWhole(t)
+	w.parts[1].Term.Init(w.parts[1].keeper, &w.parts[1].Hold, renewal.Terms{Key: "b", Life: life}, life, clock.Now().Add(-life))
+	require.False(t, w.lease.Deadline().After(time.Now()))
+	require.ErrorIs(t, w.lease.Err(), errs.ErrLost)
+	_, lost := w.home.told()
+	require.Equal(t, 1, lost)
+}
+
+func TestAHoldMadeOfOthersLeavesThemToItsHome(t *testing.T) {
+	t.Parallel()
+	w := beginWhole(t)
+	bound := w.lease.Bind(t.Context())
+	w.home.onEnd(func() { require.Error(t, bound.Err(), "what is bound ends first") })
+	require.NoError(t, w.lease.Unlock())
+	require.ErrorIs(t, w.lease.Unlock(), errs.ErrNotHeld)
+	vacated, lost := w.home.told()
+	require.Equal(t, 1, vacated)
+	require.Zero(t, lost)
+	for _, part := range w.parts {
+		vacated, lost = part.home.told()
+		require.Zero(t, vacated+lost)
+	}
+}
+
+func TestAContextCarriesThePartsOfAHold(t *testing.T) {
+	t.Parallel()
+	w := beginWhole(t)
+	ctx := w.lease.Enter(t.Context())
+	for i, key := range []string{"a", "b"} {
+		part, carried := Carried(ctx, &realm, key)
+		require.True(t, carried)
+		further := again(t, part)
+		require.NoError(t, further.Unlock())
+		require.Equal(t, &w.parts[i].home, further.Home())
+	}
+	_, carried := Carried(ctx, &realm, "c")
+	require.False(t, carried)
+	require.NoError(t, w.lease.Unlock())
+	ended, carried := Carried(ctx, &realm, "a")
+	require.True(t, carried, "what has ended is no reason to take it anew")
+	_, err := ended.Again()
+	require.ErrorIs(t, err, errs.ErrReleased, "though the part lives")
+}
+
+func TestLeavingTellsTheCallerInsteadOfTheHome(t *testing.T) {
+	t.Parallel()
+	b, first := begin(t, "key")
+	second := again(t, first)
+	told := make(chan error, 1)
+	first.Watch(func(cause error) { told <- cause })
+	left, err := first.Leave()
+	require.NoError(t, err)
+	require.Nil(t, left, "there is another")
+	require.ErrorIs(t, <-told, errs.ErrReleased)
+	left, err = second.Leave()
+	require.NoError(t, err)
+	require.Equal(t, &b.home, left)
+	left, err = second.Leave()
+	require.ErrorIs(t, err, errs.ErrNotHeld)
+	require.Nil(t, left)
+	vacated, lost := b.home.told()
+	require.Zero(t, vacated+lost)
+	second.Watch(func(cause error) { told <- cause })
+	require.ErrorIs(t, <-told, errs.ErrReleased, "at once")
+}
