@@ -44,7 +44,7 @@ type Tenant interface {
 type Attempt struct {
 	q      *Queue
 	hold   string        // assigned once
-	life   time.Duration // of the hold, where it is given at once; assigned once
+	wish   Wish          // assigned once
 	queues bool          // it stands in line, or came to try; assigned once, before it is sent
 	news   chan struct{} // room for one; coalesces
 
@@ -59,9 +59,9 @@ type Attempt struct {
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
-func (q *Queue) begin(life time.Duration) *Attempt {
+func (q *Queue) begin(wish Wish) *Attempt {
 	ls := q.lines
-	a := &Attempt{q: q, hold: ls.session.NewHold(), life: life, news: make(chan struct{}, 1)}
+	a := &Attempt{q: q, hold: ls.session.NewHold(), wish: wish, news: make(chan struct{}, 1)}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.mu.attempts[a.attempt()] = a
@@ -70,8 +70,8 @@ func (q *Queue) begin(life time.Duration) *Attempt {
 }
 
 // beginWaiting makes an attempt known that is to stand in line.
-func (q *Queue) beginWaiting(life time.Duration) *Attempt {
-	a := q.begin(life)
+func (q *Queue) beginWaiting(wish Wish) *Attempt {
+	a := q.begin(wish)
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.queues = true
@@ -195,8 +195,16 @@ func (a *Attempt) Lengthened(life time.Duration, sent clock.Instant) {
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
-// Hold answers the hold id.
-func (a *Attempt) Hold() string { return a.hold }
+// Name answers what the hold is called where holds are written down.
+func (a *Attempt) Name() string {
+	if a.q.lines.kind.Labelled {
+		return a.ticket() + a.q.lines.session.Settings.Label
+	}
+	return a.ticket()
+}
+
+// ticket answers what the attempt is called in its line.
+func (a *Attempt) ticket() string { return a.hold + a.wish.Mark }
 
 // attempt answers the part of the hold id that is not the session's.
 func (a *Attempt) attempt() string { return a.hold[len(a.hold)-attemptSize:] }

@@ -48,7 +48,7 @@
 //
 // Of one that is over the server is told until it answers, and once more where a copy of the entering
 // may still be on its way (its not-after), or a grant arrives. It is forgotten after that; where no answer
-// can be had, with the last user of its line here, since it may stand in line for as long.
+// can be had it goes on for as long as its line has users here, whose heartbeats would keep its ticket alive.
 //
 // # Time
 //

@@ -3,6 +3,7 @@
 package line
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 
@@ -82,29 +83,56 @@ func (e *ear) Subscribed() {
 	}
 }
 
-// The parts of a grant's message: the attempt, the stamp of its token, and the number of the heartbeat
+// Heard implements dispatch.Hearer: grants.
+func (e *ear) Heard(message string) { e.lines.granted(message) }
+
+// grant is what is told of a grant: the attempt, the stamp of its token, and the number of the heartbeat
 // that paid for it.
+type grant struct {
+	attempt string
+	token   stamp.Stamp
+	paid    string
+}
+
 const attemptSize, stampSize, numberSize = 19, 16, 20
 
-// Heard implements dispatch.Hearer: a grant.
-func (e *ear) Heard(message string) {
-	if len(message) != attemptSize+stampSize+numberSize {
-		return
-	}
-	token := stamp.Parse(message[attemptSize : attemptSize+stampSize])
-	if token != 0 {
-		e.lines.granted(message[:attemptSize], token, message[attemptSize+stampSize:])
+// grants answers what text tells of, one grant behind the other; nothing where it is no such text.
+func grants(text string) iter.Seq[grant] {
+	const size = attemptSize + stampSize + numberSize
+	return func(yield func(grant) bool) {
+		if len(text)%size != 0 {
+			return
+		}
+		for ; len(text) >= size; text = text[size:] {
+			t := grant{
+				attempt: text[:attemptSize],
+				token:   stamp.Parse(text[attemptSize : attemptSize+stampSize]),
+				paid:    text[attemptSize+stampSize : size],
+			}
+			if t.token != 0 && !yield(t) {
+				return
+			}
+		}
 	}
 }
 
-// granted takes the news that an attempt of this session has the lock.
-func (ls *Lines) granted(attempt string, token stamp.Stamp, number string) {
+// granted takes the news that attempts of this session have the lock.
+func (ls *Lines) granted(text string) {
+	if text == "" {
+		return
+	}
 	now := clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	// One that is not known is that of a copy of this process, restored from a snapshot, or was given back
-	// while the message was on its way. What is of nobody ends by itself.
-	if a := ls.mu.attempts[attempt]; a != nil {
-		a.grantedLocked(token, number, now)
+	for g := range grants(text) {
+		ls.grantedLocked(g, now)
+	}
+}
+
+// grantedLocked takes one grant. An attempt that is not known is that of a copy of this process, restored from a
+// snapshot, or was given back while the message was on its way. What is of nobody ends by itself.
+func (ls *Lines) grantedLocked(g grant, now clock.Instant) {
+	if a := ls.mu.attempts[g.attempt]; a != nil {
+		a.grantedLocked(g.token, g.paid, now)
 	}
 }

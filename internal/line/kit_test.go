@@ -27,7 +27,10 @@ const (
 	lease = time.Hour
 )
 
-var steps = Scripts{
+// wish is one for a hold that is longer than any test.
+var wish = Wish{Life: lease}
+
+var fairKind = Kind{
 	Enter: scripts.FairEnter, Look: scripts.FairLook, Beat: scripts.FairBeat, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
 }
 
@@ -78,7 +81,7 @@ func (p *place) join(at dialer, set func(*settings.Session), client ...func(*rue
 			mod(o)
 		}
 	}), settings, false)
-	ls := s.Part("line", func(s *session.Session) session.Part { return New(s, steps) }).(*Lines)
+	ls := s.Part("line", func(s *session.Session) session.Part { return New(s, fairKind) }).(*Lines)
 	u := &user{Lines: ls, place: p, q: ls.Use(keysOf(p, "a"))}
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -106,7 +109,9 @@ func keysOf(tb testing.TB, name string) Keys {
 	tb.Helper()
 	n, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
-	return Keys{Holder: n.Holder, Line: n.Line(), Lives: n.Lives(), Grants: names.Grants(names.DefaultPrefix)}
+	return Keys{
+		Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Lives()}, Grants: names.Grants(names.DefaultPrefix),
+	}
 }
 
 // only lets the proxy count the requests that run the script.
@@ -139,7 +144,7 @@ func (o outcome) mustHave(tb testing.TB) *Attempt {
 func (u *user) taking(ctx context.Context) <-chan outcome {
 	answered := make(chan outcome, 1)
 	go func() {
-		a, err := u.q.Take(ctx, lease)
+		a, err := u.q.Take(ctx, wish)
 		answered <- outcome{a, err}
 	}()
 	return answered
@@ -173,7 +178,7 @@ func (u *user) gives(a *Attempt) {
 func (p *place) inLine() []string {
 	p.Helper()
 	var holds []string
-	list, _ := p.server.MustDo(p, "ZRANGE", keysOf(p, "a").Line, 0, -1).([]any)
+	list, _ := p.server.MustDo(p, "ZRANGE", keysOf(p, "a").All[1], 0, -1).([]any)
 	for _, hold := range list {
 		holds = append(holds, fmt.Sprint(hold))
 	}
@@ -231,3 +236,6 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// told is the message of a grant to an attempt, which the heartbeat with that number paid for.
+func told(attempt, paid string) string { return attempt + "1780000000000000" + paid }

@@ -43,7 +43,7 @@ func (a *Attempt) Release(ctx context.Context, lasts time.Duration) (had bool, e
 	if err != nil && wire.TryAgain(err) {
 		// The slot is on its way to another node. The lock at least can be let go of.
 		reply, err = ls.session.Runner.Run(ctx, wire.Call{
-			Script: ls.scripts.Drop, Keys: []string{a.q.keys.Holder}, Args: []string{a.hold},
+			Script: ls.kind.Drop, Keys: []string{a.q.keys.Holder}, Args: []string{a.Name()},
 		})
 	}
 	a.end()
@@ -63,15 +63,15 @@ func (a *Attempt) Release(ctx context.Context, lasts time.Duration) (had bool, e
 func (a *Attempt) leaveCall() wire.Call {
 	ls, keys := a.q.lines, a.q.keys
 	return wire.Call{
-		Script: ls.scripts.Leave,
-		Keys:   []string{keys.Holder, keys.Line, keys.Lives},
-		Args:   []string{a.hold, ls.session.ID(), ls.session.Publish(), keys.Grants},
+		Script: ls.kind.Leave,
+		Keys:   keys.All,
+		Args:   []string{a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants},
 	}
 }
 
 // leaveAgain repeats the leaving for as long as what a may have had can last.
 func (a *Attempt) leaveAgain() {
-	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.life, lives*lookCeiling)))
+	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.wish.Life, lives*lookCeiling)))
 }
 
 // leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
@@ -85,7 +85,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 			a.forget()
 			return 0
 		}
-		t.Until = clock.Now().Add(min(left, session.MaxApart) + a.life)
+		t.Until = clock.Now().Add(min(left, session.MaxApart) + a.wish.Life)
 		return left
 	}
 	a.q.lines.session.Settler.Settle(t)
@@ -103,32 +103,33 @@ func (a *Attempt) copyLeft(server stamp.Stamp) time.Duration {
 }
 
 // givenUp ends the leaving, settled or not. Where it is not, and the session goes on in that line, its
-// heartbeats keep the ticket of a alive: a stays known, and is given back when it is granted.
+// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on.
 func (a *Attempt) givenUp() {
 	ls := a.q.lines
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.mu.attempts[a.attempt()] != a {
-		return
+	isKnown := ls.mu.attempts[a.attempt()] == a
+	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil
+	if isKnown && !goesOn {
+		a.forgetLocked()
 	}
-	if q := ls.mu.queues[a.q.keys.Holder]; q != nil {
-		q.ghosts = append(q.ghosts, a)
-		return
+	ls.mu.Unlock()
+	if goesOn {
+		a.leaveAgain()
 	}
-	a.forgetLocked()
 }
 
-// handed takes from the answer to a leave who has the lock next.
-func (a *Attempt) handed(reply wire.Reply) {
-	ls := a.q.lines
-	if reply.Int(0) != 1 {
+// handed takes from the answer to a leave who of this session has the lock next.
+func (a *Attempt) handed(reply wire.Reply) { a.q.lines.Handed(a.q.keys.Holder, reply) }
+
+// Handed takes from the answer to a script that let somebody in, {_, _, grants, more}, which attempts of this session
+// it was, and whether a look is due. A shorter one tells nothing.
+func (ls *Lines) Handed(holder string, reply wire.Reply) {
+	if reply.Len() < 4 {
 		return
 	}
-	if next := reply.Text(2); len(next) > attemptSize && next[:len(next)-attemptSize] == ls.session.ID() {
-		ls.granted(next[len(next)-attemptSize:], reply.Stamp(3), reply.Text(4))
-	}
-	if reply.Int(5) == 1 {
-		ls.lookAt(a.q.keys.Holder)
+	ls.granted(reply.Text(2))
+	if reply.Int(3) == 1 {
+		ls.lookAt(holder)
 	}
 }
 

@@ -5,23 +5,41 @@ package line
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Scripts are the steps of one kind of lock in its line. Their arguments and replies are those of
-// the fair lock's.
-type Scripts struct {
+// Kind is how one kind of lock stands in line. The arguments and replies of its steps are those of the fair
+// lock's; Enter has those of the Wish behind them.
+type Kind struct {
 	Enter, Look, Beat, Leave, Drop *scripts.Script
+	// Labelled says that holds are written down with the label of their session, and are named with it.
+	Labelled bool
+	// Refusal answers the error that an answer of Enter below -2 stands for.
+	Refusal func(wire.Reply) error
+}
+
+// Wish is what an attempt asks for.
+type Wish struct {
+	Life time.Duration // of the hold, where it is given at once
+	// Mark stands behind the hold id in the line, and in the name of the hold: what each ticket has to tell. As
+	// long as all others of the kind.
+	Mark string
+	// Args are those of Enter that other kinds do not have.
+	Args []string
+	// Beside says that others of the session may have the lock at the same time.
+	Beside bool
 }
 
 // Lines has the lines of one kind of lock in one session.
 type Lines struct {
 	session *session.Session
-	scripts Scripts
+	kind    Kind
 	looks   *batch.Collector[*Queue]
 	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
 	cancel  context.CancelFunc
@@ -37,8 +55,8 @@ type Lines struct {
 }
 
 // New answers the lines of s. It starts nothing.
-func New(s *session.Session, steps Scripts) *Lines {
-	ls := &Lines{session: s, scripts: steps}
+func New(s *session.Session, kind Kind) *Lines {
+	ls := &Lines{session: s, kind: kind}
 	ls.ctx, ls.cancel = context.WithCancel(context.Background())
 	ls.looks = batch.New(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)
@@ -82,9 +100,6 @@ func (ls *Lines) dropLocked(q *Queue) {
 		return
 	}
 	delete(ls.mu.queues, q.keys.Holder)
-	for _, a := range q.ghosts {
-		a.forgetLocked()
-	}
 }
 
 // Len answers how many lines are in use or remembered, how many attempts may have something on the server, and on how

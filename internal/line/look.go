@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -118,10 +119,11 @@ func (l *look) call() wire.Call {
 	var attempts strings.Builder
 	for _, a := range l.listed {
 		attempts.WriteString(a.attempt())
+		attempts.WriteString(a.wish.Mark)
 	}
 	return wire.Call{
-		Script: q.lines.scripts.Look,
-		Keys:   []string{q.keys.Holder, q.keys.Line, q.keys.Lives},
+		Script: q.lines.kind.Look,
+		Keys:   q.keys.All,
 		Args: []string{
 			s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label,
 			s.Publish(), q.keys.Grants, attempts.String(),
@@ -132,7 +134,7 @@ func (l *look) call() wire.Call {
 func (l *look) beatCall() wire.Call {
 	s := l.q.lines.session
 	return wire.Call{
-		Script: l.q.lines.scripts.Beat,
+		Script: l.q.lines.kind.Beat,
 		Keys:   []string{l.q.keys.Lives},
 		Args:   []string{s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label},
 	}
@@ -165,21 +167,22 @@ func (l *look) answered(reply wire.Reply) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if reply.Int(0) != 1 {
-		q.refuseLocked(wrongKind(reply.Text(1)))
+		q.refuseLocked(session.WrongKind(reply.Text(1)))
 		return
 	}
-	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(7), now)
+	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(5), now)
 	if q.heard.IsZero() || l.beat.sent.Mono() > q.heard.Mono() {
 		q.heard = l.beat.sent
 	}
-	has := reply.Text(3)
-	if a := ls.mu.attempts[has]; a != nil {
-		a.grantedLocked(reply.Stamp(4), reply.Text(5), now)
+	has := make(map[string]bool) // by attempt
+	for g := range grants(reply.Text(3)) {
+		has[g.attempt] = true
+		ls.grantedLocked(g, now)
 	}
 	more := reply.Int(2) == 1
-	places := reply.Text(6)
+	places := reply.Text(4)
 	for i, a := range l.listed {
-		if a.state == inLine && i < len(places) && places[i] == '0' && a.attempt() != has {
+		if a.state == inLine && i < len(places) && places[i] == '0' && !has[a.attempt()] {
 			a.state = gone
 			a.wake()
 			more = true // where one has lost its place, others have that are not listed

@@ -40,19 +40,19 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := newPlace(t).plain()
-			a := u.q.beginWaiting(lease)
+			a := u.q.beginWaiting(wish)
 			u.mu.Lock()
 			a.state, a.notAfter = c.before, 1
 			l := look{q: u.q, beat: u.q.beatLocked(clock.Now()), listed: []*Attempt{a}}
 			u.mu.Unlock()
-			has, paid := "", ""
-			if c.has {
-				has = a.attempt()
-			}
+			grants, paid := "", strings.Repeat("-", numberSize)
 			if c.paid != "" {
 				paid = l.beat.number
 			}
-			l.answered(wiretest.Outcome([]any{1, 0, 0, has, now.Text(), paid, c.place, now.Text()}).Reply)
+			if c.has {
+				grants = a.attempt() + now.Text() + paid
+			}
+			l.answered(wiretest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
 			u.mu.Lock()
 			require.Equal(t, c.want, a.state)
 			require.Equal(t, c.urgent, a.urgent)
@@ -70,7 +70,7 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 func TestAMessageThatIsNoneIsNoGrant(t *testing.T) {
 	t.Parallel()
 	u := newPlace(t).plain()
-	a := u.q.beginWaiting(lease)
+	a := u.q.beginWaiting(wish)
 	u.mu.Lock()
 	number := u.q.beatLocked(clock.Now()).number
 	u.mu.Unlock()

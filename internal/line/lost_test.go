@@ -5,6 +5,7 @@ package line
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestALookThatFailsIsFollowedByOne(t *testing.T) {
 func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(p *place){
-		"TheLine":    func(p *place) { p.server.MustDo(p, "DEL", keysOf(p, "a").Line) },
+		"TheLine":    func(p *place) { p.server.MustDo(p, "DEL", keysOf(p, "a").All[1]) },
 		"Everything": func(p *place) { p.server.MustDo(p, "FLUSHALL") },
 		"Restart":    func(p *place) { p.server.Restart() },
 	} {
@@ -146,7 +147,7 @@ redis.call('SET', KEYS[1], 'sb1f1780000000000000' .. ARGV[1] .. till .. '------'
 	waiting := u.waiting(t.Context(), 1)
 	await(t, "a few looks", func() bool { return p.proxy.Replies() >= 4 })
 	require.Equal(t, copied, p.holder())
-	u.Lines.granted(copied[22:], 1, "")
+	u.Lines.granted(told(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Settler.Open())
 	u.gives(within(t, "the lock, once that has ended", waiting).mustHave(t))
 	p.nothingLeft(u)
@@ -181,7 +182,7 @@ func TestAGrantThatNothingKnownPaidForIsAskedForAtOnce(t *testing.T) {
 	began := time.Now()
 	for range hints {
 		looks := p.proxy.Replies()
-		u.Lines.granted(attempt, 1, "000000000001notknown")
+		u.Lines.granted(told(attempt, "000000000001notknown"))
 		await(t, "a look", func() bool { return p.proxy.Replies() > looks })
 		require.Empty(t, waiting)
 	}

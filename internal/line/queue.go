@@ -5,6 +5,7 @@ package line
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,10 @@ import (
 
 // Keys are those of one lock, and the channel of its grants.
 type Keys struct {
-	Holder, Line, Lives string
+	// Holder says who has the lock, Lives until when the sessions in line count as living.
+	Holder, Lives string
+	// All are the keys of Enter, Look and Leave, as these take them.
+	All []string
 	// Grants is the channel without the session that it ends with.
 	Grants string
 	// Slot is that of the keys, in a cluster.
@@ -37,7 +41,6 @@ type Queue struct {
 	heard    clock.Instant // when the newest heartbeat that was answered was sent
 	planned  bool          // a look is scheduled
 	ear      *ear          // where its grants are heard; nil while nobody waits, or nobody needs it yet
-	ghosts   []*Attempt    // over, and perhaps in line still: leaving was given up
 }
 
 // beat is one heartbeat: the session counts as living for life from its execution, and so for
@@ -125,11 +128,15 @@ func (q *Queue) lifeLocked() time.Duration { return lives * max(lookEvery, q.eve
 // Fire implements wheel.Event: the next look is due, or nobody has come for a while.
 func (q *Queue) Fire() { q.lines.looks.Put(q) }
 
-// busy reports whether anybody of this session has, wants or gives back the lock.
-func (q *Queue) busy() bool {
+// busy reports whether somebody of this session is before whoever comes with that wish: has, wants or gives back
+// the lock; or, where several can have it at once, stands in line for it, and is not only about to enter.
+func (q *Queue) busy(wish Wish) bool {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
-	return q.attempts > 0
+	if !wish.Beside {
+		return q.attempts > 0
+	}
+	return slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == inLine })
 }
 
 // sentLocked reports whether anybody who waits may have been granted the lock.

@@ -5,9 +5,9 @@ package line
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -18,15 +18,15 @@ import (
 )
 
 // Try takes the lock if it is free and nobody is before the caller. It is refused without a round trip
-// while anybody of this session has the lock or wants it.
-func (q *Queue) Try(ctx context.Context, life time.Duration) (*Attempt, error) {
-	if q.busy() {
+// while somebody of this session is.
+func (q *Queue) Try(ctx context.Context, wish Wish) (*Attempt, error) {
+	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
 	var err error
 	for range 2 { // the second where the server's clock had to be learnt anew
 		var a *Attempt
-		if a, err = q.tryOnce(ctx, life); !errors.Is(err, errLate) {
+		if a, err = q.tryOnce(ctx, wish); !errors.Is(err, errLate) {
 			return a, err
 		}
 	}
@@ -36,11 +36,11 @@ func (q *Queue) Try(ctx context.Context, life time.Duration) (*Attempt, error) {
 // errLate is the error of a try that the server executed after its not-after.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-func (q *Queue) tryOnce(ctx context.Context, life time.Duration) (*Attempt, error) {
+func (q *Queue) tryOnce(ctx context.Context, wish Wish) (*Attempt, error) {
 	if err := q.lines.session.Meet(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
-	a := q.begin(life)
+	a := q.begin(wish)
 	answer, err := a.enter(ctx)
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
@@ -51,7 +51,7 @@ func (q *Queue) tryOnce(ctx context.Context, life time.Duration) (*Attempt, erro
 		return a, nil
 	case err == nil && answer == tooSlow:
 		// Given back before another try, which would find it held otherwise.
-		if _, err = a.Release(ctx, life); err == nil {
+		if _, err = a.Release(ctx, wish.Life); err == nil {
 			err = errLate
 		}
 		return nil, err
@@ -66,19 +66,52 @@ func (q *Queue) tryOnce(ctx context.Context, life time.Duration) (*Attempt, erro
 
 // Take waits in line until the lock is the caller's. Where it fails nothing stays behind: what may be on
 // the server is given back in the background.
-func (q *Queue) Take(ctx context.Context, life time.Duration) (*Attempt, error) {
-	var t trouble
-	for {
-		a := q.beginWaiting(life)
-		err := a.wait(ctx, &t)
-		if a.leaveLine(over) {
-			return a, nil
-		}
-		a.Abandon()
-		if !errors.Is(err, errGone) {
-			return nil, err
-		}
+func (q *Queue) Take(ctx context.Context, wish Wish) (*Attempt, error) {
+	p := q.Stand(wish)
+	err := p.Wait(ctx)
+	if a := p.Leave(); a != nil {
+		return a, nil
 	}
+	return nil, err
+}
+
+// Place is somebody's standing in line: an attempt, and a new one where that has lost its place. Whoever has it
+// waits, one at a time, and may leave the waiting to another.
+type Place struct {
+	q       *Queue
+	wish    Wish
+	attempt *Attempt
+	trouble trouble
+}
+
+// Stand answers a place in line. Nothing is sent before Wait.
+func (q *Queue) Stand(wish Wish) *Place {
+	return &Place{q: q, wish: wish, attempt: q.beginWaiting(wish)}
+}
+
+// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
+func (p *Place) Wait(ctx context.Context) error {
+	for {
+		err := p.attempt.wait(ctx, &p.trouble)
+		if !errors.Is(err, errGone) {
+			return err
+		}
+		p.attempt.leaveLine(over)
+		p.attempt.Abandon()
+		p.attempt = p.q.beginWaiting(p.wish)
+	}
+}
+
+// Ended answers the error of one whose ctx has ended while another waited for both in this place.
+func (p *Place) Ended(ctx context.Context) error { return p.trouble.ended(ctx) }
+
+// Leave ends the place, and answers what was granted, in the same instant too, or nil.
+func (p *Place) Leave() *Attempt {
+	if p.attempt.leaveLine(over) {
+		return p.attempt
+	}
+	p.attempt.Abandon()
+	return nil
 }
 
 // errGone says that an attempt lost its place: its session was not heard of for too long, or the
@@ -113,7 +146,7 @@ func (a *Attempt) wait(ctx context.Context, t *trouble) error {
 				return err
 			}
 		case inLine:
-			t.held, t.last = true, nil
+			t.note(true, nil)
 			select {
 			case <-a.news:
 			case <-ctx.Done():
@@ -172,12 +205,12 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 		queues = "1"
 	}
 	reply, err := s.Runner.Run(ctx, wire.Call{
-		Script: q.lines.scripts.Enter,
-		Keys:   []string{q.keys.Holder, q.keys.Line, q.keys.Lives},
-		Args: []string{
-			a.hold, micros(a.life), a.notAfter.Text(), queues,
+		Script: q.lines.kind.Enter,
+		Keys:   q.keys.All,
+		Args: append([]string{
+			a.ticket(), micros(a.wish.Life), a.notAfter.Text(), queues,
 			micros(life), number, s.Settings.Label, s.Publish(), q.keys.Grants,
-		},
+		}, a.wish.Args...),
 	})
 	if err != nil {
 		a.unanswered(wire.Judge(err) == wire.Unknown)
@@ -207,7 +240,7 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, life time.Duration)
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	life = q.lifeLocked()
-	a.notAfter = s.NotAfter(q.keys.Slot, sent, max(a.life, session.MaxPatience))
+	a.notAfter = s.NotAfter(q.keys.Slot, sent, max(a.wish.Life, session.MaxPatience))
 	if a.queues && !q.beatenLocked(sent) {
 		number = q.beatLocked(sent).number
 	}
@@ -231,8 +264,10 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	case -1:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
 		return late, nil
+	case -2:
+		return waits, session.WrongKind(reply.Text(1))
 	default:
-		return waits, wrongKind(reply.Text(1))
+		return waits, q.lines.kind.Refusal(reply)
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -243,8 +278,8 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 		return waits, nil // a message was faster
 	}
 	if reply.Int(0) == 1 {
-		grant := Grant{Stamp: reply.Stamp(1), Life: a.life, Sent: sent, Read: now}
-		if renewal.Deadline(sent, a.life).Reached(now) {
+		grant := Grant{Stamp: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
 			return tooSlow, nil
 		}
 		a.grant, a.state = grant, granted
@@ -259,14 +294,6 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	return waits, nil
 }
 
-// wrongKind says what a holder key belongs to.
-func wrongKind(letter string) error {
-	if letter == "?" {
-		return fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
-	}
-	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, letter)
-}
-
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
 // The pause between tries while the server refuses or is away.
@@ -274,23 +301,34 @@ const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
 // trouble is what a caller knows beside its place.
 type trouble struct {
-	held  bool  // the last answer was that somebody else has the lock
-	last  error // the last refusal or failure, nil after an answer
+	mu struct {
+		sync.Mutex       // who waits writes it, and others may ask
+		held       bool  // the last answer was that somebody else has the lock
+		last       error // the last refusal or failure, nil after an answer
+	}
 	fails int
+}
+
+// note takes what the last answer was.
+func (t *trouble) note(held bool, last error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.held, t.mu.last = held, last
 }
 
 // take takes what a call ended with, and answers the error to give up with, or nil.
 func (t *trouble) take(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errs.ErrHeld):
-		t.held, t.last, t.fails = true, nil, 0
+		t.note(true, nil)
+		t.fails = 0
 		return nil
 	case ctx.Err() != nil:
 		return t.ended(ctx) // cut short: what was known before it still is
 	case wire.Judge(err) == wire.Final:
 		return err
 	}
-	t.held, t.last = false, err
+	t.note(false, err)
 	return nil
 }
 
@@ -313,11 +351,13 @@ func (a *Attempt) pause(ctx context.Context, t *trouble) error {
 // ended answers the error of a context that has ended, with what is known of the lock.
 func (t *trouble) ended(ctx context.Context) error {
 	err := errs.Ended(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case t.held:
+	case t.mu.held:
 		return errors.Join(errs.ErrHeld, err)
-	case t.last != nil:
-		return errors.Join(err, t.last)
+	case t.mu.last != nil:
+		return errors.Join(err, t.mu.last)
 	}
 	return err
 }

@@ -24,8 +24,8 @@ func TestAFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 	p := newPlace(t)
 	u := p.behind()
 	for name, take := range map[string]func() (*Attempt, error){
-		"Take": func() (*Attempt, error) { return u.q.Take(t.Context(), lease) },
-		"Try":  func() (*Attempt, error) { return u.q.Try(t.Context(), lease) },
+		"Take": func() (*Attempt, error) { return u.q.Take(t.Context(), wish) },
+		"Try":  func() (*Attempt, error) { return u.q.Try(t.Context(), wish) },
 	} {
 		p.proxy.ResetCount()
 		a, err := take()
@@ -176,7 +176,7 @@ func TestACallThatIsGivenUpLeavesNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				given := make(chan error, 1)
 				go func() {
-					_, err := call(ctx, lease)
+					_, err := call(ctx, wish)
 					given <- err
 				}()
 				within(t, "the fault", fault.Fired())
@@ -201,7 +201,7 @@ func TestACallThatSentNothingLeavesWithoutAWord(t *testing.T) {
 	p.proxy.ResetCount()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := u.q.Take(ended, lease)
+	_, err := u.q.Take(ended, wish)
 	require.ErrorIs(t, err, context.Canceled)
 	_, attempts, _ := u.Len()
 	require.Zero(t, attempts)
@@ -251,25 +251,25 @@ func TestATryGoesBeforeNobody(t *testing.T) {
 	p := newPlace(t)
 	holder, u, third := p.plain(), p.plain(), p.behind()
 	held := holder.takes()
-	_, err := third.q.Try(t.Context(), lease)
+	_, err := third.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.waiting(t.Context(), 1)
 	p.proxy.ResetCount()
-	_, err = holder.q.Try(t.Context(), lease)
+	_, err = holder.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
-	_, err = u.q.Try(t.Context(), lease)
+	_, err = u.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	require.Zero(t, p.proxy.Requests())
 
 	// The holder dies, and a try is the first to see it.
 	p.server.MustDo(t, "EVAL", "local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], string.sub(v, 1, 61) .. string.rep('0', 16) .. string.sub(v, 78), 'PX', 15000)", 1, u.q.keys.Holder)
-	_, err = third.q.Try(t.Context(), lease)
+	_, err = third.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	u.gives(within(t, "the lock", waiting).mustHave(t))
 	had, err := held.Release(t.Context(), lease)
 	require.NoError(t, err)
 	require.False(t, had, "it had ended")
-	a, err := third.q.Try(t.Context(), lease)
+	a, err := third.q.Try(t.Context(), wish)
 	require.NoError(t, err)
 	third.gives(a)
 	p.nothingLeft(holder, u, third)
@@ -281,7 +281,7 @@ func TestAWaiterThatTriedAMomentAgoLives(t *testing.T) {
 	p := newPlace(t)
 	holder, u := p.plain(), p.plain()
 	held := holder.takes()
-	_, err := u.q.Try(t.Context(), lease)
+	_, err := u.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.waiting(t.Context(), 1)
 	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.Lives, u.session.ID()))
@@ -304,9 +304,9 @@ func TestWaitersAreSentAwayWhereTheNameIsAnotherKinds(t *testing.T) {
 	gone := func() bool { _, attempts, _ := u.Len(); return attempts == 0 && len(p.inLine()) == 0 }
 	for range 2 {
 		await(t, "the leaving", gone)
-		_, err := u.q.Try(t.Context(), lease)
+		_, err := u.q.Try(t.Context(), wish)
 		require.ErrorIs(t, err, errs.ErrWrongKind)
-		_, err = u.q.Take(t.Context(), lease)
+		_, err = u.q.Take(t.Context(), wish)
 		require.ErrorIs(t, err, errs.ErrWrongKind)
 	}
 	await(t, "the leaving", gone)
@@ -319,10 +319,10 @@ func TestWaitersAreSentAwayWhereTheirLineIsAnothers(t *testing.T) {
 	holder, u := p.plain(), p.plain()
 	held := holder.takes()
 	waiting := u.waiting(t.Context(), 1)
-	p.server.MustDo(t, "SET", u.q.keys.Line, "mine")
+	p.server.MustDo(t, "SET", u.q.keys.All[1], "mine")
 	require.ErrorIs(t, within(t, "the end of the wait", waiting).err, errs.ErrWrongKind)
-	require.Equal(t, "mine", p.server.MustDo(t, "GET", u.q.keys.Line))
-	p.server.MustDo(t, "DEL", u.q.keys.Line)
+	require.Equal(t, "mine", p.server.MustDo(t, "GET", u.q.keys.All[1]))
+	p.server.MustDo(t, "DEL", u.q.keys.All[1])
 	holder.gives(held)
 	p.nothingLeft(holder, u)
 }

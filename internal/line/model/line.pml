@@ -38,6 +38,7 @@
 #ifndef PROMPT
 #define PROMPT 0      /* 1: a message takes less than a tick, everybody does its duty in each tick, and faults are counted */
 #endif
+#define SPARE 1       /* PROMPT: places on the wire that waiters leave to the server */
 #ifndef FAULTS
 #define FAULTS 0      /* PROMPT: how many messages are lost, or processes die */
 #endif
@@ -89,11 +90,6 @@ byte ticket[N];             /* place in the line, 1 is the head; 0 is none */
 byte life[N];
 byte paid[N];
 
-/* The wire: kind, waiter and countdown of each message in flight; kind 0 is none. */
-mtype kind[M];
-byte whose[M];
-byte left[M];
-
 /* Only the checks know these. */
 byte elders[N];             /* who stood in line when this one arrived, a bit each */
 bit begun;                  /* the owner has begun */
@@ -101,30 +97,13 @@ byte faults;
 #define LONG 15
 byte calm = LONG;           /* ticks since the last fault */
 
-/* Scratch, of no meaning between two steps and no part of a state. */
-hidden byte a; hidden byte b; hidden byte x; hidden byte pays;
-hidden mtype got; hidden byte me; hidden byte t;
+hidden byte b; hidden byte pays;
 
-#define BIT(i) (1 << (i))
-#define MAX(p, q) ((p) > (q) -> (p) : (q))
 #define session(w) (ONE -> 0 : (w))
 #define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
 #define tries(w) (waits(w) || W[w].state == HOLDING)
 #define believes(w) (W[w].state == HOLDING && W[w].until > 0)
 #define believers (believes(0) + believes(1) + (N > 2 && believes(N-1)) + (owner == STRANGER))
-
-/* What a run comes across it says once, and .ci/model wants all of it from the sound runs. */
-hidden int seen;
-#define reached(k) if :: !(seen & BIT(k)) -> seen = seen | BIT(k); printf("reached %d\n", k) :: else fi
-
-/* What the line promises. A run that breaks a promise ends there, and says which. */
-#define promise(words, p) if :: p :: else -> printf(words); assert(false) fi
-
-#ifdef TELL                 /* to read a counterexample */
-#define tell(text, p, q, r) printf(text, p, q, r)
-#else
-#define tell(text, p, q, r) skip
-#endif
 
 /* ---- The wire ---- */
 
@@ -139,33 +118,7 @@ hidden int seen;
   (what == LINE && W[w].state == WAITING && !kept(NAMED_BEAT)) || \
   (what == GONE && tries(w)))
 
-/* Messages have no order among themselves. Sorted, states that differ in nothing else are one. */
-#define weight(i) (kind[i] * 64 + whose[i] * 8 + left[i])
-#define swap(list, i) x = list[i]; list[i] = list[i-1]; list[i-1] = x
-inline tidy() {
-  for (a : 0 .. M-1) {
-    if :: !of_use(kind[a], whose[a], left[a]) -> kind[a] = 0; whose[a] = 0; left[a] = 0 :: else fi
-  }
-  a = 1;
-  do
-  :: a < M && weight(a) > weight(a-1) -> swap(kind, a); swap(whose, a); swap(left, a); a = 1
-  :: a < M && weight(a) <= weight(a-1) -> a++
-  :: a >= M -> break
-  od;
-  a = 0
-}
-
-/* Waiters send while there is room. A grant that finds none is lost; a prompt run keeps a place for it. */
-#define room (kind[M-1-PROMPT] == 0)
-inline put(w, what, countdown) {
-  if
-  :: kind[M-1] == 0 -> kind[M-1] = what; whose[M-1] = w; left[M-1] = countdown; tidy()
-  :: else -> assert(!PROMPT || !of_use(what, w, countdown))
-  fi
-}
-
-inline peek(k) { got = kind[k]; me = whose[k]; t = left[k] }
-inline take(k) { peek(k); kind[k] = 0; whose[k] = 0; left[k] = 0; tidy() }
+#include "wire.pml"
 
 /* ---- The server ---- */
 
@@ -355,8 +308,6 @@ proctype Waits(byte w) {
   od
 }
 
-#define arrives tell("  %e of waiter %d arrives with %d left\n", got, me, t)
-
 /* One message in flight. It arrives, is lost, or arrives and arrives again. */
 proctype Wire(byte k) {
   do
@@ -396,7 +347,6 @@ proctype Sweep() {
   od
 }
 
-#define lower(countdown) countdown = (countdown > 0 -> countdown - 1 : 0)
 #define anyone_waits (waits(0) || waits(1) || waits(N-1))
 #define on_duty(w) (!tries(w) || (W[w].beaten && W[w].looked))
 

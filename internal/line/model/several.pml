@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/* The line of locks that several hold at once, as docs/line.md describes it: a weighted semaphore, and with -DRW=1 a read-write lock,
+ * which is a semaphore whose writers want all the room there is. Read line.pml first: time, messages, waiters, and the rules that
+ * hold for each grant by itself, are the same, and what is said there is not said again.
+ *
+ * The server keeps a set of holds, each with its weight and the time at which it ends. A hold that has ended stays in the set, and
+ * takes its room, until a step removes it.
+ *
+ * A waiter wants the same whenever it comes. A read-write lock has room for as many readers as there are waiters.
+ */
+
+#ifndef N
+#define N 3           /* waiters, 2 or 3 */
+#endif
+#ifndef WIDE
+#define WIDE 1        /* so many of them, the last, want all the room there is (RW: write), the others 1 (RW: read) */
+#endif
+#ifndef RW
+#define RW 0
+#endif
+#define CAP (RW -> N : 2)
+#ifndef M
+#define M 2
+#endif
+#ifndef LW
+#define LW 2
+#endif
+#ifndef LH
+#define LH 3
+#endif
+#ifndef ONE
+#define ONE 0
+#endif
+#ifndef PROMPT
+#define PROMPT 0
+#endif
+#ifndef SPARE
+#define SPARE 3       /* PROMPT: places on the wire that waiters leave to the server, which may say three things in one step */
+#endif
+#ifndef FAULTS
+#define FAULTS 0
+#endif
+#ifndef STALL
+#define STALL LH      /* PROMPT: after the last fault, ticks in which one may wait that could enter */
+#endif
+#ifndef STRAND
+#define STRAND LW     /* PROMPT: after the last fault, ticks in which there may be a hold of one that never began */
+#endif
+
+/* The rules that can be dropped: those of several grants, and the one that each grant stands on. */
+#define NAMED_BEAT 1         /* the grant names the heartbeat that paid; it is not the last one that was answered */
+#define NEVER_CREATE 2       /* a look lengthens a hold that is in the set, and puts none there */
+#define COUNT_THE_SET 3      /* a hold takes its room for as long as it is in the set, ended or not */
+#define LIVING_ONLY 4        /* each that is granted lives */
+#define HEAD_BLOCKS 5        /* the first that lives and does not fit keeps out those behind it */
+#define DEAD_BLOCK_NOBODY 6  /* ... and one whose life has ended does not */
+#define LOOK_HANDS_OFF 7     /* a look takes the hand-off step, also while there are holds */
+#define TICKET_PASSES_ON 8   /* leave takes the hand-off step, also where it found only a ticket */
+#define LEAVE_TO_THE_END 9   /* leave is repeated until it is answered, and until no enter of the attempt can come after it */
+#define READERS_TURN 10      /* when a writer is done, all readers that wait enter before the next writer */
+#define ENDED_IS_DONE 11     /* ... also where its hold has ended by itself */
+#define TURN_IS_KEPT 12      /* ... also where the step that removed the hold grants nothing */
+#define DOWN_FROM_SENDING 13 /* who downgrades writes no more from the sending on */
+#define DOWN_ONCE 14         /* a downgrade that runs again is no second end of a writer */
+#define DOWN_HANDS_OFF 15    /* a downgrade takes the hand-off step */
+#define DOWN_AGAIN 16        /* a downgrade is repeated until it is answered */
+#ifndef DROP
+#define DROP 0
+#endif
+#define kept(rule) (DROP != rule)
+
+mtype = { ENTER, BEAT, LOOK, RENEW, DOWN, LEAVE, GRANT, HOLD, LINE, DONE, GONE, IDLE, ENTERING, WAITING, HOLDING, LEAVING, DEAD };
+
+typedef Waiter {
+  mtype state = IDLE;
+  byte until;
+  bit down;                 /* a writer that writes no more, but reads */
+  bit asked;                /* PROMPT: an enter of this tick is not answered; a grant is no answer */
+  bit sure;                 /* PROMPT: HOLDING, its downgrade is answered; LEAVING, no enter of its attempt can arrive any more */
+  bit looked                /* PROMPT: it has done its duty in this tick */
+}
+Waiter W[N];
+
+/* The server: the set of holds, the line, and the sessions. */
+byte uses[N];               /* the weight of a hold in the set; 0 is none */
+byte ends[N];               /* what is left of it */
+byte ticket[N];
+bit turn[N];                /* RW: a reader that came before the last writer was done */
+byte life[N];
+byte paid[N];
+
+/* Only the checks know these. */
+bit begun[N];
+bit owed[N];                /* a reader that stood in line when a writer was done */
+byte faults;
+#define LONG 15
+byte calm = LONG;
+
+hidden byte b; hidden byte c; hidden byte used; hidden byte pays;
+
+#define NOBODY N
+#define wants(w) ((w) >= N-WIDE -> CAP : 1)
+#define reader(w) (wants(w) == 1)
+#define session(w) (ONE -> 0 : (w))
+#define lives(w) (life[session(w)] > 0)
+#define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
+#define over(w) (W[w].state == IDLE || W[w].state == LEAVING)
+#define tries(w) (waits(w) || W[w].state == HOLDING)
+#define believes(w) (W[w].state == HOLDING && W[w].until > 0)
+#define believed(w) (believes(w) -> (W[w].down -> 1 : wants(w)) : 0)
+#define believed_all (believed(0) + believed(1) + (N > 2 -> believed(N-1) : 0))
+
+#define request(what) (what == ENTER || what == BEAT || what == LOOK || what == RENEW || what == DOWN || what == LEAVE)
+#define of_use(what, w, countdown) (request(what) || \
+  (what != GONE && what != DONE && (W[w].state == ENTERING || (over(w) && PROMPT))) || \
+  (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
+  (what == GRANT && W[w].state == WAITING) || \
+  (what == LINE && W[w].state == WAITING && !kept(NAMED_BEAT)) || \
+  (what == DONE && W[w].state == HOLDING && !W[w].sure && (PROMPT || !kept(DOWN_FROM_SENDING))) || \
+  (what == DONE && W[w].state == LEAVING) || \
+  (what == GONE && tries(w)))
+
+#include "wire.pml"
+
+/* ---- The server ---- */
+
+/* A heartbeat. */
+inline lengthen_life(w, countdown) {
+  life[session(w)] = MAX(life[session(w)], LW);
+  paid[session(w)] = MAX(paid[session(w)], countdown)
+}
+
+inline remove_ticket(w) {
+  for (a : 0 .. N-1) { if :: ticket[a] > ticket[w] -> ticket[a]-- :: else fi }
+  ticket[w] = 0; turn[w] = 0; owed[w] = 0
+}
+
+/* A writer is done. The server keeps the time of that, which is to know whose turn it is: the readers with earlier tickets. */
+#define stands(w) (RW && ticket[w] > 0 && reader(w))
+inline keep_turn() { for (a : 0 .. N-1) { turn[a] = turn[a] || stands(a) } }
+inline writer_done() { for (a : 0 .. N-1) { owed[a] = owed[a] || stands(a) } }
+
+inline remove_hold(w, keeps) {
+  if :: uses[w] == CAP -> writer_done(); if :: keeps -> keep_turn() :: else fi :: else fi;
+  uses[w] = 0; ends[w] = 0; begun[w] = 0
+}
+
+/* The room that is taken. */
+inline count() {
+  used = 0;
+  for (a : 0 .. N-1) { used = used + (ends[a] > 0 || kept(COUNT_THE_SET) -> uses[a] : 0) }
+}
+
+/* w gets a hold, for what is left of its life. Nobody stands before it that lives, unless w reads and a writer was done while it
+ * waited; and before a writer come all readers of whom that is true. */
+inline grant(w, caller) {
+  for (a : 0 .. N-1) {
+    promise("broken: first come, first served\n", ticket[a] == 0 || ticket[a] >= ticket[w] || !lives(a) || owed[w]);
+    promise("broken: readers between writers\n", reader(w) || !owed[a] || !lives(a))
+  }
+  uses[w] = wants(w); ends[w] = (lives(w) -> life[session(w)] : LW); begun[w] = 0;
+  remove_ticket(w);
+  tell("    %d is granted: ends %d, paid %d\n", w, ends[w], paid[session(w)]);
+  pays = (kept(NAMED_BEAT) -> paid[session(w)] : 0);
+  if :: w != caller -> put(w, GRANT, pays) :: else fi;
+  count()
+}
+
+#define may_be_granted(w) (lives(w) || !kept(LIVING_ONLY))
+
+/* The hand-off step. What has ended goes; readers enter whose turn it is; then who is first enters, for as long as it fits. */
+inline hand_off(caller) {
+  for (b : 0 .. N-1) {
+    if
+    :: uses[b] > 0 && ends[b] == 0 && kept(COUNT_THE_SET) ->
+       reached(0); remove_hold(b, kept(ENDED_IS_DONE))                  /* a hold that has ended is removed */
+    :: else
+    fi
+  }
+  count();
+  for (b : 0 .. N-1) {
+    if
+    :: turn[b] && may_be_granted(b) && used < CAP && kept(READERS_TURN) ->
+       reached(1); grant(b, caller)                                     /* a reader enters in its turn */
+    :: else
+    fi
+  }
+  b = 1;
+  do
+  :: b <= N ->
+     x = 0;
+     do :: x < N && ticket[x] != b -> x++ :: else -> break od;
+     if
+     :: x == N -> break
+     :: x < N && !may_be_granted(x) ->
+        if
+        :: !kept(DEAD_BLOCK_NOBODY) && used + wants(x) > CAP -> break
+        :: else -> reached(2); b++                                      /* a ticket is skipped */
+        fi
+     :: x < N && may_be_granted(x) && used + wants(x) <= CAP -> c = x; grant(c, caller)
+     :: x < N && may_be_granted(x) && used + wants(x) > CAP ->
+        if :: kept(HEAD_BLOCKS) -> break :: else -> b++ fi
+     fi
+  :: else -> break
+  od;
+  if :: !kept(TURN_IS_KEPT) -> for (a : 0 .. N-1) { turn[a] = 0 } :: else fi
+}
+
+inline answer(w, countdown) {
+  if
+  :: uses[w] > 0 -> put(w, HOLD, countdown)
+  :: uses[w] == 0 && ticket[w] > 0 -> put(w, LINE, (kept(NAMED_BEAT) -> 0 : countdown))
+  :: else -> put(w, GONE, 0)
+  fi
+}
+
+inline lengthen(w, least) { ends[w] = MAX(ends[w], least) }
+
+inline enter(w, countdown) {
+  if
+  :: uses[w] > 0 -> reached(3); lengthen(w, LW)                         /* enter, run again for a holder */
+  :: uses[w] == 0 && ticket[w] > 0 -> lengthen_life(w, countdown)
+  :: else ->
+     ticket[w] = 1;
+     for (a : 0 .. N-1) { if :: a != w && ticket[a] > 0 -> ticket[w]++ :: else fi }
+     lengthen_life(w, countdown)
+  fi;
+  hand_off(w);
+  answer(w, countdown)
+}
+
+/* The caller's own hold comes first: it is lengthened, also past its end, before what has ended goes. */
+inline look(w, countdown) {
+  if
+  :: uses[w] > 0 || (ticket[w] == 0 && !kept(NEVER_CREATE)) ->
+     if :: uses[w] > 0 && ends[w] == 0 -> reached(4) :: else fi;        /* a hold that has ended is lengthened */
+     uses[w] = (uses[w] > 0 -> uses[w] : wants(w)); lengthen(w, LW)
+  :: uses[w] == 0 && ticket[w] > 0 -> lengthen_life(w, countdown)
+  :: else
+  fi;
+  count();
+  if :: kept(LOOK_HANDS_OFF) || used == 0 -> hand_off(w) :: else fi;
+  answer(w, countdown)
+}
+
+inline renew(w, countdown) {
+  if
+  :: ends[w] > 0 -> lengthen(w, LH); put(w, HOLD, countdown)
+  :: else -> reached(5); put(w, GONE, 0)                                /* a renewal finds no hold */
+  fi
+}
+
+inline downgrade(w) {
+  if
+  :: ends[w] > 0 ->
+     if
+     :: uses[w] == CAP -> writer_done(); keep_turn()
+     :: else -> reached(6); if :: !kept(DOWN_ONCE) -> keep_turn() :: else fi    /* a downgrade runs again */
+     fi;
+     uses[w] = 1; put(w, DONE, 0);
+     if :: kept(DOWN_HANDS_OFF) -> hand_off(NOBODY) :: else fi
+  :: else -> put(w, GONE, 0)
+  fi
+}
+
+inline leave(w) {
+  if
+  :: uses[w] > 0 ->
+     promise("broken: a hold is ended by its own leave\n", !tries(w));
+     if :: !begun[w] -> reached(7) :: else fi;                          /* a grant is passed on */
+     remove_hold(w, 1); hand_off(NOBODY)
+  :: uses[w] == 0 && ticket[w] > 0 ->
+     remove_ticket(w);
+     if :: kept(TICKET_PASSES_ON) -> hand_off(NOBODY) :: else fi
+  :: else
+  fi;
+  put(w, DONE, 0)
+}
+
+/* ---- The waiter ---- */
+
+#define duty(w) W[w].looked = PROMPT
+#define repeats (PROMPT && kept(LEAVE_TO_THE_END))
+
+inline send(w, what, gives) {
+  tell("waiter %d sends %e, which gives %d\n", w, what, gives);
+  put(w, what, gives)
+}
+
+/* A prompt waiter repeats its leave in each tick until one is answered that it sent when no enter was on its way any more: its first,
+ * if each enter that it sent was answered, else one of the next tick. */
+inline quit(w) {
+  tell("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
+  put(w, LEAVE, 0);
+  W[w].sure = repeats && !W[w].asked;
+  W[w].state = (repeats -> LEAVING : IDLE);
+  W[w].until = 0; W[w].down = 0; W[w].asked = 0; duty(w);
+  tidy()
+}
+
+inline begin(w, countdown) {
+  if
+  :: countdown > 0 ->
+     W[w].state = HOLDING; W[w].until = countdown;
+     if :: got == GRANT -> reached(8) :: else -> reached(9) fi;        /* it begins by a message; by an answer */
+     begun[w] = uses[w] > 0;
+     tell("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
+  :: else -> reached(10); W[w].state = WAITING                          /* it is told too late */
+  fi
+}
+
+inline read(w) {
+  if :: got == GRANT && !kept(NAMED_BEAT) -> t = W[w].until :: else fi;
+  if
+  :: got != GONE && got != DONE && over(w) ->
+     x = 1;
+     for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == w -> x = 0 :: else fi }
+     if :: x -> reached(11); put(w, LEAVE, 0) :: else fi                /* a second leave */
+  :: (got == HOLD || got == GRANT) && waits(w) -> W[w].asked = W[w].asked && got == GRANT; begin(w, t)
+  :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)
+  :: got == LINE && waits(w) -> W[w].state = WAITING; W[w].asked = 0; W[w].until = MAX(W[w].until, t)
+  :: got == DONE && W[w].state == HOLDING -> W[w].down = 1; W[w].sure = PROMPT
+  :: got == DONE && W[w].state == LEAVING && W[w].sure -> W[w].state = IDLE; W[w].sure = 0; W[w].looked = 0
+  :: got == GONE && tries(w) -> quit(w)
+  :: else
+  fi;
+  tidy();
+  promise("broken: no more than there is room for\n", believed_all <= CAP)
+}
+
+#define writes(w) (believes(w) && !reader(w) && RW)
+#define downgrades(w) (!W[w].down || (PROMPT && !W[w].sure && !W[w].looked && kept(DOWN_AGAIN)))
+#define renews(w) (!W[w].looked && (!PROMPT || !W[w].down || W[w].sure || !kept(DOWN_AGAIN)))
+
+#define ask(w) W[w].asked = PROMPT; duty(w); send(w, ENTER, LW)
+
+proctype Waits(byte w) {
+  do
+  :: d_step { W[w].state == IDLE && uses[w] == 0 && ticket[w] == 0 && room ->
+       x = 1;
+       for (a : 0 .. M-1) { if :: kind[a] != 0 && whose[a] == w -> x = 0 :: else fi }
+       if :: x -> W[w].state = ENTERING; ask(w) :: else fi }
+  :: d_step { W[w].state == ENTERING && room && !W[w].looked -> ask(w) }
+  :: d_step { W[w].state == WAITING && room && !PROMPT -> send(w, BEAT, LW) }
+  :: d_step { W[w].state == WAITING && room && !W[w].looked -> duty(w); send(w, LOOK, LW) }
+  :: d_step { believes(w) && room && renews(w) -> duty(w); send(w, RENEW, LH) }
+  :: d_step { writes(w) && room && downgrades(w) ->
+       duty(w); if :: kept(DOWN_FROM_SENDING) -> W[w].down = 1 :: else fi; send(w, DOWN, 0) }
+  :: d_step { tries(w) && room -> quit(w) }
+  :: d_step { W[w].state == LEAVING && room && !W[w].looked -> duty(w); send(w, LEAVE, 0) }
+  :: d_step { PROMPT && !ONE && (tries(w) || W[w].state == LEAVING) && faults < FAULTS ->
+       tell("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
+       W[w].state = DEAD; W[w].until = 0; W[w].down = 0; W[w].asked = 0; W[w].sure = 0; W[w].looked = 0;
+       faults++; calm = 0; tidy() }
+  od
+}
+
+proctype Wire(byte k) {
+  do
+  :: d_step { kind[k] == ENTER -> take(k); arrives; enter(me, t) }
+  :: d_step { kind[k] == BEAT -> take(k); arrives; lengthen_life(me, t);
+       if :: !kept(NAMED_BEAT) -> put(me, LINE, t) :: else fi }
+  :: d_step { kind[k] == LOOK -> take(k); arrives; look(me, t) }
+  :: d_step { kind[k] == RENEW -> take(k); arrives; renew(me, t) }
+  :: d_step { kind[k] == DOWN -> take(k); arrives; downgrade(me) }
+  :: d_step { kind[k] == LEAVE -> take(k); arrives; leave(me) }
+  :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me) }
+  :: d_step { kind[k] != 0 && (!PROMPT || faults < FAULTS) -> take(k);
+       tell("  %e of waiter %d is lost, with %d left\n", got, me, t);
+       if :: PROMPT -> reached(12); faults++; calm = 0 :: else fi }     /* a loss that counts */
+  :: d_step { (kind[k] == ENTER || kind[k] == DOWN || kind[k] == LEAVE) && !PROMPT && room -> peek(k);
+       tell("  %e of waiter %d is doubled, with %d left\n", got, me, t);
+       put(me, got, t) }
+  od
+}
+
+/* What has ended may be cleaned up, by steps that grant nothing: tickets, and holds of the last waiter, which is the wide one. */
+proctype Sweep() {
+  do
+  :: d_step { ticket[0] > 0 && !lives(0) -> remove_ticket(0) }
+  :: d_step { ticket[1] > 0 && !lives(1) -> remove_ticket(1) }
+  :: d_step { N > 2 && ticket[N-1] > 0 && !lives(N-1) -> remove_ticket(N-1) }
+  :: d_step { uses[N-1] > 0 && ends[N-1] == 0 -> remove_hold(N-1, kept(TURN_IS_KEPT)) }
+  od
+}
+
+#define on_duty(w) (W[w].looked || !(tries(w) || W[w].state == LEAVING))
+
+/* One that waits and could enter: there is room for it beside those that believe, and nobody waits before it. */
+#define before(v, w) (waits(v) && ticket[v] > 0 && (ticket[w] == 0 || ticket[v] < ticket[w]))
+#define could(w) (waits(w) && believed_all + wants(w) <= CAP && !before(0, w) && !before(1, w) && !before(N-1, w))
+
+proctype Clock() {
+  do
+  :: d_step { !PROMPT || (kind[0] == 0 && on_duty(0) && on_duty(1) && on_duty(N-1)) ->
+       if
+       :: PROMPT ->
+          promise("broken: who could enter does\n", calm < STALL || !(could(0) || could(1) || could(N-1)));
+          for (b : 0 .. N-1) { promise("broken: no grant is lost\n", calm < STRAND || ends[b] == 0 || begun[b]) }
+          calm = (calm < LONG -> calm + 1 : LONG)
+       :: else
+       fi;
+       for (b : 0 .. N-1) { lower(ends[b]); lower(life[b]); lower(paid[b]); lower(W[b].until); W[b].looked = 0; W[b].asked = 0;
+         if :: W[b].state == LEAVING -> W[b].sure = 1 :: else fi }
+       for (b : 0 .. M-1) { lower(left[b]) }
+       tidy();
+       tell("tick: holds of %d %d %d\n", uses[0], uses[1], uses[N-1]);
+       tell("    that end in %d %d %d\n", ends[0], ends[1], ends[N-1]) }
+  od
+}
+
+init {
+  atomic {
+    for (b : 0 .. N-1) { run Waits(b) }
+    for (b : 0 .. M-1) { run Wire(b) }
+    run Sweep(); run Clock()
+  }
+}

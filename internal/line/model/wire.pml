@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/* The wire between waiters and server, and what the models need to speak of it: part of line.pml and of several.pml. Who includes it
+ * has said before what mtype there is, what M, PROMPT and SPARE are, and which messages are of_use to those that read them.
+ */
+
+/* The wire: kind, waiter and countdown of each message in flight; kind 0 is none. */
+mtype kind[M];
+byte whose[M];
+byte left[M];
+
+/* Scratch, of no meaning between two steps and no part of a state. */
+hidden byte a; hidden byte x;
+hidden mtype got; hidden byte me; hidden byte t;
+
+#define BIT(i) (1 << (i))
+#define MAX(p, q) ((p) > (q) -> (p) : (q))
+#define lower(countdown) countdown = (countdown > 0 -> countdown - 1 : 0)
+
+/* What a run comes across it says once, and .ci/model wants all of it from the sound runs. */
+hidden int seen;
+#define reached(k) if :: !(seen & BIT(k)) -> seen = seen | BIT(k); printf("reached %d\n", k) :: else fi
+
+/* What the line promises. A run that breaks a promise ends there, and says which. */
+#define promise(words, p) if :: p :: else -> printf(words); assert(false) fi
+
+#ifdef TELL                 /* to read a counterexample */
+#define tell(text, p, q, r) printf(text, p, q, r)
+#else
+#define tell(text, p, q, r) skip
+#endif
+#define arrives tell("  %e of waiter %d arrives with %d left\n", got, me, t)
+
+/* Messages have no order among themselves. Sorted, states that differ in nothing else are one. */
+#define weight(i) (kind[i] * 64 + whose[i] * 8 + left[i])
+#define swap(list, i) x = list[i]; list[i] = list[i-1]; list[i-1] = x
+inline tidy() {
+  for (a : 0 .. M-1) {
+    if :: !of_use(kind[a], whose[a], left[a]) -> kind[a] = 0; whose[a] = 0; left[a] = 0 :: else fi
+  }
+  a = 1;
+  do
+  :: a < M && weight(a) > weight(a-1) -> swap(kind, a); swap(whose, a); swap(left, a); a = 1
+  :: a < M && weight(a) <= weight(a-1) -> a++
+  :: a >= M -> break
+  od;
+  a = 0
+}
+
+/* Waiters send while there is room. A grant that finds none is lost; a prompt run keeps places for grants. */
+#define room (kind[M-1-PROMPT*SPARE] == 0)
+inline put(w, what, countdown) {
+  if
+  :: kind[M-1] == 0 -> kind[M-1] = what; whose[M-1] = w; left[M-1] = countdown; tidy()
+  :: else -> assert(!PROMPT || !of_use(what, w, countdown))
+  fi
+}
+
+inline peek(k) { got = kind[k]; me = whose[k]; t = left[k] }
+inline take(k) { peek(k); kind[k] = 0; whose[k] = 0; left[k] = 0; tidy() }
