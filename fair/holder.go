@@ -36,8 +36,8 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.base.ForceUnlock(ctx, letter, func(hold, told string) wire.Call {
 		return wire.Call{
 			Script: scripts.FairForce,
-			Keys:   []string{l.keys.Holder, l.keys.Line, l.keys.Lives},
-			Args:   []string{hold, l.base.Session.Publish(), l.keys.Grants, told},
+			Keys:   l.tenure.Keys.All,
+			Args:   []string{hold, l.base.Session.Publish(), l.tenure.Keys.Grants, told},
 		}
 	})
 }

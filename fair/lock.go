@@ -7,15 +7,16 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/tenure"
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use.
 type Lock struct {
-	base  primitive.Base
-	realm *realm
-	keys  line.Keys
+	base   primitive.Base
+	tenure tenure.Lock
 }
 
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
@@ -25,14 +26,20 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	if l.base.Err != nil {
 		return l
 	}
-	l.realm = realmOf(l.base.Session)
-	l.keys = l.realm.keys(l.base.Session, l.base.Names, l.base.Slot)
+	realm := realmOf(l.base.Session)
+	l.tenure = tenure.Lock{
+		Kind: &realm.Kind, Realm: &realm.hold, Base: &l.base, Keys: keysOf(&l.base),
+		Wish: line.Wish{Life: l.base.Set.Life()},
+	}
 	return l
 }
 
 // Check answers what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
 func (l *Lock) Check() error { return l.base.Check() }
+
+// Place answers where the lock stands among all locks, for package multilock.
+func (l *Lock) Place() signalbox.Place { return l.base.Place(kind, member.Whole, nil) }
 
 // Lock takes the lock, and waits for it as long as ctx lets it: behind everybody, of whatever process,
 // who asked before, and before everybody who asks later. ctx bounds the waiting, not the hold: the
@@ -47,7 +54,7 @@ func (l *Lock) Check() error { return l.base.Check() }
 // ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or the server's own words
 // where waiting cannot help. A server that is away, or refuses for now, is waited for.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
-	lease, err := l.lock(ctx)
+	lease, err := l.acquire(ctx)
 	return signalbox.Lease(lease), l.base.Explain("lock", err)
 }
 
@@ -55,7 +62,7 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // ErrHeld where that is not so: it goes before nobody. It is refused without a round trip while this
 // session holds or wants the lock.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
-	lease, err := l.tryLock(ctx)
+	lease, err := l.tryAcquire(ctx)
 	return signalbox.Lease(lease), l.base.Explain("try lock", err)
 }
 
@@ -64,9 +71,9 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
 // its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.Do(ctx, l.lock, fn)
+	return l.base.Do(ctx, l.acquire, fn)
 }
 
 // Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
-func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.acquire) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -352,6 +353,21 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	_, err = mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
-	require.ErrorContains(t, err, "(r)")
+	require.ErrorContains(t, err, "(reentrant)")
+	require.Zero(t, inLine(t, server, "a"))
+}
+
+// P9: so do fair and read-write locks, whose key is a sorted set.
+func TestAReadWriteLockIsErrWrongKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := fair.New(newSession(t, server), "a")
+	ends := time.Now().Add(time.Minute).UnixMicro()
+	server.MustDo(t, "ZADD", holderKey("a"), "-1780000000000000", "sb1w", 1, "phase", ends, strings.Repeat("x", 41)+"a:1")
+	for _, take := range []func(context.Context) (signalbox.Lease, error){mu.TryLock, mu.Lock} {
+		_, err := take(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrWrongKind)
+		require.ErrorContains(t, err, "(rwlock)")
+	}
 	require.Zero(t, inLine(t, server, "a"))
 }

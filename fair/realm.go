@@ -5,44 +5,44 @@ package fair
 import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/line"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // kind is what the session knows fair locks as.
 const kind = "fair"
 
-// steps are the scripts of a fair lock's line.
-//
-//nolint:gochecknoglobals // a constant in all but name
-var steps = line.Scripts{
-	Enter: scripts.FairEnter,
-	Look:  scripts.FairLook,
-	Beat:  scripts.FairBeat,
-	Leave: scripts.FairLeave,
-	Drop:  scripts.FairDrop,
-}
-
 // realm is what one session has of fair locks.
 type realm struct {
-	*line.Lines
+	tenure.Kind
 
 	hold hold.Realm
 }
 
 func realmOf(s *session.Session) *realm {
-	return s.Part(kind, func(s *session.Session) session.Part { //nolint:errcheck,forcetypeassert // made here
-		return &realm{line.New(s, steps), hold.Realm{Kind: kind}}
-	}).(*realm)
+	return tenure.Part(s, kind, func() *realm {
+		lines := line.New(s, line.Kind{
+			Enter: scripts.FairEnter,
+			Look:  scripts.FairLook,
+			Beat:  scripts.FairBeat,
+			Leave: scripts.FairLeave,
+			Drop:  scripts.FairDrop,
+		})
+		return &realm{tenure.Kind{Lines: lines, Renew: scripts.HolderRenew, Named: named}, hold.Realm{Kind: kind}}
+	})
 }
 
-// keys answers what the lock with these names is on the server. Grants are told on a channel of the
-// session's: one for all its locks, or, in a cluster, one in the slot of each.
-func (*realm) keys(s *session.Session, n names.Set, slot uint16) line.Keys {
-	k := line.Keys{Holder: n.Holder, Line: n.Line(), Lives: n.Lives(), Slot: slot}
-	if k.Grants = n.Grants(); !s.Runner.Clustered() {
-		k.Grants = names.Grants(s.Settings.Prefix)
+// named answers the hold as renewals name it: with its token, so that one that comes too late touches no
+// later tenure.
+func named(a *line.Attempt) string { return a.Grant().Stamp.Text() + a.Name() }
+
+// keysOf answers what the lock is on the server.
+func keysOf(b *primitive.Base) line.Keys {
+	n := b.Names
+	return line.Keys{
+		Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Lives()},
+		Grants: b.Grants(), Slot: b.Slot,
 	}
-	return k
 }

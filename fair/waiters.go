@@ -49,7 +49,7 @@ func (l *Lock) waitersAfter(ctx context.Context, after string) (wire.Reply, erro
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
 		Script: scripts.FairWaiters,
-		Keys:   []string{l.keys.Line, l.keys.Lives},
+		Keys:   []string{l.base.Names.Line(), l.tenure.Keys.Lives},
 		Args:   []string{after, strconv.Itoa(waitersPage)},
 	})
 	return reply, primitive.CutShort(ctx, err)

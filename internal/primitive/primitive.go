@@ -5,6 +5,7 @@
 package primitive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/locker"
+	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
@@ -23,15 +26,27 @@ import (
 type Base struct {
 	Session  *session.Session
 	Name     string // as errors call it
+	Layout   *layout.Layout
 	Names    names.Set
 	Slot     uint16 // whose node's clock counts; 0 outside a cluster
 	Set      settings.Terms
 	Replicas settings.Replicas
+	Quorum   settings.Quorum
+	Exact    bool  // a semaphore's; see settings.Lock
 	Err      error // what New was given is no lock; the error of every call
 }
 
-// Make answers the base of the lock name. Nothing is sent.
+// Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
 func Make(s *signalbox.Session, name string, options []signalbox.LockOption) Base {
+	b := MakeIn(s, name, options)
+	if b.Err == nil && b.Layout != layout.Native() {
+		b.Err = fmt.Errorf("%w: this kind of lock has no layout of %s", errs.ErrBadOption, b.Layout.Name)
+	}
+	return b
+}
+
+// MakeIn is Make for a kind that has every layout.
+func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption) Base {
 	b := Base{Session: (*session.Session)(s)}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
@@ -39,14 +54,13 @@ func Make(s *signalbox.Session, name string, options []signalbox.LockOption) Bas
 	}
 	set := b.Session.Settings.Lock
 	for _, option := range options {
-		if option != nil {
-			option(&set)
-		}
+		option.Apply(&set)
 	}
-	b.Names, b.Err = b.Session.Names(name)
+	b.Layout = cmp.Or(set.Layout, layout.Native())
+	b.Names, b.Err = b.Session.Names(b.Layout, name)
 	b.Err = errors.Join(b.Err, set.Check())
 	b.Slot = b.Session.Slot(b.Names.Holder)
-	b.Set, b.Replicas = set.Terms, set.Replicas
+	b.Set, b.Replicas, b.Quorum, b.Exact = set.Terms, set.Replicas, set.Quorum, set.Exact
 	return b
 }
 
@@ -112,6 +126,27 @@ func isDone(ctx context.Context) bool {
 	}
 }
 
+// Grants answers the channel on which a session is told that the lock is its own, without the session that it
+// ends with: one for all its locks, or, in a cluster, one in the slot of each.
+func (b *Base) Grants() string {
+	if b.Session.Runner.Clustered() {
+		return b.Names.Grants()
+	}
+	return names.Grants(b.Session.Settings.Prefix)
+}
+
+// Place answers where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
+// has no place.
+func (b *Base) Place(kind string, side member.Side, g member.Gatherer) signalbox.Place {
+	if b.Err != nil {
+		return signalbox.Place{}
+	}
+	key := b.Names.Holder
+	return signalbox.Place{
+		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Side: side, Gatherer: g,
+	}
+}
+
 // Explain gives an error the operation and the name.
 func (b *Base) Explain(op string, err error) error {
 	if err == nil {
@@ -161,7 +196,7 @@ func (b *Base) holder(ctx context.Context) (session.Holder, error) {
 	if err := b.Ready(ctx); err != nil {
 		return session.Holder{}, err
 	}
-	h, err := b.Session.Holder(ctx, b.Names.Holder)
+	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
 	return h, CutShort(ctx, err)
 }
 
@@ -170,7 +205,7 @@ func (b *Base) holder(ctx context.Context) (session.Holder, error) {
 func (b *Base) ForceUnlock(ctx context.Context, letter string, take func(hold, told string) wire.Call) error {
 	err := b.Ready(ctx)
 	if err == nil {
-		err = b.Session.Force(ctx, session.Forcing{Key: b.Names.Holder, Letter: letter, Call: take})
+		err = b.Session.Force(ctx, session.Forcing{Layout: b.Layout, Key: b.Names.Holder, Letter: letter, Call: take})
 	}
 	return b.Explain("force unlock", CutShort(ctx, err))
 }

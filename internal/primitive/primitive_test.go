@@ -26,6 +26,26 @@ func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Ses
 	return s
 }
 
+// P9: a layout is a lock's own, whatever the session's others have.
+func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.Redisson()))
+	for name, c := range map[string]struct {
+		options []signalbox.LockOption
+		key     string
+	}{
+		"Default": {nil, "a"},
+		"Native":  {[]signalbox.LockOption{signalbox.Native()}, "p:{a}:lock"},
+		"Last":    {[]signalbox.LockOption{signalbox.Native(), signalbox.RedissonPlain()}, "a"},
+	} {
+		b := primitive.MakeIn(s, "a", c.options)
+		require.NoError(t, b.Check(), name)
+		require.Equal(t, c.key, b.Names.Holder, name)
+	}
+	native := primitive.Make(s, "a", []signalbox.LockOption{signalbox.Native()})
+	require.NoError(t, native.Check())
+}
+
 // P9.
 func TestABaseHasTheNamesAndTheTermsThatWereAskedFor(t *testing.T) {
 	t.Parallel()
@@ -52,6 +72,8 @@ func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
 		"NoClient":      {primitive.Make(signalbox.NewSession(nil), "a", nil), signalbox.ErrBadOption},
 		"NoName":        {primitive.Make(s, "", nil), signalbox.ErrBadName},
 		"LongName":      {primitive.Make(s, strings.Repeat("x", 513), nil), signalbox.ErrBadName},
+		"NoLayout":      {primitive.Make(s, "a", []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
+		"HashedName":    {primitive.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
 		"BadOption":     {primitive.Make(s, "a", []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
 		"ClosedSession": {primitive.Make(closed, "a", nil), signalbox.ErrClosed},
 	} {
