@@ -18,7 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // The pause between tries while the server refuses or is away.
@@ -43,13 +42,7 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 // queue waits for the turn of the caller at the gate and contends when it comes, unless the
 // hold is passed to it.
 func (l *Lock) queue(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
-	w := l.base.Session.Waiter()
-	defer l.base.Session.Waited(w) // it is in no queue on return, and its Turn is empty
-	w.Accepts = l.passable()
-	if g.Join(w) {
-		return l.contend(ctx, g)
-	}
-	turn, err := l.await(ctx, g, w)
+	turn, err := l.turn(ctx, g)
 	switch {
 	case err != nil:
 		return hold.Lease{}, err
@@ -57,6 +50,17 @@ func (l *Lock) queue(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 		return turn.Lease, nil
 	}
 	return l.contend(ctx, g)
+}
+
+// turn waits for the turn of the caller at the gate: it is the contender then, unless the hold is passed to it.
+func (l *Lock) turn(ctx context.Context, g *gate.Gate) (gate.Turn, error) {
+	w := l.base.Session.Waiter()
+	defer l.base.Session.Waited(w) // it is in no queue on return, and its Turn is empty
+	w.Accepts = l.passable()
+	if g.Join(w) {
+		return gate.Turn{}, nil
+	}
+	return l.await(ctx, g, w)
 }
 
 // await waits for the turn of w.
@@ -114,6 +118,11 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 		l.leave(g, clock.Now())
 		return hold.Lease{}, errs.ErrHeld
 	}
+	return l.tryAt(ctx, g)
+}
+
+// tryAt takes the lock if the server has it free, as the contender of g, and leaves g if not.
+func (l *Lock) tryAt(ctx context.Context, g *gate.Gate) (lease hold.Lease, err error) {
 	var t try
 	for range 2 { // the second where the server's clock had to be learnt anew
 		if t, err = l.try(ctx, ""); err != nil || t.result != late {
@@ -162,7 +171,7 @@ func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 		}
 		if err == nil {
 			var t try
-			t, err = l.try(ctx, l.base.Session.ID())
+			t, err = l.try(ctx, l.mark)
 			if err == nil && t.result == taken {
 				var lease hold.Lease
 				if lease, err = l.begin(g, t); err == nil {
@@ -267,6 +276,8 @@ type try struct {
 	left   time.Duration // until the holder's key ends
 	sent   clock.Instant
 	read   clock.Instant // when the answer was
+	// notAfter is the server's time later than which it does nothing.
+	notAfter stamp.Stamp
 }
 
 // try sends one acquire under a hold id of its own. Where it does not learn the outcome it
@@ -276,15 +287,28 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 	if err := s.Meet(ctx, l.base.Names.Holder); err != nil {
 		return try{}, err
 	}
-	t := try{hold: s.NewHold(), sent: clock.Now()}
-	notAfter := s.NotAfter(l.base.Slot, t.sent, l.base.Set.Life())
-	reply, shortfall, err := l.acquire(ctx, t.hold+s.Tail(), l.lifeMS, notAfter.Text(), mark)
+	t := try{hold: s.NewHoldIn(l.base.Layout), sent: clock.Now()}
+	t.notAfter = s.NotAfter(l.base.Slot, t.sent, l.base.Set.Life())
+	reply, shortfall, err := l.acquire(ctx, t.hold+s.Tail(), l.lifeMS, t.notAfter.Text(), mark)
 	if err != nil {
 		if wire.Judge(err) == wire.Unknown {
-			l.withdraw(t.hold, notAfter)
+			l.withdraw(t.hold, t.notAfter)
 		}
 		return try{}, err
 	}
+	if err = l.read(&t, reply); err != nil {
+		return try{}, err
+	}
+	if t.result == taken && shortfall != nil {
+		l.undo(t.hold) //nolint:contextcheck // also where the caller's has ended
+		return try{}, shortfall
+	}
+	return t, nil
+}
+
+// read takes in what the server answered to a try. One that was granted the lock for a time that is over takes it
+// back.
+func (l *Lock) read(t *try, reply wire.Reply) error {
 	now := reply.Stamp(0)
 	if now != 0 {
 		t.stamp, t.us = now, stamp.Block
@@ -297,29 +321,25 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 		case -1:
 			t.result, now = late, reply.Stamp(1)
 		default:
-			return try{}, session.WrongKind(reply.Text(1))
+			return session.WrongKind(reply.Text(1))
 		}
 	}
 	t.read = clock.Now()
-	s.Clock.Told(l.base.Slot, now, t.read)
-	if t.result == taken && shortfall != nil {
-		l.undo(t.hold) //nolint:contextcheck // also where the caller's has ended
-		return try{}, shortfall
-	}
+	l.base.Session.Clock.Told(l.base.Slot, now, t.read)
 	if t.result == taken && renewal.Deadline(t.sent, l.base.Set.Life()).Reached(t.read) {
 		// Its answer took longer than the lease lasts: it would be over before it began.
-		l.withdraw(t.hold, notAfter)
+		l.withdraw(t.hold, t.notAfter)
 		t.result = late
 	}
-	return t, nil
+	return nil
 }
 
 // withdrawal answers the call that takes an acquire back.
 func (l *Lock) withdrawal(holdID string) wire.Call {
 	return wire.Call{
-		Script: scripts.ReentrantWithdraw,
+		Script: l.scripts.Withdraw,
 		Keys:   l.keys(),
-		Args:   []string{holdID, l.base.Session.Publish(), l.base.Names.Unlocked},
+		Args:   []string{holdID, l.verb, l.base.Names.Unlocked},
 	}
 }
 
@@ -353,7 +373,9 @@ func (l *Lock) begin(g *gate.Gate, t try) (hold.Lease, error) {
 	}
 	n := &tenure{lock: l, gate: g, stamp: t.stamp}
 	lease := n.Begin(n, &l.realm.Realm, t.stamp.Token(), (t.stamp + stamp.Stamp(t.us)).Token())
-	terms := renewal.Terms{Key: l.base.Names.Holder, Hold: t.hold, Life: l.base.Set.Lease, Renewed: !l.base.Set.Fixed}
+	terms := renewal.Terms{
+		Script: l.scripts.Renew, Key: l.base.Names.Holder, Hold: t.hold, Life: l.base.Set.Lease, Renewed: !l.base.Set.Fixed,
+	}
 	if l.base.Set.MaxHold > 0 {
 		terms.Until = t.sent.Add(l.base.Set.MaxHold)
 	}

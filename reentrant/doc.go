@@ -76,7 +76,8 @@
 // One key, "<prefix>{<name>}:lock", a string that lives as long as the lease, and for an hour
 // after a release, to keep the floor of the tokens; one channel, "<prefix>{<name>}:lock:unlocked", and
 // one for each session that has held something for 100 ms, "<prefix>session:<id>".
-// Scripts reentrant/* and holder/*. Redis 7.0, Valkey 7.2 or newer.
+// Scripts reentrant/* and holder/*. Redis 7.0, Valkey 7.2 or newer. With signalbox.Redisson the key is the name, a hash
+// that lives as long as the lease, the channel is "redisson_lock__channel:{<name>}", and the scripts are redisson/*.
 //
 //	uncontended Lock      1 round trip
 //	entering again        0

@@ -7,7 +7,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // letter is the kind of this lock in holder keys.
@@ -34,9 +33,9 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLoc
 func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.base.ForceUnlock(ctx, letter, func(hold, told string) wire.Call {
 		return wire.Call{
-			Script: scripts.HolderForce,
+			Script: l.scripts.Force,
 			Keys:   l.keys(),
-			Args:   []string{hold, l.base.Session.Publish(), l.base.Names.Unlocked, told},
+			Args:   []string{hold, l.verb, l.base.Names.Unlocked, told},
 		}
 	})
 }

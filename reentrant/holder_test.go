@@ -113,7 +113,7 @@ func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 	server := redistest.Start(t)
 	mu := reentrant.New(newSession(t, server), "a")
 	id := strings.Repeat("x", 22)
-	for letter, kind := range map[string]string{"f": "fair", "q": "q"} {
+	for letter, kind := range map[string]string{"f": "fair", "z": "z"} {
 		server.MustDo(t, "SET", holderKey("a"), "sb1"+letter+"1795246514376753"+id+strings.Repeat("y", 19)+"9999999999999999------a:1", "PX", 60_000)
 		h := requireHolder(t, mu)
 		require.Equal(t, kind, h.Kind)
@@ -127,6 +127,41 @@ func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 		require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrWrongKind)
 		require.Equal(t, before, server.MustDo(t, "DUMP", holderKey("a")))
 	}
+}
+
+// P9: a read-write lock's key is a sorted set.
+func TestAReadWriteLockIsToldWithItsKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := reentrant.New(newSession(t, server), "a")
+	id, ends := strings.Repeat("x", 22), time.Now().Add(time.Minute).Truncate(time.Millisecond)
+	server.MustDo(t, "ZADD", holderKey("a"), "-1795246514376753", "sb1w", 0, "phase", ends.UnixMicro(), id+strings.Repeat("y", 19)+"a:1")
+	h := requireHolder(t, mu)
+	require.Equal(t, "rwlock", h.Kind)
+	require.Equal(t, id, h.Session)
+	require.Equal(t, "a:1", h.Label)
+	require.Equal(t, time.UnixMicro(1795246514376753), h.Since)
+	require.Equal(t, ends.UnixMilli(), h.Until.UnixMilli())
+	before := server.MustDo(t, "DUMP", holderKey("a"))
+	_, err := mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	require.ErrorContains(t, err, "(rwlock)")
+	err = mu.ForceUnlock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	require.ErrorContains(t, err, "(rwlock)")
+	require.Equal(t, before, server.MustDo(t, "DUMP", holderKey("a")))
+}
+
+// P9: a sorted set that says nothing of us is somebody else's.
+func TestAForeignSortedSetIsTold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := reentrant.New(newSession(t, server), "a")
+	server.MustDo(t, "ZADD", holderKey("a"), 1, "x")
+	_, err := mu.Holder(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	_, err = mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 }
 
 func TestAKeyWithoutAnEndIsTold(t *testing.T) {

@@ -3,31 +3,38 @@
 package reentrant
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use.
 type Lock struct {
-	base   primitive.Base
-	realm  *session.Realm
-	lifeMS string // of the first acquire
+	base    primitive.Base
+	realm   *session.Realm
+	scripts *layout.Reentrant
+	mark    string // by which waiters of the session are told
+	verb    string // by which scripts tell
+	lifeMS  string // of the first acquire
 }
 
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.Make(s, name, options)}
+	l := &Lock{base: primitive.MakeIn(s, name, options)}
 	if l.base.Err == nil {
-		l.realm = &l.base.Session.Reentrant
+		l.scripts = l.base.Layout.Reentrant
+		l.realm = l.base.Session.Reentrant(l.base.Layout)
+		l.mark = cmp.Or(l.base.Layout.Mark, l.base.Session.ID())
+		l.verb = l.base.Session.PublishIn(l.base.Layout)
 		l.lifeMS = renewal.Milliseconds(l.base.Set.Life())
 	}
 	return l
@@ -81,8 +88,9 @@ func (l *Lock) target() dispatch.Target {
 	return dispatch.Target{
 		Channel: l.base.Names.Unlocked,
 		Key:     l.base.Names.Holder,
-		Look:    scripts.ReentrantLook,
-		Mark:    l.base.Session.ID(),
+		Look:    l.scripts.Look,
+		Mark:    l.mark,
+		Plain:   l.base.Layout.Plain,
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // unlockPatience is how long Unlock waits for the server.
@@ -56,9 +55,9 @@ func (n *tenure) yield(sent clock.Instant) error {
 	patience := n.patience(sent)
 	defer patience.End()
 	reply, err := l.base.Session.Runner.Run(patience, wire.Call{
-		Script: scripts.ReentrantYield,
+		Script: l.scripts.Yield,
 		Keys:   l.keys(),
-		Args:   []string{n.id(), l.lifeMS, n.floor(), l.base.Session.Publish(), l.base.Names.Unlocked},
+		Args:   []string{n.id(), l.lifeMS, n.floor(), l.verb, l.base.Names.Unlocked},
 	})
 	now := clock.Now()
 	switch {
@@ -106,16 +105,34 @@ func (n *tenure) release(now clock.Instant) error {
 // lasts. The lease has ended here before. gone is the answer where the server says that the
 // hold has the lock no more.
 func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
+	if err := n.stop(now); err != nil {
+		return err
+	}
+	reply, err := n.lock.realm.Release.Run(patience, n.lock.base.Names.Holder, n.releaseArgs()...)
+	return n.released(now, reply, err, gone)
+}
+
+// stop ends the term of a tenure that is to be given back, or answers why that ended before.
+func (n *tenure) stop(now clock.Instant) error {
 	if err := n.Term.Stop(now); err != nil {
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
 	n.gate.Vacate()
-	args := []string{n.held(), n.floor(), n.lock.base.Session.Publish(), n.lock.base.Names.Unlocked}
-	reply, err := n.lock.base.Session.Release.Run(patience, n.lock.base.Names.Holder, args...)
+	return nil
+}
+
+// releaseArgs answers what the release script is told of the tenure.
+func (n *tenure) releaseArgs() []string {
+	return []string{n.held(), n.floor(), n.lock.verb, n.lock.base.Names.Unlocked}
+}
+
+// released ends a tenure whose release was answered, or was not. gone is the answer where the server says that the
+// hold has the lock no more.
+func (n *tenure) released(now clock.Instant, reply wire.Reply, err, gone error) error {
 	var standBack clock.Instant
 	switch {
 	case err != nil:
-		err = n.releaseLater(args, err)
+		err = n.releaseLater(n.releaseArgs(), err)
 	case reply.Int(0) == 0:
 		err = gone
 	case reply.Int(0) == 2:
@@ -131,7 +148,7 @@ func (n *tenure) releaseLater(args []string, cause error) error {
 	// A renewal may have been executed as late as now.
 	ends := clock.Now().Add(n.Term.Terms().Life)
 	n.lock.base.Session.Settler.Settle(&settle.Settlement{
-		Call:    wire.Call{Script: scripts.ReentrantRelease, Keys: n.lock.keys(), Args: args},
+		Call:    wire.Call{Script: n.lock.scripts.Release, Keys: n.lock.keys(), Args: args},
 		Until:   ends,
 		Settled: func(wire.Reply) time.Duration { return 0 },
 	})

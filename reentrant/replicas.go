@@ -6,16 +6,15 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // acquire runs the acquire script. shortfall says why too few replicas are known to have what it wrote.
 func (l *Lock) acquire(ctx context.Context, args ...string) (reply wire.Reply, shortfall, err error) {
 	if l.base.Replicas.Count == 0 {
-		reply, err = l.base.Session.Acquire.Run(ctx, l.base.Names.Holder, args...)
+		reply, err = l.realm.Acquire.Run(ctx, l.base.Names.Holder, args...)
 		return reply, nil, err
 	}
-	call := wire.Call{Script: scripts.ReentrantAcquire, Keys: l.keys(), Args: args}
+	call := wire.Call{Script: l.scripts.Acquire, Keys: l.keys(), Args: args}
 	return l.base.Session.RunReplicated(ctx, call, l.base.Replicas)
 }
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+)
+
+func session() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:])
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+func TestAHoldTellsItsSession(t *testing.T) {
+	t.Parallel()
+	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
+		seen := make(map[string]bool)
+		for n := range uint64(1000) {
+			id := session()
+			hold := l.Hold(id, n)
+			require.Equal(t, id, l.Session(hold), l.Name)
+			require.LessOrEqual(t, len(hold), layout.MaxHold)
+			require.False(t, seen[hold])
+			seen[hold] = true
+		}
+	}
+}
+
+// P9: the same attempt of two copies of a process is two holds.
+func TestCopiesOfAProcessShareNoHold(t *testing.T) {
+	t.Parallel()
+	id := session()
+	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
+		require.NotEqual(t, l.Hold(id, 1), l.Hold(id, 1), l.Name)
+	}
+}
+
+// Scripts cut the hold out by its length, and Java's threads are numbers of 63 bits.
+func TestAHoldOfRedissonIsAClientAndAThread(t *testing.T) {
+	t.Parallel()
+	for n := range uint64(1000) {
+		hold := layout.Redisson().Hold("AAECAwQFBgcICQoLDA0ODw", n)
+		client, thread, _ := strings.Cut(hold, ":")
+		require.Equal(t, "00010203-0405-0607-0809-0a0b0c0d0e0f", client)
+		require.Len(t, thread, 19)
+		number, err := strconv.ParseInt(thread, 10, 64)
+		require.NoError(t, err)
+		require.Positive(t, number)
+	}
+}
+
+func TestAJavaClientIsShownAsASession(t *testing.T) {
+	t.Parallel()
+	l := layout.Redisson()
+	require.Equal(t, "AAECAwQFBgcICQoLDA0ODw", l.Session("00010203-0405-0607-0809-0a0b0c0d0e0f:77"))
+	for field, want := range map[string]string{"somebody:1": "somebody", "": "", "mode": "mode", "00-11:2": "00-11"} {
+		require.Equal(t, want, l.Session(field))
+	}
+}

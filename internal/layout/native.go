@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// SessionSize is the length of a session's id: 16 random bytes.
+	SessionSize = 22
+	// nativeHold is the length of a hold: the session's id, and that of the attempt.
+	nativeHold = SessionSize + 19
+)
+
+//nolint:gochecknoglobals // a constant table
+var native = Layout{
+	Name:     "native",
+	Names:    names.Native,
+	Hold:     nativeNew,
+	Session:  nativeSession,
+	Describe: scripts.HolderDescribe,
+	Reentrant: &Reentrant{
+		Realm:    "reentrant",
+		Acquire:  scripts.ReentrantAcquire,
+		Release:  scripts.ReentrantRelease,
+		Withdraw: scripts.ReentrantWithdraw,
+		Yield:    scripts.ReentrantYield,
+		Look:     scripts.ReentrantLook,
+		Renew:    scripts.HolderRenew,
+		Force:    scripts.HolderForce,
+	},
+}
+
+// Native answers the library's own layout; scripts/README.md has it.
+func Native() *Layout { return &native }
+
+// nativeNew answers the session's id, the number of the attempt, and 64 bits drawn from the system for this attempt,
+// so that two copies of one process, restored from one snapshot, share none. 41 characters.
+func nativeNew(session string, serial uint64) string {
+	var raw [14]byte
+	var number [8]byte
+	binary.BigEndian.PutUint64(number[:], serial)
+	copy(raw[:6], number[2:])
+	_, _ = rand.Read(raw[6:]) // crypto/rand.Read never fails: it ends the process instead
+	var id [nativeHold]byte
+	copy(id[:], session)
+	base64.RawURLEncoding.Encode(id[SessionSize:], raw[:])
+	return string(id[:])
+}
+
+func nativeSession(hold string) string { return hold[:min(len(hold), SessionSize)] }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox.interop;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * A Java service that uses Redisson's locks, for tests. It is told what to do by lines on standard input, and answers by
+ * lines on standard output, in whatever order the answers come:
+ *
+ * <pre>
+ * 17 worker1 lock order/42 -1        number, thread, verb, arguments
+ * 17 ok true                         number, ok, value
+ * 17 error IllegalMonitorState...    number, error, what
+ * </pre>
+ *
+ * Each thread of a name is one thread of Java, since Redisson's owner is the thread: the lines of one thread are done in
+ * their order, those of several at the same time. Words are parted by one blank, so names have none. See Verbs for the verbs.
+ *
+ * <p>Arguments of the program: how the server is reached ("single" or "cluster"), its address (redis://host:port), the
+ * watchdog's lease in milliseconds, and for a cluster how messages go ("auto", "on", "off": sharded or not).
+ */
+public final class Peer {
+    private final RedissonClient client;
+    private final PrintStream out;
+    private final Map<String, ExecutorService> threads = new HashMap<>();
+
+    private Peer(RedissonClient client, PrintStream out) {
+        this.client = client;
+        this.out = out;
+    }
+
+    public static void main(String[] args) throws IOException {
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        System.setOut(System.err); // nobody else writes between the answers
+        RedissonClient client = Redisson.create(configOf(args));
+        out.println("0 ok " + client.getId());
+        new Peer(client, out).serve();
+        System.exit(0); // threads may be waiting for locks
+    }
+
+    private static Config configOf(String[] args) {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(Long.parseLong(args[2])).setThreads(4).setNettyThreads(4);
+        switch (args[0]) {
+            case "single" -> config.useSingleServer()
+                .setAddress(args[1])
+                .setConnectionMinimumIdleSize(1)
+                .setConnectionPoolSize(8);
+            case "cluster" -> config.useClusterServers()
+                .addNodeAddress(args[1])
+                .setMasterConnectionMinimumIdleSize(1)
+                .setSlaveConnectionMinimumIdleSize(1)
+                .setShardedSubscriptionMode(
+                    org.redisson.config.ShardedSubscriptionMode.valueOf(args[3].toUpperCase(java.util.Locale.ROOT)));
+            default -> throw new IllegalArgumentException(args[0]);
+        }
+        return config;
+    }
+
+    private void serve() throws IOException {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split(" ");
+            threads.computeIfAbsent(words[1], this::thread).execute(() -> answer(words));
+        }
+    }
+
+    private ExecutorService thread(String name) {
+        return Executors.newSingleThreadExecutor(task -> {
+            Thread thread = new Thread(task, name);
+            thread.setDaemon(true);
+            return thread;
+        });
+    }
+
+    private void answer(String[] words) {
+        String answer;
+        try {
+            answer = "ok " + new Verbs(client, words).run();
+        } catch (Exception e) {
+            answer = "error " + e.getClass().getSimpleName() + ": " + String.valueOf(e.getMessage()).replace('\n', ' ');
+        }
+        out.println(words[0] + " " + answer);
+    }
+}

@@ -1,0 +1,44 @@
+-- redisson/release v1
+-- Gives locks back that their holds still have, as Redisson's RLock has them, and tells whoever waits.
+--
+-- KEYS[n]  lock     hash: see redisson/acquire v1
+-- ARGV[n]  request  four by key, at 4n-3 to 4n: held, _floor, verb, channel
+--            held     20 characters that the layout has no place for, and the hold (56)
+--            _floor   not used: the key is gone
+--            verb     PUBLISH or SPUBLISH
+--            channel  where waiters listen
+-- returns  reply, {reply, ...}  bare for one key, a list for more; each is
+--            0         this hold has it no more
+--            1         given back; nobody listens, as far as this node knows
+--            2         given back, and somebody listens, who may be of the hold's own session
+--            an error  the server's refusal of that key
+-- effects  writes KEYS; publishes 0 to channel
+-- cost     O(keys): HGET, DEL and the message each
+local replies = {}
+for n = 1, #KEYS do
+  local lock, held, _floor = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
+  local verb, channel = ARGV[4 * n - 1], ARGV[4 * n]
+  local value = redis.pcall('HGET', lock, string.sub(held, 21, 76))
+  local reply = 1
+
+  if type(value) == 'table' then
+    reply = value
+  elseif not value then
+    reply = 0
+  else
+    local gone = redis.pcall('DEL', lock)
+    if type(gone) == 'table' then
+      reply = gone
+    else
+      local heard = redis.pcall(verb, channel, '0')
+      if type(heard) == 'number' and heard > 0 then
+        reply = 2
+      end
+    end
+  end
+  if #KEYS == 1 then
+    return reply
+  end
+  replies[n] = reply
+end
+return replies

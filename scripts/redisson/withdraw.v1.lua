@@ -1,0 +1,23 @@
+-- redisson/withdraw v1
+-- Takes back an acquire whose outcome its sender does not know, of a lock as Redisson's RLock has it.
+--
+-- KEYS[1]  lock     hash: see redisson/acquire v1
+-- ARGV[1]  hold     56 characters
+-- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- ARGV[3]  channel  where waiters listen
+-- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
+--          {1, now}  it had, and gave it back
+-- effects  writes KEYS[1]; publishes 0 to channel
+-- cost     O(1): TIME, HGET, and DEL and the message
+local lock = KEYS[1]
+local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
+
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+
+if not redis.call('HGET', lock, hold) then
+  return {0, now}
+end
+redis.call('DEL', lock)
+redis.pcall(verb, channel, '0')
+return {1, now}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// runHolder takes the lock "a", says so, and holds it until its input ends. Each line it answers by what it thinks of its lease, and by
+// what becomes of it when it is given back.
+func runHolder(stdin io.Reader, stdout io.Writer) {
+	s := dial()
+	lease, err := reentrant.New(s, "a").Lock(context.Background())
+	must(err)
+	fmt.Fprintln(stdout, "held")
+	for in := bufio.NewScanner(stdin); in.Scan(); {
+		fmt.Fprintf(stdout, "lost %t, told so by Unlock %t\n", errors.Is(lease.Err(), signalbox.ErrLost), errors.Is(lease.Unlock(), signalbox.ErrLost))
+	}
+}
+
+// holds starts a process in Go that holds the lock "a", and renews it for as long as it lives.
+func holds(t *testing.T, server *redistest.Server) *redistest.Process {
+	t.Helper()
+	holder := child(t, "holder", server, time.Second)
+	said, err := holder.ReadLine(kit.Patience)
+	require.NoError(t, err, holder.Stderr())
+	require.Equal(t, "held", said)
+	return holder
+}
+
+// ends answers when a key ends, by the server's clock, in milliseconds.
+func ends(t *testing.T, server *redistest.Server, key string) int64 {
+	t.Helper()
+	ms, _ := server.MustDo(t, "PEXPIRETIME", key).(int64)
+	return ms
+}
+
+// now answers the server's time in milliseconds; its clock is this machine's.
+func now() int64 { return time.Now().UnixMilli() }
+
+// renewed waits until a key lives longer than it did.
+func renewed(t *testing.T, server *redistest.Server, key string) {
+	t.Helper()
+	before := ends(t, server, key)
+	kit.Await(t, kit.Patience, key+" is renewed", func() bool { return ends(t, server, key) > before })
+}
+
+// P1, P6: a lock whose holder in Java was killed goes to Go when it ends, and not before.
+func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoSide(t, server)
+		p.must(t, "a", "lock", "a", -1)
+		taken := g.take("a")
+		awaitListeners(t, server, "a", 1)
+		renewed(t, server, "a")
+		p.Kill()
+		last := ends(t, server, "a")
+		took(t, taken)
+		require.GreaterOrEqual(t, now(), last)
+		g.giveBack(t, "a")
+		awaitNothing(t, server)
+	})
+}
+
+// P1, P6: the same the other way round.
+func TestALockOfADeadGoProcessGoesToJava(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, holder := newPeer(t, line, server), holds(t, server)
+		answer := p.ask("a", "lock", "a", 60_000)
+		awaitListeners(t, server, "a", 1)
+		renewed(t, server, "a")
+		holder.Kill()
+		last := ends(t, server, "a")
+		p.take(t, answer)
+		require.GreaterOrEqual(t, now(), last)
+		p.must(t, "a", "unlock", "a")
+		awaitNothing(t, server)
+	})
+}
+
+// P1, P2: a process in Go that was stopped past its lease knows that at its first look, and leaves alone what Java has since.
+func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, holder := newPeer(t, line, server), holds(t, server)
+		holder.Freeze()
+		p.must(t, "a", "lock", "a", time.Hour.Milliseconds())
+		has, until := hash(t, server, "a"), ends(t, server, "a")
+		require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, has)
+		holder.Thaw()
+		holder.Send("how is it?")
+		said, err := holder.ReadLine(kit.Patience)
+		require.NoError(t, err, holder.Stderr())
+		require.Equal(t, "lost true, told so by Unlock true", said)
+		require.Equal(t, has, hash(t, server, "a"))
+		require.Equal(t, until, ends(t, server, "a"))
+		p.must(t, "a", "unlock", "a")
+	})
+}
+
+// P1: a Java process that was stopped past its lease does no harm to what Go has since; it learns that when it unlocks.
+func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoSide(t, server)
+		p.must(t, "a", "lock", "a", -1)
+		p.Freeze()
+		took(t, g.take("a"))
+		has, until := hash(t, server, "a"), ends(t, server, "a")
+		p.Thaw()
+		p.must(t, "b", "lock", "b", -1)
+		renewed(t, server, "b") // the watchdog has been round
+		renewed(t, server, "b")
+		require.Equal(t, has, hash(t, server, "a"))
+		require.Equal(t, until, ends(t, server, "a"))
+		require.Contains(t, refused(t, p.ask("a", "unlock", "a")), "IllegalMonitorStateException")
+		require.NoError(t, g.leases["a"].Err())
+		g.giveBack(t, "a")
+	})
+}
+
+// P2: each side renews what it holds, and nothing that another holds, also where that was its own before: it lets that end.
+func TestEachSideRenewsItsOwn(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, holder := newPeer(t, line, server), holds(t, server)
+		p.must(t, "a", "lock", "b", -1)
+		p.must(t, "a", "lock", "c", -1)
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+		lease, err := reentrant.New(s, "d").Lock(kit.Context(t))
+		require.NoError(t, err)
+		for _, key := range []string{"c", "d"} {
+			server.MustDo(t, "DEL", key)
+			held(t, server, key, time.Hour)
+		}
+		strangers := [2]int64{ends(t, server, "c"), ends(t, server, "d")}
+		for range 2 {
+			renewed(t, server, "a")
+			renewed(t, server, "b")
+		}
+		kit.Closed(t, kit.Patience, "the end of the lease that another has", lease.Done())
+		require.Equal(t, strangers, [2]int64{ends(t, server, "c"), ends(t, server, "d")})
+		holder.Kill()
+		kit.Await(t, kit.Patience, "the end of what Go held", func() bool { return ends(t, server, "a") < 0 })
+		renewed(t, server, "b")
+		p.Kill()
+		kit.Await(t, kit.Patience, "the end of what Java held", func() bool { return ends(t, server, "b") < 0 })
+	})
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interop lets Go and Java processes share locks on one server: Redisson, as Maven Central has it, on the one side
+// (interop/java, driven by lines), and locks with signalbox.Redisson on the other.
+//
+// # Guarantees
+//
+//  1. docs/redisson-protocol.md says what the Java client does on the server, and each of its statements names the test of
+//     this package that looks at it.
+//  2. The tests run against two lines of Redisson, the newest of each.
+//
+// They need what make interop builds, and are skipped without it, unless SIGNALBOX_INTEROP is "required".
+package interop

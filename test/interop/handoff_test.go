@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// rounds is how often a lock changes hands in a test of hand-offs.
+const rounds = 25
+
+// P1, P6: whoever holds and whoever waits, the waiter has the lock when it is given back, and not before; and it is the message
+// that wakes it. A Java waiter knows nothing else within the hour that the key lives. A Go waiter looks by itself about once a second, so of
+// its hand-offs those count between which it did not look.
+func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		proxy.SetMatch(kit.Runs(scripts.RedissonLook))
+		p, other := newPeer(t, line, server), newPeer(t, line, server)
+		sides := map[string][2]side{ // as holder, as waiter: a side waits in another process than it holds in
+			"java": {javaSide{p, "holder"}, javaSide{other, "waiter"}},
+			"go":   {newGoSide(t, server), newGoSide(t, proxy)},
+		}
+		for holder := range sides {
+			for waiter := range sides {
+				name := holder + " to " + waiter
+				from, to := sides[holder][0], sides[waiter][1]
+				var latencies []time.Duration
+				woken := 0
+				for round := range rounds {
+					key := fmt.Sprintf("%s-%s-%d", holder, waiter, round)
+					took(t, from.take(key))
+					taken := to.take(key)
+					awaitListeners(t, server, key, 1)
+					looks := proxy.Requests()
+					require.Empty(t, taken, "taken while it is held")
+					from.giveBack(t, key)
+					given := time.Now()
+					took(t, taken)
+					latencies = append(latencies, time.Since(given))
+					if proxy.Requests() == looks {
+						woken++
+					}
+					to.giveBack(t, key)
+				}
+				require.Greater(t, woken, rounds/2, "%s: woken by looks", name)
+				slices.Sort(latencies)
+				t.Logf("%s: %d of %d without a look, from unlock to lock p50 %v, p99 %v", name, woken, rounds, latencies[rounds/2], latencies[rounds*99/100])
+			}
+		}
+		awaitNothing(t, server)
+	})
+}
+
+// P1: Java's count of entries goes on while Go waits, and the last of them is what frees the lock.
+func TestEntriesInJavaAreCountedWhileGoWaits(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoSide(t, server)
+		for range 3 {
+			p.must(t, "a", "lock", "a", -1)
+		}
+		taken := g.take("a")
+		awaitListeners(t, server, "a", 1)
+		for _, left := range []string{"3", "2", "1"} {
+			require.Equal(t, left, p.must(t, "a", "count", "a"))
+			require.Equal(t, map[string]string{p.owner(t, "a"): left}, hash(t, server, "a"), "the waiter leaves no trace")
+			require.Empty(t, taken)
+			p.must(t, "a", "unlock", "a")
+		}
+		took(t, taken)
+		require.Equal(t, "0", p.must(t, "a", "count", "a"))
+		g.giveBack(t, "a")
+		awaitNothing(t, server)
+	})
+}

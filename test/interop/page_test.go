@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testsOf answers the tests in the files of this package that match.
+func testsOf(t *testing.T, pattern string) (tests []string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+			tests = append(tests, m[1])
+		}
+	}
+	return tests
+}
+
+// What the page says of the Java client names a test that looks at it, and every test of protocol_test.go stands there.
+func TestThePageNamesTheTestsOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/redisson-protocol.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile(`Test\w+`).FindAllString(string(page), -1)
+	require.Subset(t, named, testsOf(t, "protocol_test.go"))
+	require.Subset(t, testsOf(t, "*_test.go"), named)
+	for _, row := range regexp.MustCompile(`(?m)^\| (.*) \|$`).FindAllString(string(page), -1) {
+		require.Regexp(t, "`Test|^\\| what ", row, "a row that names no test")
+	}
+}
+
+// The page says which versions it was looked at with.
+func TestThePageNamesTheVersions(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/redisson-protocol.md")
+	require.NoError(t, err)
+	pom, err := os.ReadFile("../../interop/java/pom.xml")
+	require.NoError(t, err)
+	versions := regexp.MustCompile(`<redisson\.version>(.*)</redisson\.version>`).FindAllStringSubmatch(string(pom), -1)
+	require.Len(t, versions, 2)
+	for _, version := range versions {
+		require.Contains(t, string(page), version[1])
+	}
+}

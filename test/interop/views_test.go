@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// What Java says of a lock that Go holds.
+func TestJavaSeesThatGoHolds(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoSide(t, server)
+		require.Equal(t, "false", p.must(t, "a", "locked", "a"))
+		took(t, g.take("a"))
+		require.Equal(t, "true", p.must(t, "a", "locked", "a"))
+		require.Equal(t, "false", p.must(t, "a", "mine", "a"))
+		require.Equal(t, "0", p.must(t, "a", "count", "a"), "it counts the thread's own entries")
+		left, err := strconv.ParseInt(p.must(t, "a", "ttl", "a"), 10, 64)
+		require.NoError(t, err)
+		require.Positive(t, left)
+		require.LessOrEqual(t, left, time.Hour.Milliseconds())
+		require.Equal(t, "false", p.must(t, "a", "try", "a", 0, 1000))
+		require.Len(t, hash(t, server, "a"), 1)
+		g.giveBack(t, "a")
+		require.Equal(t, "false", p.must(t, "a", "locked", "a"))
+		require.Equal(t, "-2", p.must(t, "a", "ttl", "a"), "there is no key")
+	})
+}
+
+// What Go says of a lock that Java holds.
+func TestGoSeesThatJavaHolds(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, l := newPeer(t, line, server), newGoSide(t, server).lock("a")
+		isLocked, err := l.IsLocked(kit.Context(t))
+		require.NoError(t, err)
+		require.False(t, isLocked)
+		p.must(t, "a", "lock", "a", 60_000)
+		isLocked, err = l.IsLocked(kit.Context(t))
+		require.NoError(t, err)
+		require.True(t, isLocked)
+		_, err = l.TryLock(kit.Context(t))
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		h, err := l.Holder(kit.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, p.owner(t, "a"), h.Label, "as Redisson writes it")
+		require.Equal(t, "reentrant", h.Kind)
+		ends, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
+		require.Equal(t, time.UnixMilli(ends), h.Until)
+		require.Zero(t, h.Since)
+		require.Zero(t, h.Token)
+		p.must(t, "a", "unlock", "a")
+		_, err = l.Holder(kit.Context(t))
+		require.ErrorIs(t, err, signalbox.ErrNotHeld)
+	})
+}
+
+// P2: a lock that is taken by force is taken from either side, by either.
+func TestEitherSideTakesByForce(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoSide(t, server)
+
+		p.must(t, "a", "lock", "a", 60_000)
+		waiter := p.ask("b", "lock", "a", 60_000)
+		awaitListeners(t, server, "a", 1)
+		require.NoError(t, g.lock("a").ForceUnlock(kit.Context(t)))
+		p.take(t, waiter) // told by the message
+		require.Equal(t, "false", p.must(t, "a", "mine", "a"))
+		p.must(t, "b", "unlock", "a")
+
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+		lease, err := reentrant.New(s, "b").Lock(kit.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, "true", p.must(t, "a", "force", "b"))
+		kit.Closed(t, kit.Patience, "the holder is told by its renewal", lease.Done())
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+		awaitNothing(t, server)
+	})
+}
+
+// Locks of one name in two layouts are two locks, also in one session.
+func TestALayoutIsOnesOwn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := kit.Session(t, server)
+	native, err := reentrant.New(s, "a").TryLock(kit.Context(t))
+	require.NoError(t, err)
+	shared, err := reentrant.New(s, "a", signalbox.Redisson()).TryLock(kit.Context(t))
+	require.NoError(t, err)
+	_, err = reentrant.New(s, "a", signalbox.Redisson()).TryLock(kit.Context(t))
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.NoError(t, native.Unlock())
+	require.NoError(t, shared.Unlock())
+	require.Equal(t, []any{kit.Key("a")}, server.MustDo(t, "KEYS", "*"), "the native one's floor")
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// What a worker is told by its environment.
+const (
+	urlEnv   = "SIGNALBOX_INTEROP_URL"
+	timesEnv = "SIGNALBOX_INTEROP_TIMES"
+	lifeEnv  = "SIGNALBOX_INTEROP_LIFE"
+)
+
+// workers is how many there are on either side: threads of one Java process, and processes in Go.
+const workers = 4
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// dial opens the session of a child.
+func dial() *signalbox.Session {
+	life, err := time.ParseDuration(os.Getenv(lifeEnv))
+	must(err)
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv),
+		signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(life)))
+	must(err)
+	return s
+}
+
+// child runs a function of this program, which uses a server, in a process of its own.
+func child(t *testing.T, name string, server *redistest.Server, life time.Duration, env ...string) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, name, append(env, urlEnv+"="+server.URL(), lifeEnv+"="+life.String())...)
+}
+
+// runWorker adds one to a counter many times, each time under the lock, by a read and a write that nothing else protects. P3: its tokens
+// are greater than those of all processes in Go before.
+func runWorker(_ io.Reader, stdout io.Writer) {
+	times, err := strconv.Atoi(os.Getenv(timesEnv))
+	must(err)
+	option, err := rueidis.ParseURL(os.Getenv(urlEnv))
+	must(err)
+	signalbox.Tune(&option)
+	client, err := rueidis.NewClient(option)
+	must(err)
+	s, ctx := dial(), context.Background()
+	lock := reentrant.New(s, "work")
+	for range times {
+		must(lock.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
+			latest, err := client.Do(ctx, client.B().Get().Key("token").Build()).AsUint64()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return err
+			}
+			if lease.Token() <= latest {
+				return fmt.Errorf("token %d after %d of whatever process", lease.Token(), latest)
+			}
+			if err := client.Do(ctx, client.B().Set().Key("token").Value(strconv.FormatUint(lease.Token(), 10)).Build()).Error(); err != nil {
+				return err
+			}
+			count, err := client.Do(ctx, client.B().Get().Key("counter").Build()).AsInt64()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return err
+			}
+			return client.Do(ctx, client.B().Set().Key("counter").Value(strconv.FormatInt(count+1, 10)).Build()).Error()
+		}))
+	}
+	must(s.Close(ctx))
+	client.Close()
+	fmt.Fprintln(stdout, "done")
+}
+
+// count lets all workers of both sides count together, each so many times, and fails the test where a count is lost.
+func count(t *testing.T, line string, times int, limit time.Duration) {
+	t.Helper()
+	server := redistest.Start(t)
+	p := newPeer(t, line, server)
+	began := time.Now()
+	var threads []<-chan string
+	var processes []*redistest.Process
+	for n := range workers {
+		threads = append(threads, p.ask(strconv.Itoa(n), "work", "work", "counter", times))
+		processes = append(processes, child(t, "worker", server, 30*time.Second, timesEnv+"="+strconv.Itoa(times)))
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for _, answer := range threads {
+		select {
+		case text := <-answer:
+			require.Equal(t, "ok "+strconv.Itoa(times), text)
+		case <-late.C:
+			require.FailNow(t, "Java has not counted to the end", p.Stderr())
+		}
+	}
+	for _, process := range processes {
+		said, err := process.ReadLine(limit)
+		require.NoError(t, err, process.Stderr())
+		require.Equal(t, "done", said, process.Stderr())
+		require.Zero(t, process.Wait(kit.Patience))
+	}
+	require.Equal(t, strconv.Itoa(2*workers*times), server.MustDo(t, "GET", "counter"), "counts were lost")
+	t.Logf("%d acquisitions in %v", 2*workers*times, time.Since(began))
+	server.MustDo(t, "DEL", "counter", "token")
+	awaitNothing(t, server)
+}
+
+// P1: no update is lost that either side makes under the lock.
+func TestNoCountIsLost(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) { count(t, line, 100, 2*time.Minute) })
+}
+
+// P1: the same, again and again: some 50,000 times in a minute.
+func TestSoakNoCountIsLost(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more, lines := kit.Soak(t), []string{"redisson4", "redisson3"}
+	for i := 0; more(); i++ {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { // which ends its processes
+			count(t, lines[i%len(lines)], 625, time.Hour)
+		})
+	}
+}

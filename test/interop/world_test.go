@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// clients is what has them: a server or a proxy before it.
+type clients interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// side is a process that can hold a lock and wait for it: one in Java, or one in Go.
+type side interface {
+	// take begins to take the lock, without an end of its own, and answers what becomes of it.
+	take(name string) <-chan error
+	// giveBack unlocks what was taken.
+	giveBack(t *testing.T, name string)
+}
+
+// javaSide is a thread of a Java process.
+type javaSide struct {
+	peer   *peer
+	thread string
+}
+
+func (j javaSide) take(name string) <-chan error {
+	answer, taken := j.peer.ask(j.thread, "lock", name, time.Hour.Milliseconds()), make(chan error, 1)
+	go func() {
+		select {
+		case text := <-answer:
+			if text == "ok true" {
+				taken <- nil
+				return
+			}
+			taken <- errors.New(text)
+		case <-j.peer.done:
+			taken <- errors.New("the Java process has ended")
+		}
+	}()
+	return taken
+}
+
+func (j javaSide) giveBack(t *testing.T, name string) {
+	t.Helper()
+	j.peer.must(t, j.thread, "unlock", name)
+}
+
+// goSide is a session.
+type goSide struct {
+	session *signalbox.Session
+	leases  map[string]signalbox.Lease
+}
+
+// newGoSide answers a side in Go, whose leases outlive every test.
+func newGoSide(t *testing.T, to clients) *goSide {
+	t.Helper()
+	return &goSide{
+		session: kit.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour))),
+		leases:  make(map[string]signalbox.Lease),
+	}
+}
+
+func (g *goSide) lock(name string) *reentrant.Lock { return reentrant.New(g.session, name) }
+
+func (g *goSide) take(name string) <-chan error {
+	taken := make(chan error, 1)
+	go func() {
+		lease, err := g.lock(name).Lock(context.Background())
+		g.leases[name] = lease // read after taken was heard
+		taken <- err
+	}()
+	return taken
+}
+
+func (g *goSide) giveBack(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, g.leases[name].Unlock())
+}
+
+// took waits until a lock is taken.
+func took(t *testing.T, taken <-chan error) {
+	t.Helper()
+	select {
+	case err := <-taken:
+		require.NoError(t, err)
+	case <-kit.Context(t).Done():
+		require.FailNow(t, "the lock is not taken")
+	}
+}
+
+// awaitListeners waits until so many clients listen to the channel of a lock.
+func awaitListeners(t *testing.T, server *redistest.Server, name string, n int64) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, "redisson_lock__channel:{"+name+"}") == n })
+}
+
+// awaitNothing waits until no key is left but the answers of releases, which Java may leave to their TTL.
+func awaitNothing(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "no key is left", func() bool {
+		keys, _ := server.MustDo(t, "KEYS", "*").([]any)
+		return !slices.ContainsFunc(keys, func(key any) bool {
+			return !strings.HasPrefix(fmt.Sprint(key), "redisson_unlock_latch:")
+		})
+	})
+}
