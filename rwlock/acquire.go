@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+)
+
+func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := l.enterToWrite(ctx)
+	if carried || err != nil {
+		return lease, err
+	}
+	return l.writes.Take(ctx)
+}
+
+func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := l.enterToWrite(ctx)
+	if carried || err != nil {
+		return lease, err
+	}
+	return l.writes.Try(ctx)
+}
+
+func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := l.enterToRead(ctx)
+	switch {
+	case carried || err != nil:
+		return lease, err
+	case !l.shares():
+		return l.reads.Take(ctx)
+	}
+	m := l.room()
+	defer l.realm.done(m.key, m)
+	return m.take(ctx)
+}
+
+func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := l.enterToRead(ctx)
+	switch {
+	case carried || err != nil:
+		return lease, err
+	case !l.shares():
+		return l.reads.Try(ctx)
+	}
+	m := l.room()
+	defer l.realm.done(m.key, m)
+	return m.try(ctx)
+}
+
+// enterToWrite answers a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.
+func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	if l.base.Err != nil {
+		return hold.Lease{}, false, l.base.Err
+	}
+	lease, carried, err = l.base.Enter(ctx, &l.realm.writers)
+	if carried || err != nil {
+		return lease, carried, err
+	}
+	if _, carried = hold.Carried(ctx, &l.realm.readers, l.base.Names.Holder); carried {
+		return hold.Lease{}, true, errs.ErrUpgrade
+	}
+	return hold.Lease{}, false, nil
+}
+
+// enterToRead answers a lease by the one that ctx carries, a writer's or a reader's. In that order: where it is
+// downgraded meanwhile, the second finds it.
+func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	if l.base.Err != nil {
+		return hold.Lease{}, false, l.base.Err
+	}
+	lease, carried, err = l.base.Enter(ctx, &l.realm.writers)
+	if carried || err != nil {
+		return lease, carried, err
+	}
+	return l.base.Enter(ctx, &l.realm.readers)
+}
+
+// shares reports whether readers of the lock share a hold: not where each counts its time from its own beginning, or
+// waits for replicas to have it.
+func (l *Lock) shares() bool {
+	set := l.base.Set
+	return !set.Fixed && set.MaxHold == 0 && l.base.Replicas.Count == 0
+}
+
+// room answers where the readers of the lock in this session meet, and counts the caller in.
+func (l *Lock) room() *room {
+	key := roomKey{holder: l.base.Names.Holder, lease: l.base.Set.Lease}
+	return l.realm.use(key, func() *room {
+		m := &room{realm: l.realm, key: key, lock: l.reads}
+		m.lock.Over = func() { l.realm.done(key, m) }
+		return m
+	})
+}

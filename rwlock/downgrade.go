@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/settle"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Downgrade makes a writer's lease a reader's, in one step, with the same token: nobody writes in between, and all
+// readers that wait come in. Whatever the holder wrote has to be written when it is called. All leases of the hold read
+// from here on, those of further entries as well.
+//
+// A lease that reads already stays as it is. The error is ErrNotHeld for a lease that is not of this lock in this
+// session, ErrLost, ErrMaxHold or ErrReleased for one that has ended. With a context that has ended, or in a session
+// that is closed, nothing is done: the lease writes still. After another error it reads, and may be a writer's at the
+// server still: that is asked again in the background for as long as a lease lasts, Downgrade can be called again, and
+// Unlock gives back either. One round trip.
+func (l *Lock) Downgrade(ctx context.Context, lease signalbox.Lease) error {
+	return l.base.Explain("downgrade", l.downgrade(ctx, hold.Lease(lease)))
+}
+
+func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
+	if err := l.base.Ready(ctx); err != nil {
+		return err
+	}
+	term, isOurs := l.termOf(lease)
+	if !isOurs {
+		return fmt.Errorf("%w: the lease is not one of this lock", errs.ErrNotHeld)
+	}
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	// It writes no more from here on: readers may come in before the answer does.
+	lease.Move(&l.realm.readers)
+	s, keys := l.base.Session, l.reads.Keys
+	call := wire.Call{
+		Script: scripts.RWLockDowngrade,
+		Keys:   keys.All,
+		Args:   []string{term.Terms().Hold, s.ID(), s.Publish(), keys.Grants},
+	}
+	reply, err := s.Runner.Run(ctx, call)
+	if err != nil {
+		if wire.Judge(err) != wire.Final {
+			l.downgradeLater(call, term)
+		}
+		return primitive.CutShort(ctx, err)
+	}
+	l.downgraded(reply, term)
+	return lease.Err()
+}
+
+// termOf answers the term of a lease that is one of this lock.
+func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
+	if term, isOurs = lease.Of(&l.realm.writers, l.base.Names.Holder); isOurs {
+		return term, true
+	}
+	return lease.Of(&l.realm.readers, l.base.Names.Holder)
+}
+
+// downgradeLater repeats a call of unknown outcome until it is answered: readers wait for it. It may come after the
+// release: then the hold that it names is gone.
+func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
+	l.base.Session.Settler.Settle(&settle.Settlement{
+		Call: call, Until: clock.Now().Add(term.Terms().Life),
+		Settled: func(reply wire.Reply) time.Duration {
+			l.downgraded(reply, term)
+			return 0
+		},
+	})
+}
+
+// downgraded takes an answer: the hold is gone, or readers came in.
+func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
+	if reply.Int(0) == 0 {
+		term.Gone()
+		return
+	}
+	l.realm.Handed(l.reads.Keys.Holder, reply)
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P3: the token stays, and with it the lease.
+func TestADowngradedLeaseGoesOnWithItsToken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := newLock(t, server, "a")
+	lease := must(t, mu, write)
+	token, bound, done := lease.Token(), lease.Bind(t.Context()), lease.Done()
+	for range 2 { // again is as good as once
+		require.NoError(t, mu.Downgrade(t.Context(), lease))
+	}
+	require.Equal(t, token, lease.Token())
+	require.NoError(t, lease.Err())
+	require.NoError(t, bound.Err())
+	require.False(t, isClosed(done))
+	beside := must(t, newLock(t, server, "a"), tryRead)
+	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
+	require.NoError(t, lease.Unlock())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
+	require.Len(t, holds(t, server, "a"), 1)
+	require.NoError(t, beside.Unlock())
+}
+
+// Waiting readers of this and of other sessions come in by the downgrade, told by its answer and by messages, before
+// the next writer, which has its turn after that. A downgrade that wakes nobody would leave them for a look.
+func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	mus := append(newLocks(t, proxy, 2), newLocks(t, server, 2)...)
+	quick := 0
+	for range 6 {
+		lease := must(t, mus[0], write)
+		readers := []<-chan outcome{queue(t.Context(), t, server, mus[0], read, 1)}
+		writer := queue(t.Context(), t, server, mus[3], write, 2)
+		readers = append(readers, queue(t.Context(), t, server, mus[1], read, 3), follow(t.Context(), t, mus[1], 1))
+		readers = append(readers, queue(t.Context(), t, server, mus[2], read, 4))
+		await(t, "subscriptions", func() bool {
+			channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
+			return len(channels) == 4
+		})
+		proxy.SetMatch(isOf(scripts.RWLockLook))
+		before := proxy.Requests()
+		require.NoError(t, mus[0].Downgrade(t.Context(), lease))
+		var leases []signalbox.Lease
+		for _, r := range readers {
+			leases = append(leases, mustHave(t, r))
+		}
+		if proxy.Requests() == before {
+			quick++
+		}
+		for _, reader := range leases {
+			require.Greater(t, reader.Token(), lease.Token())
+			require.NoError(t, lease.Err())
+			require.False(t, isClosed(writer))
+			require.NoError(t, reader.Unlock())
+		}
+		require.False(t, isClosed(writer), "beside the lease that was downgraded")
+		require.NoError(t, lease.Unlock())
+		next := mustHave(t, writer)
+		require.Greater(t, next.Token(), lease.Token())
+		require.NoError(t, next.Unlock())
+	}
+	require.Positive(t, quick, "looks, and no messages, told of the downgrade")
+}
+
+// P1: nobody writes between the writing and the reading.
+func TestNobodyWritesBetweenWritingAndReading(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mus := newLocks(t, server, 4)
+	var version atomic.Int64
+	var all sync.WaitGroup
+	for n := range 8 {
+		mu := mus[n%4]
+		all.Go(func() {
+			for range 20 {
+				err := mu.Do(t.Context(), func(_ context.Context, lease signalbox.Lease) error {
+					mine := version.Add(1)
+					if err := mu.Downgrade(t.Context(), lease); err != nil {
+						return err
+					}
+					for range 3 {
+						if version.Load() != mine {
+							return errors.New("somebody wrote meanwhile")
+						}
+					}
+					return lease.Err()
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 8*20, version.Load())
+	awaitFree(t, server, "a")
+}
+
+// P5: a downgrade whose answer is lost is asked again, by nobody's doing, and lets readers in while the holder stays.
+func TestADowngradeWithoutAnAnswerIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{
+		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowRequest, redistest.SwallowReply,
+	} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr())
+			mu := newLock(t, proxy, "a")
+			lease := must(t, mu, write)
+			require.NoError(t, mu.Downgrade(t.Context(), lease)) // teaches the server the script
+			require.NoError(t, lease.Unlock())
+			lease = must(t, mu, write)
+			reader := queue(t.Context(), t, server, newLock(t, server, "a"), read, 1)
+			proxy.SetMatch(isOf(scripts.RWLockDowngrade))
+			proxy.ResetCount()
+			fault := proxy.Arm(redistest.Fault{Kind: kind})
+			ctx, cancel := context.WithCancel(t.Context())
+			answered := make(chan error, 1)
+			go func() { answered <- mu.Downgrade(ctx, lease) }()
+			within(t, "the fault", fault.Fired())
+			cancel()
+			_ = within(t, "the answer, or none", answered)
+			beside := mustHave(t, reader)
+			require.NoError(t, lease.Err())
+			await(t, "a wire", func() bool { return mu.Downgrade(t.Context(), lease) == nil })
+			require.NoError(t, beside.Unlock())
+			require.NoError(t, lease.Unlock())
+			awaitFree(t, server, "a")
+		})
+	}
+}
+
+// P5: it goes on behind the release: a downgrade that comes late finds nothing, and touches nobody's lock.
+func TestADowngradeThatComesLateTouchesNobodysLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	mu := newLock(t, proxy, "a")
+	lease := must(t, mu, write)
+	proxy.Refuse()
+	proxy.CutAll()
+	require.Error(t, mu.Downgrade(t.Context(), lease))
+	proxy.Accept()
+	_ = lease.Unlock() // confirmed or not
+	next := must(t, newLock(t, server, "a"), write)
+	require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrReleased)
+	require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
+	require.NoError(t, next.Err())
+	require.NoError(t, next.Unlock())
+}
+
+// P2: of a lease that has ended it says why, at once, and the lease is over.
+func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := newLock(t, server, "a")
+	lease := must(t, mu, write)
+	bound := lease.Bind(t.Context())
+	server.MustDo(t, "DEL", holderKey("a"))
+	next := must(t, newLock(t, server, "a"), write)
+	for range 2 {
+		require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrLost)
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	}
+	require.ErrorIs(t, context.Cause(bound), signalbox.ErrLost)
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+	require.NoError(t, next.Err())
+	require.Len(t, holds(t, server, "a"), 1)
+	require.ErrorIs(t, second(newLock(t, server, "a").TryRLock(t.Context())), signalbox.ErrHeld)
+	require.NoError(t, next.Unlock())
+
+	short := newLock(t, server, "b", signalbox.FixedLease(shortest))
+	lease = must(t, short, write)
+	within(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, short.Downgrade(t.Context(), lease), signalbox.ErrLost)
+	long := newLock(t, server, "c", signalbox.MaxHold(shortest))
+	lease = must(t, long, write)
+	within(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, long.Downgrade(t.Context(), lease), signalbox.ErrMaxHold)
+}
+
+// P8: a lease of another lock, session or name is not touched; neither is one that writes, where nothing is sent.
+func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	mu, name, elsewhere := rwlock.New(s, "a"), rwlock.New(s, "b"), newLock(t, server, "a")
+	lease := must(t, mu, write)
+	require.Empty(t, sentBy(server, func() {
+		require.ErrorIs(t, name.Downgrade(t.Context(), lease), signalbox.ErrNotHeld)
+		require.ErrorIs(t, elsewhere.Downgrade(t.Context(), lease), signalbox.ErrNotHeld)
+		require.ErrorIs(t, mu.Downgrade(t.Context(), signalbox.Lease{}), signalbox.ErrNotHeld)
+		require.ErrorIs(t, mu.Downgrade(endedContext(), lease), context.Canceled)
+	}))
+	again, err := mu.Lock(lease.Enter(t.Context()))
+	require.NoError(t, err, "it writes still")
+	require.NoError(t, again.Unlock())
+	require.ErrorIs(t, second(elsewhere.TryRLock(t.Context())), signalbox.ErrHeld)
+	require.NoError(t, lease.Unlock())
+	require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrReleased)
+}
+
+// A reader's lease stays as it is: nobody is let in past a writer that waits, though it be called again and again.
+func TestDowngradeOfAReadersLeaseLetsNobodyInPastAWriter(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mus := newLocks(t, server, 3)
+	plain := must(t, mus[0], read)
+	lease := must(t, mus[1], write2(plain))
+	writer := queue(t.Context(), t, server, mus[2], write, 1)
+	late := queue(t.Context(), t, server, newLock(t, server, "a"), read, 2)
+	for range 3 {
+		require.NoError(t, mus[1].Downgrade(t.Context(), lease))
+	}
+	require.Equal(t, 2, inLine(t, server, "a"))
+	require.NoError(t, lease.Unlock())
+	next := mustHave(t, writer)
+	require.False(t, isClosed(late))
+	require.NoError(t, next.Unlock())
+	require.NoError(t, mustHave(t, late).Unlock())
+}
+
+// write2 gives back a reader's lease, writes, and downgrades.
+func write2(before signalbox.Lease) side {
+	return func(mu *rwlock.Lock, ctx context.Context) (signalbox.Lease, error) {
+		if err := before.Unlock(); err != nil {
+			return signalbox.Lease{}, err
+		}
+		lease, err := mu.Lock(ctx)
+		if err == nil {
+			err = mu.Downgrade(ctx, lease)
+		}
+		return lease, err
+	}
+}
+
+// All entries of a hold read once it is downgraded, by whichever of its leases.
+func TestDowngradeIsThatOfAllEntries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := newLock(t, server, "a")
+	lease := must(t, mu, write)
+	ctx := lease.Enter(t.Context())
+	inner, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, mu.Downgrade(t.Context(), inner))
+	for _, ctx := range []context.Context{ctx, inner.Enter(t.Context())} {
+		require.ErrorIs(t, second(mu.Lock(ctx)), signalbox.ErrUpgrade)
+		require.ErrorIs(t, second(mu.TryLock(ctx)), signalbox.ErrUpgrade)
+		again, err := mu.RLock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), again.Token())
+		require.NoError(t, again.Unlock())
+	}
+	beside := must(t, newLock(t, server, "a"), read)
+	require.NoError(t, inner.Unlock())
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, beside.Unlock())
+}
+
+// Downgrade beside Unlock, loss or itself answers nil or why the lease ended, and leaves nothing.
+func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mus := newLocks(t, server, 2)
+	ends := map[string]func(lease signalbox.Lease) error{
+		"Unlock":      func(lease signalbox.Lease) error { return lease.Unlock() },
+		"ForceUnlock": func(signalbox.Lease) error { return mus[1].ForceUnlock(context.Background()) },
+		"Downgrade":   func(lease signalbox.Lease) error { return mus[0].Downgrade(context.Background(), lease) },
+	}
+	for name, end := range ends {
+		for range 15 {
+			lease := must(t, mus[0], write)
+			var both sync.WaitGroup
+			var downgraded, ended error
+			both.Go(func() { downgraded = mus[0].Downgrade(t.Context(), lease) })
+			both.Go(func() { ended = end(lease) })
+			both.Wait()
+			if downgraded != nil && !errors.Is(downgraded, signalbox.ErrReleased) && !errors.Is(downgraded, signalbox.ErrLost) {
+				t.Error(name, downgraded)
+			}
+			require.NoError(t, ended, name)
+			_ = lease.Unlock()
+			awaitFree(t, server, "a")
+		}
+	}
+}

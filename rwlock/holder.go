@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// mark is what the holder key of a read-write lock has as a member.
+	mark = "sb1w"
+	// writing is the phase of a lock that a writer has.
+	writing = "1"
+	// holdersPage is how many holders one script tells of.
+	holdersPage = 100
+	// holdSize and idSize are the lengths of a hold, and of the session in front of it.
+	holdSize, idSize = 41, 22
+)
+
+// IsLocked answers whether anybody has the lock, to read or to write, by the server's account: this process,
+// another, or a lock of another kind. What it answers may be over when it is read. One round trip.
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLocked(ctx) }
+
+// Holders answers who has the lock, by the server's account, in the order in which their leases end: nobody, a writer,
+// or readers, one for all that share a hold in a session. Shared tells readers from a writer. Since and Token are those
+// of a writer; of readers the server keeps neither, and both are zero.
+//
+// One round trip for 100 of them; they come and go meanwhile, so that together they are a picture and no promise. An
+// error ends the sequence.
+func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
+	return func(yield func(signalbox.Holder, error) bool) {
+		for from := 0; ; from += holdersPage {
+			page, err := l.holders(ctx, from)
+			if err != nil {
+				yield(signalbox.Holder{}, l.base.Explain("holders", err))
+				return
+			}
+			for _, h := range page {
+				if !yield(h.holder, nil) {
+					return
+				}
+			}
+			if len(page) < holdersPage {
+				return
+			}
+		}
+	}
+}
+
+// holding is one hold, by the server's account.
+type holding struct {
+	name   string
+	holder signalbox.Holder
+}
+
+func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
+	if err := l.base.Ready(ctx); err != nil {
+		return nil, err
+	}
+	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
+		Script: scripts.HoldsList,
+		Keys:   []string{l.base.Names.Holder},
+		Args:   []string{mark, strconv.Itoa(from), strconv.Itoa(holdersPage)},
+	})
+	switch {
+	case err != nil:
+		return nil, primitive.CutShort(ctx, err)
+	case reply.Int(0) == -2:
+		return nil, session.WrongKind(reply.Text(1))
+	}
+	var page []holding
+	for i := 2; i+1 < reply.Len(); i += 2 {
+		name := reply.Text(i)
+		if len(name) < holdSize {
+			continue
+		}
+		h := signalbox.Holder{
+			Kind: kind, Session: name[:idSize], Label: name[holdSize:],
+			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
+		}
+		if !h.Shared {
+			floor := stamp.Parse(reply.Text(0))
+			h.Since, h.Token = floor.Time(), floor.Token()
+		}
+		page = append(page, holding{name, h})
+	}
+	return page, nil
+}
+
+// ForceUnlock takes the lock from whoever has it, a writer or all readers, in any process, and gives it to those who
+// wait: for people, and for holders that hang. It answers nil when the holds that it found are gone, and ErrNotHeld where
+// there were none.
+//
+// The holders are told at once, by message: their leases end with ErrLost, and their contexts with them. Where a
+// message is lost, or the holder's session polls, it is told at its next renewal. Until then it works on beside the
+// next holder, whose token is greater: what tokens are for.
+//
+// After an error it may be done, in part, or not. It is safe to repeat, but takes the lock from whoever has it then. Two
+// round trips for 100 holds.
+func (l *Lock) ForceUnlock(ctx context.Context) error {
+	return l.base.Explain("force unlock", l.force(ctx))
+}
+
+func (l *Lock) force(ctx context.Context) error {
+	var found []holding
+	for from := 0; len(found) == from; from += holdersPage {
+		page, err := l.holders(ctx, from)
+		if err != nil {
+			return err
+		}
+		found = append(found, page...)
+	}
+	if len(found) == 0 {
+		return errs.ErrNotHeld
+	}
+	for len(found) > 0 {
+		n := min(len(found), holdersPage)
+		if err := l.take(ctx, found[:n]); err != nil {
+			return err
+		}
+		found = found[n:]
+	}
+	return nil
+}
+
+// take takes the lock from those holds, as far as they have it still. Where the answer is lost it is sent once more: the
+// holds that it took are gone then.
+func (l *Lock) take(ctx context.Context, holds []holding) error {
+	var text strings.Builder
+	for _, h := range holds {
+		text.WriteString(h.name + "\n")
+	}
+	s := l.base.Session
+	call := wire.Call{
+		Script: scripts.RWLockForce,
+		Keys:   l.reads.Keys.All,
+		Args:   []string{s.Publish(), l.reads.Keys.Grants, names.Session(s.Settings.Prefix, ""), text.String()},
+	}
+	_, err := s.Runner.Run(ctx, call)
+	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {
+		_, err = s.Runner.Run(ctx, call)
+	}
+	if err != nil {
+		return primitive.CutShort(ctx, err)
+	}
+	l.realm.Recheck(l.base.Names.Holder) // as the message would, and also where nobody listens
+	return nil
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// holders answers who has the lock.
+func holders(t *testing.T, mu *rwlock.Lock) []signalbox.Holder {
+	t.Helper()
+	var all []signalbox.Holder
+	for h, err := range mu.Holders(t.Context()) {
+		require.NoError(t, err)
+		all = append(all, h)
+	}
+	return all
+}
+
+func isLocked(t *testing.T, mu *rwlock.Lock) bool {
+	t.Helper()
+	locked, err := mu.IsLocked(t.Context())
+	require.NoError(t, err)
+	return locked
+}
+
+func TestAWriterIsTheOnlyHolder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := rwlock.New(newSession(t, server, signalbox.WithLabel("worker 7")), "a")
+	watcher := newLock(t, server, "a")
+	require.Empty(t, holders(t, watcher))
+	require.False(t, isLocked(t, watcher))
+	began := time.Now()
+	lease := must(t, mu, write)
+	all := holders(t, watcher)
+	require.Len(t, all, 1)
+	h := all[0]
+	require.Equal(t, "rwlock", h.Kind)
+	require.False(t, h.Shared)
+	require.Equal(t, "worker 7", h.Label)
+	require.Len(t, h.Session, 22)
+	require.Equal(t, lease.Token(), h.Token)
+	require.WithinRange(t, h.Since, began.Add(-time.Second), time.Now().Add(time.Second))
+	require.WithinRange(t, h.Until, lease.Deadline(), lease.Deadline().Add(time.Minute))
+	require.True(t, isLocked(t, watcher))
+	require.NoError(t, lease.Unlock())
+	require.Empty(t, holders(t, watcher))
+	require.False(t, isLocked(t, watcher))
+}
+
+// Readers are told apart from a writer, one for all that share a hold; so is a writer that was downgraded.
+func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one := rwlock.New(newSession(t, server, signalbox.WithLabel("one")), "a")
+	other := rwlock.New(newSession(t, server, signalbox.WithLabel("other")), "a", signalbox.FixedLease(time.Hour))
+	lease := must(t, one, write)
+	require.NoError(t, one.Downgrade(t.Context(), lease))
+	leases := []signalbox.Lease{lease, must(t, one, read), must(t, one, read), must(t, other, read)}
+	all := holders(t, one)
+	require.Len(t, all, 3)
+	require.True(t, slices.IsSortedFunc(all, func(a, b signalbox.Holder) int { return a.Until.Compare(b.Until) }))
+	for n, h := range all {
+		require.True(t, h.Shared)
+		require.Equal(t, "rwlock", h.Kind)
+		require.Equal(t, []string{"one", "one", "other"}[n], h.Label)
+		require.Zero(t, h.Token)
+		require.Zero(t, h.Since)
+	}
+	require.True(t, isLocked(t, other))
+	for _, lease := range leases {
+		require.NoError(t, lease.Unlock())
+	}
+	require.Empty(t, holders(t, one))
+	require.False(t, isLocked(t, other))
+}
+
+// P6: a crowd of readers is told in pages, whole, and whoever asks may stop.
+func TestManyReadersAreToldInPages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := newLock(t, server, "a", signalbox.FixedLease(time.Hour))
+	for _, n := range []int{99, 100, 101, 200, 230} {
+		for len(holders(t, mu)) < n {
+			must(t, mu, read)
+		}
+		require.Len(t, holders(t, mu), n)
+		require.Equal(t, int64(n/100+1), sentBy(server, func() { holders(t, mu) })["evalsha"])
+		require.Equal(t, int64(1), sentBy(server, func() {
+			for range mu.Holders(t.Context()) {
+				break
+			}
+		})["evalsha"])
+	}
+	require.NoError(t, mu.ForceUnlock(t.Context()))
+	require.Empty(t, holders(t, mu))
+}
+
+func TestAnErrorEndsTheHolders(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "RPUSH", holderKey("a"), "x")
+	n := 0
+	for h, err := range newLock(t, server, "a").Holders(t.Context()) {
+		require.ErrorIs(t, err, signalbox.ErrWrongKind)
+		require.ErrorContains(t, err, `holders "a"`)
+		require.Equal(t, signalbox.Holder{}, h)
+		n++
+	}
+	require.Equal(t, 1, n)
+}
+
+// P2, P3: those from whom the lock is taken are told by message, long before a renewal; whoever waits has it, with a
+// greater token.
+func TestForceUnlockTakesTheLockFromAllAndGivesItToTheNext(t *testing.T) {
+	t.Parallel()
+	for name, sides := range map[string][]side{"Writer": {write}, "Readers": {read, read, read}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			var leases []signalbox.Lease
+			var bound []context.Context
+			for _, side := range sides {
+				lease := must(t, newLock(t, server, "a", signalbox.RenewedLease(time.Hour)), side)
+				leases, bound = append(leases, lease), append(bound, lease.Bind(t.Context()))
+			}
+			await(t, "ears", func() bool {
+				channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "sb:session:*").([]any)
+				return len(channels) == len(sides)
+			})
+			writer := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
+			require.NoError(t, newLock(t, server, "a").ForceUnlock(t.Context()))
+			next := mustHave(t, writer)
+			for n, lease := range leases {
+				within(t, "the loss", bound[n].Done())
+				require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+				require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+				require.Greater(t, next.Token(), lease.Token())
+			}
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Unlock())
+		})
+	}
+}
+
+// ForceUnlock of a writer ends its phase: the readers that wait come in before the next writer.
+func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mus := newLocks(t, server, 4)
+	must(t, mus[0], write)
+	writer := queue(t.Context(), t, server, mus[1], write, 1)
+	readers := []<-chan outcome{queue(t.Context(), t, server, mus[2], read, 2), queue(t.Context(), t, server, mus[0], read, 3)}
+	require.NoError(t, mus[3].ForceUnlock(t.Context()))
+	leases := []signalbox.Lease{mustHave(t, readers[0]), mustHave(t, readers[1])}
+	for _, lease := range leases {
+		require.False(t, isClosed(writer))
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Unlock())
+	}
+	require.NoError(t, mustHave(t, writer).Unlock())
+}
+
+// P6: many holds are taken in portions.
+func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	mu := newLock(t, server, "a", signalbox.FixedLease(time.Hour))
+	var leases []signalbox.Lease
+	for range 250 {
+		leases = append(leases, must(t, mu, read))
+	}
+	proxy.SetMatch(isOf(scripts.RWLockForce))
+	require.NoError(t, newLock(t, proxy, "a").ForceUnlock(t.Context()))
+	require.Equal(t, 4, proxy.Requests(), "three, and one more that taught the server the script")
+	for _, lease := range leases {
+		within(t, "the loss", lease.Done())
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	}
+	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+	require.NoError(t, must(t, mu, write).Unlock())
+}
+
+// P5: a ForceUnlock whose answer is lost is sent again, and spares whoever has the lock by then.
+func TestAForceUnlockWithoutAnAnswerIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr())
+			mu := newLock(t, proxy, "a")
+			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+			holder := must(t, newLock(t, server, "a"), write)
+			waiting := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
+			proxy.SetMatch(isOf(scripts.RWLockForce))
+			proxy.Arm(redistest.Fault{Kind: kind})
+			require.NoError(t, mu.ForceUnlock(t.Context()))
+			lease := mustHave(t, waiting)
+			require.ErrorIs(t, holder.Unlock(), signalbox.ErrLost)
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Unlock())
+		})
+	}
+}

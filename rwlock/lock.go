@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/tenure"
+)
+
+// Lock is one name, as one session sees it. It holds nothing itself: what is held is the
+// lease. Locks of one name in one session are the same lock. It is safe for concurrent use.
+type Lock struct {
+	base          primitive.Base
+	realm         *realm
+	reads, writes tenure.Lock
+}
+
+// New answers the lock name of the session. It sends nothing and never fails: a name or an
+// option that is not valid is the error of every call, and of Check.
+func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
+	l := &Lock{base: primitive.Make(s, name, options)}
+	if l.base.Err != nil {
+		return l
+	}
+	l.realm = realmOf(l.base.Session)
+	life := l.base.Set.Life()
+	l.writes = tenure.Lock{
+		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: keysOf(&l.base),
+		Wish: line.Wish{Life: life, Args: []string{"w"}},
+	}
+	l.reads = l.writes
+	l.reads.Realm = &l.realm.readers
+	l.reads.Wish = line.Wish{Life: life, Args: []string{"r"}, Beside: true}
+	return l
+}
+
+// Check answers what is wrong with the name, the options or the session, or nil. It sends
+// nothing.
+func (l *Lock) Check() error { return l.base.Check() }
+
+// Lock takes the lock to write: alone. It waits as long as ctx lets it: for the readers and the writer that have the
+// lock, for the writers that asked before, and, where a writer has it, for the readers that wait then. Readers that
+// come later wait for it. ctx bounds the waiting, not the hold: the lease goes on when ctx ends.
+//
+// Where ctx carries a writer's lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with
+// the token and the terms of the first entry. Where it carries a reader's lease the error is ErrUpgrade, at once: two
+// readers that waited to become writers would wait for each other. A carried lease that has ended is the error
+// ErrLost or ErrReleased, never a new acquire.
+//
+// The error is the context's, joined with ErrHeld where the lock was held when last heard of, or
+// with ErrRefused and the server's words where the server refused; or ErrClosed, ErrBadName,
+// ErrBadOption, ErrUpgrade, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or the server's own words
+// where waiting cannot help. A server that is away, or refuses for now, is waited for.
+func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.lock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("lock", err)
+}
+
+// TryLock takes the lock to write if nobody has it and nobody stands in line, in one round trip, and answers
+// ErrHeld where that is not so. It is refused without a round trip while this session has the lock, wants it, or is
+// giving it back.
+func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.tryLock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+}
+
+// RLock takes the lock to read, beside other readers. It waits as Lock does, for the writer that has the lock, or for
+// the one that waits for it: a writer that waits closes the door for readers that come later, and all readers that wait
+// when a writer is done come in together, before the next writer.
+//
+// Readers of one session share one hold: where one of them has the lock, another enters beside it without a round
+// trip. Once in 20 ms the server is asked whether a writer waits elsewhere. Readers with a FixedLease, MaxHold or
+// WaitReplicas have holds of their own.
+//
+// Where ctx carries a lease of this lock, a reader's or a writer's, it enters that again, past every writer that waits: a
+// writer may read. A reader that reads again without that context waits for the writer that waits for it. Errors are
+// those of Lock.
+func (l *Lock) RLock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.rLock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("read lock", err)
+}
+
+// TryRLock takes the lock to read if that is possible at once, and answers ErrHeld where it is not: a writer has it or
+// waits for it, never because of another reader. In one round trip, or none beside a reader; one more where that asks
+// whether a writer waits.
+func (l *Lock) TryRLock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.tryRLock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("try read lock", err)
+}
+
+// Do takes the lock to write, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's
+// context ends with the lease, and carries it: the lock can be entered again with it, to write and to read. The
+// error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
+// its end.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return l.base.Do(ctx, l.lock, fn)
+}
+
+// RDo is Do for a reader.
+func (l *Lock) RDo(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return l.base.Do(ctx, l.rLock, fn)
+}
+
+// Locker answers the writing side as a sync.Locker. ctx bounds every wait of its Lock; leases that it
+// carries are left aside.
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }
+
+// RLocker answers the reading side as a sync.Locker. Goroutines that share it exclude each other; those that are to
+// read beside each other need one each.
+func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.rLock) }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/member"
+)
+
+// Place answers where the lock, to write, stands among all locks, for package multilock.
+func (l *Lock) Place() signalbox.Place { return l.base.Place(kind, member.Whole, nil) }
+
+// Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock.
+type Reader struct{ lock *Lock }
+
+// Reader answers the reading side of the lock.
+func (l *Lock) Reader() Reader { return Reader{l} }
+
+// Lock is RLock of the lock.
+func (r Reader) Lock(ctx context.Context) (signalbox.Lease, error) { return r.lock.RLock(ctx) }
+
+// TryLock is TryRLock of the lock.
+func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r.lock.TryRLock(ctx) }
+
+// Check is Check of the lock.
+func (r Reader) Check() error { return r.lock.Check() }
+
+// Place answers where the lock, to read, stands among all locks.
+func (r Reader) Place() signalbox.Place { return r.lock.base.Place(kind, member.Shared, nil) }

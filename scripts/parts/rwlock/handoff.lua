@@ -1,0 +1,71 @@
+-- Lets in who may come in. phase is '1' while a writer has the lock, or had it last; '2' while the readers come in that
+-- waited for a writer's end; '0' while readers have it.
+--
+-- Where a writer is done all readers in line come in. Otherwise those come in that stand before the first writer
+-- that lives; and where nobody has the lock then, that writer does. At most 512 a call.
+local phase = scores[2]
+local is_open -- whether a reader may come in who stands in no line
+-- How many stand in line, or more. Asked before the first write, as the type of lives is: a key that is foreign
+-- makes the call fail before it has an effect.
+local waiting = redis.call('ZCARD', line) + redis.call('ZCARD', readers)
+if waiting > 0 then
+  redis.call('HLEN', lives)
+end
+local function hand_off()
+  if first and phase == '1' then
+    return
+  end
+  is_open = true
+  if waiting == 0 then
+    if phase == '2' then
+      redis.call('ZADD', holder, 0, 'phase')
+    end
+    return
+  end
+  local all, before = phase == '2' or phase == '1', nil
+  local writer, writers_life = search(line, 'from')()
+  if writer then
+    before, is_open = tonumber(redis.call('ZSCORE', line, writer)), false
+  elseif more == 1 then
+    is_open = false
+    if not all then
+      return -- whether a writer waits is not known yet
+    end
+  end
+  local next_reader = search(readers, 'from2')
+  local reader, life = next_reader()
+  while reader and (all or not before or tonumber(redis.call('ZSCORE', readers, reader)) < before) do
+    if grants == 512 then
+      more = 1
+      break
+    end
+    grant(readers, reader, life, 0, 'phase')
+    reader, life = next_reader()
+  end
+  if grants == 0 and not first and more == 0 and writer then
+    grant(line, writer, writers_life, 1, 'phase')
+  elseif all and more == 1 then
+    redis.call('ZADD', holder, 2, 'phase')
+  elseif phase == '2' then
+    redis.call('ZADD', holder, 0, 'phase')
+  end
+end
+-- What is left where nobody has the lock: the floor of the tokens, or while somebody queues a key that keeps other
+-- kinds of lock out, for longer than there is between two looks of any waiter.
+local function put_down()
+  if first or grants > 0 then
+    return
+  end
+  if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
+    redis.call('DEL', holder)
+    if floor ~= '' then
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+    end
+    return
+  end
+  if not made then
+    redis.call('DEL', holder)
+    redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
+  end
+  redis.call('PEXPIRE', holder, keep_ms)
+end

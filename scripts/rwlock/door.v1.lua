@@ -1,0 +1,123 @@
+-- rwlock/door v1
+-- Asks whether a reader that has the lock may share it with further readers of its session: not while a writer waits
+-- that lives.
+--
+-- KEYS[1]  holder   sorted set: see rwlock/enter v1
+-- KEYS[2]  line     sorted set: see rwlock/enter v1
+-- KEYS[3]  lives    hash: see rwlock/enter v1
+-- ARGV[1]  name  the hold, 41 characters, and the label of its session
+-- returns  0  it may not: a writer waits, or it has the lock no more
+--          1  it may
+-- effects  none but on tickets of the dead
+-- cost     O(log n): TIME, ZSCORE, ZRANGE; HGET where a writer waits
+local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local name = ARGV[1]
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- part line/living
+-- Whether a session lived at that time, by what lives says of it. A life that is further ahead than any
+-- heartbeat gives was given before the server's clock was set back, and says nothing any more.
+local function living(known, at)
+  local life = known and string.sub(known, 1, 16)
+  return life and life > at and tonumber(life) - tonumber(at) <= 30000000
+end
+-- end line/living
+
+-- part line/search
+-- Answers a function that finds the next ticket of a line whose session lives, and what is said of that
+-- session; whoever calls it again has taken the one before out of the line. Dead ones are passed over; they
+-- lose their place only when they were dead for ten seconds, so that a session which was cut off for a while
+-- comes back to it. The field memory of lives remembers the last of those that were passed over, and when:
+-- ever so many are passed over once, unless one of them comes back. more says that the search is not done.
+local more, known = 0, {} -- known: what is said of a session, or false
+local function life_of(ticket)
+  local owner = string.sub(ticket, 1, 22)
+  if known[owner] == nil then
+    known[owner] = redis.call('HGET', lives, owner)
+  end
+  return known[owner]
+end
+local function is_gone(said)
+  return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
+end
+local function take_out(line, tickets)
+  if #tickets > 0 then
+    redis.call('ZREM', line, unpack(tickets))
+  end
+end
+-- Where a search begins: behind those that were passed over before.
+local function rank_after(line, memory, head)
+  local gone = {}
+  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', line, 0, 255) or {}) do
+    if not is_gone(life_of(ticket)) then
+      break
+    end
+    gone[#gone + 1] = ticket
+  end
+  take_out(line, gone)
+  local from = redis.call('HGET', lives, memory)
+  local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
+  return rank and rank + 1 or 0
+end
+local function search(line, memory)
+  local rank, pages = nil, 0 -- of the page, and how many there were
+  local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay in line
+  local gone, passed = {}, nil -- who is to be taken out, and the last that was passed over
+  local function remember()
+    take_out(line, gone)
+    gone = {}
+    if passed then
+      -- Not worth a refusal, where memory is full: it spares the next search, no more.
+      redis.pcall('HSET', lives, memory, now .. passed)
+      redis.call('PEXPIRE', lives, 600000)
+      passed = nil
+    end
+  end
+  return function()
+    if not rank then
+      local head = redis.call('ZRANGE', line, 0, 0)[1]
+      local life = head and life_of(head)
+      if not head or living(life, now) then
+        return head, life
+      end
+      rank = rank_after(line, memory, head)
+    end
+    while true do
+      while at < #page do
+        at = at + 1
+        local ticket = page[at]
+        local life = life_of(ticket)
+        if living(life, now) then
+          remember()
+          return ticket, life
+        elseif is_gone(life) then
+          gone[#gone + 1] = ticket
+        else
+          passed, stays = ticket, stays + 1
+        end
+      end
+      local last = pages > 0 and #page < 128
+      if last or pages == 8 then
+        remember()
+        more = last and more or 1
+        return nil
+      end
+      take_out(line, gone)
+      rank = rank + stays
+      page, at, stays, gone, pages = redis.call('ZRANGE', line, rank, rank + 127), 0, 0, {}, pages + 1
+    end
+  end
+end
+-- end line/search
+
+-- pcall: another kind of lock may have the key since.
+local till = redis.pcall('ZSCORE', holder, name)
+if type(till) ~= 'string' or tonumber(till) <= tonumber(now) or search(line, 'from')() or more == 1 then
+  return 0
+end
+return 1

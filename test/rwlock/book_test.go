@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// book is where those who have a lock make their notes.
+type book struct {
+	client rueidis.Client
+	name   string // of the lock
+}
+
+// enter takes down that somebody is inside, and judges it by those who are: whoever has a hold still that has not
+// ended. The caller is a user by its own name, with one hold at a time in that session.
+//
+// What is counted: writes and reads; strangers, who have no hold; overlaps, of a writer and anybody else; fallen, a
+// token that is not greater than those it has to be greater than: a writer's than all before, a reader's than the writers'.
+const enter = `
+local holder, book, inside = KEYS[1], KEYS[2], KEYS[3]
+local session, user, mode, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+local function count(what) redis.call('HINCRBY', book, what, 1) end
+
+local alive, isSet = {}, redis.call('TYPE', holder)['ok'] == 'zset'
+for _, hold in ipairs(isSet and redis.call('ZRANGE', holder, '(' .. now, '+inf', 'BYSCORE') or {}) do
+  alive[string.sub(hold, 1, 22)] = true
+end
+if not alive[session] then
+  count('strangers')
+  return -1
+end
+local there = redis.call('HGETALL', inside)
+for n = 1, #there, 2 do
+  local other, does = string.sub(there[n], 1, 22), there[n + 1]
+  local may = other == session or not alive[other] or mode == 'r' and does == 'r'
+  count(may and 'beside' or 'overlaps')
+end
+local last = redis.call('HGET', book, mode == 'w' and 'any' or 'writer')
+if last and last >= stamp then count('fallen') end
+for _, which in ipairs(mode == 'w' and {'any', 'writer'} or {'any'}) do
+  local greatest = redis.call('HGET', book, which) or ''
+  redis.call('HSET', book, which, stamp > greatest and stamp or greatest)
+end
+redis.call('HSET', inside, session .. user, mode)
+count(mode == 'w' and 'writes' or 'reads')
+return redis.call('HINCRBY', book, 'notes', 1)`
+
+func (b *book) keys() []string {
+	key := kit.Key(b.name)
+	return []string{key, "book:" + key, "inside:" + key}
+}
+
+// user is one who uses the lock.
+type user struct {
+	session *signalbox.Session
+	name    string
+	mode    string // r or w
+}
+
+// enters makes the note of a user who was let in. A stranger whose lease is good at the end of it is an error. What the
+// server cannot do at the moment is tried again.
+func (b *book) enters(ctx context.Context, u user, lease signalbox.Lease) (notes int64, err error) {
+	for {
+		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(enter).Numkeys(3).Key(b.keys()...).
+			Arg(id(u.session), u.name, u.mode, stamp.Floor(lease.Token()).Text()).Build()).AsInt64()
+		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
+			break
+		}
+	}
+	if err == nil && notes < 0 && lease.Err() == nil {
+		err = fmt.Errorf("nobody let in the %s whose token is %d, but the lease is good", u.mode, lease.Token())
+	}
+	return notes, err
+}
+
+// leaves strikes the note out.
+func (b *book) leaves(ctx context.Context, u user) error {
+	return b.client.Do(ctx, b.client.B().Hdel().Key(b.keys()[2]).Field(id(u.session)+u.name).Build()).Error()
+}
+
+// turn has the lock once.
+func (b *book) turn(ctx context.Context, u user, lock kit.Lock) (notes int64, err error) {
+	lease, err := lock.Lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	within := context.WithoutCancel(ctx) // what was begun is carried through
+	notes, err = b.enters(within, u, lease)
+	return notes, errors.Join(err, b.leaves(within, u), forgive(lease.Unlock()))
+}
+
+// forgive forgives an Unlock that the server did not answer in its second, on a busy machine, and
+// one of a hold that was lost.
+func forgive(err error) error {
+	if errors.Is(err, signalbox.ErrUnconfirmed) || errors.Is(err, signalbox.ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// account is what a book has counted.
+type account struct {
+	notes, writes, reads, strangers, overlaps, fallen int64
+}
+
+func (b *book) account(tb testing.TB) account {
+	tb.Helper()
+	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.keys()[1]).Build()).AsStrMap()
+	require.NoError(tb, err)
+	of := func(what string) int64 {
+		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 where it was never counted
+		return n
+	}
+	return account{of("notes"), of("writes"), of("reads"), of("strangers"), of("overlaps"), of("fallen")}
+}
+
+// mustBeTrue fails the test if anybody was inside whom somebody else had to keep out.
+func (b *book) mustBeTrue(tb testing.TB) account {
+	tb.Helper()
+	a := b.account(tb)
+	tb.Logf("%s: %+v", b.name, a)
+	require.Zero(tb, a.overlaps, "a writer was not alone: %+v", a)
+	require.Zero(tb, a.fallen, "a token fell: %+v", a)
+	require.Positive(tb, a.writes)
+	require.Positive(tb, a.reads)
+	return a
+}
+
+func (w *world) book(t *testing.T, name string) *book {
+	t.Helper()
+	return &book{w.server.Client(t, kit.Tuned), name}
+}
+
+// The book finds what it is there for: somebody beside a writer, a token that falls, and one whom nobody let in.
+func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const name = "forged"
+	notes := w.book(t, name)
+	first := takes(t, kit.Writer(), w.holder, name)
+	writer, reader := user{w.holder, "", "w"}, user{w.other, "", "r"}
+	_, err := notes.enters(t.Context(), writer, first)
+	require.NoError(t, err)
+
+	_, err = notes.enters(t.Context(), reader, first)
+	require.ErrorContains(t, err, "nobody let in")
+	ends := time.Now().Add(time.Minute).UnixMicro()
+	w.server.MustDo(t, "ZADD", kit.Key(name), ends, id(w.other)+strings.Repeat("f", 19))
+	_, err = notes.enters(t.Context(), reader, first)
+	require.NoError(t, err)
+	a := notes.account(t)
+	require.EqualValues(t, 1, a.strangers)
+	require.EqualValues(t, 1, a.overlaps)
+	require.EqualValues(t, 1, a.fallen)
+	require.NoError(t, first.Unlock())
+}

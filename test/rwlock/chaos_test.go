@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P3, P6: while processes of a crowd of readers and writers are stopped and killed, wherever they are, the others go
+// on, nobody is beside a writer, and tokens rise.
+func TestACrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
+	t.Parallel()
+	left := 3
+	newWorld(t).strikes(t, func() bool { left--; return left >= 0 })
+}
+
+func TestSoakACrowdGoesOnThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	newWorld(t).strikes(t, more)
+}
+
+// strikes stops or kills one process of a crowd after the other, and demands that the others go on: on both sides.
+func (w *world) strikes(t *testing.T, more func() bool) {
+	t.Helper()
+	const name, processes, life = "struck", 3, time.Second
+	notes := w.book(t, name)
+	begin := func() *redistest.Process {
+		p := w.start(t, "crowd", kit.Writer(), name, life)
+		says(t, p, "began")
+		return p
+	}
+	crowd := make([]*redistest.Process, processes)
+	for i := range crowd {
+		crowd[i] = begin()
+	}
+	var slowest time.Duration
+	goesOn := func() {
+		before, begun := notes.account(t), time.Now()
+		kit.Await(t, limit, "the others go on", func() bool {
+			a := notes.account(t)
+			return a.writes >= before.writes+20 && a.reads >= before.reads+20
+		})
+		slowest = max(slowest, time.Since(begun))
+	}
+	goesOn()
+	kills, stops := 0, 0
+	for more() {
+		i := rand.N(processes)
+		if rand.N(2) == 0 {
+			crowd[i].Kill()
+			require.Empty(t, crowd[i].Stderr())
+			goesOn()
+			crowd[i] = begin()
+			kills++
+			continue
+		}
+		crowd[i].Freeze()
+		goesOn()
+		until := w.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as living, or longer
+		kit.Await(t, limit, "a while", func() bool { return w.view.Now(t).After(until) })
+		crowd[i].Thaw()
+		goesOn()
+		stops++
+	}
+	for _, p := range crowd {
+		p.Kill()
+		require.Empty(t, p.Stderr())
+	}
+	t.Logf("%d killed, %d stopped, the others had 20 turns on each side after %v at most", kills, stops, slowest.Round(time.Millisecond))
+	notes.mustBeTrue(t)
+	w.view.NoImmortals(t)
+}
