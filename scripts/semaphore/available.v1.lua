@@ -1,0 +1,52 @@
+-- semaphore/available v1
+-- Tells how many permits there are, and how many of them are out. Those of holds that have ended are free, though
+-- nobody has taken them out yet.
+--
+-- KEYS[1]  holder  sorted set: see semaphore/enter v1
+-- returns  {0, capacity, used}  capacity is -1 where the key does not say
+--          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
+-- effects  none
+-- cost     O(log n), and the holds that have ended: TIME, ZMSCORE, ZRANGE for each thousand of them
+local holder = KEYS[1]
+local kind = 'sb1s'
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- part holds/state
+-- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
+-- is the kind of another lock that has the key, or '?' where it is none of ours.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local floor, other = ''
+if scores['err'] then
+  if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
+    redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
+  end
+  local value = redis.call('GET', holder)
+  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
+    floor, scores = string.sub(value, 5), {}
+  else
+    other = string.match(value, '^sb1([^-])') or '?'
+  end
+elseif scores[1] then
+  floor = string.format('%016.0f', -scores[1])
+elseif redis.call('EXISTS', holder) == 1 then
+  other = '?'
+end
+-- end holds/state
+
+if other then
+  return {-2, other}
+end
+local used, from = tonumber(scores[3] or 0), 0
+repeat
+  local page = redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', from, 1000)
+  for _, name in ipairs(page) do
+    used = used - tonumber(string.sub(name, 42, 51))
+  end
+  from = from + #page
+until #page < 1000
+return {0, tonumber(scores[4] or -1), used}

@@ -1,0 +1,404 @@
+-- semaphore/enter v1
+-- Takes permits if so many are free and nobody who lives stands in line. Otherwise the caller gets a ticket at the end
+-- of the line, or, where it came to try, leaves. Sent again for the same hold it keeps ticket and permits; the token of
+-- permits that it has is a later one then.
+--
+-- KEYS[1]  holder  sorted set: hold, weight (10) and label -> when it ends; 'sb1s' -> the floor, below 0; 'used', 'capacity'; see README.md
+-- KEYS[2]  line    sorted set: hold and weight (10) -> ticket, the server's microseconds at its arrival
+-- KEYS[3]  lives   hash: session -> life (16), number (20), label; 'from' -> when (16), and the last ticket that was passed over then
+-- ARGV[1]  ticket  the hold, 41 characters, and how many permits it wants, 10 digits
+-- ARGV[2]  life_us  of the hold, if it is given at once
+-- ARGV[3]  not_after  stamp: later than that nothing is done
+-- ARGV[4]  queues  1 takes a ticket, 0 came to try
+-- ARGV[5]  lw_us  what a heartbeat in this call gives the session, 30 seconds at the most
+-- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; '' where none is needed
+-- ARGV[7]  label  what the caller is called, 0 to 64 bytes
+-- ARGV[8]  verb  PUBLISH or SPUBLISH
+-- ARGV[9]  channel  of grants, without the session that it ends with
+-- ARGV[10]  permits  how many there are where the key does not say
+-- ARGV[11]  exact  1 refuses a key that says another number, else 0
+-- returns  {1, stamp, now}  it has the permits, and this is its token's stamp
+--          {0, left_us, more, now}  it has not: the first of the holds ends in left_us; more is 1 where a look is due at once
+--          {-1, now}  it came after not_after
+--          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
+--          {-3, capacity}  there are not as many permits at all
+--          {-4, capacity}  exact, and there is another number of permits
+-- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE, ZADD, PEXPIRE; more where somebody waits
+local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, permits, exact = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local kind, keep_ms, session, caller, asker = 'sb1s', 3600000, string.sub(ticket, 1, 22), ticket, ''
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- part line/living
+-- Whether a session lived at that time, by what lives says of it. A life that is further ahead than any
+-- heartbeat gives was given before the server's clock was set back, and says nothing any more.
+local function living(known, at)
+  local life = known and string.sub(known, 1, 16)
+  return life and life > at and tonumber(life) - tonumber(at) <= 30000000
+end
+-- end line/living
+
+-- part line/beat
+-- Lengthens the life of the session in this line: until when its tickets count as living. known is what
+-- lives says of the session. Life and number are never made less while they count, so what runs late, twice
+-- or out of order only adds.
+local function beat(known)
+  local life, paid = string.format('%016.0f', tonumber(now) + lw_us), number
+  local lived = living(known, now)
+  if lived then
+    if string.sub(known, 1, 16) > life then
+      life = string.sub(known, 1, 16)
+    end
+    if string.sub(known, 17, 36) > paid then
+      paid = string.sub(known, 17, 36)
+    end
+  end
+  redis.call('HSET', lives, session, life .. paid .. label)
+  redis.call('PEXPIRE', lives, 600000)
+  -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a clock that was
+  -- set back behind the search. Of one that is not known none do.
+  local back = known and not lived
+  for _, from in ipairs(lived and redis.call('HMGET', lives, 'from', 'from2') or {}) do
+    back = back or from and string.sub(from, 1, 16) > now
+  end
+  if not known and redis.call('HLEN', lives) > 64 then
+    -- Sessions that went for good leave their field behind. Each that comes clears away some.
+    for _, field in ipairs(redis.call('HRANDFIELD', lives, 16)) do
+      local other = #field == 22 and redis.call('HGET', lives, field)
+      if other and tonumber(string.sub(other, 1, 16)) + 60000000 < tonumber(now) then
+        redis.call('HDEL', lives, field)
+        back = true -- or whoever is forgotten here, and comes, would not be found where it stands
+      end
+    end
+  end
+  if back then
+    redis.call('HDEL', lives, 'from', 'from2')
+  end
+end
+-- end line/beat
+
+-- part line/search
+-- Answers a function that finds the next ticket of a line whose session lives, and what is said of that
+-- session; whoever calls it again has taken the one before out of the line. Dead ones are passed over; they
+-- lose their place only when they were dead for ten seconds, so that a session which was cut off for a while
+-- comes back to it. The field memory of lives remembers the last of those that were passed over, and when:
+-- ever so many are passed over once, unless one of them comes back. more says that the search is not done.
+local more, known = 0, {} -- known: what is said of a session, or false
+local function life_of(ticket)
+  local owner = string.sub(ticket, 1, 22)
+  if known[owner] == nil then
+    known[owner] = redis.call('HGET', lives, owner)
+  end
+  return known[owner]
+end
+local function is_gone(said)
+  return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
+end
+local function take_out(line, tickets)
+  if #tickets > 0 then
+    redis.call('ZREM', line, unpack(tickets))
+  end
+end
+-- Where a search begins: behind those that were passed over before.
+local function rank_after(line, memory, head)
+  local gone = {}
+  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', line, 0, 255) or {}) do
+    if not is_gone(life_of(ticket)) then
+      break
+    end
+    gone[#gone + 1] = ticket
+  end
+  take_out(line, gone)
+  local from = redis.call('HGET', lives, memory)
+  local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
+  return rank and rank + 1 or 0
+end
+local function search(line, memory)
+  local rank, pages = nil, 0 -- of the page, and how many there were
+  local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay in line
+  local gone, passed = {}, nil -- who is to be taken out, and the last that was passed over
+  local function remember()
+    take_out(line, gone)
+    gone = {}
+    if passed then
+      -- Not worth a refusal, where memory is full: it spares the next search, no more.
+      redis.pcall('HSET', lives, memory, now .. passed)
+      redis.call('PEXPIRE', lives, 600000)
+      passed = nil
+    end
+  end
+  return function()
+    if not rank then
+      local head = redis.call('ZRANGE', line, 0, 0)[1]
+      local life = head and life_of(head)
+      if not head or living(life, now) then
+        return head, life
+      end
+      rank = rank_after(line, memory, head)
+    end
+    while true do
+      while at < #page do
+        at = at + 1
+        local ticket = page[at]
+        local life = life_of(ticket)
+        if living(life, now) then
+          remember()
+          return ticket, life
+        elseif is_gone(life) then
+          gone[#gone + 1] = ticket
+        else
+          passed, stays = ticket, stays + 1
+        end
+      end
+      local last = pages > 0 and #page < 128
+      if last or pages == 8 then
+        remember()
+        more = last and more or 1
+        return nil
+      end
+      take_out(line, gone)
+      rank = rank + stays
+      page, at, stays, gone, pages = redis.call('ZRANGE', line, rank, rank + 127), 0, 0, {}, pages + 1
+    end
+  end
+end
+-- end line/search
+
+-- part line/join
+-- Gives a ticket at the end of the lines, of which line is the one that it stands in. Tickets rise, also where the
+-- clock was set back.
+local function join(line, lines, ticket)
+  local number = tonumber(now)
+  for _, line in ipairs(lines) do
+    local tail = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+    if tail and tonumber(tail) >= number then
+      number = tonumber(tail) + 1
+    end
+  end
+  redis.call('ZADD', line, 'NX', string.format('%.0f', number), ticket)
+  redis.call('PEXPIRE', line, 600000)
+end
+-- end line/join
+
+if now > not_after then
+  return {-1, now}
+end
+
+-- part holds/state
+-- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
+-- is the kind of another lock that has the key, or '?' where it is none of ours.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local floor, other = ''
+if scores['err'] then
+  if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
+    redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
+  end
+  local value = redis.call('GET', holder)
+  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
+    floor, scores = string.sub(value, 5), {}
+  else
+    other = string.match(value, '^sb1([^-])') or '?'
+  end
+elseif scores[1] then
+  floor = string.format('%016.0f', -scores[1])
+elseif redis.call('EXISTS', holder) == 1 then
+  other = '?'
+end
+-- end holds/state
+
+-- part holds/give
+-- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
+-- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+local made = scores[1]
+local function give(name, till, ...)
+  if not made and floor ~= '' then
+    redis.call('SET', holder, '') -- refused where memory is full, as what follows a DEL never is
+    redis.call('DEL', holder)
+  end
+  if now > floor then
+    floor = now
+  else
+    floor = string.format('%016.0f', tonumber(floor) + 1)
+  end
+  redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  if made then
+    redis.call('PEXPIRE', holder, ms, 'GT')
+    return
+  end
+  made = true
+  if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
+    -- Who has no right to that leaves no hold without an end.
+    redis.call('DEL', holder)
+    redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+    redis.call('PEXPIRE', holder, ms)
+  end
+end
+-- end holds/give
+
+-- part holds/ended
+-- Holds that have ended are taken out here and nowhere else: until then they count. first is when the first of those
+-- that are left ends, nil where there are none. A thousand go at once; unended says that there are more.
+local first, unended
+local function find_first()
+  first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  unended = first and tonumber(first) <= tonumber(now)
+end
+local function take_out_ended()
+  find_first()
+  local ended = {}
+  if unended then
+    ended = redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1000)
+    redis.call('ZREM', holder, unpack(ended))
+    find_first()
+  end
+  return ended
+end
+-- end holds/ended
+
+-- part line/tell
+-- What is told of grants, to each session once. Who is asker is told by the reply.
+local told, owners = {}, {}
+local function tell(ticket, paid)
+  local owner = string.sub(ticket, 1, 22)
+  if not told[owner] then
+    told[owner], owners[#owners + 1] = '', owner
+  end
+  told[owner] = told[owner] .. string.sub(ticket, 23, 41) .. floor .. paid
+end
+local function publish()
+  for _, owner in ipairs(owners) do
+    if owner ~= asker then
+      redis.pcall(verb, channel .. owner, told[owner])
+    end
+  end
+  return told[asker] or ''
+end
+-- end line/tell
+
+-- part holds/grant
+-- Gives a hold to a ticket: for the rest of its session's life, which the message says what heartbeat paid for, and at
+-- least a second, so that no place is lost for a few milliseconds.
+local granted, grants = {}, 0 -- the token's stamp by ticket, and how many
+local function grant(line, ticket, life, ...)
+  local till = string.format('%016.0f', tonumber(now) + 1000000)
+  if string.sub(life, 1, 16) > till then
+    till = string.sub(life, 1, 16)
+  end
+  redis.call('ZREM', line, ticket)
+  give(ticket .. string.sub(life, 37), till, ...)
+  granted[ticket], grants = floor, grants + 1
+  if ticket ~= caller then
+    tell(ticket, string.sub(life, 17, 36))
+  end
+end
+-- end holds/grant
+
+-- part semaphore/handoff
+-- Grants from the head of the line as long as it fits, at most 512 a call. A ticket for more than there is at all goes
+-- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
+local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+-- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
+-- that is foreign makes the call fail before it has an effect.
+local waiting = redis.call('ZCARD', line)
+local function weight_of(name)
+  return tonumber(string.sub(name, 42, 51))
+end
+local function give_back(names)
+  for _, name in ipairs(names) do
+    used = used - weight_of(name)
+  end
+end
+local counted = tonumber(scores[3]) -- the sum as the key has it
+local function grant_in_line()
+  local next_ticket = search(line, 'from')
+  while used < capacity do
+    local ticket, life = next_ticket()
+    local weight = ticket and weight_of(ticket)
+    if not ticket or weight <= capacity and used + weight > capacity then
+      return
+    elseif weight > capacity then
+      redis.call('ZREM', line, ticket)
+    elseif grants == 512 then
+      more = 1
+      return
+    else
+      used = used + weight
+      grant(line, ticket, life, used, 'used')
+      counted = used
+    end
+  end
+end
+local function hand_off()
+  if waiting > 0 then
+    grant_in_line()
+  end
+  if made and (used ~= counted or not scores[4]) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
+  end
+end
+-- A look is due at once where a search is not done, or holds that have ended are left.
+local function is_unfinished()
+  return math.max(more, unended and 1 or 0)
+end
+-- end semaphore/handoff
+
+if other then
+  return {-2, other}
+end
+capacity = capacity or tonumber(permits)
+
+-- Whoever has permits keeps them, whatever the capacity has become since.
+local name, full = ticket .. label, string.format('%016.0f', tonumber(now) + life_us)
+local has = made and redis.call('ZSCORE', holder, name)
+if has then
+  give(name, tonumber(has) > tonumber(full) and string.format('%016.0f', has) or full)
+  return {1, floor, now}
+end
+if exact == '1' and capacity ~= tonumber(permits) then
+  return {-4, capacity}
+end
+local weight = weight_of(ticket)
+if weight > capacity then
+  return {-3, capacity}
+end
+
+if waiting == 0 and used + weight <= capacity then
+  give(name, full, used + weight, 'used', capacity, 'capacity')
+  return {1, floor, now}
+end
+
+local before, due = redis.call('HGET', lives, session), 0
+give_back(take_out_ended())
+if queues == '1' then
+  join(line, {line}, ticket)
+  waiting = waiting + 1
+  if number ~= '' then
+    beat(before)
+  elseif not living(before, now) then
+    due = 1 -- it thought that it had been heard
+  end
+end
+hand_off()
+if granted[ticket] then
+  redis.call('ZADD', holder, 'XX', 'GT', full, name)
+  redis.call('PEXPIRE', holder, string.format('%.0f', life_us / 1000 + keep_ms), 'GT')
+  publish()
+  return {1, granted[ticket], now}
+end
+publish()
+-- Whoever tries goes before the dead, and before nobody else.
+if queues == '0' and more == 0 and used + weight <= capacity and (waiting == 0 or not search(line, 'from')()) then
+  give(name, full, used + weight, 'used', capacity, 'capacity')
+  return {1, floor, now}
+end
+if grants > 0 then
+  find_first()
+end
+return {0, first and math.max(0, tonumber(first) - tonumber(now)) or 0, math.max(is_unfinished(), due), now}

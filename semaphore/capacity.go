@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Available answers how many permits are free, by the server's account: those of holders that crashed are, as soon as
+// their leases have ended, whether anybody has looked since or not. Somebody who waits for more than there are
+// keeps others from them. Where SetCapacity has made fewer than are held it answers 0. What it answers may be over
+// when it is read. One round trip, which writes nothing.
+func (m *Semaphore) Available(ctx context.Context) (int, error) {
+	n, err := m.available(ctx)
+	return n, m.base.Explain("available", primitive.CutShort(ctx, err))
+}
+
+func (m *Semaphore) available(ctx context.Context) (int, error) {
+	if err := m.base.Ready(ctx); err != nil {
+		return 0, err
+	}
+	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.SemaphoreAvailable, Keys: []string{m.keys.Holder}})
+	if err != nil {
+		return 0, err
+	}
+	if reply.Int(0) == -2 {
+		return 0, session.WrongKind(reply.Text(1))
+	}
+	capacity := reply.Int(1)
+	switch {
+	case capacity < 0:
+		capacity = int64(m.capacity)
+	case m.base.Exact && capacity != int64(m.capacity):
+		return 0, inexact(capacity)
+	}
+	return int(max(capacity-reply.Int(2), 0)), nil
+}
+
+// SetCapacity sets how many permits there are, for all processes. More are granted to those who wait, by this very
+// call. Fewer take nothing away from anybody: there may be more out than there are until as many came back, and
+// nothing is granted before that. Who waits for more than there are then is answered ErrCapacity, and keeps nobody
+// behind it.
+//
+// After an error it may be done or not; it is safe to repeat. One round trip.
+func (m *Semaphore) SetCapacity(ctx context.Context, n int) error {
+	return m.base.Explain("set capacity", primitive.CutShort(ctx, m.setCapacity(ctx, n)))
+}
+
+// errLate is the error of a call that the server executed after its not-after.
+var errLate = errors.New("the server took too long")
+
+func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
+	err := m.base.Ready(ctx)
+	if err == nil {
+		err = checkCapacity(n)
+	}
+	if err == nil {
+		err = m.base.Session.Meet(ctx, m.keys.Holder)
+	}
+	if err != nil {
+		return err
+	}
+	for range 2 { // the second where the server's clock had to be learnt anew
+		if err = m.resize(ctx, n); !errors.Is(err, errLate) {
+			return err
+		}
+	}
+	return errors.Join(errs.ErrRefused, err)
+}
+
+func (m *Semaphore) resize(ctx context.Context, n int) error {
+	s := m.base.Session
+	reply, err := s.Runner.Run(ctx, wire.Call{
+		Script: scripts.SemaphoreResize,
+		Keys:   m.keys.All,
+		Args: []string{
+			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.Publish(), m.keys.Grants,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	switch reply.Int(0) {
+	case -1:
+		s.Clock.Told(m.keys.Slot, reply.Stamp(1), clock.Now())
+		return errLate
+	case -2:
+		return session.WrongKind(reply.Text(1))
+	}
+	return nil
+}

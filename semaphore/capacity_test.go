@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// More than there are at all is refused without waiting, by the server's number.
+func TestMoreThanThereAreIsErrCapacityWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 3)
+	_, err := sem.Acquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	require.NotErrorIs(t, err, signalbox.ErrHeld)
+	require.ErrorContains(t, err, "there are 3 permits")
+	lease := mustAcquire(t, sem, 3)
+	_, err = sem.Acquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrCapacity, "though all are out")
+	_, err = sem.TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	require.NoError(t, lease.Unlock())
+	require.Zero(t, inLine(t, server))
+}
+
+// What SetCapacity says counts before what New was told, in every process, as long as the key lives.
+func TestSetCapacityCountsBeforeWhatNewWasTold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem, other := semaphore.New(newSession(t, server), "a", 3), semaphore.New(newSession(t, server), "a", 2)
+	require.Equal(t, 3, available(t, sem))
+	require.Equal(t, 2, available(t, other), "nothing is set: New's counts")
+	require.NoError(t, sem.SetCapacity(t.Context(), 5))
+	require.Equal(t, 5, available(t, other))
+	lease := mustAcquire(t, other, 5)
+	require.Zero(t, available(t, sem))
+	require.NoError(t, lease.Unlock())
+	_, err := other.Acquire(t.Context(), 6)
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	require.Greater(t, integer(t, server.MustDo(t, "PTTL", permitsKey)), int64(3_590_000), "it counts for an hour more")
+	server.MustDo(t, "DEL", permitsKey)
+	require.NoError(t, mustAcquire(t, other, 2).Unlock())
+	require.Equal(t, 2, available(t, sem), "the first who comes says it")
+}
+
+// More permits go to those who wait, by the call that makes them.
+func TestMorePermitsAreGrantedAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 1)
+	lease := mustAcquire(t, sem, 1)
+	waiting := []<-chan outcome{queue(t.Context(), t, server, sem, 1, 1), queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 2)}
+	require.NoError(t, semaphore.New(newSession(t, server), "a", 1).SetCapacity(t.Context(), 3))
+	for _, w := range waiting {
+		require.NoError(t, mustHave(t, w).Unlock())
+	}
+	require.NoError(t, lease.Unlock())
+}
+
+// H12: fewer permits take nothing away, and grant nothing until as many came back.
+func TestFewerPermitsTakeNothingAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 4)
+	one, three := mustAcquire(t, sem, 1), mustAcquire(t, sem, 3)
+	require.NoError(t, sem.SetCapacity(t.Context(), 2))
+	require.NoError(t, one.Err())
+	require.NoError(t, three.Err())
+	require.Zero(t, available(t, sem), "not less")
+	require.Equal(t, 4, out(t, server))
+	waiting := queue(t.Context(), t, server, sem, 1, 1)
+	require.NoError(t, one.Unlock())
+	require.Equal(t, 3, out(t, server))
+	require.False(t, isClosed(waiting))
+	require.NoError(t, three.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.Equal(t, 2, available(t, sem))
+}
+
+// A waiter for more than there are any more is told so, and keeps nobody behind it.
+func TestAWaiterThatCanNoLongerBeServedIsToldAndBlocksNobody(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem, other := semaphore.New(newSession(t, server), "a", 4), semaphore.New(newSession(t, server), "a", 4)
+	lease := mustAcquire(t, sem, 1)
+	hopeless := queue(t.Context(), t, server, sem, 4, 1)
+	behind := queue(t.Context(), t, server, other, 1, 2)
+	alsoHopeless := queue(t.Context(), t, server, other, 3, 3)
+	require.NoError(t, other.SetCapacity(t.Context(), 2))
+	require.NoError(t, mustHave(t, behind).Unlock())
+	for _, w := range []<-chan outcome{hopeless, alsoHopeless} {
+		got := within(t, "an answer", w)
+		require.ErrorIs(t, got.err, signalbox.ErrCapacity)
+		require.ErrorContains(t, got.err, "there are 2 permits")
+	}
+	require.NoError(t, lease.Unlock())
+	require.Zero(t, inLine(t, server))
+	require.Zero(t, out(t, server))
+}
+
+// ExactCapacity refuses what New was not told, and nothing else does.
+func TestExactCapacityRefusesAnotherNumber(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	exact, lax := semaphore.New(s, "a", 3, semaphore.ExactCapacity()), semaphore.New(s, "a", 4)
+	require.NoError(t, mustAcquire(t, exact, 1).Unlock())
+	require.NoError(t, mustAcquire(t, lax, 1).Unlock())
+	require.NoError(t, lax.SetCapacity(t.Context(), 4))
+	for _, call := range []func() error{
+		func() error { _, err := exact.Acquire(t.Context(), 1); return err },
+		func() error { _, err := exact.TryAcquire(t.Context(), 1); return err },
+		func() error { _, err := exact.Available(t.Context()); return err },
+	} {
+		err := call()
+		require.ErrorIs(t, err, signalbox.ErrCapacity)
+		require.ErrorContains(t, err, "the server has 4 permits")
+	}
+	require.NoError(t, exact.SetCapacity(t.Context(), 3))
+	require.NoError(t, mustAcquire(t, exact, 3).Unlock())
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// No more than three at once, in whatever processes they run.
+func Example() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL) // "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	sem := semaphore.New(session, "reports", 3)
+	lease, err := sem.Acquire(ctx, 1) // waits in line as long as ctx lets it
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock() // gives the permit to the next in line
+
+	work := lease.Bind(ctx) // ends with ctx, and when the lease can no longer be trusted
+	fmt.Println("writing a report:", work.Err() == nil)
+	// Output: writing a report: true
+}
+
+// Some work weighs more than other: it takes more permits, all at once or none.
+func ExampleSemaphore_Do() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	sem := semaphore.New(session, "memory/GB", 16)
+	err = sem.Do(ctx, 6, func(ctx context.Context, _ signalbox.Lease) error {
+		free, err := sem.Available(ctx)
+		fmt.Println("free for others:", free)
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: free for others: 10
+}
+
+// Who has how many, in all processes.
+func ExampleSemaphore_Holders() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("indexer"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	sem := semaphore.New(session, "connections", 10)
+	lease, err := sem.Acquire(ctx, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock()
+	for holder, err := range sem.Holders(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(holder.Label, "has", holder.Permits)
+	}
+	// Output: indexer has 4
+}
+
+// Code that takes an x/sync semaphore takes this one. It may give back a part of what it took at once.
+func ExampleSemaphore_Weighted() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	sem := semaphore.New(session, "seats", 5).Weighted(ctx)
+	if err := sem.Acquire(ctx, 5); err != nil {
+		log.Fatal(err)
+	}
+	sem.Release(2)
+	fmt.Println(sem.TryAcquire(3), sem.TryAcquire(2))
+	sem.Release(5)
+	// Output: false true
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// P4: a call whose answer never came is undone as soon as the server hears of it.
+func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.CutAfterRequest, redistest.DelayReply, redistest.DelayRequest} {
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		sem := semaphore.New(newSession(t, proxy), "a", 3)
+		require.NoError(t, mustAcquire(t, sem, 1).Unlock())
+		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: 50 * time.Millisecond})
+		ctx, cancel := context.WithCancel(t.Context())
+		trying := make(chan error, 1)
+		go func() {
+			_, err := sem.TryAcquire(ctx, 2)
+			trying <- err
+		}()
+		within(t, "the fault", lost.Fired())
+		cancel()
+		require.Error(t, within(t, "the answer to TryAcquire", trying), kind)
+		require.NoError(t, mustAcquire(t, semaphore.New(newSession(t, server), "a", 3), 3).Unlock())
+		await(t, "nobody has permits", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
+	}
+}
+
+// P4, P6: a ticket of somebody who gave up, whose leaving came before its entering, keeps nobody out beyond the
+// entering's not-after, though the session goes on and keeps it alive by its heartbeats, and though a holder renews.
+func TestATicketOfNobodyKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := newSession(t, proxy)
+	sem, other := semaphore.New(s, "a", 3), semaphore.New(newSession(t, server), "a", 3)
+	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
+	held := mustAcquire(t, other, 1) // stays, and is renewed
+
+	// The wish for all does not arrive; its leaving does, on another connection, and then the wish after all.
+	proxy.SetMatch(func(request []string) bool {
+		return len(request) > 1 && (request[1] == scripts.SemaphoreEnter.SHA1 || request[1] == scripts.SemaphoreLeave.SHA1)
+	})
+	entering, leaving := make(chan []string, 1), make(chan struct{}, 16)
+	proxy.OnRequest(func(k int, request []string) {
+		if k == 1 {
+			entering <- request
+		} else if request[1] == scripts.SemaphoreLeave.SHA1 {
+			leaving <- struct{}{}
+		}
+	})
+	proxy.ResetCount()
+	proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest, At: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := acquireLater(ctx, sem, 3)
+	var words []any
+	for _, word := range within(t, "the entering", entering) {
+		words = append(words, word)
+	}
+	replies := proxy.Replies()
+	cancel()
+	require.ErrorIs(t, within(t, "the giving up", gaveUp).err, context.Canceled)
+	proxy.CutAll()
+	within(t, "the leaving", leaving)
+	await(t, "its answer", func() bool { return proxy.Replies() > replies })
+	require.Zero(t, inLine(t, server))
+	server.MustDo(t, words...)
+	require.Equal(t, 1, inLine(t, server), "the ticket of nobody")
+
+	// Others of the session wait behind it, and keep it alive.
+	waiting := queue(t.Context(), t, server, sem, 2, 2)
+	require.NoError(t, mustHave(t, waiting).Unlock(), "it is gone though its session lives and the holder renews")
+	require.NoError(t, held.Err())
+	require.NoError(t, held.Unlock())
+	await(t, "nothing is left", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
+}
+
+// P6: a grant whose message is lost is found by a look.
+func TestAGrantWhoseMessageIsLostIsFound(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	sem := semaphore.New(newSession(t, server), "a", 2)
+	held := mustAcquire(t, sem, 2)
+	deaf := semaphore.New(newSession(t, proxy), "a", 2)
+	waiting := []<-chan outcome{queue(t.Context(), t, server, deaf, 1, 1), queue(t.Context(), t, server, deaf, 1, 2)}
+	await(t, "a subscription", func() bool {
+		channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
+		return len(channels) == 1
+	})
+	proxy.DropPushes(true)
+	require.NoError(t, held.Unlock())
+	for _, w := range waiting {
+		require.NoError(t, mustHave(t, w).Unlock())
+	}
+	require.Positive(t, proxy.DroppedPushes())
+}
+
+// P2: what is lost on the server, all of it, is told at the next renewal.
+func TestAFlushIsToldAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(time.Second))
+	lease := mustAcquire(t, sem, 1)
+	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 2), 2, 1)
+	server.MustDo(t, "FLUSHALL")
+	within(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+	require.NoError(t, mustHave(t, waiting).Unlock(), "who waited comes again")
+}
+
+// P9: a key that is somebody else's is ErrWrongKind and stays as it is.
+func TestAForeignKeyIsErrWrongKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 2)
+	for _, make := range [][]any{{"SET", permitsKey, "x"}, {"ZADD", permitsKey, 1, "x"}, {"RPUSH", permitsKey, "x"}} {
+		server.MustDo(t, make...)
+		dump := server.MustDo(t, "DUMP", permitsKey)
+		_, tried := sem.TryAcquire(t.Context(), 1)
+		_, waited := sem.Acquire(t.Context(), 1)
+		_, counted := sem.Available(t.Context())
+		var listed error
+		for _, err := range sem.Holders(t.Context()) {
+			listed = errors.Join(listed, err)
+		}
+		for _, err := range []error{tried, waited, counted, listed, sem.SetCapacity(t.Context(), 3)} {
+			require.ErrorIs(t, err, signalbox.ErrWrongKind)
+		}
+		require.Equal(t, dump, server.MustDo(t, "DUMP", permitsKey))
+		server.MustDo(t, "DEL", permitsKey)
+	}
+}
+
+// P10: when memory is full a release works and hands on, and a wish is refused with the server's words.
+func TestAReleaseWorksWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 2)
+	lease := mustAcquire(t, sem, 2)
+	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 2), 1, 1)
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
+	require.NoError(t, lease.Unlock())
+	second := mustHave(t, waiting)
+	_, err := sem.TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, signalbox.ErrRefused)
+	require.ErrorContains(t, err, "OOM")
+	require.NoError(t, second.Unlock())
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
+	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
+}
+
+// P6: the permits of ever so many crashed holders are free at once, for who waits for all of them too.
+func TestTwentyThousandPermitsThatEndAtOnceAreSoonServed(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	server := redistest.Start(t)
+	server.MustDo(t, "EVAL", `
+local time = redis.call('TIME')
+for i = 1, ARGV[1] do
+  redis.call('ZADD', KEYS[1], string.format('%.0f', (time[1] + 1) * 1000000), string.format('%041d', i) .. '0000000001')
+end
+redis.call('ZADD', KEYS[1], -1, 'sb1s', ARGV[1], 'used', ARGV[1], 'capacity')
+redis.call('PEXPIRE', KEYS[1], 600000)`, 1, permitsKey, n)
+	sem := semaphore.New(newSession(t, server), "a", n)
+	all := queue(t.Context(), t, server, sem, n, 1)
+	lease := mustHave(t, all)
+	require.Equal(t, n, out(t, server))
+	require.NoError(t, lease.Unlock())
+	require.Equal(t, n, available(t, sem))
+}
+
+// P2, P6: a server that comes back empty serves all who waited, and the holder is told.
+func TestAServerThatComesBackEmptyServesAllWhoWaited(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 4, signalbox.RenewedLease(2*time.Second))
+	held := mustAcquire(t, sem, 4)
+	sessions := []*semaphore.Semaphore{semaphore.New(newSession(t, server), "a", 4), semaphore.New(newSession(t, server), "a", 4)}
+	var waiting []<-chan outcome
+	for n := range 20 {
+		waiting = append(waiting, queue(t.Context(), t, server, sessions[n%2], 1+n%4, n+1))
+	}
+	server.Restart()
+	served := make(chan error, len(waiting))
+	for _, w := range waiting {
+		go func() {
+			got := <-w
+			if got.err == nil {
+				got.err = got.lease.Unlock()
+			}
+			served <- got.err
+		}()
+	}
+	for range waiting {
+		err := within(t, "an answer", served)
+		if !errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrLost) { // on a machine that is busy
+			require.NoError(t, err)
+		}
+	}
+	within(t, "the end of the lease", held.Done())
+	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
+}

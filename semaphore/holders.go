@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// letters is what the key of a semaphore has as a member.
+const letters = "sb1s"
+
+// What a hold is called: the session, the attempt, the weight, the label.
+const sessionSize, holdSize, weightSize = 22, 41, 10
+
+// holdersPage is how many holders one script tells of.
+const holdersPage = 100
+
+// Holder is somebody who has permits, by the server's account at one moment: for people and for monitoring. Only a
+// lease says that something is held.
+type Holder struct {
+	// Permits is how many it has by this lease. Who acquired several times is told as often.
+	Permits int
+	// Label is what its session says of itself; see signalbox.WithLabel. Nobody vouches for it.
+	Label string
+	// Session is the id of its session.
+	Session string
+	// Until is when the permits come back unless the lease is renewed. By the server's clock.
+	Until time.Time
+}
+
+// Holders answers who has permits, of all processes, who ends first if nobody renews first. One round trip for 100 of
+// them; they are renewed and given back meanwhile, so that together they are a picture and no promise. An error
+// ends the sequence.
+func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
+	return func(yield func(Holder, error) bool) {
+		for from := 0; ; from += holdersPage {
+			reply, err := m.holdersFrom(ctx, from)
+			if err != nil {
+				yield(Holder{}, m.base.Explain("holders", err))
+				return
+			}
+			for i := 2; i < reply.Len(); i += 2 {
+				if !yield(holderOf(reply.Text(i), reply.Stamp(i+1)), nil) {
+					return
+				}
+			}
+			if reply.Len() < 2+2*holdersPage {
+				return
+			}
+		}
+	}
+}
+
+func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, error) {
+	if err := m.base.Ready(ctx); err != nil {
+		return wire.Reply{}, err
+	}
+	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{
+		Script: scripts.HoldsList,
+		Keys:   []string{m.keys.Holder},
+		Args:   []string{letters, strconv.Itoa(from), strconv.Itoa(holdersPage)},
+	})
+	if err != nil {
+		return reply, primitive.CutShort(ctx, err)
+	}
+	if reply.Len() == 2 && reply.Int(0) == -2 {
+		return reply, session.WrongKind(reply.Text(1))
+	}
+	return reply, nil
+}
+
+// holderOf answers who has the hold of that name.
+func holderOf(name string, until stamp.Stamp) Holder {
+	if len(name) < holdSize+weightSize {
+		return Holder{Label: name, Until: until.Time()} // none of ours
+	}
+	permits, _ := strconv.Atoi(name[holdSize : holdSize+weightSize]) // 0 where it is none of ours
+	return Holder{
+		Permits: permits, Label: name[holdSize+weightSize:], Session: name[:sessionSize], Until: until.Time(),
+	}
+}

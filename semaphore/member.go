@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/member"
+)
+
+// Permits is some permits of a semaphore with the surface of a lock, for package multilock.
+type Permits struct {
+	semaphore *Semaphore
+	n         int
+}
+
+// Permits answers n permits as a lock. One multilock takes permits of a semaphore once.
+func (m *Semaphore) Permits(n int) Permits { return Permits{m, n} }
+
+// Lock is Acquire. Where ctx carries a lease of the semaphore, of however many permits, it enters that again, as a lock
+// would: who takes several locks again under a context of theirs takes no further permits.
+func (p Permits) Lock(ctx context.Context) (signalbox.Lease, error) {
+	if lease, carried, err := p.enter(ctx); carried {
+		return signalbox.Lease(lease), p.semaphore.base.Explain("acquire", err)
+	}
+	return p.semaphore.Acquire(ctx, p.n)
+}
+
+// TryLock is TryAcquire, and enters again as Lock does.
+func (p Permits) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	if lease, carried, err := p.enter(ctx); carried {
+		return signalbox.Lease(lease), p.semaphore.base.Explain("try acquire", err)
+	}
+	return p.semaphore.TryAcquire(ctx, p.n)
+}
+
+// Check answers what is wrong with the semaphore or the number of permits, or nil.
+func (p Permits) Check() error {
+	if err := p.semaphore.Check(); err != nil {
+		return err
+	}
+	return p.semaphore.base.Explain("check", checkCapacity(p.n))
+}
+
+// Place answers where the semaphore stands among all locks.
+func (p Permits) Place() signalbox.Place { return p.semaphore.base.Place(kind, member.Counted, nil) }
+
+// enter answers a lease by the one that ctx carries, or why it cannot, and whether that is all.
+func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	m := p.semaphore
+	if err = m.base.Valid(ctx); err != nil {
+		return hold.Lease{}, true, err
+	}
+	outer, carried := hold.Carried(ctx, &m.kind.hold, m.keys.Holder)
+	if !carried {
+		return hold.Lease{}, false, nil
+	}
+	lease, err = outer.Again()
+	return lease, true, err
+}

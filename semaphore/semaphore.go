@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/tenure"
+)
+
+// MaxPermits is the greatest capacity.
+const MaxPermits = 1<<31 - 1
+
+// Semaphore is one name, as one session sees it. It holds nothing itself: what is held is the lease.
+// Semaphores of one name in one session are the same. It is safe for concurrent use.
+type Semaphore struct {
+	base     primitive.Base
+	kind     *realm
+	keys     line.Keys
+	capacity int
+	one      tenure.Lock // a wish for one permit, which most are
+}
+
+// ExactCapacity makes it an error, ErrCapacity, to ask a semaphore for permits that has another capacity on the
+// server than New was told. Without it the server's counts: while a fleet is deployed anew, part of it says
+// another number for a while, and nobody should fail for that. Locks of other kinds leave it aside.
+func ExactCapacity() signalbox.LockOption {
+	return func(l *settings.Lock) { l.Exact = true }
+}
+
+// New answers the semaphore name of the session. capacity is how many permits there are to begin with: what
+// SetCapacity said counts for as long as the server has it, an hour after the last use at the least. It sends nothing
+// and never fails: a name, a capacity or an option that is not valid is the error of every call, and of Check.
+func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
+	m := &Semaphore{base: primitive.Make(s, name, options), capacity: capacity}
+	m.base.Err = errors.Join(m.base.Err, checkCapacity(capacity))
+	if m.base.Err != nil {
+		return m
+	}
+	m.kind = realmOf(m.base.Session)
+	m.keys = keysOf(&m.base)
+	m.one = m.wanting(1)
+	return m
+}
+
+func checkCapacity(n int) error {
+	if n < 1 || n > MaxPermits {
+		return fmt.Errorf("%w: a capacity of %d: it must be from 1 to %d", errs.ErrBadOption, n, MaxPermits)
+	}
+	return nil
+}
+
+// Check answers what is wrong with the name, the capacity, the options or the session, or nil. It sends nothing.
+func (m *Semaphore) Check() error { return m.base.Check() }
+
+// Acquire takes n permits at once, and waits for them as long as ctx lets it: behind everybody, of whatever process,
+// who asked before, and before everybody who asks later, however few these want. ctx bounds the waiting, not the
+// hold: the lease goes on when ctx ends. Who leaves and comes again stands at the end.
+//
+// It is not reentrant: under a context that carries a lease of the semaphore it takes n further permits, and who
+// holds permits while it waits for more can wait for itself.
+//
+// The error is the context's, joined with ErrHeld where too few were free when last heard of, or with ErrRefused and
+// the server's words where the server refused; or ErrCapacity, where there are fewer than n at all, also where that
+// becomes so while it waits; ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
+// ErrNotReplicated, or the server's own words where waiting cannot help. A server that is away, or refuses for now,
+// is waited for.
+func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {
+	lease, err := m.acquire(ctx, n)
+	return signalbox.Lease(lease), m.base.Explain("acquire", err)
+}
+
+// TryAcquire takes n permits if so many are free and nobody stands in line, in one round trip, and answers ErrHeld
+// where that is not so: it goes before nobody, nor before who gave up a moment ago and is about to leave the line. It
+// is refused without a round trip while somebody waits in this session. Where leases of more than a thousand holders
+// ended at once it may be refused until as many calls, or looks of those who wait, have taken them out.
+func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
+	lease, err := m.tryAcquire(ctx, n)
+	return signalbox.Lease(lease), m.base.Explain("try acquire", err)
+}
+
+// Do takes n permits, runs fn and gives them back, also when fn panics or ends its goroutine. fn's context ends with
+// the lease. The error is fn's, joined with Unlock's: ErrLost among it says that fn did not have the permits to its
+// end.
+func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
+	lease, err := m.Acquire(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.base.Explain("release", lease.Unlock())) }()
+	return fn(lease.Bind(ctx), lease)
+}
+
+func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
+	lock, err := m.ask(ctx, n)
+	if err != nil {
+		return hold.Lease{}, err
+	}
+	return lock.Take(ctx)
+}
+
+func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
+	lock, err := m.ask(ctx, n)
+	if err != nil {
+		return hold.Lease{}, err
+	}
+	return lock.Try(ctx)
+}
+
+// ask answers the wish for n permits, or what is wrong with it.
+func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
+	if err := m.base.Ready(ctx); err != nil {
+		return nil, err
+	}
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("%w: %d permits: it must be 1 or more", errs.ErrBadOption, n)
+	case n > MaxPermits:
+		return nil, fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n)
+	case n == 1:
+		return &m.one, nil
+	}
+	lock := m.wanting(n)
+	return &lock, nil
+}
+
+// wanting answers a wish for n permits.
+func (m *Semaphore) wanting(n int) tenure.Lock {
+	exact := "0"
+	if m.base.Exact {
+		exact = "1"
+	}
+	return tenure.Lock{
+		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
+		Wish: line.Wish{
+			Life: m.base.Set.Life(), Mark: fmt.Sprintf("%0*d", weightSize, n),
+			Args: []string{strconv.Itoa(m.capacity), exact}, Beside: true,
+		},
+	}
+}

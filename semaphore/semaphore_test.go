@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// P7: Acquire and Unlock are one round trip each, once the scripts are known.
+func TestAcquireAndUnlockAreOneRoundTripEach(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 3)
+	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
+	sent := sentBy(server, func() { require.NoError(t, mustAcquire(t, sem, 2).Unlock()) })
+	require.Equal(t, int64(2), sent["evalsha"])
+	require.Zero(t, out(t, server))
+	require.Equal(t, 3, available(t, sem))
+}
+
+// P1: no more permits are out than there are, and what is given back is granted by the same script, in order.
+func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	here, elsewhere := semaphore.New(newSession(t, server), "a", 3), semaphore.New(newSession(t, server), "a", 3)
+	one, two := mustAcquire(t, here, 1), mustAcquire(t, elsewhere, 2)
+	require.Zero(t, available(t, here))
+	large := queue(t.Context(), t, server, here, 3, 1)
+	small := queue(t.Context(), t, server, elsewhere, 1, 2)
+	require.NoError(t, one.Unlock())
+	require.Equal(t, 2, out(t, server), "the large one waits, and the small one behind it")
+	require.Equal(t, 2, inLine(t, server))
+	_, err := here.TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	_, err = semaphore.New(newSession(t, server), "a", 3).TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, signalbox.ErrHeld, "one is free, and somebody waits for more")
+	require.NoError(t, two.Unlock())
+	three := mustHave(t, large)
+	require.Greater(t, three.Token(), two.Token())
+	require.False(t, isClosed(small))
+	require.NoError(t, three.Unlock())
+	require.NoError(t, mustHave(t, small).Unlock())
+	require.Zero(t, out(t, server))
+}
+
+// P2: what is held is renewed.
+func TestPermitsAreRenewedForAsLongAsTheyAreHeld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(300*time.Millisecond))
+	lease := mustAcquire(t, sem, 2)
+	first := lease.Deadline()
+	await(t, "several renewals", func() bool { return lease.Deadline().After(first.Add(time.Second)) })
+	require.NoError(t, lease.Err())
+	require.Equal(t, 2, out(t, server))
+	require.NoError(t, lease.Unlock())
+}
+
+// P10, finding nothing to wait for: what no server could grant is answered at once, and sends nothing.
+func TestBadArgumentsAreErrorsAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	sem := semaphore.New(s, "a", 3)
+	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
+	require.Empty(t, sentBy(server, func() {
+		for _, n := range []int{0, -1} {
+			_, err := sem.Acquire(t.Context(), n)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+			_, err = sem.TryAcquire(t.Context(), n)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+			require.ErrorIs(t, sem.SetCapacity(t.Context(), n), signalbox.ErrBadOption)
+			require.ErrorIs(t, semaphore.New(s, "a", n).Check(), signalbox.ErrBadOption)
+			_, err = semaphore.New(s, "a", n).Acquire(t.Context(), 1)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+		}
+		_, err := sem.Acquire(t.Context(), semaphore.MaxPermits+1)
+		require.ErrorIs(t, err, signalbox.ErrCapacity)
+		_, err = sem.Acquire(nil, 1) //nolint:staticcheck // what is tested
+		require.ErrorIs(t, err, signalbox.ErrBadOption)
+		_, err = sem.Acquire(endedContext(), 1)
+		require.ErrorIs(t, err, context.Canceled)
+	}))
+}

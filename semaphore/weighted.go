@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that takes these: it
+// counts what was acquired through it, and whoever shares it may release. Permits of others cannot be released through
+// it. It is safe for concurrent use.
+type Weighted struct {
+	sem *Semaphore
+	ctx context.Context //nolint:containedctx // TryAcquire takes none
+
+	mu struct {
+		sync.Mutex
+		pieces  map[int64][]piece // by permits; no slice is empty
+		held    int64             // permits: those of the pieces, and those that are pending
+		pending int64             // what is kept of pieces that are being split
+		onLost  func(error)
+	}
+	settled sync.Cond // pending has become less
+}
+
+// piece is what was acquired at once, or is left of that.
+type piece struct {
+	permits int64
+	lease   hold.Lease
+	lost    error // why there is no lease
+}
+
+// capacityPause is how long an Acquire for more than there are waits before it asks again.
+const capacityPause = time.Second
+
+// Weighted answers the semaphore as one that looks like that of golang.org/x/sync/semaphore. ctx bounds TryAcquire,
+// which takes none.
+func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
+	w := &Weighted{sem: m, ctx: ctx}
+	w.settled.L = &w.mu
+	w.mu.pieces = make(map[int64][]piece)
+	return w
+}
+
+// OnLost sets what is told of permits that were lost while they were held, or whose release was not confirmed. It
+// runs on the goroutine that releases. nil, and before OnLost is called, nobody is told.
+func (w *Weighted) OnLost(told func(error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.onLost = told
+}
+
+// Acquire takes n permits and waits for them until ctx ends; see Semaphore.Acquire. More than there are it waits for
+// in vain, and in nobody's way, until ctx ends or SetCapacity makes as many. None are there at once.
+func (w *Weighted) Acquire(ctx context.Context, n int64) error {
+	for {
+		lease, err := w.take(ctx, n, w.sem.acquire)
+		if !errors.Is(err, errs.ErrCapacity) {
+			return w.took(lease, n, "acquire", err)
+		}
+		pause := time.NewTimer(capacityPause) // not the session's: Close would stop it, and is to be noticed
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return w.took(lease, n, "acquire", errors.Join(errs.Ended(ctx), err))
+		}
+	}
+}
+
+// TryAcquire takes n permits if so many are free and nobody stands in line; see Semaphore.TryAcquire. It answers
+// false where that is not so, and for whatever else goes wrong: Acquire tells what.
+func (w *Weighted) TryAcquire(n int64) bool {
+	lease, err := w.take(w.ctx, n, w.sem.tryAcquire)
+	return w.took(lease, n, "try acquire", err) == nil
+}
+
+// take asks for n permits.
+func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, int) (hold.Lease, error)) (hold.Lease, error) {
+	switch {
+	case n == 0:
+		return hold.Lease{}, w.sem.base.Ready(ctx)
+	case n > MaxPermits:
+		return hold.Lease{}, errors.Join(w.sem.base.Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
+	}
+	return ask(ctx, int(n))
+}
+
+// took writes down what was acquired.
+func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
+	if err != nil || n == 0 {
+		return w.sem.base.Explain(op, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.held += n
+	w.putLocked(piece{permits: n, lease: lease})
+	return nil
+}
+
+// Release gives n permits back, whether they were acquired at once or not. It panics when fewer are held through w.
+// What it cannot answer, that permits were lost, or that the server did not confirm their release, goes to OnLost.
+func (w *Weighted) Release(n int64) {
+	whole, divided, told := w.choose(n)
+	for _, p := range whole {
+		tell(told, p.release(w.sem))
+	}
+	if divided.keeps > 0 {
+		tell(told, w.split(divided))
+	}
+}
+
+func tell(told func(error), err error) {
+	if err != nil && told != nil {
+		told(err)
+	}
+}
+
+// release gives p back.
+func (p piece) release(m *Semaphore) error {
+	err := p.lost
+	if err == nil {
+		err = p.lease.Unlock()
+	}
+	return m.base.Explain("release", err)
+}
+
+// division is a piece of which some permits are kept.
+type division struct {
+	piece
+
+	keeps int64
+}
+
+// choose takes out pieces that make n permits together, and one to be divided where none do.
+func (w *Weighted) choose(n int64) (whole []piece, divided division, told func(error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n <= w.mu.held && n > w.mu.held-w.mu.pending {
+		w.settled.Wait() // what is missing is kept of a piece that is being split
+	}
+	if n < 0 || n > w.mu.held {
+		panic(fmt.Errorf("signalbox: release of %d permits, while %d are held: %w", n, w.mu.held, errs.ErrNotHeld))
+	}
+	w.mu.held -= n
+	for _, permits := range w.downFromLocked(n) {
+		for n >= permits && len(w.mu.pieces[permits]) > 0 {
+			whole = append(whole, w.takeLocked(permits))
+			n -= permits
+		}
+	}
+	if n > 0 {
+		// There is one: all that are left are larger than n, and together they are not less than it.
+		larger := slices.Min(slices.Collect(maps.Keys(w.mu.pieces)))
+		divided = division{w.takeLocked(larger), larger - n}
+		w.mu.pending += divided.keeps
+	}
+	return whole, divided, w.mu.onLost
+}
+
+// downFromLocked answers how large the pieces are that have n permits at the most: n itself where there is one, else
+// all, the largest first.
+func (w *Weighted) downFromLocked(n int64) []int64 {
+	if len(w.mu.pieces[n]) > 0 {
+		return []int64{n}
+	}
+	sizes := slices.Sorted(maps.Keys(w.mu.pieces))
+	slices.Reverse(sizes)
+	return slices.DeleteFunc(sizes, func(permits int64) bool { return permits > n })
+}
+
+func (w *Weighted) takeLocked(permits int64) piece {
+	pieces := w.mu.pieces[permits]
+	last := len(pieces) - 1
+	p := pieces[last]
+	if w.mu.pieces[permits] = pieces[:last]; last == 0 {
+		delete(w.mu.pieces, permits)
+	}
+	return p
+}
+
+func (w *Weighted) putLocked(p piece) {
+	w.mu.pieces[p.permits] = append(w.mu.pieces[p.permits], p)
+}
+
+// split gives back what is not kept of a piece.
+func (w *Weighted) split(d division) error {
+	kept := piece{permits: d.keeps, lost: d.lost}
+	if kept.lost == nil {
+		lock := w.sem.wanting(int(d.keeps))
+		kept.lease, kept.lost = lock.Swap(d.lease, scripts.SemaphoreSplit)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.pending -= d.keeps
+	w.putLocked(kept)
+	w.settled.Broadcast()
+	return w.sem.base.Explain("release", kept.lost)
+}

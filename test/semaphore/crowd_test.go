@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P4: while processes of a crowd are killed and stopped, wherever they are, the permits that are out are never
+// more than there are, the others go on, and in the end all permits come back.
+func TestCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) {
+	t.Parallel()
+	left := 8
+	strikes(t, func() bool { left--; return left >= 0 })
+}
+
+func TestSoakCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	strikes(t, kit.Soak(t))
+}
+
+func strikes(t *testing.T, more func() bool) {
+	t.Helper()
+	const capacity, processes, lease = 5, 3, time.Second
+	server := redistest.Start(t)
+	kit.LoadScripts(t, server)
+	v := newView(t, server, children)
+	stop := v.check(t, capacity)
+	crowd := make([]*redistest.Process, processes)
+	for i := range crowd {
+		crowd[i] = start(t, server, capacity, lease)
+	}
+	goesOn := func(p *redistest.Process) {
+		for range 20 {
+			line, err := p.ReadLine(bound)
+			require.NoError(t, err, p.Stderr())
+			require.True(t, strings.HasPrefix(line, "has "), line)
+		}
+	}
+	kills, stops := 0, 0
+	for more() {
+		i := rand.N(processes)
+		if rand.N(3) > 0 {
+			crowd[i].Kill()
+			goesOn(crowd[(i+1)%processes])
+			crowd[i] = start(t, server, capacity, lease)
+			kills++
+			continue
+		}
+		crowd[i].Freeze()
+		goesOn(crowd[(i+1)%processes])
+		crowd[i].Thaw()
+		goesOn(crowd[i])
+		stops++
+	}
+	for _, p := range crowd {
+		p.Kill()
+		require.Empty(t, p.Stderr())
+	}
+	sem := semaphore.New(kit.Session(t, server), children, capacity)
+	all := take(t, sem, capacity) // though nobody of those gave anything back
+	most, looks := stop()
+	t.Logf("%d killed, %d stopped, %d looks, %d of %d out at the most", kills, stops, looks, most, capacity)
+	require.Positive(t, looks)
+	require.NoError(t, all.Unlock())
+	kit.NewView(t, server).NoImmortals(t)
+}
+
+// H10: the permits of a holder that was killed are free within its lease, for who waits and for who looks.
+func TestPermitsOfAKilledHolderComeBackWithinItsLease(t *testing.T) {
+	t.Parallel()
+	const capacity, lease = 4, 3 * time.Second
+	server := redistest.Start(t)
+	v := newView(t, server, children)
+	sem := semaphore.New(kit.Session(t, server), children, capacity)
+	for v.out(t) == 0 { // until one died with permits
+		p := start(t, server, capacity, lease)
+		kit.Await(t, kit.Patience, "it has permits", func() bool { return v.out(t) > 0 })
+		p.Kill()
+	}
+	killed := time.Now()
+	all := take(t, sem, capacity)
+	t.Logf("all permits were free %v after the kill", time.Since(killed).Round(time.Millisecond))
+	require.NoError(t, all.Unlock())
+	n, err := sem.Available(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, capacity, n)
+}
+
+// P1, H12: while the capacity is set again and again, nothing is granted beyond it: what is out is never more than
+// the greatest capacity that there was.
+func TestCountIsNeverAboveTheCapacityThoughItChanges(t *testing.T) {
+	t.Parallel()
+	const greatest, users = 9, 12
+	server := redistest.Start(t)
+	v := newView(t, server, "resized")
+	stop := v.check(t, greatest)
+	sessions := []*signalbox.Session{kit.Session(t, server), kit.Session(t, server), kit.Session(t, server)}
+	var served atomic.Int64
+	setter := semaphore.New(sessions[0], "resized", greatest)
+	kit.Together(t, users+1, func(i int) error {
+		if i == users {
+			for served.Load() < 600 {
+				if err := setter.SetCapacity(t.Context(), 3+rand.N(greatest-2)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		sem := semaphore.New(sessions[i%len(sessions)], "resized", greatest)
+		for served.Load() < 600 {
+			lease, err := sem.Acquire(long(t), 1+rand.N(3))
+			if err != nil {
+				return err
+			}
+			served.Add(1)
+			if err := lease.Unlock(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	most, looks := stop()
+	t.Logf("%d looks, %d out at the most", looks, most)
+	require.Zero(t, v.out(t))
+	require.Zero(t, v.waiting(t))
+}

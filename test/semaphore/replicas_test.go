@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P4, P6: behind sentinels permits are granted when replicas have them, where that is asked for, and none stays
+// out where too few do; and after a failover those who waited are served.
+func TestPermitsBehindSentinels(t *testing.T) {
+	t.Parallel()
+	const name, capacity = "sentinels", 2
+	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(2*time.Second))
+	s, other := kit.Session(t, behind), kit.Session(t, behind)
+	held, err := semaphore.New(s, name, capacity, signalbox.WaitReplicas(1, 10*time.Second), signalbox.RenewedLease(10*time.Minute)).Acquire(long(t), 2)
+	require.NoError(t, err)
+	got := make(chan result, 1)
+	go func() {
+		lease, err := semaphore.New(other, name, capacity).Acquire(long(t), 2)
+		got <- result{lease, err}
+	}()
+	first := behind.Primary(t)
+	v := newView(t, first, name)
+	kit.Await(t, kit.Patience, "it stands in line", func() bool { return v.waiting(t) == 1 })
+	first.Kill()
+	behind.AwaitFailover(t, first)
+	select {
+	case r := <-got:
+		t.Fatal("the permits are out, and were granted again: ", r.err)
+	default:
+	}
+	_ = held.Unlock() // at once, or in the background
+	lease := gets(t, got)
+	require.NoError(t, lease.Unlock())
+
+	greedy := semaphore.New(s, name, capacity, signalbox.WaitReplicas(100, 200*time.Millisecond))
+	_, err = greedy.TryAcquire(kit.Context(t), 1)
+	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
+	all, err := semaphore.New(other, name, capacity).Acquire(kit.Context(t), capacity)
+	require.NoError(t, err, "it was given back")
+	require.NoError(t, all.Unlock())
+}

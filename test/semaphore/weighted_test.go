@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	original "golang.org/x/sync/semaphore"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// weighted is the surface of the original, which Weighted is to have.
+type weighted interface {
+	Acquire(ctx context.Context, n int64) error
+	TryAcquire(n int64) bool
+	Release(n int64)
+}
+
+var (
+	_ weighted = (*semaphore.Weighted)(nil)
+	_ weighted = (*original.Weighted)(nil)
+)
+
+// eachWeighted runs a test of the original and of ours: what the one promises the other keeps.
+func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weighted)) {
+	t.Helper()
+	t.Run("Original", func(t *testing.T) {
+		t.Parallel()
+		test(t, original.NewWeighted(int64(size)))
+	})
+	t.Run("Ours", func(t *testing.T) {
+		t.Parallel()
+		sem := semaphore.New(kit.Session(t, redistest.Start(t)), "a", size).Weighted(t.Context())
+		sem.OnLost(func(err error) { t.Error(err) })
+		test(t, sem)
+	})
+}
+
+// panics reports what a function panics with, nil if it does not.
+func panics(do func()) (what any) {
+	defer func() { what = recover() }()
+	do()
+	return nil
+}
+
+func TestWeightedGivesNoMoreThanItsSize(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 7, func(t *testing.T, sem weighted) {
+		var used atomic.Int64
+		var users sync.WaitGroup
+		for range 6 {
+			users.Go(func() {
+				for range 30 {
+					n := 1 + rand.Int64N(7)
+					if err := sem.Acquire(t.Context(), n); err != nil {
+						t.Error(err)
+						return
+					}
+					if now := used.Add(n); now > 7 {
+						t.Errorf("%d are out", now)
+					}
+					used.Add(-n)
+					sem.Release(n)
+				}
+			})
+		}
+		users.Wait()
+		require.True(t, sem.TryAcquire(7), "all came back")
+		sem.Release(7)
+	})
+}
+
+func TestWeightedTryAcquireAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
+		require.True(t, sem.TryAcquire(2))
+		require.False(t, sem.TryAcquire(2))
+		require.True(t, sem.TryAcquire(1))
+		require.False(t, sem.TryAcquire(1))
+		require.True(t, sem.TryAcquire(0))
+		require.False(t, sem.TryAcquire(4))
+		sem.Release(3)
+		require.True(t, sem.TryAcquire(3))
+		sem.Release(3)
+	})
+}
+
+// What was acquired at once may be released in parts, and what was acquired in parts at once.
+func TestWeightedReleasesInWhateverParts(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 10, func(t *testing.T, sem weighted) {
+		require.NoError(t, sem.Acquire(t.Context(), 10))
+		free := 0
+		for range 10 {
+			sem.Release(1)
+			free++
+			require.False(t, sem.TryAcquire(int64(free+1)))
+			require.True(t, sem.TryAcquire(int64(free)))
+			sem.Release(int64(free))
+		}
+		for _, n := range []int64{3, 3, 4} {
+			require.True(t, sem.TryAcquire(n))
+		}
+		sem.Release(5)
+		require.False(t, sem.TryAcquire(6))
+		require.True(t, sem.TryAcquire(5))
+		sem.Release(9)
+		sem.Release(0)
+		sem.Release(1)
+		require.True(t, sem.TryAcquire(10))
+		sem.Release(10)
+	})
+}
+
+func TestWeightedReleaseOfMoreThanHeldPanics(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
+		require.NotNil(t, panics(func() { sem.Release(1) }))
+	})
+	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
+		require.True(t, sem.TryAcquire(2))
+		require.NotNil(t, panics(func() { sem.Release(3) }))
+	})
+}
+
+func TestWeightedAcquireOfMoreThanThereAreWaitsForItsContext(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 2, func(t *testing.T, sem weighted) {
+		ctx, cancel := context.WithCancel(t.Context())
+		doomed := make(chan error, 1)
+		go func() { doomed <- sem.Acquire(ctx, 3) }()
+		require.NoError(t, sem.Acquire(t.Context(), 2), "it is in nobody's way")
+		sem.Release(2)
+		select {
+		case err := <-doomed:
+			t.Fatal(err)
+		default:
+		}
+		cancel()
+		require.ErrorIs(t, <-doomed, context.Canceled)
+	})
+}
+
+func TestWeightedAcquireEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 2, func(t *testing.T, sem weighted) {
+		require.NoError(t, sem.Acquire(t.Context(), 2))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, sem.Acquire(ctx, 1), context.DeadlineExceeded)
+		sem.Release(2)
+		require.ErrorIs(t, sem.Acquire(ctx, 1), context.DeadlineExceeded, "an ended context acquires nothing")
+		require.NoError(t, sem.Acquire(t.Context(), 2))
+		sem.Release(2)
+	})
+}
+
+// A wish for all is served though wishes for one go on coming.
+func TestWeightedLargeAcquireIsNotStarved(t *testing.T) {
+	t.Parallel()
+	eachWeighted(t, 4, func(t *testing.T, sem weighted) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var users sync.WaitGroup
+		defer users.Wait()
+		defer cancel()
+		begun := make(chan struct{}, 1000)
+		for range 8 {
+			users.Go(func() {
+				for ctx.Err() == nil {
+					if sem.Acquire(ctx, 1) != nil {
+						return
+					}
+					select {
+					case begun <- struct{}{}:
+					default:
+					}
+					sem.Release(1)
+				}
+			})
+		}
+		for range 20 {
+			kit.Closed(t, kit.Patience, "some use", begun)
+		}
+		for range 3 {
+			limit, stop := context.WithTimeout(t.Context(), kit.Patience)
+			require.NoError(t, sem.Acquire(limit, 4))
+			stop()
+			sem.Release(4)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// bound is what the dead may delay anybody by, with much more for a machine that is busy.
+const bound = 20 * time.Second
+
+// state answers, in one step, how many permits are out, how many there are, and how many stand in line.
+const state = `
+local time, out = redis.call('TIME'), 0
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+for _, name in ipairs(redis.call('ZRANGE', KEYS[1], '(' .. now, '+inf', 'BYSCORE')) do
+  out = out + tonumber(string.sub(name, 42, 51))
+end
+return {out, tonumber(redis.call('ZSCORE', KEYS[1], 'capacity') or -1), redis.call('ZCARD', KEYS[2])}`
+
+// view looks at a semaphore, over a connection that no fault strikes.
+type view struct {
+	client rueidis.Client
+	name   string
+}
+
+func newView(tb testing.TB, server *redistest.Server, name string) *view {
+	tb.Helper()
+	return &view{server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true }), name}
+}
+
+func (v *view) ask(ctx context.Context) (out, capacity, waiting int64, err error) {
+	keys := kit.Keys(v.name)
+	reply, err := v.client.Do(ctx, v.client.B().Eval().Script(state).Numkeys(2).Key(keys.Permits(), keys.PermitsLine()).Build()).AsIntSlice()
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("view of %q: %w", v.name, err)
+	}
+	return reply[0], reply[1], reply[2], nil
+}
+
+func (v *view) out(tb testing.TB) int64 {
+	tb.Helper()
+	out, _, _, err := v.ask(context.Background())
+	require.NoError(tb, err)
+	return out
+}
+
+func (v *view) waiting(tb testing.TB) int64 {
+	tb.Helper()
+	_, _, waiting, err := v.ask(context.Background())
+	require.NoError(tb, err)
+	return waiting
+}
+
+// check looks again and again until stop is called, which answers the most that was out and how often it looked.
+func (v *view) check(tb testing.TB, capacity int64) (stop func() (most, looks int64)) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	var most, looks int64
+	done.Go(func() {
+		for ctx.Err() == nil {
+			out, _, _, err := v.ask(ctx)
+			if err != nil {
+				continue // the server is away, or the check is over
+			}
+			looks++
+			if most = max(most, out); out > capacity {
+				tb.Errorf("%d are out of %d", out, capacity)
+				return
+			}
+		}
+	})
+	return func() (int64, int64) {
+		cancel()
+		done.Wait()
+		return most, looks
+	}
+}
+
+// long is a context for a call that has to wait for what takes longer than usual.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// result is what an Acquire answered.
+type result struct {
+	lease signalbox.Lease
+	err   error
+}
+
+// gets receives what an Acquire answered, which must be a lease.
+func gets(t *testing.T, got <-chan result) signalbox.Lease {
+	t.Helper()
+	late := time.NewTimer(bound)
+	defer late.Stop()
+	select {
+	case r := <-got:
+		require.NoError(t, r.err)
+		require.NoError(t, r.lease.Err())
+		return r.lease
+	case <-late.C:
+		t.Fatalf("not granted within %v", bound)
+		panic("unreachable")
+	}
+}
+
+func take(t *testing.T, sem *semaphore.Semaphore, n int) signalbox.Lease {
+	t.Helper()
+	lease, err := sem.Acquire(kit.Context(t), n)
+	require.NoError(t, err)
+	return lease
+}
+
+// What a child is told by its environment.
+const urlEnv, capacityEnv, leaseEnv = "URL", "CAPACITY", "LEASE"
+
+// children is the semaphore that they share.
+const children = "shared"
+
+func start(t *testing.T, server *redistest.Server, capacity int, lease time.Duration) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, "workers", urlEnv+"="+server.URL(),
+		fmt.Sprintf("%s=%d", capacityEnv, capacity), fmt.Sprintf("%s=%v", leaseEnv, lease))
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// runWorkers takes permits and gives them back, for ever, with several goroutines. It writes a line for each use.
+func runWorkers(_ io.Reader, stdout io.Writer) {
+	capacity, err := strconv.Atoi(os.Getenv(capacityEnv))
+	must(err)
+	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
+	must(err)
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
+	must(err)
+	sem := semaphore.New(s, children, capacity, signalbox.RenewedLease(lease))
+	var one sync.Mutex
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for {
+				lease, err := sem.Acquire(context.Background(), 1+rand.N(capacity))
+				must(err)
+				one.Lock()
+				fmt.Fprintln(stdout, "has", lease.Token())
+				one.Unlock()
+				_ = lease.Unlock() // lost where it was stopped for long
+			}
+		})
+	}
+	workers.Wait()
+}
