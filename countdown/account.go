@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown
+
+import (
+	"fmt"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// state is how a round stands, as the server says it.
+type state byte
+
+const (
+	counting state = 'c'
+	opened   state = 'o'
+	wasReset state = 'x'
+	// passed: opened, and another round was started since. The server writes it down of none.
+	passed state = 'p'
+	// unknown: the server knows nothing of the round.
+	unknown state = '?'
+)
+
+const (
+	entrySize = 16 + 1 + nonceSize
+	valueSize = 3 + entrySize + 16 + 8 + 10
+)
+
+// entry is a round as keys and messages have it: its stamp, how it stands, and its nonce.
+type entry struct {
+	stamp stamp.Stamp
+	state state
+	nonce string
+}
+
+// readEntry reads one. ok: it is one.
+func readEntry(text string) (e entry, ok bool) {
+	if len(text) != entrySize {
+		return entry{}, false
+	}
+	e = entry{stamp: stamp.Parse(text[:16]), state: state(text[16]), nonce: text[17:]}
+	return e, e.stamp > 0 && (e.state == counting || e.state == opened || e.state == wasReset)
+}
+
+// account is what a latch says of its rounds; the zero account, where it has no key.
+type account struct {
+	newest entry
+	since  stamp.Stamp // of rounds before it nothing is known
+	past   string      // entries of those before the newest, the last ended first
+	left   int         // of the newest, while it counts
+}
+
+// readAccount reads both fields of the key, as scripts answer them.
+func readAccount(value, past string, left int64) (account, error) {
+	if value == "" {
+		return account{}, nil
+	}
+	if len(value) == valueSize {
+		if newest, ok := readEntry(value[3 : 3+entrySize]); ok {
+			return account{newest, stamp.Parse(value[3+entrySize : 3+entrySize+16]), past, int(left)}, nil
+		}
+	}
+	return account{}, foreign()
+}
+
+// readLook reads the answer to a look.
+func readLook(reply wire.Reply) (account, error) {
+	if reply.Int(0) < 0 {
+		return account{}, foreign()
+	}
+	return readAccount(reply.Text(1), reply.Text(2), reply.Int(3))
+}
+
+// foreign says that a key is none of ours.
+func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.ErrWrongKind) }
+
+// of answers how a round stands. A round can be followed by another only when it is over, and the resets are
+// all written down, as far back as since: one between that and the newest has opened.
+func (a *account) of(round stamp.Stamp) state {
+	switch {
+	case round == a.newest.stamp:
+		return a.newest.state
+	case round > a.newest.stamp || round < a.since:
+		return unknown
+	}
+	for past := a.past; len(past) >= entrySize; past = past[entrySize:] {
+		if e, ok := readEntry(past[:entrySize]); ok && e.stamp == round && e.state == wasReset {
+			return wasReset
+		}
+	}
+	return passed
+}
+
+// outcome answers what a round that stands so ended with: nil is that it has opened.
+func (s state) outcome() error {
+	switch s {
+	case wasReset:
+		return errs.ErrReset
+	case unknown:
+		return errs.ErrRoundLost
+	case counting, opened, passed:
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// dialer is a server, or a proxy before one.
+type dialer interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// newSession answers a session on a connection of its own, as another process would have it. It
+// is closed when the test ends.
+func newSession(tb testing.TB, at dialer, options ...signalbox.SessionOption) *signalbox.Session {
+	tb.Helper()
+	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		o.PipelineMultiplex = -1 // so that none has to be made while the server is frozen
+	}), options...)
+	tb.Cleanup(func() { _ = s.Close(endedContext()) })
+	return s
+}
+
+// endedContext answers a context that has ended.
+func endedContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// await polls until done, which asks for something that must come true.
+func await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+// within receives what must come.
+func within[T any](tb testing.TB, what string, c <-chan T) T {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		tb.Fatalf("not within %v: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+// soon answers a context that ends after patience, or with the test.
+func soon(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// mustStart begins a round.
+func mustStart(tb testing.TB, l *countdown.Latch, n int) countdown.Round {
+	tb.Helper()
+	r, err := l.Start(soon(tb), n)
+	require.NoError(tb, err)
+	require.NotZero(tb, r.ID())
+	return r
+}
+
+// mustCount counts ids down, of which each opens the round further.
+func mustCount(tb testing.TB, r countdown.Round, left int, id string) {
+	tb.Helper()
+	got, err := r.CountDown(soon(tb), id)
+	require.NoError(tb, err)
+	require.Equal(tb, left, got)
+}
+
+// waitLater waits for a round on another goroutine.
+func waitLater(ctx context.Context, r countdown.Round) <-chan error {
+	answered := make(chan error, 1)
+	go func() { answered <- r.Wait(ctx) }()
+	return answered
+}
+
+// listening waits for a round on another goroutine, and returns when the session would hear of its end, and nothing
+// else will tell for about a second.
+func listening(tb testing.TB, s *signalbox.Session, r countdown.Round, name string) <-chan error {
+	tb.Helper()
+	answered := waitLater(soon(tb), r)
+	await(tb, "a subscription", func() bool { return (*session.Session)(s).Dispatch.IsLive(latchKey(name) + ":ended") })
+	return answered
+}
+
+// isSilent reports whether nothing was answered so far.
+func isSilent[T any](c <-chan T) bool { return len(c) == 0 }
+
+// latchKey is the key of a plain name.
+func latchKey(name string) string { return "sb:{" + name + "}:latch" }
+
+// round answers what the key of a plain name says of its newest round: the layout, its stamp and how it stands.
+func round(tb testing.TB, server *redistest.Server, name string) string {
+	tb.Helper()
+	value, _ := server.MustDo(tb, "HGET", latchKey(name), "round").(string)
+	return value[:min(20, len(value))]
+}
+
+// requireEnds checks that every key has an end.
+func requireEnds(tb testing.TB, server *redistest.Server) {
+	tb.Helper()
+	for _, key := range server.Keys("*") {
+		require.Positive(tb, server.MustDo(tb, "PTTL", key), "%s has no end", key)
+	}
+}
+
+// runs lets a proxy count, and strike, the requests that run a script.
+func runs(proxy *redistest.Proxy, these ...*scripts.Script) {
+	proxy.SetMatch(func(request []string) bool {
+		for _, script := range these {
+			if len(request) > 1 && (request[1] == script.SHA1 || request[1] == script.Source) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// load makes all scripts known to the server, so that each step is one request.
+func load(tb testing.TB, server *redistest.Server) {
+	tb.Helper()
+	all, err := scripts.All()
+	require.NoError(tb, err)
+	for _, s := range all {
+		server.MustDo(tb, "SCRIPT", "LOAD", s.Source)
+	}
+}
+
+// sentBy answers which commands a function made the server run, those of scripts included, and
+// the client's own pings left out.
+func sentBy(server *redistest.Server, do func()) map[string]int64 {
+	before := server.CommandStats()
+	do()
+	sent := make(map[string]int64)
+	for command, stat := range server.CommandStats() {
+		if n := stat.Calls - before[command].Calls; n > 0 && command != "info" && command != "ping" {
+			sent[command] = n
+		}
+	}
+	return sent
+}
+
+// ids answers the n first ids.
+func ids(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint("id/", i)
+	}
+	return all
+}
+
+// longest is the longest id.
+var longest = strings.Repeat("\x00", countdown.MaxID)

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+)
+
+// Latch is one name, as one session sees it. It holds nothing itself: what is counted is a Round.
+// Latches of one name in one session are the same latch. It is safe for concurrent use.
+type Latch struct {
+	base  primitive.Base
+	realm *realm
+	keys  keys
+	set   settings
+}
+
+// keys are what a latch has on the server.
+type keys struct {
+	latch, ended string
+	slot         uint16
+}
+
+// New answers the latch name of the session. It sends nothing and never fails: a name or an option that
+// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name.
+func New(s *signalbox.Session, name string, options ...Option) *Latch {
+	l := &Latch{base: primitive.Make(s, name, nil), set: settings{keep: DefaultKeep}}
+	for _, option := range options {
+		if option != nil {
+			option(&l.set)
+		}
+	}
+	if l.base.Err == nil {
+		l.base.Err = l.set.err
+	}
+	if l.base.Err == nil {
+		l.realm = realmOf(l.base.Session)
+		l.keys = keys{latch: l.base.Names.Latch(), ended: l.base.Names.Ended(), slot: l.base.Slot}
+	}
+	return l
+}
+
+// Check answers what is wrong with the name, the options or the session, or nil. It sends
+// nothing.
+func (l *Latch) Check() error { return l.base.Check() }
+
+// Start begins a round that opens when n different ids are counted down, and answers ErrRunning while
+// another one is running. n is from 1 to MaxCount.
+//
+// A server that is away, or refuses for now, is waited for as long as ctx lets it. A Start whose answer is lost
+// is sent again, and counts once; one that fails leaves no round behind: what the server may have begun
+// is reset in the background.
+func (l *Latch) Start(ctx context.Context, n int) (Round, error) {
+	r, err := l.start(ctx, n)
+	return r, l.base.Explain("start", err)
+}
+
+// Round joins the newest round: the one that is running, or the last one if that has opened, whose Wait
+// then answers at once. ErrNoRound says that there is none. One round trip, without a second try.
+//
+// Which round is the newest may change meanwhile. Whoever is to work for a certain one is better told its
+// ID, and joins by RoundOf.
+func (l *Latch) Round(ctx context.Context) (Round, error) {
+	r, err := l.newest(ctx)
+	return r, l.base.Explain("round", err)
+}
+
+// RoundOf answers the round with that ID, as its starter has it. It sends nothing. An id that no round of this latch
+// ever had is told by nobody: it is taken for that of a round that is over, or lost.
+func (l *Latch) RoundOf(id uint64) Round {
+	return Round{latch: l, stamp: stamp.Stamp(min(id, maxStamp+1))} //nolint:gosec // it fits
+}
+
+// Reset ends the round that is running without opening it: its waiters, and who counts down, get ErrReset.
+// Where none is running it answers nil, and what is open stays open. It resets the round that it found, and none
+// that was started since, however often it is sent. Two round trips; a server that is away, or refuses for now,
+// is waited for as long as ctx lets it.
+func (l *Latch) Reset(ctx context.Context) error {
+	return l.base.Explain("reset", l.reset(ctx))
+}
+
+func (l *Latch) newest(ctx context.Context) (Round, error) {
+	a, err := l.ask(ctx)
+	if err != nil {
+		return Round{}, err
+	}
+	if a.newest.stamp == 0 || a.newest.state == wasReset {
+		return Round{}, errs.ErrNoRound
+	}
+	return Round{latch: l, stamp: a.newest.stamp}, nil
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// none -> running -> open: all who wait, in every session, are told, and nobody before.
+func TestTheLastCountDownOpensTheRoundForAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := newSession(t, server), newSession(t, server)
+	r := mustStart(t, countdown.New(one, "a"), 3)
+	joined, err := countdown.New(other, "a").Round(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, r.ID(), joined.ID())
+	var waiting []<-chan error
+	for range 50 {
+		waiting = append(waiting, listening(t, one, r, "a"), listening(t, other, joined, "a"))
+	}
+	mustCount(t, r, 2, "x")
+	mustCount(t, joined, 1, "y")
+	left, err := joined.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, left)
+	for _, w := range waiting {
+		require.True(t, isSilent(w))
+	}
+	mustCount(t, joined, 0, "z")
+	for _, w := range waiting {
+		require.NoError(t, within(t, "the opening", w))
+	}
+	requireEnds(t, server)
+}
+
+// An id counts once, whichever sessions send it and however often, also at the same time.
+func TestAnIDCountsOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const n = 40
+	r := mustStart(t, countdown.New(newSession(t, server), "a"), n)
+	var all sync.WaitGroup
+	var zeros atomic.Int32
+	for range 4 {
+		l := countdown.New(newSession(t, server), "a").RoundOf(r.ID())
+		for range 3 {
+			sent := ids(n - 1)
+			rand.Shuffle(len(sent), func(i, j int) { sent[i], sent[j] = sent[j], sent[i] })
+			all.Go(func() {
+				for _, id := range sent {
+					left, err := l.CountDown(t.Context(), id)
+					if err != nil || left < 1 {
+						zeros.Add(1)
+						t.Error(left, err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.Zero(t, zeros.Load())
+	left, err := r.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, left)
+	mustCount(t, r, 1, ids(n)[0])
+	mustCount(t, r, 0, ids(n)[n-1])
+}
+
+// An id is any bytes, and meets nothing else that the key says.
+func TestAnIDIsAnyBytes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	odd := []string{"round", "past", ":round", ":", "\x00", "\xff\xfe", "{x}", " ", longest, longest[1:]}
+	r := mustStart(t, countdown.New(newSession(t, server), "a"), len(odd))
+	for i, id := range odd {
+		mustCount(t, r, len(odd)-1-i, id)
+		mustCount(t, r, len(odd)-1-i, id)
+	}
+}
+
+// open -> open: a repeat, or one that comes too late to be needed, answers 0, and Wait answers at once.
+func TestAnOpenRoundStaysOpen(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := countdown.New(newSession(t, server), "a")
+	r := mustStart(t, l, 1)
+	mustCount(t, r, 0, "x")
+	mustCount(t, r, 0, "x")
+	mustCount(t, r, 0, "y")
+	require.NoError(t, r.Wait(t.Context()))
+	require.NoError(t, l.Reset(t.Context()))
+	joined, err := l.Round(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, r.ID(), joined.ID())
+	require.NoError(t, joined.Wait(t.Context()))
+	left, err := joined.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, left)
+	require.EqualValues(t, 2, server.MustDo(t, "HLEN", latchKey("a")), "the ids are gone")
+}
+
+// running -> reset: all who wait are told, and who counts down.
+func TestAResetIsToldToAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := newSession(t, server), newSession(t, server)
+	l := countdown.New(one, "a")
+	r := mustStart(t, l, 2)
+	mustCount(t, r, 1, "x")
+	theirs := countdown.New(other, "a")
+	waiting := []<-chan error{listening(t, one, r, "a"), listening(t, other, theirs.RoundOf(r.ID()), "a")}
+	require.NoError(t, theirs.Reset(t.Context()))
+	for _, w := range waiting {
+		require.ErrorIs(t, within(t, "the reset", w), signalbox.ErrReset)
+	}
+	require.NoError(t, theirs.Reset(t.Context()), "once more")
+	_, err := r.CountDown(t.Context(), "y")
+	require.ErrorIs(t, err, signalbox.ErrReset)
+	_, err = r.Count(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrReset)
+	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrReset)
+	_, err = l.Round(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNoRound)
+}
+
+// H14: a round is known as old when another one was started, and how it ended is told, however many came since.
+func TestAnOldRoundIsKnownAsOld(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := countdown.New(newSession(t, server), "a")
+	open := mustStart(t, l, 1)
+	mustCount(t, open, 0, "x")
+	reset := mustStart(t, l, 1)
+	require.NoError(t, l.Reset(t.Context()))
+	const remembered = 32
+	var last countdown.Round
+	for range remembered {
+		last = mustStart(t, l, 2)
+		require.Greater(t, last.ID(), reset.ID())
+		left, err := open.CountDown(t.Context(), "x")
+		require.ErrorIs(t, err, signalbox.ErrRoundOver)
+		require.Zero(t, left)
+		require.NoError(t, open.Wait(t.Context()), "it has opened")
+		left, err = open.Count(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, left)
+		_, err = reset.CountDown(t.Context(), "x")
+		require.ErrorIs(t, err, signalbox.ErrReset)
+		require.ErrorIs(t, reset.Wait(t.Context()), signalbox.ErrReset)
+		mustCount(t, last, 1, "x")
+		mustCount(t, last, 0, "y")
+	}
+	mustStart(t, l, 1)
+	require.ErrorIs(t, reset.Wait(t.Context()), signalbox.ErrRoundLost, "forgotten, and not taken for open")
+	require.ErrorIs(t, open.Wait(t.Context()), signalbox.ErrRoundLost, "nor is what was before it")
+	require.NoError(t, last.Wait(t.Context()))
+}
+
+// H14: waiters of a round are not woken by what befalls another one, nor do they hang when theirs is followed.
+func TestWaitersOfOneRoundDoNotHearOfAnother(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	l := countdown.New(s, "a")
+	first := mustStart(t, l, 1)
+	early := listening(t, s, first, "a")
+	mustCount(t, first, 0, "x")
+	second := mustStart(t, l, 1)
+	late := listening(t, s, second, "a")
+	require.NoError(t, within(t, "the first round", early))
+	require.NoError(t, first.Wait(t.Context()))
+	require.True(t, isSilent(late))
+	require.NoError(t, l.Reset(t.Context()))
+	require.ErrorIs(t, within(t, "the second round", late), signalbox.ErrReset)
+	require.NoError(t, first.Wait(t.Context()))
+}
+
+func TestARunningRoundKeepsAnotherFromStarting(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := countdown.New(newSession(t, server), "a")
+	r := mustStart(t, l, 2)
+	_, err := countdown.New(newSession(t, server), "a").Start(t.Context(), 1)
+	require.ErrorIs(t, err, signalbox.ErrRunning)
+	mustCount(t, r, 1, "x")
+	require.NoError(t, l.Reset(t.Context()))
+	require.Greater(t, mustStart(t, l, 1).ID(), r.ID())
+}
+
+// Of many who start at the same time one does.
+func TestOneOfManyStarts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	latches := []*countdown.Latch{countdown.New(newSession(t, server), "a"), countdown.New(newSession(t, server), "a")}
+	for range 20 {
+		var started atomic.Int32
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				_, err := latches[i%2].Start(t.Context(), 1)
+				switch {
+				case err == nil:
+					started.Add(1)
+				case !errors.Is(err, signalbox.ErrRunning):
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 1, started.Load())
+		require.NoError(t, latches[0].Reset(t.Context()))
+	}
+}
+
+// A barrier is rounds one after the other: nobody is left behind, whoever starts the next one.
+func TestRoundsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const parties, rounds = 4, 50
+	latches := make([]*countdown.Latch, parties)
+	for i := range latches {
+		latches[i] = countdown.New(newSession(t, server), "a")
+	}
+	for range rounds {
+		var all sync.WaitGroup
+		r := mustStart(t, latches[0], parties)
+		for i, l := range latches {
+			all.Go(func() {
+				mine := l.RoundOf(r.ID())
+				if _, err := mine.CountDown(t.Context(), fmt.Sprint(i)); err != nil {
+					t.Error(err)
+				}
+				if err := mine.Wait(soon(t)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// running, open, reset -> forgotten: told, and not waited for, when the key is gone.
+func TestARoundThatIsGoneIsTold(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]func(l *countdown.Latch, r countdown.Round) error{
+		"Running": nil,
+		"Open": func(_ *countdown.Latch, r countdown.Round) error {
+			_, err := r.CountDown(context.Background(), "x")
+			return err
+		},
+		"Reset": func(l *countdown.Latch, _ countdown.Round) error { return l.Reset(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			s := newSession(t, server)
+			l := countdown.New(s, "a")
+			r := mustStart(t, l, 1)
+			var waiting <-chan error
+			if over == nil {
+				waiting = listening(t, s, r, "a")
+			} else {
+				require.NoError(t, over(l, r))
+			}
+			server.MustDo(t, "DEL", latchKey("a"))
+			if over == nil {
+				require.ErrorIs(t, within(t, "the loss", waiting), signalbox.ErrRoundLost)
+			}
+			require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrRoundLost)
+			_, err := r.CountDown(t.Context(), "x")
+			require.ErrorIs(t, err, signalbox.ErrRoundLost)
+			_, err = r.Count(t.Context())
+			require.ErrorIs(t, err, signalbox.ErrRoundLost)
+			_, err = l.Round(t.Context())
+			require.ErrorIs(t, err, signalbox.ErrNoRound)
+			next := mustStart(t, l, 1)
+			require.Greater(t, next.ID(), r.ID())
+			_, err = r.CountDown(t.Context(), "x")
+			require.ErrorIs(t, err, signalbox.ErrRoundLost, "not taken for one that has opened")
+		})
+	}
+}
+
+// Use keeps a round: count-downs, and looks of those who wait.
+func TestUseKeepsARound(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	l := countdown.New(s, "a", countdown.Keep(time.Hour))
+	r := mustStart(t, l, 2)
+	other := countdown.New(newSession(t, server), "a").RoundOf(r.ID()) // the starter's word counts
+	left := func() time.Duration {
+		ms, _ := server.MustDo(t, "PTTL", latchKey("a")).(int64)
+		return time.Duration(ms) * time.Millisecond
+	}
+	within := func() {
+		t.Helper()
+		require.InDelta(t, time.Hour, left(), float64(patience))
+	}
+	within()
+	for _, use := range []func(){
+		func() { mustCount(t, other, 1, "x") },
+		func() { _, _ = other.Count(t.Context()) },
+		func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			waiting := waitLater(ctx, other)
+			await(t, "a look", func() bool { return left() > time.Minute })
+			cancel()
+			<-waiting
+		},
+		func() { mustCount(t, other, 0, "y") },
+	} {
+		server.MustDo(t, "PEXPIRE", latchKey("a"), time.Minute.Milliseconds())
+		use()
+		within()
+	}
+}
+
+// P7: whoever gives up leaves nothing behind: no subscription, and no look.
+func TestNothingRemainsOfAWaitThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	r := mustStart(t, countdown.New(s, "a"), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := waitLater(ctx, r)
+	await(t, "a subscription", func() bool { return (*session.Session)(s).Dispatch.Channels() == 1 })
+	cancel()
+	require.ErrorIs(t, within(t, "the end of the wait", waiting), context.Canceled)
+	await(t, "the end of the subscription", func() bool { return (*session.Session)(s).Dispatch.Channels() == 0 })
+	require.Empty(t, sentBy(server, func() { within(t, "two seconds", time.NewTimer(2*time.Second).C) }))
+}
+
+// The end of a context is the end of its wait, and of no other.
+func TestAWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	r := mustStart(t, countdown.New(s, "a"), 1)
+	other := listening(t, s, r, "a")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waiting := waitLater(ctx, r)
+	why := errors.New("no more")
+	cancel(why)
+	err := within(t, "the end of the wait", waiting)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
+	require.True(t, isSilent(other))
+	mustCount(t, r, 0, "x")
+	require.NoError(t, within(t, "the opening", other))
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+const (
+	// lookEvery is the pause between the looks of a session at one latch.
+	lookEvery = time.Second
+	// lookCeiling is the longest pause between looks, however many latches are waited at.
+	lookCeiling = 10 * time.Second
+	// lookCost is what one latch more adds to the pause: a thousand looks a second are the budget.
+	lookCost = time.Millisecond
+	// deafEvery is the pause where messages do not arrive.
+	deafEvery = 100 * time.Millisecond
+	// lookPatience is how long a batch of looks waits for its answers.
+	lookPatience = time.Second
+	// maxLooks bounds a pipeline.
+	maxLooks = 200
+)
+
+// look is one look at a latch, for the rounds that were waited for when it was sent: of those that came
+// meanwhile its answer may not know yet.
+type look struct {
+	watch  *watch
+	rounds map[stamp.Stamp]*awaited
+}
+
+// Fire implements wheel.Event: the next look is due.
+func (w *watch) Fire() { w.realm.looks.Put(w) }
+
+// lookAll looks at a tick's worth of latches.
+func (r *realm) lookAll(watches []*watch) {
+	ctx, cancel := context.WithTimeout(r.ctx, lookPatience)
+	defer cancel()
+	for chunk := range slices.Chunk(r.prepare(watches), maxLooks) {
+		calls := make([]wire.Call, len(chunk))
+		for i, l := range chunk {
+			calls[i] = l.watch.keys.look()
+		}
+		for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
+			chunk[i].answered(outcome)
+		}
+	}
+}
+
+// prepare answers a look for each of these latches at which somebody waits still.
+func (r *realm) prepare(watches []*watch) []look {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	looks := make([]look, 0, len(watches))
+	asked := make(map[*watch]bool, len(watches))
+	for _, w := range watches {
+		if !asked[w] && !w.dropped {
+			asked[w] = true
+			looks = append(looks, look{w, maps.Clone(w.rounds)})
+		}
+	}
+	return looks
+}
+
+// answered takes the answer to a look.
+func (l look) answered(outcome wire.Outcome) {
+	w, r := l.watch, l.watch.realm
+	var a account
+	err := outcome.Err
+	if err == nil {
+		a, err = readLook(outcome.Reply)
+	}
+	r.mu.Lock()
+	if w.trouble = nil; err != nil && wire.Judge(err) == wire.Wait {
+		w.trouble = err
+	}
+	again := false
+	for round, waits := range l.rounds {
+		if w.rounds[round] != waits {
+			continue // over, or nobody waits any more
+		}
+		switch {
+		case err != nil && wire.Judge(err) == wire.Final:
+			w.endLocked(round, waits, err)
+		case err != nil:
+		case a.of(round) != counting:
+			w.endLocked(round, waits, a.of(round).outcome())
+		default:
+			again = again || waits.nonce == "" && waits.rumoured
+			waits.nonce = a.newest.nonce
+		}
+	}
+	over := w.overLocked()
+	if !w.dropped {
+		w.scheduleLocked()
+	}
+	r.mu.Unlock()
+	switch {
+	case over:
+		w.deafen()
+	case again:
+		r.looks.Put(w)
+	}
+}
+
+// scheduleLocked schedules the next look.
+func (w *watch) scheduleLocked() {
+	every := lookEvery
+	if w.isDeaf() {
+		every = deafEvery
+	}
+	every = min(max(every, time.Duration(len(w.realm.mu.watches))*lookCost), lookCeiling)
+	w.realm.session.Timers.Schedule(&w.next, every*4/5+rand.N(every/5))
+}

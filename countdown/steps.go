@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settle"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// nonceSize is the length of a start's nonce: 64 random bits. It tells a start that is sent again from another
+// one, and a message of the server's from a forged one.
+const nonceSize = 11
+
+func newNonce() string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// start begins a round.
+func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
+	if err := l.base.Ready(ctx); err != nil {
+		return Round{}, err
+	}
+	if n < 1 || n > MaxCount {
+		return Round{}, fmt.Errorf("%w: a round of %d: it must be from 1 to %d", errs.ErrBadOption, n, MaxCount)
+	}
+	s := l.base.Session
+	if err := s.Begin(); err != nil { // Close waits, so that what is unknown can be taken back
+		return Round{}, err
+	}
+	defer s.End()
+	b := &beginning{latch: l, nonce: newNonce(), n: n}
+	var reply wire.Reply
+	err = l.insist(ctx, func() (err error) {
+		reply, err = b.send(ctx)
+		return err
+	})
+	switch {
+	case err != nil:
+	case reply.Int(0) == 1:
+		return Round{latch: l, stamp: reply.Stamp(1)}, nil
+	case reply.Int(0) == 0:
+		err = errs.ErrRunning
+	default:
+		err = foreign()
+	}
+	if b.doubt {
+		b.takeBack()
+	}
+	return Round{}, err
+}
+
+// beginning is a start that is on its way.
+type beginning struct {
+	latch    *Latch
+	nonce    string
+	n        int
+	notAfter stamp.Stamp // of the last that was sent
+	doubt    bool        // one that was sent has no known outcome
+}
+
+// errLate says that the server executed a start after its not-after, and began nothing. What time it is there is
+// known then.
+var errLate = errors.New("the server took too long")
+
+// send sends it once.
+func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
+	l, s := b.latch, b.latch.base.Session
+	if err := s.Meet(ctx, l.keys.latch); err != nil {
+		return wire.Reply{}, err
+	}
+	b.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
+	reply, err := s.Runner.Run(ctx, wire.Call{
+		Script: scripts.CountdownStart,
+		Keys:   []string{l.keys.latch},
+		Args: []string{
+			b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.set.keep.Milliseconds()), b.notAfter.Text(),
+		},
+	})
+	if err != nil {
+		b.doubt = b.doubt || wire.Judge(err) == wire.Unknown
+		return reply, err
+	}
+	switch reply.Int(0) {
+	case 1:
+		s.Clock.Told(l.keys.slot, reply.Stamp(2), clock.Now())
+	case 0:
+		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
+	case -1:
+		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
+		err = errLate
+	}
+	return reply, err
+}
+
+// takeBack resets what it may have begun, off the caller's path: at once, and where it may still be on its way
+// once more when its not-after is over.
+func (b *beginning) takeBack() {
+	t := &settle.Settlement{Call: b.latch.resetCall(b.nonce), Until: clock.Now().Add(b.latch.set.keep)}
+	t.Settled = func(reply wire.Reply) time.Duration {
+		if reply.Int(0) != 0 || reply.Stamp(1) > b.notAfter {
+			return 0 // reset, none of ours, or too late to begin
+		}
+		left := time.Duration(b.notAfter-reply.Stamp(1))*time.Microsecond + 2*time.Millisecond
+		t.Until = clock.Now().Add(min(left, session.MaxApart) + b.latch.set.keep)
+		return left
+	}
+	b.latch.base.Session.Settler.Settle(t)
+}
+
+// countDown counts an id for a round.
+func (l *Latch) countDown(ctx context.Context, round stamp.Stamp, id string) (left int, err error) {
+	if err := l.base.Ready(ctx); err != nil {
+		return 0, err
+	}
+	if id == "" || len(id) > MaxID {
+		return 0, fmt.Errorf("%w: an id of %d bytes: it must have from 1 to %d", errs.ErrBadOption, len(id), MaxID)
+	}
+	call := wire.Call{
+		Script: scripts.CountdownCount,
+		Keys:   []string{l.keys.latch},
+		Args:   []string{round.Text(), id, l.base.Session.Publish(), l.keys.ended},
+	}
+	var reply wire.Reply
+	doubt := false
+	err = l.insist(ctx, func() (err error) {
+		reply, err = l.base.Session.Runner.Run(ctx, call)
+		doubt = doubt || err != nil && wire.Judge(err) == wire.Unknown
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case reply.Int(0) == 1:
+		return int(reply.Int(1)), nil
+	case reply.Int(0) < 0:
+		return 0, foreign()
+	}
+	a, err := readAccount(reply.Text(1), reply.Text(2), 0)
+	if err != nil {
+		return 0, err
+	}
+	stands := a.of(round)
+	if stands == passed && !doubt { // the answer that was lost may have said that it is open
+		return 0, errs.ErrRoundOver
+	}
+	return 0, stands.outcome()
+}
+
+// count asks how many ids open a round still.
+func (l *Latch) count(ctx context.Context, round stamp.Stamp) (left int, err error) {
+	a, err := l.ask(ctx)
+	if err != nil {
+		return 0, err
+	}
+	stands := a.of(round)
+	if stands == counting {
+		return a.left, nil
+	}
+	return 0, stands.outcome()
+}
+
+// reset ends the round that is running.
+func (l *Latch) reset(ctx context.Context) error {
+	var a account
+	err := l.insist(ctx, func() (err error) {
+		a, err = l.ask(ctx)
+		return err
+	})
+	if err != nil || a.newest.state != counting {
+		return err
+	}
+	call := l.resetCall(a.newest.nonce)
+	return l.insist(ctx, func() error {
+		reply, err := l.base.Session.Runner.Run(ctx, call)
+		if err == nil && reply.Int(0) < 0 {
+			err = foreign()
+		}
+		return err
+	})
+}
+
+func (l *Latch) resetCall(nonce string) wire.Call {
+	return wire.Call{
+		Script: scripts.CountdownReset,
+		Keys:   []string{l.keys.latch},
+		Args:   []string{nonce, l.base.Session.Publish(), l.keys.ended},
+	}
+}
+
+// ask asks once how the latch stands.
+func (l *Latch) ask(ctx context.Context) (account, error) {
+	if err := l.base.Ready(ctx); err != nil {
+		return account{}, err
+	}
+	reply, err := l.base.Session.Runner.Run(ctx, l.keys.look())
+	if err != nil {
+		return account{}, primitive.CutShort(ctx, err)
+	}
+	return readLook(reply)
+}
+
+func (k keys) look() wire.Call {
+	return wire.Call{Script: scripts.CountdownLook, Keys: []string{k.latch}}
+}
+
+// The pause between tries while the server refuses or is away.
+const firstPause, lastPause = 5 * time.Millisecond, time.Second
+
+// insist takes a step until it is answered, or until waiting cannot help, or ctx ends. The step can be
+// repeated.
+func (l *Latch) insist(ctx context.Context, step func() error) error {
+	var last error // why the step before was not answered
+	for fails := 0; ; fails++ {
+		if err := l.base.Ready(ctx); err != nil {
+			return errors.Join(err, last)
+		}
+		err := step()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(errs.Ended(ctx), last) // cut short: what was known before still is
+		case wire.Judge(err) == wire.Final:
+			return err
+		}
+		last = err
+		pause := l.base.Session.Patient(min(firstPause<<min(fails, 10), lastPause)/2 + mathrand.N(firstPause))
+		select {
+		case <-pause.Done():
+		case <-l.realm.refused: // after which no timer may fire
+		case <-ctx.Done():
+		}
+		pause.End()
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// watch is one latch at which somebody of this session waits. Its fields are guarded by the lock of its realm,
+// but for those that say otherwise.
+type watch struct {
+	realm *realm
+	keys  keys        // assigned once
+	next  wheel.Entry // the next look
+
+	rounds  map[stamp.Stamp]*awaited // that somebody waits for
+	trouble error                    // with what the server refused the last look, or nil
+	dropped bool                     // nobody waits here any more, and the realm has forgotten it
+
+	open     sync.Once
+	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
+}
+
+// awaited is one round that somebody waits for.
+type awaited struct {
+	done chan struct{} // closed when it is over, or nobody is told any more
+	err  error         // how it ended; written before done is closed, read after
+
+	users    int
+	nonce    string // which a message that is to be believed has; "" until a look has told it
+	rumoured bool   // a message came before that
+}
+
+// wait waits until a round is over.
+func (l *Latch) wait(ctx context.Context, round stamp.Stamp) error {
+	if err := l.base.Ready(ctx); err != nil {
+		return err
+	}
+	w, a, err := l.realm.join(l.keys, round)
+	if err != nil {
+		return err
+	}
+	defer l.realm.leave(w, a, round)
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+	}
+	select {
+	case <-a.done: // at the same time, and worth more
+		return a.err
+	default:
+		return errors.Join(errs.Ended(ctx), w.lastTrouble())
+	}
+}
+
+func (w *watch) lastTrouble() error {
+	w.realm.mu.Lock()
+	defer w.realm.mu.Unlock()
+	return w.trouble
+}
+
+// endLocked wakes all who wait for a round. Who comes for it now asks anew.
+func (w *watch) endLocked(round stamp.Stamp, a *awaited, err error) {
+	a.err = err
+	close(a.done)
+	delete(w.rounds, round)
+}
+
+// overLocked forgets w where nobody waits any more, once. It reports whether w is to be deafened.
+func (w *watch) overLocked() bool {
+	if w.dropped || len(w.rounds) > 0 {
+		return false
+	}
+	w.dropped = true
+	delete(w.realm.mu.watches, w.keys.latch)
+	w.realm.session.Timers.Cancel(&w.next)
+	return true
+}
+
+// listen begins to hear of the ends of rounds, once. Not under the lock: where the channel is live already it
+// calls Subscribed at once. w may be dropped meanwhile: either that finds the listener here, or this finds it
+// dropped.
+func (w *watch) listen() {
+	w.open.Do(func() {
+		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.ended, w))
+		w.realm.mu.Lock()
+		dropped := w.dropped
+		w.realm.mu.Unlock()
+		if dropped {
+			w.deafen()
+		}
+	})
+}
+
+// deafen ends the listening. Not under the lock.
+func (w *watch) deafen() {
+	if listener := w.listener.Load(); listener != nil {
+		listener.Close()
+	}
+}
+
+// isDeaf reports whether messages do not arrive, as things are now.
+func (w *watch) isDeaf() bool {
+	listener := w.listener.Load()
+	if listener == nil {
+		return false // about to listen
+	}
+	select {
+	case <-listener.Live():
+		return false
+	default:
+		return true
+	}
+}
+
+// Subscribed implements dispatch.Hearer: messages before now may be lost.
+func (w *watch) Subscribed() { w.realm.looks.Put(w) }
+
+// Heard implements dispatch.Hearer: a round is over, somebody says. Who knows the nonce of the round is believed.
+func (w *watch) Heard(message string) {
+	e, ok := readEntry(message)
+	if !ok || e.state == counting {
+		return
+	}
+	w.realm.mu.Lock()
+	over := w.heardLocked(e)
+	w.realm.mu.Unlock()
+	if over {
+		w.deafen()
+	}
+}
+
+func (w *watch) heardLocked(e entry) (over bool) {
+	a := w.rounds[e.stamp]
+	switch {
+	case a == nil:
+	case a.nonce == "":
+		a.rumoured = true // the answer to the look that is under way may be older
+	case a.nonce == e.nonce:
+		w.endLocked(e.stamp, a, e.state.outcome())
+		return w.overLocked()
+	}
+	return false
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+)
+
+// Barrier lets parties, in whatever processes, go on together, again and again: each phase is a round of one
+// latch. A round does not open before all have arrived, so that none can be a phase behind.
+type Barrier struct {
+	latch   *countdown.Latch
+	parties int
+}
+
+// NewBarrier answers the barrier of that name.
+func NewBarrier(s *signalbox.Session, name string, parties int) *Barrier {
+	return &Barrier{latch: countdown.New(s, name), parties: parties}
+}
+
+// Await says that a party has arrived, and waits for all the others. A party that was started again arrives
+// once more, and counts once. ErrReset says that somebody broke the barrier.
+func (b *Barrier) Await(ctx context.Context, party string) error {
+	round, err := b.latch.Start(ctx, b.parties) // who comes first begins the phase
+	if errors.Is(err, signalbox.ErrRunning) {
+		round, err = b.latch.Round(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := round.CountDown(ctx, party); err != nil {
+		return err
+	}
+	return round.Wait(ctx)
+}
+
+// Break sends all away who wait, with ErrReset.
+func (b *Barrier) Break(ctx context.Context) error { return b.latch.Reset(ctx) }

@@ -1,0 +1,12 @@
+-- What the latch says of its newest round: its stamp, how it stands (c counts, o open, x reset), its nonce, and
+-- how long the key is kept. foreign: the key is no latch's.
+local value = redis.call('HGET', latch, 'round')
+local foreign = value and (#value ~= 65 or string.sub(value, 1, 3) ~= 'sb1')
+if not value then
+  foreign = redis.call('EXISTS', latch) == 1
+end
+local stamp, state, nonce, ms = '', '', '', 0
+if value and not foreign then
+  stamp, state, nonce = string.sub(value, 4, 19), string.sub(value, 20, 20), string.sub(value, 21, 31)
+  ms = tonumber(string.sub(value, 56))
+end

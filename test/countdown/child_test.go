@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// What a child is told by its environment.
+const (
+	urlEnv   = "URL"
+	nameEnv  = "NAME"
+	roundEnv = "ROUND"
+	fromEnv  = "FROM"
+	countEnv = "COUNT"
+)
+
+// child runs a child that uses a latch.
+func child(t *testing.T, role string, server *redistest.Server, name string, env ...string) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, role, append(env, urlEnv+"="+server.URL(), nameEnv+"="+name)...)
+}
+
+// line reads the child's next line.
+func line(t *testing.T, p *redistest.Process) string {
+	t.Helper()
+	text, err := p.ReadLine(limit)
+	require.NoError(t, err, p.Stderr())
+	return text
+}
+
+// latch opens the session of a child. A child that cannot go on ends with what it had to say.
+func latch() (*signalbox.Session, *countdown.Latch) {
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
+	must(err)
+	return s, countdown.New(s, os.Getenv(nameEnv))
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func numberOf(env string) int {
+	n, err := strconv.Atoi(os.Getenv(env))
+	must(err)
+	return n
+}
+
+// runStarter starts a round for every line that it reads, and says the round's ID, or "running".
+func runStarter(stdin io.Reader, stdout io.Writer) {
+	s, l := latch()
+	fmt.Fprintln(stdout, "ready")
+	for in := bufio.NewScanner(stdin); in.Scan(); {
+		r, err := l.Start(context.Background(), 1)
+		if errors.Is(err, signalbox.ErrRunning) {
+			fmt.Fprintln(stdout, "running")
+			continue
+		}
+		must(err)
+		fmt.Fprintln(stdout, r.ID())
+	}
+	must(s.Close(context.Background()))
+}
+
+// runWorker counts ids down, from a number on, and says how many are left after each.
+func runWorker(_ io.Reader, stdout io.Writer) {
+	s, l := latch()
+	r := l.RoundOf(uint64(numberOf(roundEnv)))
+	for i := range numberOf(countEnv) {
+		left, err := r.CountDown(context.Background(), fmt.Sprint("job/", numberOf(fromEnv)+i))
+		must(err)
+		fmt.Fprintln(stdout, left)
+	}
+	must(s.Close(context.Background()))
+}
+
+// runWaiter waits for a round, says so, and says how that ended.
+func runWaiter(_ io.Reader, stdout io.Writer) {
+	s, l := latch()
+	r := l.RoundOf(uint64(numberOf(roundEnv)))
+	_, err := r.Count(context.Background())
+	must(err)
+	fmt.Fprintln(stdout, "waits")
+	fmt.Fprintln(stdout, outcome(r.Wait(context.Background())))
+	must(s.Close(context.Background()))
+}
+
+// outcome answers how a wait ended, in a word.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "open"
+	case errors.Is(err, signalbox.ErrReset):
+		return "reset"
+	case errors.Is(err, signalbox.ErrRoundLost):
+		return "lost"
+	}
+	return err.Error()
+}
+
+// mustStart starts a round.
+func mustStart(t *testing.T, l *countdown.Latch, n int) countdown.Round {
+	t.Helper()
+	r, err := l.Start(kit.Context(t), n)
+	require.NoError(t, err)
+	return r
+}

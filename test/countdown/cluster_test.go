@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// calm is how long a node must be silent before its replica takes over: longer than any machine is
+// busy, since nothing here is about failovers.
+const calm = time.Minute
+
+// P9: key and channel of a latch share a slot, whatever its name, also one that has a tag of its own.
+func TestALatchWithBracesInItsNameWorksInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	starter, other := kit.Session(t, cluster), kit.Session(t, cluster)
+	for _, name := range []string{"plain", "{tag}rest", "a{b}c", "{", "}{", "{}", "a}"} {
+		r := mustStart(t, countdown.New(starter, name), 2)
+		theirs := countdown.New(other, name).RoundOf(r.ID())
+		waited := make(chan error, 1)
+		ctx := kit.Context(t)
+		go func() { waited <- theirs.Wait(ctx) }()
+		for i, round := range []countdown.Round{r, theirs} {
+			left, err := round.CountDown(kit.Context(t), fmt.Sprint(i))
+			require.NoError(t, err)
+			require.Equal(t, 1-i, left)
+		}
+		require.NoError(t, <-waited)
+	}
+}
+
+// P6: a slot that is moved while workers count and others wait loses no count and no waiter.
+func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	const name, rounds, n = "{moved} latch", 4, 300
+	sessions := []*signalbox.Session{kit.Session(t, cluster), kit.Session(t, cluster), kit.Session(t, cluster)}
+	slot := cluster.Slot(t, kit.Keys(name).Latch())
+	for i := range rounds {
+		r := mustStart(t, countdown.New(sessions[i%3], name), n+1)
+		var waiters, workers sync.WaitGroup
+		for _, s := range sessions {
+			waiters.Go(func() {
+				if err := countdown.New(s, name).RoundOf(r.ID()).Wait(kit.Context(t)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		moving := make(chan struct{})
+		for w, s := range sessions {
+			workers.Go(func() {
+				<-moving
+				for id := range n {
+					if _, err := countdown.New(s, name).RoundOf(r.ID()).CountDown(kit.Context(t), fmt.Sprint((id+100*w)%n)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		to := elsewhere(t, cluster, slot)
+		move := cluster.BeginMove(t, slot, to)
+		close(moving)
+		if i%2 == 0 {
+			move.Keys(t, kit.Keys(name).Latch())
+		}
+		move.Finish(t)
+		workers.Wait()
+		left, err := r.CountDown(kit.Context(t), "the last")
+		require.NoError(t, err)
+		require.Zero(t, left, "every id counts once")
+		waiters.Wait()
+	}
+}
+
+// elsewhere answers a primary that does not have the slot.
+func elsewhere(t *testing.T, cluster *redistest.Cluster, slot int) *redistest.Server {
+	t.Helper()
+	owner := cluster.Owner(t, slot)
+	for _, node := range cluster.Servers()[:3] {
+		if node != owner {
+			return node
+		}
+	}
+	t.Fatal("one node has every slot")
+	return nil
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// speaking makes clients of a topology in one version of the protocol.
+type speaking struct {
+	redistest.Topology
+
+	protocol redistest.Protocol
+}
+
+// Client shadows that of the topology.
+func (s speaking) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return s.Topology.Client(tb, func(o *rueidis.ClientOption) {
+		mod(o)
+		s.protocol.Set(o)
+	})
+}
+
+// A latch works on every topology, in both versions of the protocol.
+func TestALatchWorksEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, starter := range redistest.Topologies() {
+		t.Run(starter.Name, func(t *testing.T) {
+			t.Parallel()
+			top, err := starter.Start(redistest.WithFailoverAfter(calm))
+			require.NoError(t, err)
+			t.Cleanup(top.Close)
+			for _, protocol := range redistest.Protocols() {
+				t.Run(protocol.Name, func(t *testing.T) {
+					at := speaking{top, protocol}
+					playRounds(t, kit.Session(t, at), kit.Session(t, at), "latch "+protocol.Name)
+				})
+			}
+		})
+	}
+}
+
+// playRounds opens rounds and resets some, while the other session waits.
+func playRounds(t *testing.T, one, other *signalbox.Session, name string) {
+	t.Helper()
+	l, theirs := countdown.New(one, name), countdown.New(other, name)
+	for i := range 6 {
+		r := mustStart(t, l, 2)
+		joined, err := theirs.Round(kit.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, r.ID(), joined.ID())
+		waited := make(chan error, 1)
+		ctx := kit.Context(t)
+		go func() { waited <- joined.Wait(ctx) }()
+		if i%3 == 2 {
+			require.NoError(t, l.Reset(kit.Context(t)))
+			require.ErrorIs(t, <-waited, signalbox.ErrReset)
+			continue
+		}
+		for n, round := range []countdown.Round{r, joined} {
+			left, err := round.CountDown(kit.Context(t), fmt.Sprint(n))
+			require.NoError(t, err)
+			require.Equal(t, 1-n, left)
+		}
+		require.NoError(t, <-waited)
+	}
+}
+
+// P6: a failover that loses nothing loses no round: who waits goes on waiting, and is told.
+func TestAFailoverThatLosesNothingLosesNoRound(t *testing.T) {
+	t.Parallel()
+	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(calm))
+	one, other := kit.Session(t, behind), kit.Session(t, behind)
+	r := mustStart(t, countdown.New(one, "a"), 2)
+	waited := make(chan error, 1)
+	ctx := kit.Context(t)
+	go func() { waited <- countdown.New(other, "a").RoundOf(r.ID()).Wait(ctx) }()
+	left, err := r.CountDown(kit.Context(t), "x")
+	require.NoError(t, err)
+	require.Equal(t, 1, left)
+	first := behind.Primary(t)
+	first.AwaitCopied(t, behind.Replica(t))
+	behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
+	behind.AwaitFailover(t, first)
+	require.Empty(t, waited)
+	for i, id := range []string{"x", "y"} {
+		left, err = r.CountDown(kit.Context(t), id)
+		require.NoError(t, err)
+		require.Equal(t, 1-i, left)
+	}
+	require.NoError(t, <-waited)
+}
