@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/quorum"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// longestAnswer bounds how long one server is waited for.
+const longestAnswer = time.Second
+
+// answerWithin is how long one server is waited for where a quorum has not decided without it: a tenth of the
+// lease, which leaves most of it, and no more than longestAnswer.
+func answerWithin(life time.Duration) time.Duration { return min(life/10, longestAnswer) }
+
+// errLost says that no quorum granted. The votes say why.
+var errLost = errors.New("no quorum granted the lock")
+
+// choice is what one server answered to an acquire.
+type choice int
+
+const (
+	silent   choice = iota // nothing yet
+	granted                // the hold has it there
+	held                   // another hold has it there
+	refused                // it did not, and will not, grant this attempt: err says why
+	doubtful               // it granted or did not: err says why that is not known
+)
+
+// vote is what one server has to do with an attempt.
+type vote struct {
+	choice   choice
+	stamp    stamp.Stamp   // granted
+	left     time.Duration // held: until its key ends
+	rival    string        // held: the attempt that has it
+	err      error
+	notAfter stamp.Stamp // doubtful: until when, there, it may still take effect
+}
+
+// ballot is one attempt to take a lock, at all servers at once. Each server's hold is the id of its own session, and
+// the attempt, which all of them share. No session is a member twice, so a server to which two
+// sessions go finds its key held by another hold when the second comes, and votes once.
+//
+//	Open ---a quorum granted--> carried ---a hold began--> its hold's, until that ends
+//	  |                            | too late, not fenced, session closed
+//	  |---no quorum can grant------+
+//	  |---the caller left----------+--> over
+//
+// Once it is over, what servers have of it is given back: what was known then by whoever ended it, what comes later
+// by the goroutine that it comes to. Both look under the lock, so one of them sees it.
+type ballot struct {
+	lock    *Lock
+	attempt string
+	mark    bool          // waiters want messages
+	sent    clock.Instant // before anything was
+	decided chan struct{} // closed when a quorum granted, or none can any more
+
+	mu struct {
+		sync.Mutex
+		votes []vote
+		tally quorum.Tally
+		over  bool
+		gone  []chan struct{} // by server, once it is over: closed when nothing of it is there any more
+		floor stamp.Stamp     // not before the token that the hold's leases have; 0 where there is none
+	}
+}
+
+// ask begins an attempt. The caller is counted in at every session.
+func (l *Lock) ask(mark bool) *ballot {
+	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, sent: clock.Now(), decided: make(chan struct{})}
+	b.mu.votes = make([]vote, len(l.members))
+	b.mu.tally.N = len(l.members)
+	before := l.last.Swap(b)
+	spread(l.members, func(i int, m *session.Session) {
+		patience := m.Patient(answerWithin(l.base.Set.Life()))
+		v := vote{choice: refused, err: errBefore}
+		if before.isGone(patience, i) {
+			v = b.try(patience, m)
+		}
+		patience.End()
+		b.count(i, v)
+	})
+	return b
+}
+
+// try asks one server; a second time where its clock had to be learnt anew, since a late acquire wrote nothing.
+func (b *ballot) try(ctx context.Context, m *session.Session) vote {
+	if err := m.Meet(ctx, b.lock.keys[0]); err != nil {
+		return vote{choice: refused, err: err}
+	}
+	if b.isOver() {
+		return vote{choice: refused, err: errLost} // nobody wants it any more, and nothing was sent
+	}
+	v := b.tryOnce(ctx, m)
+	if v.choice == refused && errors.Is(v.err, errLate) {
+		v = b.tryOnce(ctx, m)
+	}
+	return v
+}
+
+func (b *ballot) isOver() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.over
+}
+
+// errLate says that a server would have granted later than it may.
+var errLate = errors.New("the server took longer than the lease lasts")
+
+func (b *ballot) tryOnce(ctx context.Context, m *session.Session) vote {
+	l := b.lock
+	notAfter := m.NotAfter(0, clock.Now(), l.base.Set.Life())
+	mark := ""
+	if b.mark {
+		mark = m.ID()
+	}
+	reply, err := m.Runner.Run(ctx, wire.Call{
+		Script: scripts.RedlockAcquire,
+		Keys:   l.keys,
+		Args:   []string{m.ID() + b.attempt + m.Tail(), l.lifeMS, notAfter.Text(), mark, l.greatestUS},
+	})
+	switch {
+	case err != nil && wire.Judge(err) == wire.Unknown:
+		return vote{choice: doubtful, err: err, notAfter: notAfter}
+	case err != nil:
+		return vote{choice: refused, err: err}
+	}
+	v, now := read(reply)
+	if now != 0 {
+		m.Clock.Told(0, now, clock.Now())
+	}
+	return v
+}
+
+// read answers what a reply says, and the server's time.
+func read(reply wire.Reply) (v vote, now stamp.Stamp) {
+	switch reply.Int(0) {
+	case 1:
+		return vote{choice: granted, stamp: reply.Stamp(1)}, reply.Stamp(2)
+	case 0:
+		left := time.Duration(reply.Int(1)) * time.Millisecond
+		return vote{choice: held, left: left, rival: reply.Text(3)}, reply.Stamp(2)
+	case -1:
+		return vote{choice: refused, err: errLate}, reply.Stamp(1)
+	case -3:
+		left := time.Duration(reply.Int(1)) * time.Microsecond
+		err := fmt.Errorf("%w: it is new, or lost its data lately, and may have forgotten a hold: it grants nothing for %v more",
+			errs.ErrRefused, left.Round(time.Millisecond))
+		return vote{choice: refused, err: err, left: left}, reply.Stamp(2)
+	}
+	return vote{choice: refused, err: session.WrongKind(reply.Text(1))}, 0
+}
+
+// count takes one server's vote, or gives back what it granted where nobody wants it any more.
+func (b *ballot) count(i int, v vote) {
+	b.mu.Lock()
+	b.mu.votes[i] = v
+	if b.mu.tally.Add(v.choice == granted) {
+		close(b.decided)
+	}
+	over := b.mu.over
+	b.mu.Unlock()
+	if over {
+		b.takeBack(i, v)
+	}
+}
+
+// elected waits for the outcome and answers the stamp of the token, or why there is none: then the ballot is over.
+func (b *ballot) elected(ctx context.Context) (stamp.Stamp, error) {
+	select {
+	case <-b.decided:
+	case <-ctx.Done():
+		b.end()
+		return 0, errs.Ended(ctx)
+	}
+	b.mu.Lock()
+	verdict, token := b.mu.tally.Verdict(), stamp.Stamp(0)
+	for _, v := range b.mu.votes {
+		token = max(token, v.stamp)
+	}
+	b.mu.Unlock()
+	err := errLost
+	if verdict == quorum.Carried {
+		token, err = b.fence(ctx, token)
+	}
+	// Looked at now that the last needed answer is in, also if this goroutine slept meanwhile.
+	if err == nil && renewal.Deadline(b.sent, b.lock.base.Set.Life()).Reached(clock.Now()) {
+		err = errLate
+	}
+	if err != nil {
+		b.end()
+		return 0, err
+	}
+	b.mu.Lock()
+	b.mu.floor = token
+	b.mu.Unlock()
+	return token, nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/quorum"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// fence lets a quorum keep the token after all that it knows of, where that is asked for.
+func (b *ballot) fence(ctx context.Context, last stamp.Stamp) (stamp.Stamp, error) {
+	l := b.lock
+	if !l.base.Quorum.Fenced {
+		return last, nil
+	}
+	token := last + 1
+	kept := make(chan error, len(l.members))
+	spread(l.members, func(i int, m *session.Session) { //nolint:contextcheck // its time is its own
+		patience := m.Patient(answerWithin(l.base.Set.Life()))
+		defer patience.End()
+		reply, err := m.Runner.Run(patience, wire.Call{
+			Script: scripts.RedlockFence,
+			Keys:   []string{l.keys[0], l.keys[2]},
+			Args:   []string{m.ID() + b.attempt, token.Text()},
+		})
+		if err == nil && reply.Int(0) == 0 {
+			err = errLost
+		}
+		kept <- l.number(i, err)
+	})
+	count := quorum.Tally{N: len(l.members)}
+	var failures []error
+	for count.Verdict() == quorum.Open {
+		select {
+		case err := <-kept:
+			count.Add(err == nil)
+			if err != nil && !errors.Is(err, errLost) {
+				failures = append(failures, err)
+			}
+		case <-ctx.Done():
+			return 0, errs.Ended(ctx)
+		}
+	}
+	if count.Verdict() == quorum.Failed {
+		return 0, errors.Join(append(failures, errLost)...)
+	}
+	return token, nil
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// kind is what the sessions know these locks as.
+const kind = "redlock"
+
+// group is several sessions with all that the locks over them share: a queue for each name in this process, and
+// the keeping of leases. The closing of any of its sessions is the end of it.
+type group struct {
+	session.Realm
+
+	name    string             // its ids, joined
+	members []*session.Session // by id
+	keeper  *renewal.Keeper
+	ctx     context.Context //nolint:containedctx // of renewals under way; ends at close
+	cancel  context.CancelFunc
+	late    sync.WaitGroup // renewals that go on after a quorum answered; added to by the keeper's batches alone
+	closing chan struct{}  // closed when a session closes: nobody waits any more
+	refused sync.Once
+	closed  sync.Once
+}
+
+// part is what one session has of these locks: the groups that it is in.
+type part struct {
+	mu struct {
+		sync.Mutex
+		groups map[string]*group
+	}
+}
+
+func partOf(s *session.Session) *part {
+	return s.Part(kind, func(*session.Session) session.Part { //nolint:errcheck,forcetypeassert // made here
+		p := new(part)
+		p.mu.groups = make(map[string]*group)
+		return p
+	}).(*part)
+}
+
+// groupOf answers the group of these sessions, in whatever order they come. Locks of parts are taken in the
+// order of their sessions' ids.
+func groupOf(members []*session.Session) *group {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b *session.Session) int { return cmp.Compare(a.ID(), b.ID()) })
+	var name strings.Builder
+	for _, m := range members {
+		name.WriteString(m.ID())
+	}
+	first := partOf(members[0])
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	if g := first.mu.groups[name.String()]; g != nil {
+		return g
+	}
+	g := newGroup(name.String(), members)
+	first.mu.groups[g.name] = g
+	for _, m := range members[1:] {
+		p := partOf(m)
+		p.mu.Lock()
+		p.mu.groups[g.name] = g
+		p.mu.Unlock()
+	}
+	return g
+}
+
+func newGroup(name string, members []*session.Session) *group {
+	g := &group{name: name, members: members, closing: make(chan struct{})}
+	g.Realm = session.Realm{Realm: hold.Realm{Kind: kind}, Gates: gate.NewTable()}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers)
+	return g
+}
+
+// close ends what is under way, waits for it, and forgets the group.
+func (g *group) close() {
+	g.closed.Do(func() {
+		g.cancel()
+		g.keeper.Close()
+		g.late.Wait()
+		for _, m := range g.members {
+			p := partOf(m)
+			p.mu.Lock()
+			delete(p.mu.groups, g.name)
+			p.mu.Unlock()
+		}
+	})
+}
+
+// each calls visit for every group, under no lock.
+func (p *part) each(visit func(*group)) {
+	p.mu.Lock()
+	groups := make([]*group, 0, len(p.mu.groups))
+	for _, g := range p.mu.groups {
+		groups = append(groups, g)
+	}
+	p.mu.Unlock()
+	for _, g := range groups {
+		visit(g)
+	}
+}
+
+// Refuse implements session.Part.
+func (p *part) Refuse(err error) {
+	p.each(func(g *group) {
+		g.refused.Do(func() { close(g.closing) })
+		g.Gates.Refuse(err)
+	})
+}
+
+// Evict implements session.Part.
+func (p *part) Evict(cause error) { p.each(func(g *group) { g.Gates.Evict(cause) }) }
+
+// Recheck implements session.Part.
+func (p *part) Recheck(key string) { p.each(func(g *group) { g.Gates.Recheck(key) }) }
+
+// RecheckAll implements session.Part.
+func (p *part) RecheckAll() { p.each(func(g *group) { g.Gates.RecheckAll() }) }
+
+// Close implements session.Part.
+func (p *part) Close() { p.each((*group).close) }
+
+// spread runs a call for each of members at once, each on a goroutine of its own that ends with the call. Sessions
+// count it, so that they do not close before what it still has to settle is begun. The caller must be counted
+// in itself.
+func spread(members []*session.Session, call func(i int, m *session.Session)) {
+	for i, m := range members {
+		m.Beside()
+		go func() {
+			defer m.End()
+			call(i, m)
+		}()
+	}
+}

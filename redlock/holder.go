@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/quorum"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// letter is the kind of this lock in holder keys.
+const letter = "q"
+
+// Holder answers who has the lock, by the account of a quorum, or ErrNotHeld: nobody has a quorum. Its Session is that of
+// one of the servers, its Token the greatest that they tell, and Until the first end that they do. Where too few servers
+// answer to tell, the error is theirs. One round trip.
+func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) {
+	h, err := l.holder(ctx)
+	return signalbox.Holder(h), l.base.Explain("holder", err)
+}
+
+// IsLocked answers whether anybody has the lock, by the account of a quorum: this process, another, or a lock of another
+// kind that has the name on so many of the servers. What it answers may be over when it is read. One round trip.
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
+	_, err := l.holder(ctx)
+	if errors.Is(err, errs.ErrNotHeld) {
+		return false, nil
+	}
+	return err == nil, l.base.Explain("is locked", err)
+}
+
+// ForceUnlock takes the lock from whoever has it, on every server: for people, and for holders that hang. It answers nil
+// when a quorum has it no more, and ErrNotHeld where nobody had it there. The other servers are asked as well, in
+// the background. The holder is told by message, and where that is lost by its next renewal.
+//
+// After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then.
+func (l *Lock) ForceUnlock(ctx context.Context) error {
+	return l.base.Explain("force unlock", l.force(ctx))
+}
+
+// opinion is what one server says of who has the lock.
+type opinion struct {
+	holder session.Holder
+	hold   string
+	err    error
+}
+
+// gather asks every server, each for longestAnswer at the most, and hands hear what it says, until hear answers true,
+// all have answered, or ctx ends.
+func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Session) opinion, hear func(opinion) bool) error {
+	err := l.base.Valid(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = errs.Ended(ctx)
+	}
+	if err == nil {
+		err = l.begin()
+	}
+	if err != nil {
+		return err
+	}
+	said := make(chan opinion, len(l.members))
+	for i, m := range l.members {
+		go func() { //nolint:contextcheck // a server that is late goes on when ctx ends
+			defer m.End()
+			patience := m.Patient(longestAnswer)
+			defer patience.End()
+			o := ask(patience, m)
+			if !errors.Is(o.err, errs.ErrNotHeld) {
+				o.err = l.number(i, o.err)
+			}
+			said <- o
+		}()
+	}
+	for range l.members {
+		select {
+		case o := <-said:
+			if hear(o) {
+				return nil
+			}
+		case <-ctx.Done():
+			return errs.Ended(ctx)
+		}
+	}
+	return nil
+}
+
+func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
+	enough := quorum.Size(len(l.members))
+	holders, counts := make(map[string]session.Holder), make(map[string]int)
+	free, most, best := 0, 0, ""
+	var failures []error
+	err := l.gather(ctx, func(ctx context.Context, m *session.Session) (o opinion) {
+		o.holder, o.hold, o.err = m.Hold(ctx, l.keys[0])
+		return o
+	}, func(o opinion) bool {
+		switch {
+		case errors.Is(o.err, errs.ErrNotHeld):
+			free++
+		case o.err != nil:
+			failures = append(failures, o.err)
+		default:
+			key := o.holder.Kind
+			if key == kind {
+				key = o.hold[len(o.hold)-attemptSize:]
+			}
+			holders[key] = merge(holders[key], o.holder)
+			if counts[key]++; counts[key] > most {
+				most, best = counts[key], key
+			}
+		}
+		return most >= enough || free >= enough
+	})
+	switch {
+	case err != nil:
+		return session.Holder{}, err
+	case most >= enough:
+		return holders[best], nil
+	case most+len(failures) < enough:
+		return session.Holder{}, errs.ErrNotHeld
+	}
+	return session.Holder{}, errors.Join(failures...)
+}
+
+// attemptSize is the length of what the servers' holds of one attempt have in common.
+const attemptSize = 19
+
+// merge answers what two servers tell of one holder.
+func merge(a, b session.Holder) session.Holder {
+	if a.Kind == "" {
+		return b
+	}
+	if b.Token > a.Token {
+		a.Token, a.Since = b.Token, b.Since
+	}
+	if b.Until.Before(a.Until) {
+		a.Until = b.Until
+	}
+	return a
+}
+
+func (l *Lock) force(ctx context.Context) error {
+	count := quorum.Tally{N: len(l.members)}
+	taken := false
+	var failures []error
+	err := l.gather(ctx, func(ctx context.Context, m *session.Session) opinion {
+		return opinion{err: m.Force(ctx, session.Forcing{
+			Layout: layout.Native(),
+			Key:    l.keys[0], Letter: letter,
+			Call: func(hold, told string) wire.Call {
+				return wire.Call{
+					Script: scripts.HolderForce,
+					Keys:   l.keys[:1],
+					Args:   []string{hold, m.Publish(), l.base.Names.Unlocked, told},
+				}
+			},
+		})}
+	}, func(o opinion) bool {
+		isFree := o.err == nil || errors.Is(o.err, errs.ErrNotHeld)
+		count.Add(isFree)
+		if !isFree {
+			failures = append(failures, o.err)
+		}
+		taken = taken || o.err == nil
+		return count.Verdict() != quorum.Open
+	})
+	switch {
+	case err != nil:
+		return err
+	case count.Verdict() == quorum.Failed:
+		return errors.Join(failures...)
+	case !taken:
+		return errs.ErrNotHeld
+	}
+	return nil
+}

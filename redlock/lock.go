@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// Lock is one name on several servers, as one process sees it. It holds nothing itself: what is held is the
+// lease. Locks of one name over the same sessions, in whatever order, are the same lock. It is safe for concurrent
+// use.
+type Lock struct {
+	base       primitive.Base
+	group      *group
+	members    []*session.Session // in the order of New, by which errors number them
+	keys       []string           // of an acquire
+	lifeMS     string             // of the first acquire
+	greatestUS string             // the longest lease that anybody has for the name
+
+	last atomic.Pointer[ballot] // asked for through this Lock
+}
+
+// New answers the lock name over the servers of these sessions: three, five or another odd number, each a server of
+// its own that shares nothing with the others. It sends nothing and never fails: what is not valid is the error
+// of every call, and of Check. So are a session that is nil or there twice, one of a cluster, sessions with different
+// prefixes, and WaitReplicas. The first session's defaults are the lock's.
+func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
+	l := &Lock{members: make([]*session.Session, len(sessions))}
+	for i, s := range sessions {
+		l.members[i] = (*session.Session)(s)
+	}
+	if err := checkMembers(l.members); err != nil {
+		l.base.Name, l.base.Err = name, err
+		return l
+	}
+	l.base = primitive.Make(sessions[0], name, lockOptions(options))
+	longest, err := greatest(l.base.Set, l.base.Quorum)
+	if l.base.Err = errors.Join(l.base.Err, err); l.base.Err == nil {
+		l.base.Err = l.checkName(name)
+	}
+	if l.base.Err == nil {
+		l.group = groupOf(l.members)
+		l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
+		l.lifeMS = renewal.Milliseconds(l.base.Set.Life())
+		l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
+	}
+	return l
+}
+
+// checkMembers says why a quorum cannot be made of these sessions, or nil.
+func checkMembers(members []*session.Session) error {
+	n := len(members)
+	if n < 3 || n%2 == 0 {
+		return fmt.Errorf("%w: %d sessions: a quorum needs an odd number, three at the least", errs.ErrBadOption, n)
+	}
+	seen := make(map[*session.Session]int, n)
+	for i, m := range members {
+		if err := m.Made(); err != nil {
+			return fmt.Errorf("session %d of %d: %w", i+1, n, err)
+		}
+		if first, twice := seen[m]; twice {
+			return fmt.Errorf("%w: sessions %d and %d are one", errs.ErrBadOption, first+1, i+1)
+		}
+		if m.Runner.Clustered() {
+			return fmt.Errorf("%w: session %d of %d is one of a cluster: a quorum is made of single servers", errs.ErrBadOption, i+1, n)
+		}
+		seen[m] = i
+	}
+	return nil
+}
+
+// checkName says why the sessions do not agree on what name is, or nil.
+func (l *Lock) checkName(name string) error {
+	for i, m := range l.members {
+		if own, err := m.Names(layout.Native(), name); err != nil || own != l.base.Names {
+			return fmt.Errorf("%w: session %d of %d has another prefix than the first, or hashes names where that does not", errs.ErrBadOption, i+1, len(l.members))
+		}
+	}
+	if l.base.Replicas.Count > 0 {
+		return fmt.Errorf("%w: WaitReplicas: the servers of a quorum have no replicas that count", errs.ErrBadOption)
+	}
+	return nil
+}
+
+// Check answers what is wrong with the sessions, the name or the options, or nil. It sends nothing.
+func (l *Lock) Check() error {
+	err := l.base.Err
+	if err == nil {
+		err = l.ready()
+	}
+	return l.base.Explain("check", err)
+}
+
+// Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
+// goes on when ctx ends. All servers are asked at once, and it returns as soon as a quorum has granted.
+//
+// Where ctx carries a lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with the
+// token and the terms of the first entry. A carried lease that has ended is the error ErrLost or ErrReleased, never
+// a new acquire.
+//
+// The error is the context's, joined with ErrHeld where somebody had the lock, or a part of it, when last heard of,
+// and with what servers failed with where that left no quorum; or ErrClosed, ErrBadName, ErrBadOption; or ErrWrongKind,
+// ErrDenied, ErrOldServer where so many servers answer that, that those left are no quorum. Servers that are away, or
+// refuse for now, are waited for.
+func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.lock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("lock", err)
+}
+
+// TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld where it is not:
+// somebody has it, or others try at the same time and none of them had a quorum; or what servers failed with where
+// that left no quorum, such as ErrRefused of servers that lost their data lately. It is refused without a round
+// trip while this process holds or wants the lock over these sessions.
+func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.tryLock(ctx)
+	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+}
+
+// Do takes the lock, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's context
+// ends with the lease, and carries it: the lock can be entered again with it. The error is fn's, joined with
+// Unlock's: ErrLost among it says that fn's work was not protected to its end.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return l.base.Do(ctx, l.lock, fn)
+}
+
+// Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries are left
+// aside.
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }
+
+// enter answers a lease by the one that ctx carries, if it does, and whether it does.
+func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	if l.base.Err != nil {
+		return hold.Lease{}, false, l.base.Err
+	}
+	return l.base.Enter(ctx, &l.group.Realm.Realm)
+}
+
+// ready answers why nothing can be asked of the sessions, or nil.
+func (l *Lock) ready() error {
+	for _, m := range l.members {
+		if err := m.Ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number gives an error the number of its server.
+func (l *Lock) number(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("server %d of %d: %w", i+1, len(l.members), err)
+}

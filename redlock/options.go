@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/settings"
+)
+
+// Option sets something for one lock: every signalbox.LockOption is one, and so are those of this package,
+// which other kinds of lock do not take.
+type Option interface{ Apply(l *settings.Lock) }
+
+// option is an option of this package.
+type option func(*settings.Lock)
+
+// Apply implements Option.
+func (o option) Apply(l *settings.Lock) { o(l) }
+
+// Fenced makes tokens that are ordered: whoever has the lock has a greater token than all true holders before
+// it, however the servers' clocks differ, up to a day, as long as a server that remembers the last token is among those that grant the
+// next. It takes one more round trip a Lock, in which a quorum keeps the token. All processes must use it for the name: a
+// hold without it is not remembered.
+func Fenced() Option {
+	return option(func(l *settings.Lock) { l.Quorum.Fenced = true })
+}
+
+// GreatestLease says how long the longest lease is that any process has for the name, where that is not this
+// lock's own: while a new length is rolled out, for one. A server that lost its data grants the name to
+// nobody for so long. From the lock's own lease to 24 h.
+func GreatestLease(d time.Duration) Option {
+	return option(func(l *settings.Lock) {
+		if err := settings.CheckDuration("a greatest lease", d); err != nil {
+			l.Fail(err)
+			return
+		}
+		l.Quorum.Greatest = d
+	})
+}
+
+// lockOptions answers options as the rest of the module takes them.
+func lockOptions(options []Option) []signalbox.LockOption {
+	all := make([]signalbox.LockOption, 0, len(options))
+	for _, o := range options {
+		if o != nil {
+			all = append(all, o.Apply)
+		}
+	}
+	return all
+}
+
+// greatest answers the longest lease that anybody has for a name, by the options of one lock.
+func greatest(set settings.Terms, q settings.Quorum) (time.Duration, error) {
+	switch {
+	case q.Greatest == 0:
+		return set.Lease, nil
+	case q.Greatest < set.Lease:
+		return 0, fmt.Errorf("%w: a greatest lease of %v: the lock's own is longer, %v", signalbox.ErrBadOption, q.Greatest, set.Lease)
+	}
+	return q.Greatest, nil
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"errors"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/quorum"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// unlockPatience is how long Unlock waits for the servers.
+const unlockPatience = time.Second
+
+// tenure is the lock held by this process, from the vote to the release. It is the hold's home.
+//
+// Exactly one of Vacated and Lost ends it: Vacated goes on only where it stopped the term, and a term that was
+// stopped tells nobody that it ended.
+type tenure struct {
+	hold.Hold
+
+	lock   *Lock
+	gate   *gate.Gate
+	ballot *ballot
+}
+
+// Vacated implements hold.Home: the last lease was unlocked.
+func (n *tenure) Vacated(now clock.Instant) error {
+	if err := n.Term.Stop(now); err != nil {
+		return err // it was lost before it could be given back; Lost sees to the rest
+	}
+	n.gate.Vacate()
+	err := n.release(min(unlockPatience, n.Term.Deadline().Until(now)))
+	n.gate.Vacated(clock.Instant{})
+	n.lock.leave(n.gate)
+	return err
+}
+
+// returned is what became of one server's part of a hold.
+type returned struct {
+	had bool // the server had it until now
+	err error
+}
+
+// release gives the lock back everywhere, and returns when a quorum is known to have had it until then, or known
+// not to, or patience is over. What is not answered by then goes on in the background.
+func (n *tenure) release(patience time.Duration) error {
+	l, votes := n.lock, n.ballot.close()
+	back := make(chan returned, len(l.members))
+	spread(l.members, func(i int, m *session.Session) {
+		back <- n.releaseAt(i, m, votes[i], patience)
+	})
+	count := quorum.Tally{N: len(l.members)}
+	var failures []error
+	for range l.members {
+		r := <-back
+		if r.err != nil {
+			failures = append(failures, r.err)
+			continue
+		}
+		count.Add(r.had)
+		switch count.Verdict() {
+		case quorum.Carried:
+			return nil
+		case quorum.Failed:
+			return errs.ErrLost
+		case quorum.Open:
+		}
+	}
+	// A renewal may have been executed as late as now.
+	ends := clock.Now().Add(n.Term.Terms().Life)
+	return &signalbox.UnconfirmedError{KeyEnds: ends.Time(), Err: errors.Join(failures...)}
+}
+
+// releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; what it
+// answers to that after all is given back where it arrives, see ballot.count.
+func (n *tenure) releaseAt(i int, m *session.Session, v vote, patience time.Duration) returned {
+	if v.choice == held || v.choice == refused {
+		n.ballot.takeBack(i, v)
+		return returned{}
+	}
+	ctx := m.Patient(patience)
+	reply, err := m.Runner.Run(ctx, n.ballot.giveBack(i))
+	ctx.End()
+	had := err == nil && reply.Int(0) == 1
+	switch {
+	case v.choice == silent:
+	case err != nil || !had && v.choice == doubtful:
+		n.ballot.settle(i, v.notAfter)
+	default:
+		close(n.ballot.mu.gone[i])
+	}
+	return returned{had, n.lock.number(i, err)}
+}
+
+// Lost implements hold.Home: the term ended under the holder. Some servers may have the hold still, also where a
+// quorum does not: it is given back, so that others need not wait for its end.
+func (n *tenure) Lost(error, bool) {
+	n.ballot.end()
+	n.gate.Lost()
+	n.lock.leave(n.gate)
+}
+
+// Evict implements gate.Tenant.
+func (n *tenure) Evict(cause error) { n.Term.Break(cause, false) }
+
+// Recheck implements gate.Tenant.
+func (n *tenure) Recheck() { n.Term.Recheck() }

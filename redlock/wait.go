@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/quorum"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// firstPause and lastPause bound the pause after a vote that nobody won, or that servers failed. It is drawn from
+	// as long as the vote took, or firstPause, doubled by each vote in a row: five who try at once meet again with
+	// all of them ever less often.
+	firstPause, lastPause = time.Millisecond, time.Second
+	// longestWait is how long the messages of a quorum are waited for. Each server is looked at about once a second
+	// meanwhile, so this is for those that died while they were waited for.
+	longestWait = 5 * time.Second
+	// grace is how long, after the first server was heard to be free, the others are waited for.
+	grace = 20 * time.Millisecond
+)
+
+// alarm is a wake-up by the session's timers.
+type alarm struct {
+	entry wheel.Entry
+	c     chan struct{}
+}
+
+// Fire implements wheel.Event.
+func (a *alarm) Fire() {
+	select {
+	case a.c <- struct{}{}:
+	default:
+	}
+}
+
+// contention is what a contender knows between its tries.
+type contention struct {
+	lock   *Lock
+	waits  []*dispatch.Wait // by member; nil until there is something to wait for
+	alarm  *alarm
+	last   summary // of the last vote
+	fails  int     // votes in a row that nobody was seen to win
+	before string  // the attempt before, which may still stand somewhere for a moment
+}
+
+func newContention(l *Lock) *contention {
+	c := &contention{lock: l, waits: make([]*dispatch.Wait, len(l.members)), alarm: &alarm{c: make(chan struct{}, 1)}}
+	c.alarm.entry.Init(c.alarm)
+	return c
+}
+
+func (c *contention) close() {
+	c.lock.group.members[0].Timers.Cancel(&c.alarm.entry)
+	for _, w := range c.waits {
+		if w != nil {
+			w.Close()
+		}
+	}
+}
+
+// next takes what a vote ended with and returns when the next is due, or the error to give up with.
+func (c *contention) next(ctx context.Context, g *gate.Gate, b *ballot, err error) error {
+	if ctx.Err() == nil { // else the vote was cut short: what was known before it still is
+		c.last = b.summary(c.before)
+		c.before = b.attempt
+		g.Heard(len(c.last.held) > 0)
+	}
+	switch {
+	case errors.Is(err, errs.ErrClosed):
+		return err
+	case ctx.Err() != nil:
+		return c.ended(ctx)
+	case c.last.final() != nil:
+		return c.last.final()
+	case c.last.rivals == 1:
+		c.fails = 0
+		return c.hear(ctx)
+	}
+	window := min(max(clock.Now().Mono()-b.sent.Mono(), firstPause)<<min(c.fails, 10), lastPause)
+	c.fails++
+	return c.pause(ctx, window/4+rand.N(window), 0)
+}
+
+// ended answers the error of a context that has ended, with what is known of the lock.
+func (c *contention) ended(ctx context.Context) error {
+	err := errs.Ended(ctx)
+	if len(c.last.held) > 0 {
+		err = errors.Join(errs.ErrHeld, err)
+	}
+	return errors.Join(append([]error{err}, c.last.failures...)...)
+}
+
+// hear waits until so many servers on which somebody has the lock are heard to be free, that a quorum could be had.
+func (c *contention) hear(ctx context.Context) error {
+	for i, v := range c.last.held {
+		if c.waits[i] == nil {
+			m := c.lock.members[i]
+			c.waits[i] = m.Dispatch.Wait(dispatch.Target{
+				Channel: c.lock.base.Names.Unlocked, Key: c.lock.keys[0], Look: scripts.RedlockLook, Mark: m.ID(),
+			})
+		}
+		c.waits[i].Held(v.left)
+	}
+	need := max(quorum.Size(len(c.lock.members))-c.last.granted, 1)
+	return c.pause(ctx, longestWait, min(need, len(c.last.held)))
+}
+
+// pause waits for so long; or, if need is not 0, until that many servers are heard to be free, and a moment after the
+// first of them at the longest.
+func (c *contention) pause(ctx context.Context, d time.Duration, need int) error {
+	timers := c.lock.group.members[0].Timers
+	timers.Cancel(&c.alarm.entry)
+	select {
+	case <-c.alarm.c: // of the pause before
+	default:
+	}
+	timers.Schedule(&c.alarm.entry, d)
+	cases := []reflect.SelectCase{received(ctx.Done()), received(c.lock.group.closing), received(c.alarm.c)}
+	if need > 0 {
+		for i := range c.last.held {
+			cases = append(cases, received(c.waits[i].C))
+		}
+	}
+	for heard := 0; ; {
+		switch chosen, _, _ := reflect.Select(cases); chosen {
+		case 0:
+			return c.ended(ctx)
+		case 1, 2:
+			return nil // whoever tries next finds the session closed
+		default:
+			cases[chosen].Chan = reflect.Value{} // once each
+			heard++
+			if heard >= need {
+				return nil
+			}
+			timers.Schedule(&c.alarm.entry, grace)
+		}
+	}
+}
+
+func received[T any](c <-chan T) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
+}
+
+// summary is what the votes of a ballot come to.
+type summary struct {
+	n, granted int
+	held       map[int]vote // the servers on which others have the lock
+	rivals     int          // how many those are
+	doubles    int          // servers that gave the same attempt to another session
+	failures   []error      // of the others
+	finals     int          // failures that waiting does not mend
+}
+
+// summary answers what the votes come to so far. The attempt before, of the same caller, is nobody's rival.
+func (b *ballot) summary(before string) summary {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := summary{n: len(b.mu.votes), held: make(map[int]vote)}
+	rivals := make(map[string]struct{})
+	for i, v := range b.mu.votes {
+		switch {
+		case v.choice == granted:
+			s.granted++
+		case v.choice == held && v.rival == b.attempt:
+			s.doubles++
+		case v.choice == held:
+			s.held[i] = v
+			if v.rival != before {
+				rivals[v.rival] = struct{}{}
+			}
+		case v.err != nil:
+			s.failures = append(s.failures, b.lock.number(i, v.err))
+			if wire.Judge(v.err) == wire.Final {
+				s.finals++
+			}
+		}
+	}
+	s.rivals = len(rivals)
+	return s
+}
+
+// final answers why no later vote can be won, or nil.
+func (s summary) final() error {
+	switch {
+	case s.doubles > 0 && s.granted+s.doubles >= quorum.Size(s.n):
+		return fmt.Errorf("%w: several of the sessions go to the same server, which has one vote: there is no quorum", errs.ErrBadOption)
+	case s.n-s.finals < quorum.Size(s.n):
+		return errors.Join(s.failures...)
+	}
+	return nil
+}
+
+// explain answers the error of a vote that was not won and is not repeated.
+func (s summary) explain(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errs.ErrClosed):
+		return err
+	case ctx.Err() != nil:
+		return errs.Ended(ctx)
+	case s.final() != nil:
+		return s.final()
+	case len(s.held) > 0:
+		return errors.Join(append([]error{errs.ErrHeld}, s.failures...)...)
+	case len(s.failures) > 0:
+		return errors.Join(s.failures...)
+	}
+	return err
+}

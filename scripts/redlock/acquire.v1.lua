@@ -1,0 +1,84 @@
+-- redlock/acquire v1
+-- Takes one server's part of a lock that a quorum of servers gives. A server that lost its data, or has another
+-- life than the one it remembers, grants nothing for one greatest lease: it may have forgotten a hold.
+-- Sent again for the same hold it answers the same stamp again.
+--
+-- KEYS[1]  holder       string: 'sb1q', stamp (16), hold (41), mark (22), label (0 to 64); see README.md
+-- KEYS[2]  epoch        string: since when the server has its data, and in which life of it; see README.md
+-- KEYS[3]  fence        string: a stamp that is not before the last token that was made to be ordered
+-- ARGV[1]  claim        hold, fresh for every attempt and begun by its session (22), 22 dashes, label
+-- ARGV[2]  ttl_ms       positive integer
+-- ARGV[3]  not_after    stamp; executed later, nothing is written
+-- ARGV[4]  mark         session (22) that wants a message at the release, or ''
+-- ARGV[5]  greatest_us  the longest lease that anybody has for the name, in microseconds
+-- returns  {1, stamp, now}              granted, at a stamp after every floor that the server knows
+--          {0, left_ms, now, attempt}   somebody else holds it, left_ms until its key ends; attempt (19) is the end of that hold
+--          {-1, now}                    later than not_after
+--          {-2, kind}                   the name is in use by another kind of lock, or a key is not ours ('?')
+--          {-3, left_us, now}           the server has its data since lately; it grants nothing for left_us more
+-- effects  writes KEYS[1], and KEYS[2] where it is new, or half its life is over; publishes nothing
+-- cost     O(1): TIME, GET three times, INFO, PTTL, SET; held: TIME, GET, PTTL, and SET for the first waiter
+local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
+local claim, ttl_ms, not_after, mark, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+-- A stamp is 16 digits: the server's microseconds since 1970. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+if now > not_after then
+  return {-1, now}
+end
+
+local value = redis.call('GET', holder)
+local kind = value and string.sub(value, 1, 4)
+local floor = ''
+if kind == 'sb1-' and #value == 20 then
+  floor = string.sub(value, 5, 20)
+elseif kind == 'sb1q' and #value >= 83 and #value <= 147 then
+  if string.sub(value, 21, 61) == string.sub(claim, 1, 41) then
+    redis.call('PEXPIRE', holder, ttl_ms)
+    return {1, string.sub(value, 5, 20), now}
+  end
+  local marked = string.sub(value, 62, 83)
+  if mark ~= '' and (marked == '----------------------' or marked == string.sub(value, 21, 42)) then
+    -- A mark of the holder's own session tells nobody anything: it is replaced.
+    redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark .. string.sub(value, 84), 'KEEPTTL')
+  end
+  return {0, redis.call('PTTL', holder), now, string.sub(value, 43, 61)}
+elseif kind then
+  local other = '?'
+  if string.sub(kind, 1, 3) == 'sb1' and kind ~= 'sb1q' and kind ~= 'sb1-' then
+    other = string.sub(kind, 4)
+  end
+  return {-2, other}
+end
+
+-- The life is what the server calls itself between two starts. By pcall: where the right to INFO is missing, or
+-- the server does not tell, an epoch that survived a restart counts.
+local info = redis.pcall('INFO', 'server')
+local life = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+local said = redis.call('GET', epoch)
+if said and (string.sub(said, 1, 4) ~= 'sb1e' or #said < 20) then
+  return {-2, '?'}
+end
+local since = said and string.sub(said, 5, 20)
+if not said or since > now or life ~= '' and string.sub(said, 21) ~= life then
+  since = now
+  redis.call('SET', epoch, 'sb1e' .. now .. life, 'PX', 604800000)
+elseif redis.call('PTTL', epoch) < 302400000 then
+  redis.call('PEXPIRE', epoch, 604800000)
+end
+local left_us = tonumber(since) + tonumber(greatest_us) - tonumber(now)
+if left_us > 0 then
+  return {-3, left_us, now}
+end
+
+local fenced = redis.call('GET', fence)
+if fenced and #fenced == 16 and fenced > floor then
+  floor = fenced
+end
+local stamp = now
+if now <= floor then
+  stamp = string.format('%016.0f', tonumber(floor) + 1)
+end
+redis.call('SET', holder, 'sb1q' .. stamp .. claim, 'PX', ttl_ms)
+return {1, stamp, now}

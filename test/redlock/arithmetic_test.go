@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/quorum"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+)
+
+// sizes are how many servers there may be.
+func sizes(t *rapid.T) int { return 2*rapid.IntRange(1, 10).Draw(t, "half") + 1 }
+
+// P1: two quorums share a server, and two votes on the same servers are never both carried.
+func TestTwoVotesAreNeverBothCarried(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := sizes(t)
+		one, other := quorum.Tally{N: n}, quorum.Tally{N: n}
+		for range n {
+			switch rapid.IntRange(0, 2).Draw(t, "server") {
+			case 0: // a server has one vote
+				one.Add(true)
+				other.Add(false)
+			case 1:
+				one.Add(false)
+				other.Add(true)
+			default:
+				one.Add(false)
+				other.Add(false)
+			}
+		}
+		if one.Verdict() == quorum.Carried && other.Verdict() == quorum.Carried {
+			t.Fatalf("%+v and %+v", one, other)
+		}
+	})
+}
+
+// A verdict never changes, is told once, and is there when everybody has answered.
+func TestAVerdictIsFinal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		tally := quorum.Tally{N: sizes(t)}
+		decided, told := quorum.Open, 0
+		for range tally.N {
+			if tally.Add(rapid.Bool().Draw(t, "yes")) {
+				told++
+			}
+			verdict := tally.Verdict()
+			if decided != quorum.Open && verdict != decided {
+				t.Fatalf("%v became %v", decided, verdict)
+			}
+			decided = verdict
+		}
+		if decided == quorum.Open || told != 1 {
+			t.Fatalf("%+v: %v, told %d times", tally, decided, told)
+		}
+		if carried := tally.Yes > tally.N/2; carried != (decided == quorum.Carried) {
+			t.Fatalf("%+v: %v", tally, decided)
+		}
+	})
+}
+
+// server is the model of one: when its key of a hold ends, by the process's monotonic clock.
+type server struct {
+	keyEnds time.Duration
+	// pace is how long a millisecond of its clock is, in microseconds.
+	pace int
+}
+
+// P1, P2, issues of RedLock elsewhere: as long as a lease is good, the keys of every server that voted for it live: so no other can be granted by a quorum,
+// whatever the ways took, whenever it was granted and renewed, with clocks that differ in pace by less than what is allowed for.
+func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := sizes(t)
+		life := time.Duration(rapid.IntRange(100, 86_400_000).Draw(t, "life ms")) * time.Millisecond
+		servers := make([]server, n)
+		for i := range servers {
+			servers[i].pace = rapid.IntRange(985, 1015).Draw(t, "pace")
+		}
+		now := time.Duration(0)
+		var deadline time.Duration
+		good := false
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") { // the acquire, and renewals
+			sent := now
+			tally := quorum.Tally{N: n}
+			last := now
+			for i := range rapid.Permutation(indices(n)).Draw(t, "order") {
+				s := &servers[i]
+				there := sent + time.Duration(rapid.Int64Range(0, int64(2*life)).Draw(t, "there"))
+				if good && there > s.keyEnds || rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
+					continue // gone, or lost on the way
+				}
+				s.keyEnds = there + life*time.Duration(s.pace)/1000
+				last = max(last, there)
+				if tally.Add(true) {
+					break
+				}
+			}
+			if tally.Verdict() != quorum.Carried {
+				break
+			}
+			now = last + time.Duration(rapid.Int64Range(0, int64(life)).Draw(t, "back"))
+			until := at(sent + life - renewal.Allowance(life))
+			if until != renewal.Deadline(at(sent), life) {
+				t.Fatal("a deadline counts from the sending")
+			}
+			if until.Reached(at(now)) || good && now >= deadline {
+				break // too late: no lease, or none any more
+			}
+			good, deadline = true, sent+life-renewal.Allowance(life)
+			if alive := living(servers, deadline); alive < quorum.Size(n) {
+				t.Fatalf("good until %v, when %d of %d keys live", deadline, alive, n)
+			}
+			now += time.Duration(rapid.Int64Range(0, int64(life/3)).Draw(t, "rest"))
+		}
+	})
+}
+
+// living answers how many keys live at an instant.
+func living(servers []server, at time.Duration) int {
+	n := 0
+	for _, s := range servers {
+		if s.keyEnds > at {
+			n++
+		}
+	}
+	return n
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func at(mono time.Duration) clock.Instant { return clock.At(mono, time.Unix(0, int64(mono))) }

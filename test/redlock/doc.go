@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redlock asks whether a quorum of servers gives a lock to one at a time, and with tokens that rise: the arithmetic of
+// votes and validity against a model of servers, and processes on five real servers that are cut off, stopped and emptied in turn.
+//
+// # What is not known
+//
+// Whether a holder that does not look at its lease overlaps with the next: a span counts from the return of Lock to a
+// look at the lease that found it good.
+package redlock

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+const (
+	servers   = 5
+	processes = 5
+	life      = time.Second
+	// turmoil is how long processes work while servers fail.
+	turmoil = 12 * time.Second
+)
+
+// establish lets a server look as one that has had its data for a day, so that it grants at once.
+const establish = `
+local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local since = string.format('%016.0f', redis.call('TIME')[1] * 1000000 - 86400000000)
+return redis.call('SET', KEYS[1], 'sb1e' .. since .. life, 'PX', 604800000)`
+
+// span is a time in which somebody had the lock for certain.
+type span struct {
+	who      int
+	token    uint64
+	from, to time.Duration
+}
+
+// book has the spans.
+type book struct {
+	begun time.Time
+
+	mu struct {
+		sync.Mutex
+		spans []span
+	}
+}
+
+func (b *book) now() time.Duration { return time.Since(b.begun) }
+
+func (b *book) add(s span) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.spans = append(b.mu.spans, s)
+}
+
+// judge fails the test where two had the lock at once, or a later one a smaller token.
+func (b *book) judge(t *testing.T) {
+	t.Helper()
+	spans := slices.Clone(b.mu.spans)
+	slices.SortFunc(spans, func(x, y span) int { return int(x.from - y.from) })
+	for i := 1; i < len(spans); i++ {
+		require.GreaterOrEqual(t, spans[i].from, spans[i-1].to, "two at once: %+v and %+v", spans[i-1], spans[i])
+		require.Greater(t, spans[i].token, spans[i-1].token, "an older token: %+v after %+v", spans[i], spans[i-1])
+	}
+	t.Logf("%d spans", len(spans))
+	require.Greater(t, len(spans), 20)
+}
+
+// The judge finds what it is there for.
+func TestPlantedMistakesAreFound(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []span{{1, 30, 5, 15}, {1, 5, 20, 30}} {
+		b := &book{}
+		b.add(span{0, 10, 0, 10})
+		b.add(wrong)
+		// A testing.T of its own, which may fail, on a goroutine of its own, which that ends.
+		inner, ended := new(testing.T), make(chan struct{})
+		go func() {
+			defer close(ended)
+			b.judge(inner)
+		}()
+		<-ended
+		require.True(t, inner.Failed())
+	}
+}
+
+// P1, P3, H19: however servers are cut off, stopped, emptied and restarted, one after the other, and whatever the wires lose, at most one has the lock, and
+// tokens rise.
+func TestNoTwoHaveTheLockWhileServersFail(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := &book{begun: time.Now()}
+	ctx, cancel := context.WithTimeout(t.Context(), turmoil)
+	defer cancel()
+	var group sync.WaitGroup
+	for who := range processes {
+		mu := redlock.New(w.process(), "a", signalbox.RenewedLease(life), redlock.Fenced())
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if err := b.turn(ctx, who, mu); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		w.strike(ctx, i)
+	}
+	group.Wait()
+	b.judge(t)
+	for _, s := range w.servers {
+		kit.Await(t, kit.Patience, "a server with nothing of the lock", func() bool { return kit.NewView(t, s).Free("a") })
+	}
+}
+
+// turn takes the lock once, and adds for how long that was certain.
+func (b *book) turn(ctx context.Context, who int, mu *redlock.Lock) error {
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		return nil
+	}
+	s := span{who: who, token: lease.Token(), from: b.now()}
+	s.to = s.from
+	for range rand.N(3) {
+		pause(ctx, rand.N(100*time.Millisecond))
+		now := b.now()
+		if lease.Err() != nil {
+			break
+		}
+		s.to = now
+	}
+	b.add(s)
+	err = lease.Unlock()
+	if err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrUnconfirmed) {
+		return fmt.Errorf("unlock: %w", err)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// world is the servers, and the wires of each process to each of them.
+type world struct {
+	*testing.T
+
+	servers []*redistest.Server
+	wires   [][]*redistest.Proxy // by process and server
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t}
+	for range servers {
+		s := redistest.Start(t)
+		s.MustDo(t, "EVAL", establish, 1, "sb:epoch")
+		w.servers = append(w.servers, s)
+	}
+	return w
+}
+
+// process answers the sessions of one.
+func (w *world) process() (sessions []*signalbox.Session) {
+	w.Helper()
+	var wires []*redistest.Proxy
+	for _, s := range w.servers {
+		wire := redistest.NewProxy(w, s.Addr())
+		wires = append(wires, wire)
+		sessions = append(sessions, kit.Session(w, wire))
+	}
+	w.wires = append(w.wires, wires)
+	return sessions
+}
+
+// strike lets one server fail, and all wires lose something, and returns when the server has its vote again.
+func (w *world) strike(ctx context.Context, i int) {
+	server := w.servers[i%servers]
+	for _, wires := range w.wires {
+		for _, wire := range wires {
+			if rand.N(3) == 0 {
+				kinds := []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.DelayRequest, redistest.DelayReply}
+				wire.Arm(redistest.Fault{Kind: kinds[rand.N(len(kinds))], Delay: rand.N(200 * time.Millisecond)})
+			}
+		}
+	}
+	switch i % 4 {
+	case 0:
+		server.Restart()
+	case 1:
+		server.Freeze()
+		pause(ctx, rand.N(2*life))
+		server.Thaw()
+	case 2:
+		_, _ = server.Do("FLUSHALL")
+	case 3:
+		for _, wires := range w.wires {
+			wires[i%servers].CutAll()
+		}
+	}
+	// A server that lost its data has no vote for one lease, counted from the first that asks it.
+	pause(ctx, life+life/2)
+}
