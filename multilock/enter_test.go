@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// A context that the lease was entered with carries the leases of all members: each, and all as one, are entered again
+// without a round trip and with their tokens.
+func TestEnteringCarriesEveryMember(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	mine := oneOfEach(s)
+	outer := mustLock(t, all(mine))
+	ctx := outer.Enter(soon(t))
+	require.Zero(t, scriptsRun(server, func() {
+		for i, m := range mine {
+			lease, err := m.Lock(ctx)
+			require.NoError(t, err)
+			require.Equal(t, multilock.Tokens(outer)[i], lease.Token())
+			require.NoError(t, lease.Unlock())
+		}
+		for _, take := range []func() (signalbox.Lease, error){
+			func() (signalbox.Lease, error) { return all(mine).Lock(ctx) },
+			func() (signalbox.Lease, error) { return all(mine).TryLock(ctx) },
+			func() (signalbox.Lease, error) { return all(mine[1:3]).Lock(ctx) },
+		} {
+			lease, err := take()
+			require.NoError(t, err)
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Unlock())
+		}
+	}))
+	inner, err := all(mine).Lock(ctx)
+	require.NoError(t, err)
+	require.Equal(t, outer.Token(), inner.Token())
+	require.NoError(t, outer.Unlock())
+	require.Len(t, held(t, mine), len(mine), "the inner lease keeps them")
+	require.NoError(t, inner.Err())
+	require.NoError(t, inner.Unlock())
+	awaitFree(t, mine, s)
+}
+
+// A carried lease that has ended is an error, never a new acquire.
+func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	mine := named(s, "a", "b")
+	lease := mustLock(t, all(mine))
+	ctx := signalbox.Lease.Enter(lease, soon(t))
+	require.NoError(t, lease.Unlock())
+	for _, l := range []locker{mine[0], mine[1], all(mine)} {
+		_, err := l.Lock(ctx)
+		require.ErrorIs(t, err, signalbox.ErrReleased)
+	}
+	lease = mustLock(t, all(mine))
+	ctx = lease.Enter(soon(t))
+	require.NoError(t, named(newSession(t, server), "a", "b")[1].ForceUnlock(soon(t)))
+	within(t, "the loss", lease.Done())
+	for _, l := range []locker{mine[0], mine[1], all(mine)} {
+		_, err := l.Lock(ctx)
+		require.ErrorIs(t, err, signalbox.ErrLost)
+	}
+	awaitFree(t, mine, s)
+}
+
+// A member that the caller has already is entered again, and stays when the whole is given back.
+func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	for i := range 3 {
+		mine := named(s, "a", "b", "c")
+		outer := mustLock(t, mine[i])
+		lease, err := all(mine).Lock(outer.Enter(soon(t)))
+		require.NoError(t, err)
+		require.Equal(t, outer.Token(), multilock.Tokens(lease)[i])
+		require.Len(t, held(t, mine), 3)
+		require.NoError(t, lease.Unlock())
+		require.Equal(t, []int{i}, held(t, mine))
+		require.NoError(t, outer.Err())
+		require.NoError(t, outer.Unlock())
+	}
+}
+
+// Who reads cannot become a writer inside a whole either.
+func TestAnUpgradeInsideTheWholeIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	a, b := rwlock.New(s, "a"), reentrant.New(s, "b")
+	lease := mustLock(t, multilock.New(a.Reader(), b))
+	_, err := multilock.New(a, b).Lock(lease.Enter(soon(t)))
+	require.ErrorIs(t, err, signalbox.ErrUpgrade)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	awaitFree(t, []lock{writer{a}, b}, s)
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// For how long members of one session are waited for while members of another are held. It is doubled a random number of
+// times, at most as often as there were rounds: now and then it is long enough for members that others hold for long, and
+// of two who wait for each other one gives up soon.
+const (
+	shortPatience = 20 * time.Millisecond
+	maxDoublings  = 6
+)
+
+func patienceIn(round int) time.Duration {
+	p := shortPatience << rand.N(min(round, maxDoublings)+1)
+	return p/2 + rand.N(p/2)
+}
+
+// errPatience ends the waiting of a round that gives others their chance.
+var errPatience = errors.New("another round is due")
+
+func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
+	if err := l.ready(ctx); err != nil {
+		return hold.Lease{}, explain("lock", err)
+	}
+	first := 0
+	for n := 0; ; n++ {
+		r := l.round(ctx, first, patienceIn(n))
+		if r.err == nil || !r.again || ctx.Err() != nil {
+			return r.lease, r.err
+		}
+		first = r.blocked
+	}
+}
+
+// round is what came of taking the members once.
+type round struct {
+	lease   hold.Lease
+	err     error
+	again   bool // nothing but the round has failed
+	blocked int  // which session it came to
+}
+
+// round takes the members, and gives back what it took where it cannot have all.
+func (l *Lock) round(ctx context.Context, first int, patience time.Duration) (r round) {
+	g := newGroup(l)
+	until, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	g.mu.stop = stop
+	if r.blocked, r.err = g.gather(until, first, patience); r.err == nil {
+		if r.lease, r.err = g.begin(); r.err == nil {
+			return r
+		}
+		r.again = true // a member was lost, and is to be had again
+	}
+	r.again = r.again || until.Err() != nil
+	r.lease = hold.Lease{}
+	g.giveBackWithin(ctx)
+	return r
+}
+
+func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
+	if err := l.ready(ctx); err != nil {
+		return hold.Lease{}, explain("try lock", err)
+	}
+	g := newGroup(l)
+	err := g.try(ctx)
+	if err == nil {
+		var lease hold.Lease
+		if lease, err = g.begin(); err == nil {
+			return lease, nil
+		}
+	}
+	g.giveBackWithin(ctx)
+	return hold.Lease{}, err
+}
+
+// gather takes the members, those of the first session first: these it waits for as long as ctx lets it, since it
+// holds none of another session then, and for the others only so long. It answers which session it came to.
+func (g *group) gather(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
+	parties := g.lock.parties
+	if err = g.gatherParty(ctx, parties[first]); err != nil {
+		return first, err
+	}
+	for i, party := range parties {
+		if i == first {
+			continue
+		}
+		limit := &limit{stop: g.mu.stop}
+		limit.entry.Init(limit)
+		timers := party[0].place.Session.Timers
+		timers.Schedule(&limit.entry, patience)
+		err = g.gatherParty(ctx, party)
+		timers.Cancel(&limit.entry)
+		if err != nil {
+			return i, err
+		}
+	}
+	return first, nil
+}
+
+// limit ends a round.
+type limit struct {
+	entry wheel.Entry
+	stop  context.CancelCauseFunc
+}
+
+// Fire implements wheel.Event.
+func (t *limit) Fire() { t.stop(errPatience) }
+
+// gatherParty takes members of one session, in order: who waits for one holds of this session only what is before it.
+func (g *group) gatherParty(ctx context.Context, party []one) error {
+	for len(party) > 0 {
+		leases, err := party[0].take(ctx, party[1:])
+		if err != nil {
+			return explainFor("lock", party[0].place.Name, err)
+		}
+		party = g.add(party, leases) //nolint:contextcheck // a watch outlives the call
+	}
+	return nil
+}
+
+// try takes the members without waiting, in order.
+func (g *group) try(ctx context.Context) error {
+	for rest := g.lock.members; len(rest) > 0; {
+		leases, err := rest[0].try(ctx, rest[1:])
+		if err != nil {
+			return explainFor("try lock", rest[0].place.Name, err)
+		}
+		rest = g.add(rest, leases) //nolint:contextcheck // a watch outlives the call
+	}
+	return nil
+}
+
+// take takes o, and those behind it that are to be had in the same step.
+func (o *one) take(ctx context.Context, behind []one) ([]hold.Lease, error) {
+	if o.place.Gatherer != nil {
+		return o.place.Gatherer.Gather(ctx, gatherers(behind))
+	}
+	lease, err := o.Lock(ctx)
+	return []hold.Lease{hold.Lease(lease)}, err
+}
+
+// try is take without waiting.
+func (o *one) try(ctx context.Context, behind []one) ([]hold.Lease, error) {
+	if o.place.Gatherer != nil {
+		return o.place.Gatherer.TryGather(ctx, gatherers(behind))
+	}
+	lease, err := o.TryLock(ctx)
+	return []hold.Lease{hold.Lease(lease)}, err
+}
+
+// gatherers answers those that may be taken in one step with the one before them: up to the first that is always
+// taken alone, so that the order is kept.
+func gatherers(behind []one) []member.Gatherer {
+	var together []member.Gatherer
+	for i := range behind {
+		if behind[i].place.Gatherer == nil {
+			break
+		}
+		together = append(together, behind[i].place.Gatherer)
+	}
+	return together
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/member"
+)
+
+// group is the members that one call took, from the first of them to the last one's release. It is the home of
+// the hold that they make together.
+//
+// The members are given back by whoever calls takeParts first: the call that failed, the Unlock, or the loss.
+type group struct {
+	hold.Hold
+
+	lock *Lock
+	// parts has the leases of the members, the zero Lease for those that are not taken. Written by the call that takes
+	// them, and only read once the hold began.
+	parts []hold.Lease
+
+	mu struct {
+		sync.Mutex
+		stop     context.CancelCauseFunc // ends the round that takes the members; nil for one that does not wait
+		begun    bool                    // the hold did: a part that ends breaks it
+		returned bool                    // or on their way
+		lost     error                   // why the first part ended that did
+	}
+}
+
+func newGroup(l *Lock) *group { return &group{lock: l, parts: make([]hold.Lease, len(l.members))} }
+
+// add takes in the leases of the first members of party, and answers the rest of it.
+func (g *group) add(party []one, leases []hold.Lease) []one {
+	for i, lease := range leases {
+		m := &party[i]
+		g.parts[m.index] = lease
+		lease.Watch(func(cause error) { g.ended(m, cause) })
+	}
+	return party[len(leases):]
+}
+
+// ended is told that the lease of m is over: given back by this group, or lost, and all is lost then.
+func (g *group) ended(m *one, cause error) {
+	g.mu.Lock()
+	if g.mu.returned || g.mu.lost != nil {
+		g.mu.Unlock()
+		return
+	}
+	g.mu.lost = &signalbox.OpError{Op: "hold", Name: m.place.Name, Err: cause}
+	lost, begun, stop := g.mu.lost, g.mu.begun, g.mu.stop
+	g.mu.Unlock()
+	switch {
+	case begun:
+		g.Term.Break(lost, false)
+	case stop != nil:
+		stop(lost)
+	}
+}
+
+// begin makes the hold of the members, or answers which of them was lost meanwhile.
+func (g *group) begin() (hold.Lease, error) {
+	var token uint64
+	for _, part := range g.parts {
+		token = max(token, part.Token())
+	}
+	lease := g.BeginOf(g, g.lock.members[0].place.Session.Keeper, g.parts, token)
+	g.mu.Lock()
+	lost := g.mu.lost
+	g.mu.begun = lost == nil
+	g.mu.Unlock()
+	if lost != nil {
+		return hold.Lease{}, lost
+	}
+	// The look at the clock ends a part that turns out to be over, and the hold with it.
+	return lease, lease.Err()
+}
+
+// Vacated implements hold.Home: the lease was unlocked.
+func (g *group) Vacated(now clock.Instant) error {
+	if err := g.Term.Stop(now); err != nil {
+		return err // a part was lost in the same instant; Lost sees to the rest
+	}
+	if !g.takeParts() {
+		return nil
+	}
+	return g.returnParts()
+}
+
+// Lost implements hold.Home: a part was lost, and the others go back.
+func (g *group) Lost(error, bool) { g.giveBack() }
+
+// giveBack gives back what was taken, off the caller's path, and answers when that is done. The goroutine ends when the
+// servers have answered, or have not for a second; until then the members count as held in their sessions, whose
+// Close waits for them.
+func (g *group) giveBack() (done <-chan struct{}) {
+	ended := make(chan struct{})
+	if !g.takeParts() {
+		close(ended)
+		return ended
+	}
+	go func() {
+		defer close(ended)
+		_ = g.returnParts() // nobody is left to be told
+	}()
+	return ended
+}
+
+// giveBackWithin is giveBack, and waits for it as long as ctx lasts: whoever tries again should not meet itself.
+func (g *group) giveBackWithin(ctx context.Context) {
+	select {
+	case <-g.giveBack():
+	case <-ctx.Done():
+	}
+}
+
+// takeParts reports whether the caller is the one to give the parts back.
+func (g *group) takeParts() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := !g.mu.returned
+	g.mu.returned = true
+	return first
+}
+
+// returnParts gives all parts back, those of one lot in one step and the lots beside each other, and answers what went
+// wrong.
+func (g *group) returnParts() error {
+	answers := make([]error, len(g.parts))
+	var steps []func()
+	lots := make(map[member.Lot]*lot)
+	for i, part := range g.parts {
+		home, err := leave(part)
+		answers[i] = err
+		returner, together := home.(member.Returner)
+		switch {
+		case home == nil:
+		case !together:
+			steps = append(steps, func() { answers[i] = home.Vacated(clock.Now()) })
+		default:
+			its := lots[returner.Lot()]
+			if its == nil {
+				its = &lot{answers: answers}
+				lots[returner.Lot()] = its
+				steps = append(steps, its.giveBack)
+			}
+			its.add(i, returner)
+		}
+	}
+	atOnce(steps)
+	for i, err := range answers {
+		answers[i] = explainFor("unlock", g.lock.members[i].place.Name, err)
+	}
+	return errors.Join(answers...)
+}
+
+func leave(part hold.Lease) (hold.Home, error) {
+	if part == (hold.Lease{}) {
+		return nil, nil //nolint:nilnil // it was never taken: nobody is to be told, and nothing went wrong
+	}
+	return part.Leave()
+}
+
+// lot is what is given back in one step.
+type lot struct {
+	homes   []member.Returner
+	places  []int // of homes in answers
+	answers []error
+}
+
+func (l *lot) add(place int, home member.Returner) {
+	l.homes, l.places = append(l.homes, home), append(l.places, place)
+}
+
+func (l *lot) giveBack() {
+	for i, err := range l.homes[0].Return(clock.Now(), l.homes[1:]) {
+		l.answers[l.places[i]] = err
+	}
+}
+
+// atOnce takes the steps beside each other, and returns when all are done.
+func atOnce(steps []func()) {
+	if len(steps) == 0 {
+		return
+	}
+	var others sync.WaitGroup
+	for _, step := range steps[1:] {
+		others.Go(step)
+	}
+	steps[0]()
+	others.Wait()
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/locker"
+	"github.com/signalbox-go/signalbox/internal/member"
+)
+
+// Member is a lock that can be one of several: *reentrant.Lock, *fair.Lock, *rwlock.Lock, which is taken to write, and
+// what its method Reader answers.
+type Member interface {
+	Lock(ctx context.Context) (signalbox.Lease, error)
+	TryLock(ctx context.Context) (signalbox.Lease, error)
+	Check() error
+	// Place answers where the lock stands in the order in which members are taken.
+	Place() signalbox.Place
+}
+
+// Lock is several locks as one: all of them, or none. It holds nothing itself: what is held is the lease. It is safe
+// for concurrent use.
+type Lock struct {
+	members []one    // each lock once; by session, and in the order of their places
+	parties [][]one  // the same, cut where the session changes
+	at      []int    // for each argument of New, which of members it is
+	given   []Member // as New was
+	err     error    // they make no lock; the error of every call
+}
+
+// one is a member in its place.
+type one struct {
+	Member
+
+	place member.Place
+	index int // in members
+}
+
+// New answers all members as one lock. It sends nothing and never fails: a member that is not valid is the error of
+// every call, and of Check. In which order they are given is of no matter.
+//
+// A lock that is given twice counts once; to read and to write, it is taken to write, which lets its holder read. The
+// first one's options count. Members may belong to different sessions, of one server or of several.
+func New(members ...Member) *Lock {
+	l := &Lock{given: slices.Clone(members), at: make([]int, len(members))}
+	if len(members) == 0 {
+		l.err = fmt.Errorf("%w: no members", errs.ErrBadOption)
+	}
+	for i, m := range members {
+		l.err = errors.Join(l.err, l.add(i, m))
+	}
+	if l.err != nil {
+		return l
+	}
+	l.order()
+	return l
+}
+
+// add takes in the argument i of New.
+func (l *Lock) add(i int, m Member) error {
+	if m == nil {
+		return fmt.Errorf("%w: member %d is nil", errs.ErrBadOption, i)
+	}
+	place := member.Place(m.Place())
+	if place.Session == nil {
+		return cmp.Or(m.Check(), fmt.Errorf("%w: member %d has no place", errs.ErrBadOption, i))
+	}
+	known := slices.IndexFunc(l.members, func(o one) bool { return member.Same(o.place, place) })
+	switch {
+	case known < 0:
+		l.at[i] = len(l.members)
+		l.members = append(l.members, one{m, place, len(l.members)})
+		return nil
+	case place.Side == member.Counted || l.members[known].place.Side == member.Counted:
+		return fmt.Errorf("%w: member %q is given twice: ask once for as much as is wanted", errs.ErrBadOption, place.Name)
+	case place.Side == member.Whole && l.members[known].place.Side == member.Shared:
+		l.members[known].Member, l.members[known].place = m, place
+	}
+	l.at[i] = known
+	return nil
+}
+
+// order puts the members in the order in which they are taken. Sessions stand by their ids: that is an order for the
+// goroutines of this process alone, since no other knows the ids.
+func (l *Lock) order() {
+	slices.SortFunc(l.members, func(a, b one) int {
+		if a.place.Session != b.place.Session {
+			return cmp.Compare(a.place.Session.ID(), b.place.Session.ID())
+		}
+		return member.Compare(a.place, b.place)
+	})
+	moved := make([]int, len(l.members))
+	for i := range l.members {
+		moved[l.members[i].index] = i
+		l.members[i].index = i
+	}
+	for i, was := range l.at {
+		l.at[i] = moved[was]
+	}
+	for begin, i := 0, 1; i <= len(l.members); i++ {
+		if i == len(l.members) || l.members[i].place.Session != l.members[begin].place.Session {
+			l.parties = append(l.parties, l.members[begin:i])
+			begin = i
+		}
+	}
+}
+
+// Check answers what is wrong with the members, or nil. It sends nothing.
+func (l *Lock) Check() error {
+	err := l.err
+	if err != nil {
+		return explain("check", err)
+	}
+	for _, m := range l.given {
+		err = errors.Join(err, m.Check())
+	}
+	return err
+}
+
+// Lock takes all members, and waits for them as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
+// goes on when ctx ends.
+//
+// Where ctx carries leases of members (Lease.Enter), of this lock, of another that shares members with it, or of a
+// member itself, these are entered again, without a round trip; the others are taken. Who takes further members while it
+// has some, in this way, takes them out of order, and can wait for somebody who waits for it.
+//
+// The error is that of the member that could not be had; see there. What was taken before it is given back, in the
+// background where ctx has ended.
+func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.lock(ctx)
+	return signalbox.Lease(lease), err
+}
+
+// TryLock takes all members if that is possible at once, and none of them if not: the error is ErrHeld, of the first
+// member that somebody else has, or what TryLock of another answered.
+func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	lease, err := l.tryLock(ctx)
+	return signalbox.Lease(lease), err
+}
+
+// Do takes all members, runs fn and gives them back, also when fn panics or ends its goroutine. fn's
+// context ends with the lease, and carries it: each member can be entered again with it. The
+// error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
+// its end.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
+	lease, err := l.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.Unlock()) }()
+	return fn(lease.Enter(ctx), signalbox.Lease(lease))
+}
+
+// Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
+// carries are left aside.
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
+	return (*signalbox.Locker)(locker.New(ctx, l.lock))
+}
+
+// ready answers why nothing can be taken, or nil.
+func (l *Lock) ready(ctx context.Context) error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case ctx == nil:
+		return fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
+	}
+	return nil
+}
+
+// Tokens answers the fencing token of each member, in the order in which New was given them. It answers nil for a lease
+// that is not of a multilock.
+func Tokens(lease signalbox.Lease) []uint64 {
+	g, ok := hold.Lease(lease).Home().(*group)
+	if !ok {
+		return nil
+	}
+	tokens := make([]uint64, len(g.lock.at))
+	for i, at := range g.lock.at {
+		tokens[i] = g.parts[at].Token()
+	}
+	return tokens
+}
+
+func explain(op string, err error) error { return explainFor(op, "", err) }
+
+// explainFor gives an error of a member the operation and the name, unless it has them.
+func explainFor(op, name string, err error) error {
+	var explained *signalbox.OpError
+	if err == nil || errors.As(err, &explained) {
+		return err
+	}
+	return &signalbox.OpError{Op: op, Name: name, Err: err}
+}

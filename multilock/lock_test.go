@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// P1: whoever has the lease has every member, of whatever kind.
+func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mine, others := oneOfEach(newSession(t, server)), oneOfEach(newSession(t, server))
+	lease := mustLock(t, all(mine))
+	require.NoError(t, lease.Err())
+	require.Len(t, held(t, mine), len(mine))
+	for i, other := range others {
+		if _, reads := other.(reader); reads {
+			continue // beside a reader
+		}
+		_, err := other.TryLock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrHeld, "member %d", i)
+	}
+	require.NoError(t, lease.Unlock())
+	require.Empty(t, held(t, mine))
+	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
+}
+
+// P4: a TryLock that cannot have one member leaves none taken, whichever it is.
+func TestTryLockTakesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	mine, others := oneOfEach(s), oneOfEach(other)
+	for i := range others {
+		if r, reads := others[i].(reader); reads {
+			others[i] = writer{r.whole} // who reads is in the way of no reader
+		}
+		theirs := mustLock(t, others[i])
+		_, err := all(mine).TryLock(soon(t))
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		require.ErrorContains(t, err, fmt.Sprintf("%q", member.Place(mine[i].Place()).Name), "the member that is held")
+		require.Equal(t, []int{i}, held(t, mine))
+		require.NoError(t, theirs.Unlock())
+	}
+	lease, err := all(mine).TryLock(soon(t))
+	require.NoError(t, err)
+	require.Len(t, held(t, mine), len(mine))
+	require.NoError(t, lease.Unlock())
+	awaitFree(t, mine, s)
+}
+
+// Goroutines of one process that take the same members in opposite orders, and single members beside, do not block
+// each other for good: members are taken in one order, at the gates of the process as at the server.
+func TestOppositeOrdersInOneProcessDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	oppose(t, s, s)
+}
+
+// The same of two processes, which meet at the server alone.
+func TestOppositeOrdersInTwoProcessesDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	oppose(t, newSession(t, server), newSession(t, server))
+}
+
+func oppose(t *testing.T, one, other *signalbox.Session) {
+	t.Helper()
+	const rounds = 100
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	var inside [3]sync.Mutex // of a, b and c; locked by whoever has the lock
+	var group sync.WaitGroup
+	turns := func(l locker, has ...int) {
+		group.Go(func() {
+			for range rounds {
+				lease, err := l.Lock(ctx)
+				if !assertNoError(t, err) {
+					return
+				}
+				for _, i := range has {
+					if !inside[i].TryLock() {
+						t.Errorf("two have lock %d", i)
+						return
+					}
+				}
+				for _, i := range has {
+					inside[i].Unlock()
+				}
+				if !assertNoError(t, lease.Unlock()) {
+					return
+				}
+			}
+		})
+	}
+	for _, s := range []*signalbox.Session{one, other} {
+		a, b, c := reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c")
+		turns(multilock.New(a, b, c), 0, 1, 2)
+		turns(multilock.New(c, b, a), 0, 1, 2)
+		turns(multilock.New(b, a), 0, 1)
+		turns(multilock.New(c, a), 0, 2)
+		turns(a, 0)
+		turns(b, 1)
+		turns(c, 2)
+	}
+	group.Wait()
+}
+
+func assertNoError(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// A lock that is given twice is taken once; to read and to write, it is taken to write. It would wait for itself
+// otherwise.
+func TestALockGivenTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	a, b := reentrant.New(s, "a"), rwlock.New(s, "b")
+	twice := multilock.New(b.Reader(), a, reentrant.New(s, "a"), b, b.Reader())
+	require.NoError(t, twice.Check())
+	lease := mustLock(t, twice)
+	tokens := multilock.Tokens(lease)
+	require.Len(t, tokens, 5)
+	require.Equal(t, tokens[1], tokens[2])
+	require.Equal(t, tokens[0], tokens[3])
+	require.NotEqual(t, tokens[0], tokens[1])
+	_, err := rwlock.New(newSession(t, server), "b").TryRLock(soon(t))
+	require.ErrorIs(t, err, signalbox.ErrHeld, "a writer has it")
+	require.NoError(t, lease.Unlock())
+	require.Empty(t, held(t, []lock{a, writer{b}}))
+}
+
+// P4, P9: a member whose name another kind of lock has fails the whole, and nothing stays taken.
+func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	for _, wrong := range []string{"a", "b", "c"} {
+		theirs := mustLock(t, fair.New(other, wrong))
+		mine := named(s, "a", "b", "c")
+		for _, take := range []func(context.Context) (signalbox.Lease, error){all(mine).Lock, all(mine).TryLock} {
+			_, err := take(soon(t))
+			require.ErrorIs(t, err, signalbox.ErrWrongKind)
+			require.ErrorContains(t, err, fmt.Sprintf("%q", wrong))
+			require.Len(t, held(t, mine), 1, "what the other has")
+		}
+		require.NoError(t, theirs.Unlock())
+		awaitFree(t, mine, s)
+	}
+}
+
+// P3: the token of the whole is greater than that of every holder of the same members before; each member has its own.
+func TestTokensRise(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := oneOfEach(newSession(t, server)), oneOfEach(newSession(t, server))
+	var last signalbox.Lease
+	for i := range 4 {
+		lease := mustLock(t, all([][]lock{one, other}[i%2]))
+		require.Greater(t, lease.Token(), last.Token())
+		was := multilock.Tokens(last)
+		for n, token := range multilock.Tokens(lease) {
+			require.LessOrEqual(t, token, lease.Token())
+			if i > 0 {
+				require.Greater(t, token, was[n], "member %d", n)
+			}
+		}
+		require.NoError(t, lease.Unlock())
+		last = lease
+	}
+	require.Nil(t, multilock.Tokens(signalbox.Lease{}))
+	single := mustLock(t, one[0])
+	require.Nil(t, multilock.Tokens(single))
+	require.NoError(t, single.Unlock())
+}
+
+// The members of one session that go in one script cost what one lock costs: a script to take them, and one to give
+// them back.
+func TestReentrantMembersGoInOneScript(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mine := named(newSession(t, server), "a", "b", "c", "d", "e", "f", "g", "h")
+	require.NoError(t, mustLock(t, all(mine)).Unlock()) // the scripts are known, and the time
+	var lease signalbox.Lease
+	require.EqualValues(t, 1, scriptsRun(server, func() { lease = mustLock(t, all(mine)) }))
+	require.Len(t, held(t, mine), 8)
+	require.EqualValues(t, 1, scriptsRun(server, func() { require.NoError(t, lease.Unlock()) }))
+	require.Empty(t, held(t, mine))
+	require.EqualValues(t, 2, scriptsRun(server, func() {
+		lease, err := all(mine).TryLock(soon(t))
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock())
+	}))
+}
+
+// The members of the process take turns with those that want one of them alone: the hold passes from one to the other
+// without the server.
+func TestMembersPassThroughTheGates(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mine := named(newSession(t, server), "a", "b")
+	single := mustLock(t, mine[1])
+	waiting := allLater(soon(t), all(mine))
+	await(t, "the first member", func() bool { return len(held(t, mine)) == 2 })
+	token := single.Token()
+	require.NoError(t, single.Unlock())
+	got := within(t, "the lease", waiting)
+	require.NoError(t, got.err)
+	require.Greater(t, multilock.Tokens(got.lease)[1], token)
+	require.Len(t, held(t, mine), 2)
+	next := lockLater(soon(t), mine[0])
+	require.NoError(t, got.lease.Unlock())
+	after := within(t, "the member alone", next)
+	require.NoError(t, after.err)
+	require.NoError(t, after.lease.Unlock())
+	require.Empty(t, held(t, mine))
+}
+
+// Who waits for one member holds none behind it, at the server or at a gate: others of the process, and of another, take
+// it meanwhile.
+func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	mine := named(s, "a", "b", "c")
+	theirs := mustLock(t, reentrant.New(other, nameOf(mine[0])))
+	waiting := allLater(soon(t), all(mine))
+	await(t, "one who waits", func() bool {
+		reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", "sb:{"+nameOf(mine[0])+"}:lock:unlocked").([]any)
+		return len(reply) == 2 && reply[1] == int64(1)
+	})
+	for _, from := range []*signalbox.Session{s, other} {
+		for _, behind := range mine[1:] {
+			lease, err := reentrant.New(from, nameOf(behind)).TryLock(soon(t))
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock())
+		}
+	}
+	require.NoError(t, theirs.Unlock())
+	got := within(t, "the lease", waiting)
+	require.NoError(t, got.err)
+	require.NoError(t, got.lease.Unlock())
+}
+
+func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	good := reentrant.New(s, "a")
+	for name, c := range map[string]struct {
+		lock *multilock.Lock
+		want error
+	}{
+		"no members":   {multilock.New(), signalbox.ErrBadOption},
+		"a nil member": {multilock.New(good, nil), signalbox.ErrBadOption},
+		"a bad name":   {multilock.New(good, reentrant.New(s, "")), signalbox.ErrBadName},
+		"a bad option": {multilock.New(good, fair.New(s, "b", signalbox.FixedLease(1))), signalbox.ErrBadOption},
+		"no session":   {multilock.New(good, reentrant.New(nil, "b")), signalbox.ErrBadOption},
+	} {
+		require.ErrorIs(t, c.lock.Check(), c.want, name)
+		_, err := c.lock.Lock(t.Context())
+		require.ErrorIs(t, err, c.want, name)
+		_, err = c.lock.TryLock(t.Context())
+		require.ErrorIs(t, err, c.want, name)
+		err = c.lock.Do(t.Context(), nil)
+		require.ErrorIs(t, err, c.want, name)
+	}
+	_, err := multilock.New(good).Lock(nil) //nolint:staticcheck // what the test is about
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+}
+
+func TestDoAndLocker(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	mine := named(s, "a", "b")
+	both := all(mine)
+	require.NoError(t, both.Do(soon(t), func(ctx context.Context, lease signalbox.Lease) error {
+		require.NoError(t, lease.Err())
+		require.Len(t, held(t, mine), 2)
+		inner, err := mine[1].Lock(ctx)
+		require.NoError(t, err)
+		return inner.Unlock()
+	}))
+	require.Empty(t, held(t, mine))
+	mu := both.Locker(soon(t))
+	mu.Lock()
+	require.Len(t, held(t, mine), 2)
+	mu.Unlock()
+	require.Empty(t, held(t, mine))
+	require.Panics(t, mu.Unlock)
+}

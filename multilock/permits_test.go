@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// P1, P4: permits go with locks, all or none.
+func TestPermitsAreAMemberAsALockIs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	pool, mu := semaphore.New(s, "pool", 3), reentrant.New(s, "order/42")
+	free := func() int {
+		n, err := pool.Available(soon(t))
+		require.NoError(t, err)
+		return n
+	}
+	both := multilock.New(pool.Permits(2), mu)
+	lease, err := both.Lock(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 1, free())
+	require.Len(t, multilock.Tokens(lease), 2)
+
+	// Entered again it takes no further permits; beside it there are too few.
+	again, err := both.Lock(lease.Enter(soon(t)))
+	require.NoError(t, err)
+	require.Equal(t, 1, free())
+	require.NoError(t, again.Unlock())
+	_, err = multilock.New(semaphore.New(other, "pool", 3).Permits(2)).TryLock(soon(t))
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.NoError(t, lease.Unlock())
+	require.Equal(t, 3, free())
+
+	// What cannot be had gives the permits back.
+	held, err := reentrant.New(other, "order/42").Lock(soon(t))
+	require.NoError(t, err)
+	_, err = both.TryLock(soon(t))
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.Equal(t, 3, free())
+	require.NoError(t, held.Unlock())
+	require.ErrorIs(t, multilock.New(pool.Permits(0)).Check(), signalbox.ErrBadOption)
+	_, err = multilock.New(pool.Permits(4), mu).Lock(soon(t))
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// town is a cluster, and a name in each of its three parts, in the order of slots.
+type town struct {
+	*redistest.Cluster
+
+	names [3]string
+	slots [3]int
+}
+
+func newTown(t *testing.T, options ...redistest.Option) *town {
+	t.Helper()
+	c := &town{Cluster: redistest.StartCluster(t, options...)}
+	for found, i := 0, 0; found < len(c.names); i++ {
+		name := fmt.Sprint("n", i)
+		slot := c.Slot(t, kit.Key(name))
+		if part := min(slot/(redistest.Slots/3), 2); c.names[part] == "" {
+			c.names[part], c.slots[part] = name, slot
+			found++
+		}
+	}
+	return c
+}
+
+func (c *town) members(s *signalbox.Session) []multilock.Member {
+	return []multilock.Member{reentrant.New(s, c.names[2]), fair.New(s, c.names[1]), reentrant.New(s, c.names[0])}
+}
+
+// P1: members on different nodes of a cluster are taken and given back as on one server, by two that ask in opposite
+// orders.
+func TestMembersOnDifferentShards(t *testing.T) {
+	t.Parallel()
+	c := newTown(t, redistest.WithFailoverAfter(time.Minute))
+	ended := make(chan error, 2)
+	ctx := long(t)
+	for i := range cap(ended) {
+		members := c.members(kit.Session(t, c))
+		if i == 1 {
+			members[0], members[2] = members[2], members[0]
+		}
+		go func() {
+			for range 30 {
+				lease, err := multilock.New(members...).Lock(ctx)
+				if err == nil {
+					err = lease.Unlock()
+				}
+				if err != nil {
+					ended <- err
+					return
+				}
+			}
+			ended <- nil
+		}()
+	}
+	for range cap(ended) {
+		require.NoError(t, <-ended)
+	}
+	c.free(t, 0, 1, 2)
+}
+
+// P4: while a slot is on the move its server takes no script for several keys of which some have gone. The members are
+// taken, and given back, one by one then.
+func TestMembersOfASlotThatIsOnTheMove(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
+	s := kit.Session(t, c)
+	names, keys, slot := ofOneSlot(t, c, 3)
+	members := make([]multilock.Member, len(names))
+	for i, name := range names {
+		members[i] = reentrant.New(s, name)
+	}
+	lease, err := multilock.New(members...).Lock(long(t))
+	require.NoError(t, err)
+	to := c.Owner(t, (slot+redistest.Slots/2)%redistest.Slots)
+	move := c.BeginMove(t, slot, to)
+	move.Keys(t, keys[1])
+	require.NoError(t, lease.Unlock())
+	lease, err = multilock.New(members...).Lock(long(t))
+	require.NoError(t, err)
+	require.NoError(t, lease.Err())
+	move.Finish(t)
+	require.NoError(t, lease.Unlock())
+	for _, m := range members {
+		require.False(t, locked(t, m.(*reentrant.Lock)))
+	}
+}
+
+// ofOneSlot searches for n names whose keys are in one slot. It asks nobody.
+func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string, slot int) {
+	t.Helper()
+	client := c.Client(t, signalbox.Tune)
+	for i := 0; len(names) < n; i++ {
+		name := fmt.Sprint("m", i)
+		command := client.B().Get().Key(kit.Key(name)).Build()
+		if its := int(command.Slot() % redistest.Slots); i == 0 || its == slot {
+			slot, names, keys = its, append(names, name), append(keys, kit.Key(name))
+		}
+	}
+	return names, keys, slot
+}
+
+// P4: the node of the last member dies when the others are taken. The call waits for it within its context and keeps
+// those alive, or gives them back when the context ends.
+func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
+	t.Parallel()
+	c := newTown(t, redistest.WithFailoverAfter(time.Minute))
+	s, other := kit.Session(t, c), kit.Session(t, c)
+	dead := c.Owner(t, c.slots[2])
+	warm, err := multilock.New(c.members(s)...).Lock(long(t)) // every node is known
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock())
+	theirs, err := fair.New(other, c.names[1]).Lock(long(t))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := multilock.New(c.members(s)...).Lock(ctx)
+		answered <- err
+	}()
+	first, second := reentrant.New(other, c.names[0]), fair.New(other, c.names[1])
+	kit.Await(t, kit.Patience, "the first member", func() bool { return locked(t, first) })
+	dead.Kill()
+	require.NoError(t, theirs.Unlock())
+	kit.Await(t, kit.Patience, "the second member", func() bool {
+		h, err := second.Holder(long(t))
+		return err == nil && h.Session == s.ID()
+	})
+	cancel()
+	kit.Closed(t, kit.Patience, "the answer", answered)
+	c.free(t, 0, 1)
+}
+
+// P1, P4: the same where the replica takes over: the call gets all members.
+func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
+	t.Parallel()
+	c := newTown(t)
+	s, other := kit.Session(t, c), kit.Session(t, c)
+	dead := c.Owner(t, c.slots[2])
+	warm, err := multilock.New(c.members(s)...).Lock(long(t))
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock())
+	theirs, err := fair.New(other, c.names[1]).Lock(long(t))
+	require.NoError(t, err)
+	ctx, got := long(t), make(chan signalbox.Lease, 1)
+	go func() {
+		lease, err := multilock.New(c.members(s)...).Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	kit.Await(t, kit.Patience, "the first member", func() bool { return locked(t, reentrant.New(other, c.names[0])) })
+	dead.Kill()
+	require.NoError(t, theirs.Unlock())
+	lease := <-got
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	c.free(t, 0, 1, 2)
+}
+
+func locked(t *testing.T, l *reentrant.Lock) bool {
+	t.Helper()
+	is, err := l.IsLocked(long(t))
+	require.NoError(t, err)
+	return is
+}
+
+// free waits until the members of these parts are free.
+func (c *town) free(t *testing.T, parts ...int) {
+	t.Helper()
+	s := kit.Session(t, c)
+	for _, i := range parts {
+		kit.Await(t, limit, "a free lock", func() bool {
+			is, err := reentrant.New(s, c.names[i]).IsLocked(long(t))
+			return err == nil && !is
+		})
+	}
+}
+
+// long is a context for what takes longer than usual.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
