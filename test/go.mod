@@ -9,6 +9,8 @@ require (
 	github.com/signalbox-go/signalbox v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
+	golang.org/x/sync v0.21.0
+	pgregory.net/rapid v1.2.0
 )
 
 require (

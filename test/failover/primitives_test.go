@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
 )
 
 // locker is what the scenarios ask of a primitive.
@@ -28,6 +29,7 @@ func primitives() []primitive {
 	return []primitive{
 		{"reentrant", false, of(reentrant.New)},
 		{"fair", true, of(fair.New)},
+		{"rwlock", true, of(rwlock.New)},
 	}
 }
 

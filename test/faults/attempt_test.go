@@ -63,7 +63,7 @@ func (w *world) acquire(name string, tr trial, proxy *redistest.Proxy, victim *s
 	var held signalbox.Lease
 	if tr.scenario.held {
 		var err error
-		if held, err = tr.kind.New(w.holder, name).Lock(ctx); err != nil {
+		if held, err = tr.kind.rival.New(w.holder, name).Lock(ctx); err != nil {
 			return nil, err
 		}
 	}

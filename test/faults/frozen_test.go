@@ -13,14 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2: a holder whose server stops answering is told before its key can end.
 func TestHolderOfAFrozenServerIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:paralleltest // measures milliseconds
-	inTime(t, freezeHolders(t, newWorld(t), 30))
+	for _, k := range kinds() { //nolint:paralleltest // as above
+		t.Run(k.Name, func(t *testing.T) {
+			w := newWorld(t)
+			w.kind = k
+			inTime(t, freezeHolders(t, w, 30))
+		})
+	}
 }
 
 func TestSoakHolderOfAFrozenServerIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:paralleltest // measures milliseconds
@@ -85,11 +90,11 @@ type holder struct {
 // the freezing: the proxy holds back what comes, and what had passed is waited for.
 func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 	t.Helper()
-	link, gate := w.links(t, 1, kit.Runs(scripts.HolderRenew))[0], new(barrier)
+	link, gate := w.links(t, 1, kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))[0], new(barrier)
 	link.proxy.OnRequest(gate.request)
 	holders := make([]*holder, n)
 	for i := range holders {
-		holders[i] = lockFor(t, link, fmt.Sprintf("frozen/%d/%d", time.Now().UnixNano(), i), 300*time.Millisecond+time.Duration(i)*700*time.Millisecond/time.Duration(n))
+		holders[i] = w.lockFor(t, link, fmt.Sprintf("frozen/%d/%d", time.Now().UnixNano(), i), 300*time.Millisecond+time.Duration(i)*700*time.Millisecond/time.Duration(n))
 	}
 	kit.Await(t, kit.Patience, "renewals", func() bool { return link.proxy.Replies() >= 10 })
 
@@ -122,9 +127,9 @@ func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 	return leads
 }
 
-func lockFor(t *testing.T, l link, name string, life time.Duration) *holder {
+func (w *world) lockFor(t *testing.T, l link, name string, life time.Duration) *holder {
 	t.Helper()
-	lease, err := reentrant.New(l.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	lease, err := w.kind.New(l.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
 	require.NoError(t, err)
 	return &holder{name: name, lease: lease}
 }
@@ -151,13 +156,17 @@ func (h *holder) watch() {
 // effect later. A connection that is just being made is waited for, by the client, for a second.
 func TestWaiterOfAFrozenServerGoesInItsOwnTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	each(t, waitFrozen)
+}
+
+func waitFrozen(t *testing.T, w *world) {
+	t.Helper()
 	w.server.Freeze()
 	kit.Together(t, 8, func(i int) error {
 		ctx, cancel := shortly(t)
 		defer cancel()
 		begun := time.Now()
-		_, err := reentrant.New(w.holder, fmt.Sprint("late/", i)).Lock(ctx)
+		_, err := w.kind.New(w.holder, fmt.Sprint("late/", i)).Lock(ctx)
 		if !errors.Is(err, ctx.Err()) || time.Since(begun) > 2*time.Second {
 			return fmt.Errorf("%w after %v", err, time.Since(begun))
 		}

@@ -3,8 +3,10 @@
 package faults_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/test/kit"
@@ -15,6 +17,8 @@ import (
 type kind struct {
 	kit.Primitive
 
+	// rival is the kind that keeps it out, and is kept out by it: itself, mostly.
+	rival                  kit.Primitive
 	acquire, release, undo *scripts.Script
 	scenarios              []scenario
 }
@@ -22,8 +26,8 @@ type kind struct {
 func reentrantLocks() kind {
 	const acquire = "reentrant/acquire"
 	return kind{
-		Primitive: kit.Reentrant(),
-		acquire:   scripts.ReentrantAcquire, release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw,
+		Primitive: kit.Reentrant(), rival: kit.Reentrant(),
+		acquire: scripts.ReentrantAcquire, release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw,
 		scenarios: []scenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, acquire}},
 			{name: "LockThatWaits", held: true, after: 4, steps: []string{hello, acquire, subscribe, acquire, acquire}},
@@ -40,8 +44,8 @@ func reentrantLocks() kind {
 func fairLocks() kind {
 	const enter, look = "fair/enter", "fair/look"
 	return kind{
-		Primitive: kit.Fair(),
-		acquire:   scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
+		Primitive: kit.Fair(), rival: kit.Fair(),
+		acquire: scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
 		scenarios: []scenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
@@ -57,7 +61,38 @@ func fairLocks() kind {
 	}
 }
 
-func kinds() []kind { return []kind{reentrantLocks(), fairLocks()} }
+// rwlocks answers one side of read-write locks. They wait as fair locks do, and each way to wait is swept by one side.
+func rwlocks(side kit.Primitive, scenarios ...scenario) kind {
+	return kind{
+		Primitive: side, rival: kit.Writer(),
+		acquire: scripts.RWLockEnter, release: scripts.RWLockLeave, undo: scripts.RWLockLeave,
+		scenarios: append(scenarios,
+			scenario{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, "rwlock/enter", subscribe}}),
+	}
+}
+
+func writers() kind {
+	const enter, look = "rwlock/enter", "rwlock/look"
+	return rwlocks(kit.Writer(),
+		scenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+		scenario{
+			// Looks go on for as long as the lock is waited for.
+			name: "LockThatIsFoundByALook", held: true, after: 2, deaf: true, loose: true,
+			match: kit.Runs(scripts.RWLockLook), steps: []string{look, look, look},
+		})
+}
+
+func readers() kind {
+	const enter = "rwlock/enter"
+	return rwlocks(kit.Reader(),
+		scenario{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
+		scenario{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+		scenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})
+}
+
+func kinds() []kind {
+	return []kind{reentrantLocks(), fairLocks(), writers(), readers()}
+}
 
 // counts matches what the trials of a scenario count: the steps of an acquire and what undoes
 // them, unless it has a match of its own.
@@ -66,7 +101,8 @@ func (k kind) counts(s scenario) redistest.Match {
 		return s.match
 	}
 	ours, subscribes := kit.Runs(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
-	return func(req []string) bool { return ours(req) || subscribes(req) }
+	own := names.Session(names.DefaultPrefix, "") // where a session listens that holds a lock for more than a moment
+	return func(req []string) bool { return ours(req) || subscribes(req) && !strings.HasPrefix(req[1], own) }
 }
 
 // each runs a test of each kind of lock, all of them at the same time, in a world of its own.

@@ -39,7 +39,7 @@ func (w *world) settled(name string, s *signalbox.Session) error {
 		h, err := w.view.Hold(name)
 		return errors.Join(fmt.Errorf("%d settlements, on the server %+v", kit.Settling(s), h), err)
 	}
-	lease, err := w.kind.New(w.other, name).TryLock(context.Background())
+	lease, err := w.kind.rival.New(w.other, name).TryLock(context.Background())
 	if err != nil {
 		return err
 	}

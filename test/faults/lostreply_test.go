@@ -60,7 +60,7 @@ func loseRenewals(t *testing.T, w *world) {
 	// outlive that is longer.
 	const life, more = 6 * time.Second, 2
 	kinds := redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(scripts.HolderRenew))
+	links := w.links(t, len(kinds), kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))
 	kit.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("renew/", kinds[i]), links[i]
 		lease, err := w.kind.New(link.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))

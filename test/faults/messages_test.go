@@ -72,7 +72,7 @@ func waited(t *testing.T, queues []*queue, begun time.Time) []time.Duration {
 func (w *world) listening(t *testing.T, queues []*queue) {
 	t.Helper()
 	kit.Await(t, kit.Patience, "everybody listens", func() bool {
-		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
+		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "*unlocked").([]any)
 		return ok && len(channels) == len(queues)
 	})
 }

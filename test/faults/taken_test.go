@@ -38,14 +38,14 @@ func takeKeys(t *testing.T, w *world) {
 			begun := time.Now()
 			w.server.MustDo(t, take...)
 			if name == "Replaced" {
-				_, err := k.New(w.other, "taken").TryLock(kit.Context(t))
+				_, err := k.rival.New(w.other, "taken").TryLock(kit.Context(t))
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 				kit.Closed(t, kit.Patience, "the holder is told", first.Done())
 				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
 				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", kit.Key("taken")))
 				return
 			}
-			second, err := k.New(w.other, "taken").Lock(kit.Context(t))
+			second, err := k.rival.New(w.other, "taken").Lock(kit.Context(t))
 			require.NoError(t, err)
 			require.Greater(t, second.Token(), first.Token())
 			kit.Closed(t, kit.Patience, "the holder is told", bound.Done())

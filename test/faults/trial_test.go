@@ -106,7 +106,7 @@ func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *s
 			return took, errors.New("the delayed request never arrived")
 		}
 	}
-	lease, err := tr.kind.New(w.other, name).TryLock(context.Background())
+	lease, err := tr.kind.rival.New(w.other, name).TryLock(context.Background())
 	if err != nil {
 		return took, fmt.Errorf("another client: %w", err)
 	}

@@ -41,8 +41,8 @@ func (w *world) lock(t *testing.T) kit.Lock {
 func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	kit.Each(t, func(t *testing.T, p kit.Primitive) {
-		// A fair lock's next holder waits for three seconds where one is stopped that was just granted it.
-		rounds := map[string]int{"reentrant": 12, "fair": 3}[p.Name]
+		// Of a lock with a line the next holder waits for three seconds where one is stopped that was just granted it.
+		rounds := map[string]int{"reentrant": 12, "fair": 3, "rwlock": 3}[p.Name]
 		left := rounds
 		stale := newWorld(t, p, true).underFire(t, func() bool { left--; return left >= 0 })
 		require.Equal(t, rounds, stale)

@@ -173,5 +173,5 @@ func (c *client) giveBack(lease signalbox.Lease, took int64) error {
 func (g *game) newClient(t *testing.T, r *recorder, who int, name string) *client {
 	t.Helper()
 	proxy := redistest.NewProxy(t, g.server.Addr())
-	return &client{r, who, g.kind, name, proxy, kit.Session(t, proxy), g.faults}
+	return &client{r, who, g.side(who), name, proxy, kit.Session(t, proxy), g.faults}
 }

@@ -37,6 +37,15 @@ func TestWhatClientsAreToldIsALock(t *testing.T) {
 	})
 }
 
+// P1, P3: also in the layout of Redisson, where tokens have the clock alone.
+func TestWhatClientsOfASharedLockAreToldIsALock(t *testing.T) {
+	t.Parallel()
+	g := newGame(t, kit.Shared(), quick())
+	for _, history := range g.play(t, 3, 5, 30) {
+		g.check(t, history)
+	}
+}
+
 // The checker finds what it is there for. It has to try every order there is to be sure, so the
 // history is a short one.
 func TestPlantedMistakesAreFound(t *testing.T) {
@@ -52,7 +61,7 @@ func TestSoakWhatClientsAreToldIsALock(t *testing.T) { //nolint:paralleltest // 
 	more := kit.Soak(t)
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
-			kinds, faults := kit.Primitives(), quick()
+			kinds, faults := append(kit.Primitives(), kit.Shared()), quick()
 			if i%2 == 1 {
 				faults = redistest.Kinds()
 			}
@@ -69,11 +78,20 @@ type game struct {
 	server *redistest.Server
 	kind   kit.Primitive
 	faults []redistest.Kind
+
+	side  func(who int) kit.Primitive                               // what a client uses
+	model func() porcupine.Model                                    // what explains a history
+	known func(history []porcupine.Operation) []porcupine.Operation // what of it the model knows
 }
 
 func newGame(t *testing.T, kind kit.Primitive, faults []redistest.Kind) *game {
 	t.Helper()
-	g := &game{redistest.Start(t), kind, faults}
+	g := &game{
+		server: redistest.Start(t), kind: kind, faults: faults,
+		side:  func(int) kit.Primitive { return kind },
+		model: model,
+		known: func(history []porcupine.Operation) []porcupine.Operation { return history },
+	}
 	kit.LoadScripts(t, g.server)
 	return g
 }
@@ -111,7 +129,7 @@ func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Opera
 // lock more than once: dozens of them at a time, which nobody can try in every order. They do no more than to
 // explain refusals, so they and the refusals that they may explain are left out.
 func (g *game) judged(history []porcupine.Operation) []porcupine.Operation {
-	if g.kind.Name != kit.Fair().Name {
+	if g.kind.Name == kit.Reentrant().Name {
 		return history
 	}
 	isGhost := func(o porcupine.Operation) bool { return o.Input.(op).who < 0 }
@@ -129,8 +147,8 @@ func (g *game) check(t *testing.T, history []porcupine.Operation) {
 		counts[o.Input.(op).kind]++
 	}
 	begun := time.Now()
-	judged := g.judged(history)
-	verdict := porcupine.CheckOperationsTimeout(model(), judged, checkLimit)
+	judged := g.known(g.judged(history))
+	verdict := porcupine.CheckOperationsTimeout(g.model(), judged, checkLimit)
 	t.Logf("%d of %d operations in %v: %d took, %d refused, %d gave, %d ended, %d ghosts",
 		len(judged), len(history), time.Since(begun).Round(time.Millisecond), counts[took], counts[refused], counts[gave], counts[ended], counts[mayTake])
 	require.Equal(t, porcupine.Ok, verdict)

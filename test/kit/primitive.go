@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
 )
 
 // Lock is the part of their surface that all kinds of lock share.
@@ -30,6 +31,13 @@ func Reentrant() Primitive {
 	}}
 }
 
+// Shared is the same in the layout of Redisson. It is not among Primitives: suites that look at keys know the library's own.
+func Shared() Primitive {
+	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return reentrant.New(s, name, append(options, signalbox.Redisson())...)
+	}}
+}
+
 // Fair is the kind that package fair has.
 func Fair() Primitive {
 	return Primitive{"fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
@@ -37,8 +45,22 @@ func Fair() Primitive {
 	}}
 }
 
-// Primitives answers all of them.
-func Primitives() []Primitive { return []Primitive{Reentrant(), Fair()} }
+// Writer is the writing side of package rwlock.
+func Writer() Primitive {
+	return Primitive{"rwlock", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return rwlock.New(s, name, options...)
+	}}
+}
+
+// Reader is the reading side of package rwlock. It excludes nobody but writers, so it is none of Primitives.
+func Reader() Primitive {
+	return Primitive{"rwlock reader", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return Reads{rwlock.New(s, name, options...)}
+	}}
+}
+
+// Primitives answers all of them that exclude each other.
+func Primitives() []Primitive { return []Primitive{Reentrant(), Fair(), Writer(), Permit()} }
 
 // Named answers the one with that name, for child processes that are told theirs by its name.
 func Named(name string) Primitive {

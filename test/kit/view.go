@@ -38,48 +38,58 @@ func Key(name string) string { return Keys(name).Holder }
 
 // Hold is what a lock's keys say.
 type Hold struct {
-	ID      string    // "" where nobody holds the lock
+	ID      string    // "" where nobody holds the lock; where several do, that of the hold that ends last
 	Token   uint64    // the first of the hold's, or the floor under those to come
 	Ends    time.Time // when the hold ends, by the clock of the server, which is this machine's
 	Waiting int       // how many stand in line
+	Holds   int       // how many there are
 }
 
 // state reads the key and the end of the hold in one step, so that the two belong together. The
 // end, not what is left: that would count from an instant that only the server knows. Where a line
-// may stand behind the hold, the value says when it ends, and the key stays for longer.
+// may stand behind the hold, the key says when it ends, and stays for longer.
 const state = `
-local value, ends = redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])
-local held = value ~= '' and string.sub(value, 4, 4) ~= '-'
-if string.sub(value, 1, 4) == 'sb1f' then
-  local time, till = redis.call('TIME'), tonumber(string.sub(value, 62, 77))
-  held = till > time[1] * 1000000 + time[2]
-  ends = math.floor(till / 1000)
+local waiting = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+if redis.call('TYPE', KEYS[1])['ok'] == 'zset' then
+  local holds = redis.call('ZRANGE', KEYS[1], '(' .. now, '+inf', 'BYSCORE', 'WITHSCORES')
+  local id, ends = holds[#holds - 1] or '', holds[#holds] or 0
+  local floor = string.format('%016.0f', -(redis.call('ZSCORE', KEYS[1], 'sb1w') or 0))
+  return {floor, math.floor(ends / 1000), string.sub(id, 1, 41), waiting, #holds / 2}
 end
-return {value, ends, held and 1 or 0, redis.call('ZCARD', KEYS[2])}`
+local value, ends = redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])
+local kind = string.sub(value, 4, 4)
+local held = value ~= '' and kind ~= '-'
+if kind == 'f' then
+  local till = string.sub(value, 62, 77)
+  held, ends = till > now, math.floor(till / 1000)
+end
+return {string.sub(value, 5, 20), ends, held and string.sub(value, 21, 61) or '', waiting, held and 1 or 0}`
 
 // Hold answers who holds the lock.
 func (v *View) Hold(name string) (Hold, error) {
+	keys := Keys(name)
 	reply, err := v.client.Do(context.Background(),
-		v.client.B().Eval().Script(state).Numkeys(2).Key(Key(name), Keys(name).Line()).Build()).ToArray()
+		v.client.B().Eval().Script(state).Numkeys(3).Key(keys.Holder, keys.Line(), keys.Readers()).Build()).ToArray()
 	if err != nil {
 		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 	}
-	value, err := reply[0].ToString()
-	if err != nil {
-		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
-	}
-	var numbers [3]int64
-	for i := range numbers {
-		if numbers[i], err = reply[1+i].AsInt64(); err != nil {
+	var texts [2]string // the stamp and the id
+	for i := range texts {
+		if texts[i], err = reply[2*i].ToString(); err != nil {
 			return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 		}
 	}
-	h := Hold{Waiting: int(numbers[2])}
-	if len(value) >= 20 {
-		h.Token, h.Ends = stamp.Parse(value[4:20]).Token(), time.UnixMilli(numbers[0])
+	var numbers [3]int64
+	for i, at := range []int{1, 3, 4} {
+		if numbers[i], err = reply[at].AsInt64(); err != nil {
+			return Hold{}, fmt.Errorf("view of %q: %w", name, err)
+		}
 	}
-	if numbers[1] == 1 {
-		h.ID = value[20:61]
+	h := Hold{ID: texts[1], Waiting: int(numbers[1]), Holds: int(numbers[2])}
+	if texts[0] != "" {
+		h.Token, h.Ends = stamp.Parse(texts[0]).Token(), time.UnixMilli(numbers[0])
 	}
 	return h, nil
 }
@@ -128,8 +138,12 @@ for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local type = redis.call('TYPE', key)['ok']
   local value = type == 'string' and redis.call('GET', key) or ''
   local kind = string.sub(value, 1, 4)
-  local has = kind == 'sb1r' or kind == 'sb1f' and tonumber(string.sub(value, 62, 77)) > now
-  if has or type == 'zset' then held[#held + 1] = key end
+  local has = kind == 'sb1r' or kind == 'sb1q' or kind == 'sb1f' and tonumber(string.sub(value, 62, 77)) > now
+  if type == 'zset' then
+    -- A line, or holds that end one by one.
+    has = string.sub(key, -5) ~= ':lock' and string.sub(key, -8) ~= ':permits' or redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') > 0
+  end
+  if has then held[#held + 1] = key end
   immortal[#immortal + 1] = redis.call('PTTL', key) == -1 and key or nil
 end
 return {immortal, held}`

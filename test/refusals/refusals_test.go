@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -22,14 +21,16 @@ func containsWords(err error, words string) bool { return strings.Contains(err.E
 func TestARefusalIsToldAndPasses(t *testing.T) {
 	t.Parallel()
 	for name, r := range refusals() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r.play(t)
-		})
+		for _, kind := range []kit.Primitive{kit.Reentrant(), kit.Fair(), kit.Writer()} {
+			t.Run(name+"/"+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				r.play(t, kind)
+			})
+		}
 	}
 }
 
-func (r refusal) play(t *testing.T) {
+func (r refusal) play(t *testing.T, kind kit.Primitive) {
 	t.Helper()
 	if r.user == "" {
 		r.user = teller
@@ -38,6 +39,7 @@ func (r refusal) play(t *testing.T) {
 		r.options = noOptions
 	}
 	w := newWorld(t, r.user, r.options(t)...)
+	w.kind = kind
 	kept, given, short := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long), w.lock(t, w.holder, "short", brief)
 	waiting := w.wait(t, w.waiter, "kept")
 	before := w.view.MustHold(t, "given")
@@ -99,7 +101,7 @@ func (r refusal) callers(t *testing.T, w *world) {
 		ctx, cancel = context.WithTimeout(t.Context(), kit.Patience)
 	}
 	defer cancel()
-	_, err := reentrant.New(w.other, "free").Lock(ctx)
+	_, err := w.kind.New(w.other, "free").Lock(ctx)
 	require.NoError(t, refused(w.secrets.Hear(err), r.sentinel, r.words), "Lock")
 	if errors.Is(r.sentinel, signalbox.ErrRefused) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -117,6 +119,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, given, short signalbox.Le
 		require.NoError(t, w.secrets.Hear(short.Unlock()))
 		require.NoError(t, w.secrets.Hear(given.Unlock()))
 		require.True(t, w.view.Free("given"))
+		require.NoError(t, refused(w.try(w.other, "given"), r.sentinel, r.words), "TryLock of what was given back")
 		return
 	}
 	// Renewals are tried until the deadline, and then the lease is over: P2.

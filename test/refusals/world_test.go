@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -32,6 +33,7 @@ const (
 // world is a server with an operator, whose connections stand before anything is refused, and
 // with the sessions of a user, which can be struck apart from them.
 type world struct {
+	kind                  kit.Primitive // of the locks
 	server                *redistest.Server
 	admin                 rueidis.Client
 	view                  *kit.View
@@ -43,7 +45,7 @@ type world struct {
 // newWorld answers a world whose sessions are those of user.
 func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	t.Helper()
-	w := &world{server: redistest.Start(t, options...), user: user, secrets: kit.NewSecrets(t)}
+	w := &world{kind: kit.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: kit.NewSecrets(t)}
 	w.secrets.Keep(password)
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
@@ -106,7 +108,7 @@ func (w *world) cut(t *testing.T) {
 // lock takes a lock, and makes a secret of its hold.
 func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
 	t.Helper()
-	lease, err := reentrant.New(s, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	lease, err := w.kind.New(s, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
 	require.NoError(t, w.secrets.Hear(err))
 	w.secrets.Keep(w.view.MustHold(t, name).ID)
 	return lease
@@ -114,7 +116,7 @@ func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.
 
 // try is TryLock that is refused.
 func (w *world) try(s *signalbox.Session, name string) error {
-	_, err := reentrant.New(s, name).TryLock(context.Background())
+	_, err := w.kind.New(s, name).TryLock(context.Background())
 	return w.secrets.Hear(err)
 }
 
@@ -130,10 +132,13 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 	ended := make(chan got, 1)
 	ctx := kit.Context(t)
 	go func() {
-		lease, err := reentrant.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
+		lease, err := w.kind.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
 		ended <- got{lease, w.secrets.Hear(err)}
 	}()
 	channel := kit.Key(name) + ":unlocked"
+	if w.kind.Name != kit.Reentrant().Name { // those who stand in line are told on a channel of their session
+		channel = names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()
+	}
 	kit.Await(t, kit.Patience, "a waiter's subscription", func() bool {
 		reply, err := w.server.Do("PUBSUB", "NUMSUB", channel)
 		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})
@@ -172,7 +177,7 @@ func (w *world) serves(t *testing.T, s *signalbox.Session) {
 	var lease signalbox.Lease
 	kit.Await(t, kit.Patience, "a lock that is served", func() bool {
 		var err error
-		lease, err = reentrant.New(s, "served").TryLock(context.Background())
+		lease, err = w.kind.New(s, "served").TryLock(context.Background())
 		return w.secrets.Hear(err) == nil
 	})
 	require.NoError(t, lease.Unlock())

@@ -44,6 +44,7 @@ func kinds() []kind {
 	return []kind{
 		{"reentrant", of(reentrant.New), func(*testing.T, *site, string) {}},
 		{"fair", of(fair.New), deadInLine},
+		{"rwlock", of(kit.NewWrites), deadInLine},
 	}
 }
 

@@ -54,6 +54,7 @@ func lacks() map[string]map[string]effect {
 		"+unsubscribe": {lingers: true},
 		"+ping":        {lingers: true},
 		"+info":        {},
+		"+mget":        {unasked: true}, // but by several locks as one
 		// Older servers are asked for slots, newer ones for shards.
 		"+cluster|slots +cluster|shards": {},
 	}
@@ -63,22 +64,50 @@ func lacks() map[string]map[string]effect {
 			"+del":     {errs: map[step]error{unlock: denied, leave: denied, force: denied}},
 			"+pttl":    {errs: map[step]error{try: denied, wait: denied}},
 			"+pexpire": ended,
-			"+exists +hget +hmget +hset +hdel +hlen +hrandfield +zadd +zcard +zrange +zrank +zrem +zscore": {unasked: true},
+			"+exists +hget +hmget +hset +hdel +hlen +hrandfield +zadd +zcard +zmscore +zrange +zrank +zrem +zscore +unlink": {unasked: true},
 		},
 		"fair": {
-			"+get":     {errs: nothing.errs, heals: true},
-			"+del":     {errs: map[step]error{leave: denied, force: denied}, heals: true},
-			"+exists":  {errs: map[step]error{leave: denied, force: denied}},
-			"+pttl":    {unasked: true},
-			"+pexpire": {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
-			"+hget":    {errs: map[step]error{waiters: denied, wait: denied, unlock: denied}},
-			"+hmget":   vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
+			"+get":          {errs: nothing.errs, heals: true},
+			"+del":          {errs: map[step]error{leave: denied, force: denied}, heals: true},
+			"+exists":       {errs: map[step]error{leave: denied, force: denied}},
+			"+pttl +unlink": {unasked: true},
+			"+pexpire":      {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
+			"+hget":         {errs: map[step]error{waiters: denied, wait: denied, unlock: denied}},
+			"+hmget":        vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
 			"+zadd": vain, "+zcard": vain, "+zscore": vain,
-			"+zrange": nobody, "+zrank": stuck, "+zrem": {errs: stuck.errs, heals: true},
+			"+zrange": nobody, "+zrank": {errs: map[step]error{leave: denied}}, "+zrem": {errs: stuck.errs, heals: true},
+			"+zmscore": {unasked: true},
+		},
+		"rwlock": {
+			"+get":                       {errs: map[step]error{isLocked: denied}, heals: true},
+			"+set":                       {},
+			"+time":                      {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}},
+			"+del":                       {errs: map[step]error{force: denied}},
+			"+exists":                    {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+pttl +pexpiretime +unlink": {unasked: true},
+			"+zcard":                     {errs: nobody.errs, heals: true},
+			"+pexpire":                   nobody,
+			"+hget":                      {errs: map[step]error{wait: denied, unlock: denied}},
+			"+hmget":                     vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
+			"+zadd": nobody,
+			"+hlen": {errs: stuck.errs, heals: true},
+			"+zscore": {errs: map[step]error{
+				try: denied, renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied,
+			}},
+			"+zrange": {errs: map[step]error{
+				try: denied, isLocked: denied, holder: denied, wait: denied, unlock: denied, force: denied,
+			}},
+			"+zrank":   {errs: map[step]error{leave: denied}},
+			"+zrem":    {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
+			"+zmscore": {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
 		},
 	}
 	for _, effects := range of {
-		maps.Copy(effects, both)
+		for right, effect := range both {
+			if _, special := effects[right]; !special && !strings.Contains(strings.Join(slices.Collect(maps.Keys(effects)), " ")+" ", right+" ") {
+				effects[right] = effect
+			}
+		}
 	}
 	return of
 }

@@ -32,6 +32,12 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 		require.NoError(w, err)
 		require.True(w, isLocked)
 		require.NoError(w, lease.Unlock())
+		_, err = other.Holder(kit.Context(w))
+		require.ErrorIs(w, err, signalbox.ErrNotHeld, "of a lock that was given back")
+		isLocked, err = other.IsLocked(kit.Context(w))
+		require.NoError(w, err)
+		require.False(w, isLocked)
+		require.ErrorIs(w, other.ForceUnlock(kit.Context(w)), signalbox.ErrNotHeld)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // locker is what the plain suite asks of a primitive.
@@ -31,6 +32,7 @@ func primitives() []primitive {
 	return []primitive{
 		{"reentrant", of(reentrant.New)},
 		{"fair", of(fair.New)},
+		{"rwlock", of(kit.NewWrites)},
 	}
 }
 

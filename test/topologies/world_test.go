@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,13 @@ func (w *world) value(name string) string {
 // isFree reports whether nobody holds the lock, by the server's account.
 func (w *world) isFree(name string) bool {
 	w.Helper()
+	kind, err := w.ask(name, "TYPE").ToString()
+	require.NoError(w, err)
+	if kind == "zset" { // a member for each hold, and when it ends
+		holds, err := w.ask(name, "ZCOUNT", fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf").AsInt64()
+		require.NoError(w, err)
+		return holds == 0
+	}
 	value := w.value(name)
 	return value == "" || strings.HasPrefix(value, "sb1-")
 }

@@ -66,7 +66,7 @@ type had struct {
 }
 
 // waitsInLine locks on another goroutine, and returns when that stands in line and hears its grants.
-func waitsInLine(ctx context.Context, mu *fair.Lock) <-chan had {
+func waitsInLine(ctx context.Context, mu kit.Lock) <-chan had {
 	answered := make(chan had, 1)
 	go func() {
 		lease, err := mu.Lock(ctx)
@@ -77,7 +77,7 @@ func waitsInLine(ctx context.Context, mu *fair.Lock) <-chan had {
 }
 
 // atOnce locks a lock that nobody holds.
-func atOnce(t *testing.T, mu *fair.Lock) signalbox.Lease {
+func atOnce(t *testing.T, mu kit.Lock) signalbox.Lease {
 	t.Helper()
 	lease, err := mu.Lock(t.Context())
 	require.NoError(t, err)
@@ -328,9 +328,9 @@ func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) { //nolint:paralleltest /
 	})
 }
 
-// P4: tickets that could not be given back in a long outage are given back when they are granted, though
-// the session goes on in that line and its heartbeats keep them alive.
-func TestTicketsOfALongOutageHoldUpNobody(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+// P4: tickets that could not be given back in a long outage are given back when it is over: the session goes on in
+// that line, and its heartbeats would keep them alive.
+func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
@@ -354,13 +354,14 @@ func TestTicketsOfALongOutageHoldUpNobody(t *testing.T) { //nolint:paralleltest 
 		require.Equal(t, 31, waiting)
 		users[1].heals()
 		time.Sleep(10 * time.Second)
+		waiting, _ = w.inLine("ghosts")
+		require.Equal(t, 1, waiting)
 		released := time.Now()
 		require.NoError(t, lease.Unlock())
 		got := <-stays
 		require.NoError(t, got.err)
 		require.Less(t, got.at.Sub(released), time.Second)
 		require.NoError(t, got.lease.Unlock())
-		time.Sleep(time.Second)
 		waiting, isHeld := w.inLine("ghosts")
 		require.Zero(t, waiting)
 		require.False(t, isHeld)

@@ -28,6 +28,7 @@ type world struct {
 
 	redis    *miniredis.Miniredis
 	commands atomic.Int64 // but for what clients ask to keep connections alive
+	scripts  atomic.Int64 // those of them that run a script
 }
 
 // bubble runs a test in virtual time, which begins after the time that tokens count from.
@@ -43,6 +44,9 @@ func bubble(t *testing.T, test func(w *world)) {
 		w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 			if command != "PING" {
 				w.commands.Add(1)
+			}
+			if strings.HasPrefix(command, "EVAL") {
+				w.scripts.Add(1)
 			}
 			return false
 		})

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// reads reports whether a client is a reader: every other one.
+func reads(who int) bool { return who%2 == 1 }
+
+// sides lets every other client read.
+func sides(who int) kit.Primitive {
+	if reads(who) {
+		return kit.Reader()
+	}
+	return kit.Writer()
+}
+
+// rwlock is the model of a lock with readers: who writes, with which token, who reads, and the greatest tokens so far,
+// of all and of writers.
+type rwlock struct {
+	writer  int // 0 is nobody
+	readers uint64
+	token   uint64
+	any     uint64
+	writers uint64
+}
+
+// bit is a reader's among the readers. The clients of one lock have numbers that follow each other, fewer than 64.
+func bit(who int) uint64 { return 1 << (who % 64) }
+
+// step answers what the lock may be after o; nothing where o cannot have happened.
+func (l rwlock) step(o op) []any {
+	if reads(o.who) {
+		return l.read(o)
+	}
+	mine := l.writer == o.who && l.token == o.token
+	free := rwlock{any: l.any, writers: l.writers}
+	switch {
+	case o.kind == took && l.writer == 0 && l.readers == 0 && o.token > l.any:
+		return []any{rwlock{writer: o.who, token: o.token, any: o.token, writers: o.token}}
+	case o.kind == refused && (l.writer != 0 || l.readers != 0):
+		return []any{l}
+	case (o.kind == gave || o.kind == ended) && mine:
+		return []any{free}
+	case o.kind == ended:
+		return []any{l}
+	}
+	return nil
+}
+
+func (l rwlock) read(o op) []any {
+	after := l
+	switch {
+	case o.kind == took && l.writer == 0 && l.readers&bit(o.who) == 0 && o.token > l.writers:
+		after.readers |= bit(o.who)
+		after.any = max(l.any, o.token)
+	case (o.kind == gave || o.kind == ended) && l.readers&bit(o.who) != 0:
+		after.readers &^= bit(o.who)
+	case o.kind != ended:
+		return nil
+	}
+	return []any{after}
+}
+
+func modelOfSides() porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{rwlock{}} },
+		Step: func(state, input, _ any) []any {
+			return state.(rwlock).step(input.(op))
+		},
+		DescribeOperation: func(input, _ any) string { return fmt.Sprint(input) },
+	}
+	return m.ToModel()
+}
+
+// ofSides answers those of the operations that the model knows: a reader is refused while a writer waits, which no client knows.
+func ofSides(history []porcupine.Operation) []porcupine.Operation {
+	return slices.DeleteFunc(slices.Clone(history), func(o porcupine.Operation) bool {
+		in := o.Input.(op)
+		return in.kind == refused && in.who > 0 && reads(in.who)
+	})
+}
+
+func newGameOfSides(t *testing.T, faults []redistest.Kind) *game {
+	t.Helper()
+	g := newGame(t, kit.Writer(), faults)
+	g.side, g.model, g.known = sides, modelOfSides, ofSides
+	return g
+}
+
+// P1, P3: what readers and writers of one lock are told on wires that fail can be explained by one lock.
+func TestWhatReadersAndWritersAreToldIsALock(t *testing.T) {
+	t.Parallel()
+	g := newGameOfSides(t, quick())
+	for _, history := range g.play(t, 2, 6, 25) {
+		g.check(t, history)
+	}
+}
+
+// The checker finds a reader beside a writer, and a writer whose token is not greater than a reader's before it.
+func TestPlantedMistakesOfSidesAreFound(t *testing.T) {
+	t.Parallel()
+	took := func(who int, token uint64, from, to int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: who, Input: op{took, who, token}, Call: from, Return: to}
+	}
+	gave := func(who int, token uint64, from, to int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: who, Input: op{gave, who, token}, Call: from, Return: to}
+	}
+	for name, c := range map[string]struct {
+		history []porcupine.Operation
+		want    porcupine.CheckResult
+	}{
+		"ReadersBesideEachOther": {
+			[]porcupine.Operation{took(1, 10, 0, 1), took(3, 9, 2, 3), gave(1, 10, 4, 5), gave(3, 9, 6, 7), took(2, 11, 8, 9)}, porcupine.Ok,
+		},
+		"ReaderBesideAWriter": {
+			[]porcupine.Operation{took(2, 10, 0, 1), took(1, 11, 2, 3), gave(2, 10, 4, 5)}, porcupine.Illegal,
+		},
+		"WriterBesideAReader": {
+			[]porcupine.Operation{took(1, 10, 0, 1), took(2, 11, 2, 3), gave(1, 10, 4, 5)}, porcupine.Illegal,
+		},
+		"WriterBelowAReader": {
+			[]porcupine.Operation{took(1, 10, 0, 1), gave(1, 10, 2, 3), took(2, 9, 4, 5)}, porcupine.Illegal,
+		},
+		"ReaderBelowAWriter": {
+			[]porcupine.Operation{took(2, 10, 0, 1), gave(2, 10, 2, 3), took(1, 9, 4, 5)}, porcupine.Illegal,
+		},
+	} {
+		require.Equal(t, c.want, porcupine.CheckOperationsTimeout(modelOfSides(), c.history, checkLimit), name)
+	}
+	// And in a history that was played: the same moment of one release, later than the next acquire of the other side.
+	history := newGameOfSides(t, quick()).play(t, 1, 2, 15)[0]
+	two := overlappedSides(history)
+	require.NotNil(t, two)
+	g := &game{kind: kit.Writer()}
+	require.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(modelOfSides(), ofSides(g.judged(two)), checkLimit))
+}
+
+// overlappedSides is overlapped with a reader and a writer.
+func overlappedSides(history []porcupine.Operation) []porcupine.Operation {
+	broken := slices.Clone(history)
+	slices.SortFunc(broken, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
+	for i, o := range broken {
+		in := o.Input.(op)
+		if in.kind != gave {
+			continue
+		}
+		for _, next := range broken[i+1:] {
+			if after := next.Input.(op); after.kind == took && reads(after.who) != reads(in.who) && next.Call > o.Return {
+				broken[i].Call, broken[i].Return = next.Return+1, next.Return+2
+				return broken
+			}
+		}
+	}
+	return nil
+}
+
+func TestSoakWhatReadersAndWritersAreToldIsALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	for i := 0; more(); i++ {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
+			faults := quick()
+			if i%2 == 1 {
+				faults = redistest.Kinds()
+			}
+			g := newGameOfSides(t, faults)
+			for _, history := range g.play(t, 2, 6, 30) {
+				g.check(t, history)
+			}
+		})
+	}
+}

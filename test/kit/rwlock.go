@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// rw is what the sides embed: a field that is called Lock would hide the method.
+type rw = rwlock.Lock
+
+// Reads is a read-write lock whose Lock and TryLock are those of readers.
+type Reads struct{ *rw }
+
+// Lock is RLock.
+func (r Reads) Lock(ctx context.Context) (signalbox.Lease, error) { return r.RLock(ctx) }
+
+// TryLock is TryRLock.
+func (r Reads) TryLock(ctx context.Context) (signalbox.Lease, error) { return r.TryRLock(ctx) }
+
+// Writes is a read-write lock that is asked for one holder, as locks are that have one at a time.
+type Writes struct{ *rw }
+
+// NewWrites answers the lock of that name.
+func NewWrites(s *signalbox.Session, name string, options ...signalbox.LockOption) Writes {
+	return Writes{rwlock.New(s, name, options...)}
+}
+
+// Holder answers the first of Holders, or ErrNotHeld.
+func (w Writes) Holder(ctx context.Context) (signalbox.Holder, error) {
+	for h, err := range w.Holders(ctx) {
+		return h, err
+	}
+	return signalbox.Holder{}, signalbox.ErrNotHeld
+}

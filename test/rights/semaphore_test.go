@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// permits uses a semaphore in every way there is.
+func (s *site) permits(t *testing.T, user string) {
+	t.Helper()
+	const name = "permits"
+	one, other := kit.Session(t, s.as(user)), kit.Session(t, s.as(user))
+	sem := semaphore.New(one, name, 3, signalbox.RenewedLease(time.Second))
+	elsewhere := semaphore.New(other, name, 3)
+	held, err := sem.TryAcquire(t.Context(), 2)
+	require.NoError(t, err)
+	first := held.Deadline()
+	waits := make(chan error, 1)
+	go func() {
+		lease, err := elsewhere.Acquire(kit.Context(t), 3)
+		if err == nil {
+			err = lease.Unlock()
+		}
+		waits <- err
+	}()
+	kit.Await(t, kit.Patience, "a renewal, with somebody in line", func() bool {
+		_, err := sem.TryAcquire(t.Context(), 2)
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		return held.Deadline().After(first.Add(time.Second))
+	})
+	n, err := sem.Available(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	for _, err := range elsewhere.Holders(t.Context()) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, held.Unlock())
+	require.NoError(t, <-waits)
+	require.NoError(t, elsewhere.SetCapacity(t.Context(), 4))
+	w := sem.Weighted(t.Context())
+	w.OnLost(func(err error) { t.Error(err) })
+	require.NoError(t, w.Acquire(t.Context(), 4))
+	w.Release(1)
+	w.Release(3)
+}
+
+// P10: a semaphore works under the rights of the page, and nothing that it tries is denied.
+func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		start func(t *testing.T) redistest.Topology
+		user  int
+	}{
+		"OneServer": {func(t *testing.T) redistest.Topology { t.Helper(); return redistest.Start(t) }, oneServer},
+		"Cluster": {func(t *testing.T) redistest.Topology {
+			t.Helper()
+			return redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+		}, cluster},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, c.start(t))
+			s.allow(t, "permits", users(t)[c.user])
+			s.permits(t, "permits")
+			require.Empty(t, s.denials(t, "permits"))
+		})
+	}
+}
+
+// P10: without a right that a semaphore needs its calls are ErrDenied.
+func TestARightThatIsMissingIsToldOfPermits(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t))
+	all := users(t)[oneServer]
+	for _, without := range []string{"+time", "+zmscore", "+zcard", "+zadd", "+pexpire"} {
+		t.Run(without[1:], func(t *testing.T) {
+			t.Parallel()
+			s.allow(t, without[1:], append(append([]string{}, all...), "-"+without[1:]))
+			sem := semaphore.New(kit.Session(t, s.as(without[1:])), "without"+without, 3)
+			_, err := sem.TryAcquire(t.Context(), 1)
+			require.ErrorIs(t, err, signalbox.ErrDenied)
+			_, err = sem.Acquire(kit.Context(t), 1)
+			require.ErrorIs(t, err, signalbox.ErrDenied)
+		})
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// openSilently opens the round of a latch as its last count-down does, and tells nobody: the message is lost.
+func (w *world) openSilently(name string) {
+	key := kit.Keys(name).Latch()
+	value := w.redis.HGet(key, "round")
+	w.redis.HSet(key, "round", value[:19]+"o"+value[20:])
+}
+
+// P6: a message that is lost costs a waiter a second, and where a session waits at more than a thousand latches a
+// millisecond for each of them, but never more than ten seconds.
+func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	const spare = 50 * time.Millisecond // of the batch, and of the ticks of the timers
+	for latches, bound := range map[int]time.Duration{1: time.Second, 1500: 1500 * time.Millisecond} {
+		bubble(t, func(w *world) {
+			t := w.T
+			starter, _, closeStarter := w.session(t)
+			defer closeStarter()
+			s, _, closeWaiter := w.session(t)
+			defer closeWaiter()
+			ends := make(chan error, latches)
+			rounds := make([]countdown.Round, latches)
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			for i := range rounds {
+				var err error
+				rounds[i], err = countdown.New(starter, fmt.Sprint("latch/", i)).Start(t.Context(), 1)
+				require.NoError(t, err)
+				mine := countdown.New(s, fmt.Sprint("latch/", i)).RoundOf(rounds[i].ID())
+				go func() { ends <- mine.Wait(ctx) }()
+			}
+			time.Sleep(2 * time.Second) // all listen, and look now and then
+			w.scripts.Store(0)
+			const span = 3
+			time.Sleep(span * time.Second)
+			require.LessOrEqual(t, int(w.scripts.Load()), span*min(latches, 1000)*5/4+1, "looks in that time")
+			const opened = 3
+			for i := range min(opened, latches) {
+				began := time.Now()
+				w.openSilently(fmt.Sprint("latch/", i))
+				require.NoError(t, <-ends)
+				require.LessOrEqual(t, time.Since(began), bound+spare, "%d latches", latches)
+			}
+			giveUp()
+			for range latches - min(opened, latches) {
+				require.ErrorIs(t, <-ends, context.Canceled)
+			}
+		})
+	}
+}
+
+// A round lives for as long as somebody waits for it, and no longer than it is kept.
+func TestARoundIsKeptWhileSomebodyWaits(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, closeSession := w.session(t)
+		defer closeSession()
+		r, err := countdown.New(s, "a", countdown.Keep(time.Minute)).Start(t.Context(), 1)
+		require.NoError(t, err)
+		ctx, giveUp := context.WithTimeout(t.Context(), time.Hour)
+		defer giveUp()
+		require.ErrorIs(t, r.Wait(ctx), context.DeadlineExceeded)
+		left, err := r.Count(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, left)
+		time.Sleep(time.Minute + time.Second)
+		_, err = r.Count(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrRoundLost)
+		require.False(t, strings.Contains(strings.Join(w.redis.Keys(), " "), ":latch"))
+	})
+}
+
+// P7: hours of waiting cost a look a second, and a goroutine of the timers, of the subscription and of a batch.
+func TestHoursOfWaitingCostALookASecond(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, closeSession := w.session(t)
+		defer closeSession()
+		r, err := countdown.New(s, "a").Start(t.Context(), 1)
+		require.NoError(t, err)
+		const waiters = 100
+		ends := make(chan error, waiters)
+		for range waiters {
+			go func() { ends <- r.Wait(t.Context()) }()
+		}
+		time.Sleep(time.Minute)
+		w.scripts.Store(0)
+		time.Sleep(time.Hour)
+		require.InDelta(t, 3600/0.9, w.scripts.Load(), 3600*0.15)
+		require.LessOrEqual(t, goroutines(), 4)
+		_, err = r.CountDown(t.Context(), "x")
+		require.NoError(t, err)
+		for range waiters {
+			require.NoError(t, <-ends)
+		}
+	})
+}
+
+// P6: whenever the opening falls, on its way to the subscription or after, also while an answer that does not know of it
+// is on its way, the waiter learns of it well before its next look.
+func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // looks of the deaf come after 80 ms
+	bubble(t, func(w *world) {
+		t := w.T
+		starter, _, closeStarter := w.session(t)
+		defer closeStarter()
+		for i := range instants {
+			name := fmt.Sprint("instant/", i)
+			s, lines, closeWaiter := w.session(t)
+			lines.latency.Store(int64(latency))
+			r, err := countdown.New(starter, name).Start(t.Context(), 1)
+			require.NoError(t, err)
+			var opened time.Time
+			time.AfterFunc(time.Duration(i)*step, func() {
+				opened = time.Now()
+				_, _ = r.CountDown(context.Background(), "x")
+			})
+			require.NoError(t, countdown.New(s, name).RoundOf(r.ID()).Wait(t.Context()))
+			// The rest of the way to the subscription, which is a connection of its own, and a look.
+			require.Less(t, time.Since(opened), 15*latency, "opened after %v", time.Duration(i)*step)
+			closeWaiter()
+		}
+	})
+}
+
+// P6: a message that is faster than the answer to the first look is not believed, since nobody knows by then whom to
+// believe, but it is not forgotten.
+func TestAMessageThatIsFasterThanTheFirstAnswerIsAskedFor(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	bubble(t, func(w *world) {
+		t := w.T
+		starter, _, closeStarter := w.session(t)
+		defer closeStarter()
+		s, lines, closeWaiter := w.session(t)
+		defer closeWaiter()
+		l, mine := countdown.New(starter, "a"), countdown.New(s, "a")
+		open := func(r countdown.Round) {
+			t.Helper()
+			_, err := r.CountDown(t.Context(), "x")
+			require.NoError(t, err)
+		}
+		first, err := l.Start(t.Context(), 1)
+		require.NoError(t, err)
+		ends := make(chan error, 1)
+		go func() { ends <- mine.RoundOf(first.ID()).Wait(t.Context()) }()
+		time.Sleep(time.Second)
+		open(first)
+		require.NoError(t, <-ends) // and the channel lingers
+
+		const slow = 300 * time.Millisecond
+		second, err := l.Start(t.Context(), 1)
+		require.NoError(t, err)
+		lines.latency.Store(int64(slow))
+		began := time.Now()
+		go func() { ends <- mine.RoundOf(second.ID()).Wait(t.Context()) }()
+		time.Sleep(slow + slow/2) // the look was executed, and its answer is on its way
+		lines.latency.Store(0)
+		open(second)
+		require.NoError(t, <-ends)
+		require.GreaterOrEqual(t, time.Since(began), 2*slow, "the message alone is no proof")
+		require.Less(t, time.Since(began), 2*slow+100*time.Millisecond, "long before the next look")
+	})
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// permits is how many there are of a semaphore whose users have bad wires, bad manners and little patience.
+const permits = 3
+
+// crowd is those users, and what they believe to have.
+type crowd struct {
+	*chaos
+
+	has struct {
+		sync.Mutex
+		leases map[signalbox.Lease]int
+		took   int
+	}
+}
+
+// enters counts a lease in, and checks that those that are trusted have no more together than there are.
+func (c *crowd) enters(lease signalbox.Lease, n int) {
+	c.has.Lock()
+	defer c.has.Unlock()
+	c.has.leases[lease] = n
+	c.has.took++
+	sum := 0
+	for other, n := range c.has.leases {
+		if other.Err() == nil {
+			sum += n
+		}
+	}
+	if sum > permits {
+		c.Errorf("%d are believed to be had of %d", sum, permits)
+	}
+}
+
+func (c *crowd) leaves(lease signalbox.Lease) {
+	c.has.Lock()
+	defer c.has.Unlock()
+	delete(c.has.leases, lease)
+}
+
+// use takes permits and gives them back until the game ends.
+func (c *crowd) use(s *signalbox.Session) {
+	terms := []signalbox.LockOption{
+		signalbox.RenewedLease(30 * time.Second), signalbox.RenewedLease(time.Second),
+		signalbox.FixedLease(2 * time.Second), signalbox.MaxHold(5 * time.Second),
+	}
+	for c.ended.Err() == nil {
+		sem := semaphore.New(s, c.name, permits, terms[c.below(time.Duration(len(terms)))])
+		n := 1 + int(c.below(permits))
+		ctx, cancel := context.WithTimeout(c.ended, 10*time.Millisecond+c.below(20*time.Second))
+		take := sem.Acquire
+		if c.oneIn(8) {
+			take = sem.TryAcquire
+		}
+		if lease, err := take(ctx, n); err == nil {
+			c.enters(lease, n)
+			works := 300 * time.Millisecond
+			if c.oneIn(4) {
+				works = 10 * time.Second
+			}
+			select {
+			case <-lease.Done():
+			case <-time.After(c.below(works)):
+			}
+			c.leaves(lease)
+			err := lease.Unlock()
+			for _, known := range []error{nil, signalbox.ErrLost, signalbox.ErrMaxHold, signalbox.ErrUnconfirmed} {
+				if errors.Is(err, known) {
+					err = nil
+				}
+			}
+			if err != nil {
+				c.Error(err)
+			}
+		}
+		cancel()
+		time.Sleep(c.below(200 * time.Millisecond))
+	}
+}
+
+// P1, P4, P6: whatever becomes of wires, messages and callers, nobody believes to have what another has, and when it is
+// over all permits are there for whoever comes.
+func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for seed := range uint64(3) {
+		bubble(t, func(w *world) { w.crowd(seed, 5*time.Minute) })
+	}
+}
+
+// P1, P4, P6: the same, for as long as it is asked for.
+func TestSoakOfChaosAroundPermits(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for more := kit.Soak(t); more(); {
+		seed := rand.Uint64()
+		t.Log("seed", seed)
+		bubble(t, func(w *world) { w.crowd(seed, time.Hour) })
+	}
+}
+
+func (w *world) crowd(seed uint64, lasts time.Duration) {
+	t := w.T
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	c := &crowd{chaos: &chaos{T: t, name: fmt.Sprint("crowd/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 3))}}
+	c.has.leases = make(map[signalbox.Lease]int)
+	users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+	defer closeAll()
+	var all sync.WaitGroup
+	for _, u := range users {
+		all.Go(func() { c.spoil(u.wire) })
+		for range 3 {
+			all.Go(func() { c.use(u.Session) })
+		}
+	}
+	all.Wait()
+	require.Greater(t, c.has.took, int(lasts/(4*time.Second)), "it was no use")
+	time.Sleep(45 * time.Second) // permits of which the server has not heard come back by themselves
+	for _, u := range users {
+		began := time.Now()
+		lease, err := semaphore.New(u.Session, c.name, permits).TryAcquire(t.Context(), permits)
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 10*time.Millisecond)
+		c.enters(lease, permits)
+		c.leaves(lease)
+		require.NoError(t, lease.Unlock())
+	}
+	synctest.Wait()
+	keys, err := names.Make(names.DefaultPrefix, c.name)
+	require.NoError(t, err)
+	require.False(t, w.redis.Exists(keys.PermitsLine()))
+}

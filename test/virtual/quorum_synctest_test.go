@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// hop is how long the way to a server takes, in one direction.
+const hop = 5 * time.Millisecond
+
+// quorum is servers that know nothing of each other, each with a clock of its own, in one bubble.
+type quorum struct {
+	*testing.T
+
+	worlds []*world
+	ahead  []time.Duration // of each clock
+	ends   []func()        // what closes the sessions
+}
+
+// bubbleOf runs a test in virtual time, with so many servers that are new.
+func bubbleOf(t *testing.T, n int, test func(q *quorum)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+		q := &quorum{T: t, ahead: make([]time.Duration, n)}
+		for i := range n {
+			w := &world{T: t, redis: miniredis.NewMiniRedis()}
+			w.redis.ClockTTL(true)
+			first, err := w.redis.Dial() // which makes the server
+			require.NoError(t, err)
+			require.NoError(t, first.Close())
+			w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+				if strings.HasPrefix(command, "EVAL") { // not what scripts call, for which the server is locked
+					w.redis.SetTime(time.Now().Add(q.ahead[i]))
+					w.commands.Add(1)
+				}
+				return false
+			})
+			defer w.redis.Close()
+			q.worlds = append(q.worlds, w)
+		}
+		defer func() {
+			for _, end := range q.ends {
+				end()
+			}
+		}()
+		test(q)
+	})
+}
+
+// settle lets the servers be known for long enough to grant.
+func (q *quorum) settle() {
+	for i, w := range q.worlds {
+		since := time.Now().Add(q.ahead[i] - time.Hour).UnixMicro()
+		require.NoError(q, w.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d", since)))
+		w.redis.SetTTL("sb:epoch", 7*24*time.Hour)
+	}
+}
+
+// process answers sessions as a process of its own would have them, with their wires.
+func (q *quorum) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
+	for _, w := range q.worlds {
+		s, lines, end := w.session(q.T, options...)
+		q.ends = append(q.ends, end)
+		sessions, wires = append(sessions, s), append(wires, lines)
+	}
+	return sessions, wires
+}
+
+// took answers how long something took.
+func took(what func()) time.Duration {
+	began := time.Now()
+	what()
+	return time.Since(began)
+}
+
+func (q *quorum) mustLock(mu *redlock.Lock) (lease signalbox.Lease) {
+	lease, err := mu.Lock(q.Context())
+	require.NoError(q, err)
+	return lease
+}
+
+// A Lock takes one way to the server that makes the quorum full, and back; so does an Unlock. Servers that are slow, or
+// do not answer, are not waited for.
+func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hinder  func(wires []*wire)
+		options []redlock.Option
+		lock    time.Duration
+	}{
+		"All":    {func([]*wire) {}, nil, 2 * hop},
+		"Slow":   {func(w []*wire) { w[0].latency.Store(int64(300 * time.Millisecond)) }, nil, 2 * hop},
+		"Dead":   {func(w []*wire) { w[1].dead(); w[3].dead() }, nil, 2 * hop},
+		"Fenced": {func(w []*wire) { w[2].dead(); w[4].latency.Store(int64(300 * time.Millisecond)) }, []redlock.Option{redlock.Fenced()}, 4 * hop},
+		"ByThree": {func(w []*wire) {
+			for i := range w {
+				w[i].latency.Store(int64(time.Duration(1+i) * hop))
+			}
+		}, nil, 6 * hop},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOf(t, 5, func(q *quorum) {
+				q.settle()
+				sessions, wires := q.process()
+				mu := redlock.New(sessions, "a", c.options...)
+				warm := q.mustLock(mu) // so that scripts and clocks are known
+				time.Sleep(time.Second)
+				require.NoError(t, warm.Unlock())
+				time.Sleep(time.Second)
+				for _, w := range wires {
+					w.latency.Store(int64(hop))
+				}
+				c.hinder(wires)
+				var lease signalbox.Lease
+				require.Equal(t, c.lock, took(func() { lease = q.mustLock(mu) }))
+				back := 2 * hop
+				if name == "ByThree" {
+					back = 6 * hop
+				}
+				require.Equal(t, back, took(func() { require.NoError(t, lease.Unlock()) }))
+			})
+		})
+	}
+}
+
+// P1, H19: servers that are new to the lock grant it after one lease, not before.
+func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 3, func(q *quorum) {
+		sessions, _ := q.process()
+		mu := redlock.New(sessions, "a", signalbox.RenewedLease(10*time.Second))
+		_, err := mu.TryLock(q.Context())
+		require.ErrorIs(t, err, signalbox.ErrRefused)
+		waited := took(func() { require.NoError(t, q.mustLock(mu).Unlock()) })
+		require.GreaterOrEqual(t, waited, 10*time.Second)
+		require.Less(t, waited, 12*time.Second)
+		require.NoError(t, q.mustLock(mu).Unlock())
+	})
+}
+
+// P1, P3: servers whose clocks tell different times, by a minute, keep everybody out for as long as others do.
+func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 5, func(q *quorum) {
+		q.ahead[0], q.ahead[3] = time.Minute, -time.Minute
+		q.settle()
+		one, _ := q.process()
+		other, _ := q.process()
+		life := signalbox.RenewedLease(10 * time.Second)
+		var last uint64
+		for range 5 {
+			lease := q.mustLock(redlock.New(one, "a", life))
+			time.Sleep(25 * time.Second) // renewals
+			require.NoError(t, lease.Err())
+			_, err := redlock.New(other, "a", life).TryLock(q.Context())
+			require.ErrorIs(t, err, signalbox.ErrHeld)
+			require.Greater(t, lease.Token(), last, "each was given back")
+			last = lease.Token()
+			require.NoError(t, lease.Unlock())
+			one, other = other, one
+		}
+	})
+}
+
+// P1, P2: a process that is cut off from a quorum knows before the next one can have the lock; and that one has it when the keys end.
+func TestAProcessThatIsCutOffKnowsInTime(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 5, func(q *quorum) {
+		q.ahead[1] = 17 * time.Second
+		q.settle()
+		cut, wires := q.process()
+		other, _ := q.process()
+		const life = 10 * time.Second
+		lease := q.mustLock(redlock.New(cut, "a", signalbox.RenewedLease(life)))
+		time.Sleep(20 * time.Second)
+		for _, w := range wires[:3] {
+			w.dead()
+		}
+		at := time.Now()
+		var ended time.Time
+		go func() {
+			<-lease.Done()
+			ended = time.Now()
+		}()
+		next := q.mustLock(redlock.New(other, "a", signalbox.RenewedLease(life)))
+		require.False(t, ended.IsZero(), "held by two")
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+		require.Greater(t, ended.Sub(at), life/2, "and not before it has to")
+		require.Less(t, time.Since(ended), 3*time.Second)
+		require.NoError(t, next.Unlock())
+	})
+}
+
+// A vote that took longer than the lease lasts is no lease: it is counted from before the sending.
+func TestAVoteThatTookTooLongIsGivenBack(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 3, func(q *quorum) {
+		q.settle()
+		sessions, wires := q.process()
+		mu := redlock.New(sessions, "a", signalbox.FixedLease(time.Second))
+		require.NoError(t, q.mustLock(mu).Unlock())
+		for _, w := range wires[:2] {
+			w.latency.Store(int64(60 * time.Millisecond)) // more than a tenth of the lease, both ways
+		}
+		_, err := mu.TryLock(q.Context())
+		require.Error(t, err)
+		time.Sleep(500 * time.Millisecond)
+		for _, w := range q.worlds {
+			value, err := w.redis.Get(kit.Key("a"))
+			require.True(t, err != nil || value[3] == '-', "it is left: %s", value)
+		}
+	})
+}
+
+// P7: locks that are held cost no goroutine each, and are renewed together, at each server.
+func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) { //nolint:paralleltest // counts all goroutines
+	bubbleOf(t, 3, func(q *quorum) {
+		q.settle()
+		sessions, _ := q.process()
+		require.NoError(t, q.mustLock(redlock.New(sessions, "a")).Unlock())
+		const locks = 150
+		leases := make([]signalbox.Lease, locks)
+		for i := range leases {
+			leases[i] = q.mustLock(redlock.New(sessions, fmt.Sprint(i), signalbox.RenewedLease(30*time.Second)))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Less(t, goroutines(), 30)
+		before := q.worlds[0].commands.Load()
+		time.Sleep(10 * time.Minute)
+		// A renewal of each in ten seconds would be 9,000.
+		require.Less(t, q.worlds[0].commands.Load()-before, int64(9_000/3))
+		for _, lease := range leases {
+			require.NoError(t, lease.Unlock())
+		}
+	})
+}
+
+// P6: two that want the lock at the same instant, over and over, on ways of the same length, both get it.
+func TestSplitVotesEnd(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 5, func(q *quorum) {
+		q.settle()
+		var locks []*redlock.Lock
+		for p := range 4 {
+			sessions, wires := q.process()
+			for i, w := range wires {
+				w.latency.Store(int64(hop + time.Duration((i+p)%5)*time.Millisecond)) // each is nearest to another server
+			}
+			locks = append(locks, redlock.New(sessions, "a"))
+		}
+		ctx, cancel := context.WithTimeout(q.Context(), 2*time.Minute)
+		defer cancel()
+		done := make(chan error)
+		for _, mu := range locks {
+			go func() {
+				for range 20 {
+					lease, err := mu.Lock(ctx)
+					if err == nil {
+						err = lease.Unlock()
+					}
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		for range locks {
+			require.NoError(t, <-done)
+		}
+	})
+}
+
+// P6: a waiter has the lock as soon as the messages of a quorum have come, and a vote; where servers died that it waited for, a
+// moment later.
+func TestAReleaseOfAQuorumIsHandedOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		dead   int
+		within time.Duration
+	}{"All": {0, 4 * hop}, "TwoDied": {2, 4*hop + 30*time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOf(t, 5, func(q *quorum) {
+				q.settle()
+				one, wires := q.process()
+				other, otherWires := q.process()
+				warm := q.mustLock(redlock.New(one, "a")) // so that the servers know the scripts
+				time.Sleep(time.Second)
+				require.NoError(t, warm.Unlock())
+				time.Sleep(time.Second)
+				lease := q.mustLock(redlock.New(one, "a"))
+				for i := range wires {
+					wires[i].latency.Store(int64(hop))
+					otherWires[i].latency.Store(int64(hop))
+				}
+				var had time.Time
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					lease, err := redlock.New(other, "a").Lock(q.Context())
+					had = time.Now()
+					if err != nil || lease.Unlock() != nil {
+						t.Error("not had, or not given back", err)
+					}
+				}()
+				time.Sleep(1500 * time.Millisecond)
+				for i := range c.dead {
+					wires[i].dead()
+					otherWires[i].dead()
+				}
+				began := time.Now()
+				require.NoError(t, lease.Unlock())
+				<-done
+				require.LessOrEqual(t, had.Sub(began), c.within)
+			})
+		})
+	}
+}

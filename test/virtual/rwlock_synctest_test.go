@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P6: when a writer is done all readers that wait have the lock one script and one message later, and when the last of
+// them is done so has the next writer.
+func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = 10 * time.Millisecond
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 4, latency)
+		defer closeAll()
+		read := func(n int) kit.Lock { return kit.Reader().New(users[n].Session, "near") }
+		write := func(n int) kit.Lock { return rwlock.New(users[n].Session, "near") }
+		require.NoError(t, atOnce(t, write(0)).Unlock()) // teaches the server the script
+		for range 10 {
+			first := atOnce(t, write(0))
+			one, second, other := waitsInLine(t.Context(), read(1)), waitsInLine(t.Context(), write(2)), waitsInLine(t.Context(), read(3))
+			released := time.Now()
+			require.NoError(t, first.Unlock())
+			a, b := <-one, <-other
+			require.NoError(t, a.err)
+			require.NoError(t, b.err)
+			require.Equal(t, 2*latency, a.at.Sub(released), "there and back")
+			require.Equal(t, 2*latency, b.at.Sub(released), "beside each other, past the writer between them")
+			require.NoError(t, a.lease.Unlock())
+			require.Empty(t, second)
+			released = time.Now()
+			require.NoError(t, b.lease.Unlock())
+			got := <-second
+			require.NoError(t, got.err)
+			require.Equal(t, 2*latency, got.at.Sub(released))
+			require.Greater(t, got.lease.Token(), max(a.lease.Token(), b.lease.Token()))
+			require.NoError(t, got.lease.Unlock())
+		}
+	})
+}
+
+// P6: where the message is lost a look makes up for it, about a second later, for either side.
+func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		defer closeAll()
+		for n := range 40 {
+			lease := atOnce(t, rwlock.New(users[0].Session, "lost"))
+			side := []kit.Primitive{kit.Reader(), kit.Writer()}[n%2]
+			next := waitsInLine(t.Context(), side.New(users[1].Session, "lost"))
+			users[1].losesMessages.Store(true)
+			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
+			released := time.Now()
+			require.NoError(t, lease.Unlock())
+			got := <-next
+			users[1].losesMessages.Store(false)
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(released), 1010*time.Millisecond)
+			require.NoError(t, got.lease.Err())
+			require.NoError(t, got.lease.Unlock())
+		}
+	})
+}
+
+// P6, order: a writer that dies in line opens the door when it counts as dead, with the next look of those who wait.
+func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+		defer closeAll()
+		for n := range 10 {
+			inside := atOnce(t, kit.Reader().New(users[0].Session, "door"))
+			ctx, cancel := context.WithCancel(t.Context())
+			writer := waitsInLine(ctx, rwlock.New(users[1].Session, "door"))
+			reader := waitsInLine(t.Context(), kit.Reader().New(users[2].Session, "door"))
+			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
+			users[1].dead()
+			died := time.Now()
+			got := <-reader
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(died), 4100*time.Millisecond)
+			require.NoError(t, inside.Err(), "the first is inside still")
+			require.NoError(t, got.lease.Unlock())
+			cancel()
+			require.ErrorIs(t, (<-writer).err, context.Canceled)
+			users[1].heals()
+			require.NoError(t, inside.Unlock())
+			time.Sleep(45 * time.Second) // until nothing is settled any more
+		}
+	})
+}
+
+// P6: a reader that crashed keeps a writer out for its own lease, whatever others renew.
+func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const life = 10 * time.Second
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+		defer closeAll()
+		for range 5 {
+			crashed := atOnce(t, kit.Reader().New(users[0].Session, "crash", signalbox.RenewedLease(life)))
+			beside := atOnce(t, kit.Reader().New(users[1].Session, "crash", signalbox.RenewedLease(life)))
+			time.Sleep(time.Minute)
+			users[0].dead()
+			died := time.Now()
+			writer := waitsInLine(t.Context(), rwlock.New(users[2].Session, "crash"))
+			time.Sleep(2 * life)
+			require.ErrorIs(t, crashed.Err(), signalbox.ErrLost)
+			require.NoError(t, beside.Err())
+			require.Empty(t, writer)
+			released := time.Now()
+			require.NoError(t, beside.Unlock())
+			got := <-writer
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(released), 10*time.Millisecond, "nobody waits for the dead any more")
+			require.Greater(t, got.at.Sub(died), life*2/3)
+			require.NoError(t, got.lease.Unlock())
+			users[0].heals()
+			time.Sleep(45 * time.Second)
+		}
+	})
+}
+
+// P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many share it, and
+// goes on while each of them comes and goes.
+func TestASharedHoldIsRenewedForHours(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const life, hours, readers = 30 * time.Second, 10, 50
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		defer closeAll()
+		lock := kit.Reader().New(users[0].Session, "shared", signalbox.RenewedLease(life))
+		leases := make([]signalbox.Lease, readers)
+		for i := range leases {
+			leases[i] = atOnce(t, lock)
+		}
+		token := leases[0].Token()
+		renewals := w.counts(scripts.HoldsRenew)
+		for hour := range hours {
+			for range 3600 {
+				time.Sleep(time.Second)
+				require.NoError(t, leases[hour].Err())
+			}
+			// Whoever goes, first or last, another one comes, and the hold goes on.
+			require.NoError(t, leases[hour].Unlock())
+			leases[hour] = atOnce(t, lock)
+			require.Equal(t, token, leases[hour].Token(), "the same hold")
+			_, err := rwlock.New(users[1].Session, "shared").TryLock(t.Context())
+			require.ErrorIs(t, err, signalbox.ErrHeld)
+		}
+		due := int64(hours * 3600 / (life / 3 / time.Second))
+		require.GreaterOrEqual(t, renewals.Load(), due)
+		require.LessOrEqual(t, renewals.Load(), due*51/50+1)
+		for _, lease := range leases {
+			require.NoError(t, lease.Unlock())
+		}
+		writer := atOnce(t, rwlock.New(users[1].Session, "shared"))
+		require.Greater(t, writer.Token(), token)
+		require.NoError(t, writer.Unlock())
+	})
+}
