@@ -17,6 +17,8 @@ type bench struct {
 	server *redistest.Server
 	scale  scale
 	chosen []implementation
+	addrs  []string     // of several servers, for locks over a quorum
+	empty  func() error // empties them; nil where there is one
 }
 
 // work is one thing that is measured.
@@ -30,14 +32,22 @@ func works() []work {
 		{"uncontended", uncontended},
 		{"own-locks", ownLocks},
 		{"enter-again", enterAgain},
+		{"several", several},
 		{"one-process", oneProcess},
 		{"processes", eightProcesses},
 		{"handoff", handOff},
 		{"crowd", crowd},
 		{"queued", queued},
+		{"permits", permitsWork},
+		{"permits-out", permitsOut},
 		{"held", held},
 		{"waiters", waiters},
+		{"latch", latch},
 		{"remote", remote},
+		{"quorum", quorum},
+		{"read", read},
+		{"read-release", readRelease},
+		{"drain", drain},
 	}
 }
 
@@ -83,14 +93,17 @@ func (b *bench) interleave(impls []implementation, rounds int, measure func(impl
 
 // clear lets nobody pay for what another one left behind.
 func (b *bench) clear() error {
+	defer runtime.GC()
+	if b.empty != nil {
+		return b.empty()
+	}
 	_, err := b.server.Do("FLUSHALL")
-	runtime.GC()
 	return err
 }
 
 // start answers n processes of impl and how to end them.
 func (b *bench) start(impl implementation, n int, set setup) ([]process, func() error, error) {
-	set.addr = b.server.Addr()
+	set.addr, set.addrs = b.server.Addr(), b.addrs
 	if set.lease == 0 {
 		set.lease = b.scale.lease
 	}

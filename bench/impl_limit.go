@@ -60,6 +60,8 @@ type limitLocker struct {
 	unlock  func() error
 }
 
+var errGone = errors.New("the key was gone")
+
 // limitValue is as long as a random value that others write.
 const limitValue = "0123456789abcdef012345"
 
@@ -84,7 +86,7 @@ func (l *limitLocker) release(ctx context.Context) error {
 	give := p.client.B().Evalsha().Sha1(p.give).Numkeys(1).Key(l.key).Arg(limitValue).Build()
 	n, err := p.client.Do(ctx, give).AsInt64()
 	if err == nil && n != 1 {
-		err = errors.New("the key was gone")
+		err = errGone
 	}
 	if err != nil {
 		return fmt.Errorf("limit: give back: %w", err)

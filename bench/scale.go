@@ -25,6 +25,10 @@ type scale struct {
 
 	fewQueued, manyQueued int // waiters of one lock whose scripts are compared
 
+	parties, counted  int // goroutines that wait for one latch; ids that it has counted when its scripts are compared
+	fewOut, manyOut   int // leases of permits that are out while others come and go
+	readers, releases int // of one lock, and how many of them leave as the server's time is taken
+
 	held      int           // locks that are held
 	heldLease time.Duration // their lease
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
@@ -41,6 +45,9 @@ func full() scale {
 		contendedRounds: 3, contended: 2 * time.Second,
 		lease: 30 * time.Second, patience: 1500 * time.Millisecond,
 		crowd: 100, fewQueued: 10, manyQueued: 10_000,
+		parties: 10_000, counted: 100_000,
+		fewOut: 10, manyOut: 100_000,
+		readers: 10_000, releases: 2_000,
 		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
 		waiters: 5_000, waited: 500, settle: 2 * time.Second, idle: 3 * time.Second,
 	}
@@ -53,6 +60,9 @@ func short() scale {
 	s.contendedRounds, s.contended = 1, 500*time.Millisecond
 	s.held, s.heldLease, s.heldFor = 2_000, 600*time.Millisecond, 1800*time.Millisecond
 	s.manyQueued = 2_000
+	s.counted = 10_000
+	s.manyQueued, s.manyOut = 2_000, 2_000
+	s.readers, s.releases = 2_000, 500
 	s.waiters, s.waited, s.settle, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
 	return s
 }

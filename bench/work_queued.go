@@ -61,7 +61,7 @@ func (b *bench) handOffsBehind(n int) (ops int, each float64, err error) {
 		l := processes[i%2].locker(ctx, "queued")
 		running.Go(func() { stand(ctx, l, passed) })
 	}
-	if err := b.inLine("queued", n); err != nil {
+	if err := b.standing("sb:{queued}:line", n); err != nil {
 		return 0, 0, err
 	}
 	before := b.server.CommandStats()
@@ -92,11 +92,11 @@ func stand(ctx context.Context, l locker, passed chan<- error) {
 	}
 }
 
-// inLine waits until n stand in line.
-func (b *bench) inLine(name string, n int) error {
+// standing waits until n stand in a line.
+func (b *bench) standing(line string, n int) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
-		reply, err := b.server.Do("ZCARD", "sb:{"+name+"}:line")
+		reply, err := b.server.Do("ZCARD", line)
 		if err != nil {
 			return err
 		}

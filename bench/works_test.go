@@ -21,6 +21,7 @@ func tiny() scale {
 		contendedRounds: 1, contended: 40 * time.Millisecond,
 		lease: 30 * time.Second, patience: 5 * time.Millisecond,
 		crowd: 5, fewQueued: 2, manyQueued: 20,
+		parties: 20, counted: 50, fewOut: 2, manyOut: 20, readers: 20, releases: 5,
 		held: 70, heldLease: 300 * time.Millisecond, heldFor: 600 * time.Millisecond,
 		waiters: 20, waited: 5, settle: 10 * time.Millisecond, idle: 20 * time.Millisecond,
 	}
@@ -33,7 +34,7 @@ func TestEveryWorkTellsOfEveryImplementation(t *testing.T) { //nolint:parallelte
 	require.NoError(t, flag.Set("test.benchtime", "10ms")) // of testing.Benchmark
 	t.Cleanup(func() { _ = flag.Set("test.benchtime", benchTime) })
 	b := &bench{server: redistest.Start(t), scale: tiny(), chosen: implementations()}
-	rows := map[string]int{"uncontended": 6, "own-locks": 6, "enter-again": 2, "handoff": 6, "held": 2, "queued": 2}
+	rows := map[string]int{"uncontended": 6, "own-locks": 6, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "queued": 2, "latch": 2, "quorum": 4, "permits": 4, "permits-out": 2, "read": 3, "read-release": 2, "drain": 1}
 	for _, w := range works() { //nolint:paralleltest // see above
 		t.Run(w.name, func(t *testing.T) {
 			tables, err := w.run(b)

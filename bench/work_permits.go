@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// permitsWork is goroutines that want a permit of eight, 64 of one process, and 8 of each of eight: without a pause, and
+// with work that takes a while, as what a semaphore bounds does.
+func permitsWork(b *bench) ([]table, error) {
+	var tables []table
+	for _, held := range []time.Duration{0, permitsHeld} {
+		how := "no pause"
+		if held > 0 {
+			how = fmt.Sprintf("each held for %v: %d a second is the most", held, permits*time.Second/held)
+		}
+		one, err := b.wantPermits(1, 64, held)
+		if err != nil {
+			return nil, err
+		}
+		many, err := b.wantPermits(8, 8, held)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables,
+			b.loopTable("64 goroutines of one process, 8 permits, "+how, one),
+			b.loopTable("8 processes, 8 permits, 8 goroutines each, "+how, many))
+	}
+	return tables, nil
+}
+
+// permitsHeld is how long a permit is held that is held for a while.
+const permitsHeld = 5 * time.Millisecond
+
+func (b *bench) wantPermits(processes, each int, held time.Duration) ([]series, error) {
+	return b.interleave(permitImplementations(), b.scale.contendedRounds, func(impl implementation) (sample, error) {
+		c := crew{processes, each, func(ctx context.Context, p process, i int) locker {
+			return dwelling{p.locker(ctx, slot(impl, i)), held}
+		}}
+		return b.closedLoop(impl, c, b.scale.contended)
+	})
+}
+
+// dwelling is a locker whose holder takes its time.
+type dwelling struct {
+	locker
+
+	held time.Duration
+}
+
+// Lock implements locker.
+func (d dwelling) Lock(ctx context.Context) (func() error, error) {
+	unlock, err := d.locker.Lock(ctx)
+	if err != nil || d.held == 0 {
+		return unlock, err
+	}
+	return func() error {
+		pause(ctx, d.held)
+		return unlock()
+	}, nil
+}
+
+// permitsOut is what it costs the server that many permits are out: its time in scripts for one Acquire and Unlock.
+func permitsOut(b *bench) ([]table, error) {
+	t := table{
+		title:  "What many permits that are out cost the server",
+		note:   "The server's time in scripts for one Acquire and Unlock of a permit that is free, by its own count, while so many leases of others are out.",
+		header: []string{"leases out", "operations", "server time/operation", "to the first row"},
+	}
+	var first float64
+	for _, n := range []int{b.scale.fewOut, b.scale.manyOut} {
+		ops, each, err := b.acquireBeside(n)
+		if err != nil {
+			return nil, err
+		}
+		if first == 0 {
+			first = each
+		}
+		t.rows = append(t.rows, []string{number(float64(n)), number(float64(ops)), span(each), share(each / first)})
+	}
+	return []table{t}, nil
+}
+
+// acquireBeside takes and gives back one permit for a window while n are out, and answers the server's seconds for
+// each time.
+func (b *bench) acquireBeside(n int) (ops int, each float64, err error) {
+	if err := b.clear(); err != nil {
+		return 0, 0, err
+	}
+	processes, end, err := b.start(signalboxPermits(n+1), 2, setup{lease: 10 * time.Minute})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	ctx := context.Background()
+	all, is := processes[0].(holder)
+	if !is {
+		return 0, 0, errors.New("it keeps nothing")
+	}
+	kept := all.keeper(n)
+	if err := spread(ctx, n, func(_ context.Context, i int) error { return kept.keep(ctx, i, "out") }); err != nil {
+		return 0, 0, err
+	}
+	defer func() {
+		err = errors.Join(err, spread(ctx, n, func(_ context.Context, i int) error { return kept.drop(i) }))
+	}()
+	l := processes[1].locker(ctx, "out")
+	before := b.server.CommandStats()
+	for began := time.Now(); time.Since(began) < b.scale.window; ops++ {
+		unlock, err := l.Lock(ctx)
+		if err == nil {
+			err = unlock()
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("beside %d: %w", n, err)
+		}
+	}
+	return ops, scriptTime(before, b.server.CommandStats()).Seconds() / float64(ops), nil
+}
