@@ -55,6 +55,10 @@ race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under 
 matrix: ## the tests that ask most of a server, on newer ones from Debian's packages, unpacked into .bin
 	.ci/matrix
 
+.PHONY: interop
+interop: ## build the Java side of test/interop, which make test runs where it is built; needs Java and Maven
+	.ci/interop
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
@@ -83,7 +87,7 @@ soak: redis ## the long-running tests, each for SOAK
 	.ci/soak $(SOAK)
 
 .PHONY: model
-model: ## the model of the line, docs/line.md, by spin; MODELFLAGS=-short leaves the long runs out
+model: ## the models of the line, docs/line.md, by spin; MODELFLAGS=-short leaves the long runs out
 	.ci/model $(MODELFLAGS)
 
 .PHONY: tidy

@@ -109,7 +109,11 @@ func (d *Dispatcher) register(target Target) *Wait {
 	if d.polling {
 		return w
 	}
-	c := d.channelLocked(target.Channel, ofLock)
+	told := ofLock
+	if target.Plain {
+		told = plain
+	}
+	c := d.channelLocked(target.Channel, told)
 	c.waits = append(c.waits, w)
 	w.channel = c
 	return w

@@ -28,6 +28,7 @@ type Target struct {
 	Key     string          // the lock's key, for looks
 	Look    *scripts.Script // KEYS: locks; ARGV: mark; answers -2 where trying is worth it
 	Mark    string          // who wants a message
+	Plain   bool            // a release is told by PUBLISH, also in a cluster
 }
 
 // Wait is one waiter's registration. Its methods are for one goroutine; wake-ups come from

@@ -21,11 +21,19 @@ var (
 	ErrBadName     = errors.New("the name is not valid")
 	ErrBadOption   = errors.New("an option is not valid")
 	ErrWrongKind   = errors.New("the name is in use by something else")
+	ErrUpgrade     = errors.New("a reader cannot become a writer")
 	ErrDenied      = errors.New("the server denies the right")
 	ErrRefused     = errors.New("the server refuses for now")
 	ErrOldServer   = errors.New("the server is too old")
+	ErrCapacity    = errors.New("the capacity does not allow it")
 
 	ErrNotReplicated = errors.New("too few replicas have the lock")
+
+	ErrRunning   = errors.New("a round is running")
+	ErrNoRound   = errors.New("there is no round")
+	ErrRoundOver = errors.New("the round is over")
+	ErrReset     = errors.New("the round was reset")
+	ErrRoundLost = errors.New("the server knows the round no more")
 )
 
 // Ended answers the error of a context that has ended, with its cause where it has another.

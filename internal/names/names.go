@@ -8,6 +8,8 @@
 //     where their digests are equal; a hashed and a plain one never do.
 //  2. All keys and channels of a name stand in one slot of a cluster: the encoded name is
 //     the hash tag, holds no brace and is never empty.
+//
+// Both are said of the library's own naming. Redisson's says what it keeps of them.
 package names
 
 import (
@@ -33,6 +35,8 @@ const (
 const (
 	// holderSuffix makes the holder key of a base.
 	holderSuffix = ":lock"
+	// permitsSuffix makes the key of a semaphore's permits.
+	permitsSuffix = ":permits"
 	// unlockedSuffix makes the channel of a holder key.
 	unlockedSuffix = ":unlocked"
 )
@@ -50,6 +54,9 @@ type Set struct {
 // Line is the key of those who stand in line for the lock.
 func (s Set) Line() string { return s.base() + ":line" }
 
+// Readers is the key of those who stand in line to read, where readers and writers do.
+func (s Set) Readers() string { return s.base() + ":readers" }
+
 // Lives is the key that says until when the sessions in the line count as living.
 func (s Set) Lives() string { return s.base() + ":lives" }
 
@@ -57,12 +64,46 @@ func (s Set) Lives() string { return s.base() + ":lives" }
 // session that it ends with. It is in the slot of the lock.
 func (s Set) Grants() string { return s.base() + ":grants:" }
 
+// Latch is the key of the count-down latch of that name.
+func (s Set) Latch() string { return s.base() + ":latch" }
+
+// Ended is the channel on which the end of a latch's round is told.
+func (s Set) Ended() string { return s.Latch() + ":ended" }
+
+// Fence is the key of the last token that was made to be ordered over several servers.
+func (s Set) Fence() string { return s.base() + ":fence" }
+
+// Permits is the key that says who has permits of the semaphore. Nothing of it is a lock's: a lock of the name
+// stands beside it.
+func (s Set) Permits() string { return s.base() + permitsSuffix }
+
+// PermitsLine is the key of those who stand in line for permits.
+func (s Set) PermitsLine() string { return s.Permits() + ":line" }
+
+// PermitsLives is the key that says until when the sessions in the line for permits count as living.
+func (s Set) PermitsLives() string { return s.Permits() + ":lives" }
+
 // base is what all keys and channels of a name begin with.
 func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
 
 // Grants is the channel on which a session is told of all its locks, without the id of the session that
 // it ends with: where there are no slots, one is enough.
 func Grants(prefix string) string { return prefix + "grants:" }
+
+// Setting is what a session makes names in.
+type Setting struct {
+	Prefix    string
+	Hashed    bool // names stay in the process
+	Clustered bool
+}
+
+// Native is the library's own naming.
+func Native(in Setting, name string) (Set, error) {
+	if in.Hashed {
+		return MakeHashed(in.Prefix, name)
+	}
+	return Make(in.Prefix, name)
+}
 
 // Make answers the keys and channels of name, or why it is not a name.
 func Make(prefix, name string) (Set, error) {
@@ -106,6 +147,10 @@ func Hash(name string) string {
 // Session answers the channel on which the session id is told of what befell its holds. A key
 // of a name has a brace where this has none.
 func Session(prefix, id string) string { return prefix + "session:" + id }
+
+// Epoch is the key by which a server knows since when it has its data. A key of a name has a brace where
+// this has none.
+func Epoch(prefix string) string { return prefix + "epoch" }
 
 // CheckPrefix says why prefix cannot stand before keys, or nil.
 func CheckPrefix(prefix string) error {

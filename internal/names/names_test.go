@@ -47,12 +47,14 @@ func TestAPlainNameIsReadableInItsKeys(t *testing.T) {
 	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
 	require.NoError(t, err)
 	require.Equal(t, names.Set{Holder: "sb:{order/42: größer*?}:lock", Unlocked: "sb:{order/42: größer*?}:lock:unlocked"}, set)
+	require.Equal(t, "sb:{order/42: größer*?}:fence", set.Fence())
 }
 
 // P9: the channel of a session is no name's.
 func TestASessionsChannelIsNoNames(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "sb:session:0123456789012345678901", names.Session(names.DefaultPrefix, "0123456789012345678901"))
+	require.Equal(t, "sb:epoch", names.Epoch(names.DefaultPrefix))
 	for _, name := range []string{"session", "session:0123456789012345678901", "sb:session:0123456789012345678901"} {
 		set, err := names.Make(names.DefaultPrefix, name)
 		require.NoError(t, err)
@@ -151,6 +153,8 @@ func FuzzNamesNeverMeet(f *testing.F) {
 		encoded := tag(t, set.Holder)
 		require.NotEmpty(t, encoded)
 		require.Equal(t, encoded, tag(t, set.Unlocked), "one slot")
+		require.Equal(t, encoded, tag(t, set.Latch()), "one slot")
+		require.Equal(t, encoded, tag(t, set.Ended()), "one slot")
 		require.Equal(t, name, decode(encoded))
 		require.Equal(t, names.Encode(name), encoded)
 		for i := range len(encoded) {

@@ -33,7 +33,6 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Unlock()
 
 	// Who is counted in and comes to a gate or to the dispatcher after this finds closing set.
-	s.Reentrant.Gates.Refuse(errs.ErrClosed)
 	for _, p := range s.allParts() {
 		p.Refuse(errs.ErrClosed)
 	}
@@ -44,7 +43,6 @@ func (s *Session) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("signalbox: close: holders were left: %w", context.Cause(ctx))
 		s.evicted.Store(true)
-		s.Reentrant.Gates.Evict(s.Evicted())
 		for _, p := range s.allParts() {
 			p.Evict(s.Evicted())
 		}
@@ -76,8 +74,6 @@ func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
 		for _, p := range s.allParts() {
 			p.Close()
 		}
-		s.Acquire.Close()
-		s.Release.Close()
 		s.Dispatch.Close() // takes a second on a wire that is dead
 		s.Timers.Close()
 		if s.owned {

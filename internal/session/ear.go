@@ -106,7 +106,6 @@ func (e *ear) Subscribed() {
 	if !e.fresh.Swap(false) {
 		return
 	}
-	e.session.Reentrant.Gates.RecheckAll()
 	for _, p := range e.session.allParts() {
 		p.RecheckAll()
 	}
@@ -114,7 +113,6 @@ func (e *ear) Subscribed() {
 
 // recheck asks the server whether the session's hold of key, if it has one, is there still.
 func (s *Session) recheck(key string) {
-	s.Reentrant.Gates.Recheck(key)
 	for _, p := range s.allParts() {
 		p.Recheck(key)
 	}

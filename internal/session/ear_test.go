@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -86,12 +87,12 @@ func (n tenant) Recheck()    { n <- struct{}{} }
 func hold(t *testing.T, s *session.Session, key string, n tenant) *gate.Gate {
 	t.Helper()
 	require.NoError(t, s.Begin())
-	g := s.Reentrant.Gates.Use(key)
+	g := s.Reentrant(layout.Native()).Gates.Use(key)
 	require.True(t, g.Try())
 	g.Won(clock.Now(), n)
 	t.Cleanup(func() {
 		g.Lost()
-		s.Reentrant.Gates.Done(g, clock.Now())
+		s.Reentrant(layout.Native()).Gates.Done(g, clock.Now())
 		s.End()
 	})
 	return g

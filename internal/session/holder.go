@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Holder is who has a lock. signalbox.Holder has the same fields, and says what they are.
 type Holder struct {
-	Kind, Label, Session string
-	Since, Until         time.Time
-	Token                uint64
+	Kind           string
+	Shared         bool
+	Label, Session string
+	Since, Until   time.Time
+	Token          uint64
 }
 
 // held is a hold that a holder key names.
@@ -31,7 +33,7 @@ type held struct {
 // kinds are the kinds of locks by their letters.
 //
 //nolint:gochecknoglobals // a constant table
-var kinds = map[string]string{"r": "reentrant", "f": "fair"}
+var kinds = map[string]string{"r": "reentrant", "f": "fair", "w": "rwlock", "q": "redlock"}
 
 // KindName answers the kind that a letter stands for in holder keys: the letter where it is of a
 // release to come.
@@ -52,13 +54,19 @@ func WrongKind(letter string) error {
 }
 
 // Holder answers who has the lock of key, of whatever kind, or ErrNotHeld. One round trip.
-func (s *Session) Holder(ctx context.Context, key string) (Holder, error) {
-	h, err := s.describe(ctx, key)
+func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (Holder, error) {
+	h, err := s.describe(ctx, l, key)
 	return h.Holder, err
 }
 
-func (s *Session) describe(ctx context.Context, key string) (held, error) {
-	reply, err := s.Runner.Run(ctx, wire.Call{Script: scripts.HolderDescribe, Keys: []string{key}})
+// Hold is Holder in the library's own layout, and the hold's id beside it.
+func (s *Session) Hold(ctx context.Context, key string) (Holder, string, error) {
+	h, err := s.describe(ctx, layout.Native(), key)
+	return h.Holder, h.hold, err
+}
+
+func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (held, error) {
+	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.Describe, Keys: []string{key}})
 	switch {
 	case err != nil:
 		return held{}, err
@@ -67,11 +75,12 @@ func (s *Session) describe(ctx context.Context, key string) (held, error) {
 	case reply.Int(0) < 0:
 		return held{}, WrongKind("?")
 	}
-	since := reply.Stamp(2)
 	h := held{letter: reply.Text(1), hold: reply.Text(3)}
 	h.Holder = Holder{
-		Kind: KindName(h.letter), Label: reply.Text(4), Session: h.hold[:min(len(h.hold), idSize)],
-		Since: since.Time(), Token: since.Token(),
+		Kind: KindName(h.letter), Label: reply.Text(4), Session: l.Session(h.hold),
+	}
+	if since := reply.Stamp(2); since != 0 {
+		h.Since, h.Token = since.Time(), since.Token()
 	}
 	if ends := reply.Int(5); ends >= 0 {
 		h.Until = time.UnixMilli(ends)
@@ -81,6 +90,7 @@ func (s *Session) describe(ctx context.Context, key string) (held, error) {
 
 // Forcing is how a kind of lock is taken from its holder.
 type Forcing struct {
+	Layout *layout.Layout
 	Key    string
 	Letter string // of the kind: another kind's hold is not touched
 	// Call makes the call that takes the lock from hold, and from no other, and tells the hold's session on
@@ -99,7 +109,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 	var sent string // the hold that was asked to go, without an answer
 	var lost error
 	for range maxForces {
-		h, err := s.describe(ctx, f.Key)
+		h, err := s.describe(ctx, f.Layout, f.Key)
 		switch {
 		case sent != "" && (errors.Is(err, errs.ErrNotHeld) || err == nil && h.hold != sent):
 			return nil // gone, by that or by itself

@@ -5,19 +5,13 @@ package session
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/binary"
 
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
-const (
-	// idSize is the length of a session's id: 16 random bytes.
-	idSize = 22
-	// holdSize is the length of a hold's id: the session's, and that of the attempt.
-	holdSize = idSize + 19
-	// MaxHolder is the length of the longest holder key: layout, kind, stamp, hold, mark, label.
-	MaxHolder = 4 + 16 + holdSize + idSize + settings.MaxLabel
-)
+// MaxHolder is the length of what a release says of a holder key, at the longest: layout, kind, stamp, hold, mark, label.
+const MaxHolder = 4 + 16 + layout.MaxHold + layout.SessionSize + settings.MaxLabel
 
 func newID() (string, error) {
 	var random [16]byte
@@ -34,17 +28,12 @@ const unmarked = "----------------------"
 // the place of the mark, and the label.
 func (s *Session) Tail() string { return s.tail }
 
-// NewHold answers a hold id that was never used before: the session's id, the number of the
-// attempt, and 64 bits drawn from the system for this attempt, so that two copies of one
-// process, restored from one snapshot, share none. 41 characters.
-func (s *Session) NewHold() string {
-	var raw [14]byte
-	var number [8]byte
-	binary.BigEndian.PutUint64(number[:], s.serial.Add(1))
-	copy(raw[:6], number[2:])
-	_, _ = rand.Read(raw[6:]) // crypto/rand.Read never fails: it ends the process instead
-	var id [holdSize]byte
-	copy(id[:], s.id)
-	base64.RawURLEncoding.Encode(id[idSize:], raw[:])
-	return string(id[:])
-}
+// NewHold answers a hold of the library's own layout that was never used before.
+func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
+
+// NewHoldIn answers a hold that was never used before.
+func (s *Session) NewHoldIn(l *layout.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }
+
+// NewAttempt answers what tells a hold of this session from its others, and from those of the attempt's copies
+// in other sessions, which stand before it: the last 19 characters of a new hold id.
+func (s *Session) NewAttempt() string { return s.NewHold()[len(s.id):] }

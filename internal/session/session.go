@@ -18,14 +18,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/gate"
-	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -39,10 +38,6 @@ type Session struct {
 	Keeper   *renewal.Keeper
 	Dispatch *dispatch.Dispatcher
 	Settler  *settle.Settler
-	// Acquire and Release run the reentrant locks' scripts, for many callers at once.
-	Acquire, Release *wire.Combiner
-	// Reentrant is the realm of the reentrant locks.
-	Reentrant Realm
 
 	client  rueidis.Client
 	owned   bool // Close closes the client
@@ -66,13 +61,6 @@ type Session struct {
 		attention attention
 	}
 	ear ear
-}
-
-// Realm is one kind of lock in the session.
-type Realm struct {
-	hold.Realm
-
-	Gates *gate.Table
 }
 
 // Part is what one kind of lock keeps in a session, beside what all of them share.
@@ -123,7 +111,6 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	}
 	s.id = id
 	s.tail = unmarked + set.Label
-	s.Reentrant = Realm{hold.Realm{Kind: "reentrant"}, gate.NewTable()}
 	s.patiences.New = func() any { return newPatience(s) }
 	s.waiters.New = func() any { return gate.NewWaiter() }
 	s.ear.session = s
@@ -138,8 +125,6 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, set.Logger, set.Polling)
 	s.Settler = settle.New(s.Runner, s.Timers)
-	s.Acquire = wire.NewCombiner(s.Runner, scripts.ReentrantAcquire)
-	s.Release = wire.NewCombiner(s.Runner, scripts.ReentrantRelease)
 	return s
 }
 
@@ -165,15 +150,13 @@ func (s *Session) Ready() error {
 	return nil
 }
 
-// Names answers what name is on the server.
-func (s *Session) Names(name string) (names.Set, error) {
+// Names answers what name is on the server, in a layout.
+func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 	if s == nil {
 		return names.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
 	}
-	if s.Settings.Hashed {
-		return names.MakeHashed(s.Settings.Prefix, name)
-	}
-	return names.Make(s.Settings.Prefix, name)
+	clustered := s.Runner != nil && s.Runner.Clustered()
+	return l.Names(names.Setting{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
 }
 
 // Shown answers what errors and logs call name.
@@ -210,8 +193,16 @@ func (s *Session) Slot(key string) uint16 {
 	return s.Runner.Slot(key)
 }
 
-// Publish answers the command by which a script tells those who wait for a lock.
-func (s *Session) Publish() string { return s.Dispatch.Publish() }
+// Publish answers the command by which a script tells those who wait for a lock of the library's own layout.
+func (s *Session) Publish() string { return s.PublishIn(layout.Native()) }
+
+// PublishIn answers it for a layout.
+func (s *Session) PublishIn(l *layout.Layout) string {
+	if l.Plain {
+		return "PUBLISH"
+	}
+	return s.Dispatch.Publish()
+}
 
 // Begin counts a call in that wants a lock; the hold that comes of it takes its place. It
 // answers ErrClosed when the session takes no more work.
@@ -226,6 +217,13 @@ func (s *Session) Begin() error {
 		s.busyLocked()
 	}
 	return nil
+}
+
+// Beside counts a call in beside one that is counted in, for what goes on when that is over.
+func (s *Session) Beside() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.busy++
 }
 
 // End counts a call out that ended without a hold, or a hold that was given back or lost.
@@ -266,20 +264,3 @@ const MaxApart = 5 * time.Minute
 
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second
-
-// SweepGate takes an unused gate out of its table once its lock need not be left alone.
-func (s *Session) SweepGate(realm *Realm, g *gate.Gate, in time.Duration) {
-	w := &sweep{realm: realm, gate: g}
-	w.entry.Init(w)
-	s.Timers.Schedule(&w.entry, in)
-}
-
-// sweep is one gate to be taken out.
-type sweep struct {
-	entry wheel.Entry
-	realm *Realm
-	gate  *gate.Gate
-}
-
-// Fire implements wheel.Event.
-func (w *sweep) Fire() { w.realm.Gates.Sweep(w.gate, clock.Now()) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
@@ -85,7 +86,7 @@ func TestASessionWithoutAClientIsNotReady(t *testing.T) {
 	require.ErrorIs(t, session.New(nil, settings.Default(), true).Ready(), errs.ErrBadOption)
 	var none *session.Session
 	require.ErrorIs(t, none.Ready(), errs.ErrBadOption)
-	_, err := none.Names("a")
+	_, err := none.Names(layout.Native(), "a")
 	require.ErrorIs(t, err, errs.ErrBadOption)
 	require.NoError(t, none.Close(t.Context()))
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
@@ -51,6 +52,11 @@ type Lock struct {
 	Terms
 
 	Replicas Replicas
+	Quorum   Quorum
+	// Exact refuses a semaphore that has another number of permits on the server.
+	Exact bool
+	// Layout is what it looks like on the server; nil is the library's own.
+	Layout *layout.Layout
 	// Err is the first bad option.
 	Err error
 }
@@ -59,6 +65,14 @@ type Lock struct {
 type Replicas struct {
 	Count int           // 0 is none
 	Wait  time.Duration // for their answers
+}
+
+// Quorum is what locks over several servers ask for besides.
+type Quorum struct {
+	// Fenced locks have tokens that are ordered whatever the servers' clocks say.
+	Fenced bool
+	// Greatest is the longest lease that anybody has for the name; 0 is the lock's own.
+	Greatest time.Duration
 }
 
 // Terms are for how long a lock is held.

@@ -142,7 +142,7 @@ func (c *Combiner) send(together []*request) {
 		case err == nil && len(together) == 1:
 			outcome.Reply = replies
 		case err == nil:
-			outcome.Reply, outcome.Err = replies.part(i)
+			outcome.Reply, outcome.Err = replies.Part(i)
 		}
 		r.done <- outcome
 	}

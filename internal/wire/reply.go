@@ -15,7 +15,11 @@ import (
 type Reply struct {
 	message rueidis.RedisMessage
 	array   []rueidis.RedisMessage
+	numbers []int64 // in the place of both: see Numbers
 }
+
+// Numbers answers a reply of integers that was put together from several.
+func Numbers(numbers []int64) Reply { return Reply{numbers: numbers} }
 
 // NewReply reads what the client answered.
 func NewReply(result rueidis.RedisResult) (Reply, error) {
@@ -33,8 +37,8 @@ func NewReply(result rueidis.RedisResult) (Reply, error) {
 	return Reply{array: array}, nil
 }
 
-// part answers the i-th element as a reply of its own.
-func (r *Reply) part(i int) (Reply, error) {
+// Part answers the i-th element as a reply of its own.
+func (r *Reply) Part(i int) (Reply, error) {
 	if i >= len(r.array) {
 		return Reply{}, fmt.Errorf("%w: it is for %d keys, and one more was asked for", errUnreadable, len(r.array))
 	}
@@ -51,7 +55,10 @@ func (r *Reply) part(i int) (Reply, error) {
 
 // Len answers how many elements the reply has.
 func (r *Reply) Len() int {
-	if r.array == nil {
+	switch {
+	case r.numbers != nil:
+		return len(r.numbers)
+	case r.array == nil:
 		return 1
 	}
 	return len(r.array)
@@ -69,6 +76,9 @@ func (r *Reply) at(i int) *rueidis.RedisMessage {
 
 // Int answers the i-th element, 0 where there is none or where it is a text.
 func (r *Reply) Int(i int) int64 {
+	if i < len(r.numbers) {
+		return r.numbers[i]
+	}
 	if m := r.at(i); m.IsInt64() {
 		value, _ := m.ToInt64() // it is one
 		return value

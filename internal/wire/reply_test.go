@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
@@ -43,4 +44,12 @@ func TestABareReplyIsAnArrayOfOne(t *testing.T) {
 	require.Equal(t, 1, reply.Len())
 	require.Equal(t, noon, reply.Stamp(0))
 	require.Zero(t, reply.Int(0))
+}
+
+func TestAReplyThatWasPutTogetherReadsAsOne(t *testing.T) {
+	t.Parallel()
+	reply := wire.Numbers([]int64{1, 0, -1})
+	require.Equal(t, 3, reply.Len())
+	require.Equal(t, []int64{1, 0, -1, 0}, []int64{reply.Int(0), reply.Int(1), reply.Int(2), reply.Int(3)})
+	require.Empty(t, reply.Text(0))
 }

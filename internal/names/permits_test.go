@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+)
+
+// P9: the keys of a semaphore are no lock's, of whatever name, and stand in its slot.
+func TestTheKeysOfPermitsAreNobodyElses(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string)
+	for _, name := range []string{
+		"a", "a:permits", "a:permits:line", "a}:permits", "{a}", "a{", "a:lock", "a:line", ":permits", "permits:lives",
+	} {
+		set, err := names.Make(names.DefaultPrefix, name)
+		require.NoError(t, err)
+		for _, key := range []string{
+			set.Holder, set.Unlocked, set.Line(), set.Lives(), set.Grants(), set.Permits(), set.PermitsLine(), set.PermitsLives(),
+		} {
+			require.Empty(t, seen[key], "%s is also a key of %s", key, name)
+			seen[key] = name
+			require.Contains(t, key, "{"+names.Encode(name)+"}:")
+		}
+	}
+	set, err := names.Make(names.DefaultPrefix, "a")
+	require.NoError(t, err)
+	require.Equal(t, "sb:{a}:permits", set.Permits())
+	require.Equal(t, "sb:{a}:permits:line", set.PermitsLine())
+	require.Equal(t, "sb:{a}:permits:lives", set.PermitsLives())
+}

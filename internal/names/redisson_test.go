@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+)
+
+func TestRedissonsKeyIsTheName(t *testing.T) {
+	t.Parallel()
+	for name, channel := range map[string]string{
+		"order/42":    "redisson_lock__channel:{order/42}",
+		"{map}:a:rw":  "redisson_lock__channel:{map}:a:rw",
+		"a{b":         "redisson_lock__channel:a{b",
+		"größer *?\n": "redisson_lock__channel:{größer *?\n}",
+	} {
+		set, err := names.Redisson(names.Setting{Prefix: "sb:"}, name)
+		require.NoError(t, err)
+		require.Equal(t, names.Set{Holder: name, Unlocked: channel}, set)
+	}
+}
+
+func TestRedissonsNamesAreNames(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
+		_, err := names.Redisson(names.Setting{}, bad)
+		require.ErrorIs(t, err, errs.ErrBadName)
+	}
+	_, err := names.Redisson(names.Setting{Hashed: true}, "a")
+	require.ErrorIs(t, err, errs.ErrBadOption)
+}
+
+// P9: in a cluster a name whose key and channel would stand in two slots is refused; alone it is good.
+func TestANameThatRedissonSplitsIsRefusedInACluster(t *testing.T) {
+	t.Parallel()
+	for name, good := range map[string]bool{
+		"a": true, "{a}": true, "a{b}c": true, "{a}{b}": true, "a{b}c}": true,
+		"a{b": false, "a{}b": false, "a}b": false, "{": false, "}": false, "{}": false, "a{}{b}": false,
+	} {
+		_, err := names.Redisson(names.Setting{}, name)
+		require.NoError(t, err, name)
+		_, err = names.Redisson(names.Setting{Clustered: true}, name)
+		if good {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorIs(t, err, errs.ErrBadName, name)
+		}
+	}
+}
+
+// P9: two names have two keys; channels they may share, and that is said.
+func FuzzRedissonsNamesNeverMeet(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("a", "{a}")
+	f.Add("a}b", "a")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		setOfA, errOfA := names.Redisson(names.Setting{Clustered: true}, a)
+		setOfB, errOfB := names.Redisson(names.Setting{Clustered: true}, b)
+		if errOfA != nil || errOfB != nil {
+			return
+		}
+		require.Equal(t, a == b, setOfA.Holder == setOfB.Holder)
+		require.Equal(t, names.Tag(setOfA.Holder), names.Tag(setOfA.Unlocked), "one slot")
+	})
+}
+
+func TestRedissonsChannelMayBeSharedByTwoNames(t *testing.T) {
+	t.Parallel()
+	a, err := names.Redisson(names.Setting{}, "a")
+	require.NoError(t, err)
+	braced, err := names.Redisson(names.Setting{}, "{a}")
+	require.NoError(t, err)
+	require.Equal(t, a.Unlocked, braced.Unlocked)
+	require.NotEqual(t, a.Holder, braced.Holder)
+}
