@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interop lets Go and Java processes share locks on one server: Redisson, as Maven Central has it, on the one side
+// Package interop lets Go and Java processes share locks on one server: Redisson as it is published, on the one side
 // (interop/java, driven by lines), and locks with signalbox.Redisson on the other.
 //
 // # Guarantees
