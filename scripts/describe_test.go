@@ -127,5 +127,5 @@ func TestADeniedDescriptionIsAnError(t *testing.T) {
 	p := newPlaceAt(t)
 	client := p.user("+time")
 	call := client.B().Eval().Script(scripts.HolderDescribe.Source).Numkeys(1).Key(p.key).Build()
-	require.ErrorContains(t, client.Do(t.Context(), call).Error(), "can't run this command")
+	requireDenied(t, client.Do(t.Context(), call).Error())
 }

@@ -218,3 +218,10 @@ func parseStamp(tb testing.TB, text any) int64 {
 	require.NoError(tb, err)
 	return stamp
 }
+
+// requireDenied checks that the server denied a right to a command, in the words of this server or that.
+func requireDenied(tb testing.TB, err error) {
+	tb.Helper()
+	require.Error(tb, err)
+	require.Regexp(tb, `can't run this command|has no permissions to run`, err.Error())
+}
