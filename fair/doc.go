@@ -65,7 +65,7 @@
 // Three keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, which stays while somebody
 // stands in line; ":line", a sorted set, one member a waiter; ":lives", a hash, one field a session. The last
 // two go ten minutes after their last use. Grants are told on "<prefix>grants:<session>", in a cluster on
-// "<prefix>{<name>}:grants:<session>". Scripts fair/* and holder/renew. Redis 7.0, Valkey 7.2 or newer.
+// "<prefix>{<name>}:grants:<session>". Scripts fair/*, line/beat and holder/renew. Redis 7.0, Valkey 7.2 or newer.
 //
 //	uncontended Lock      1 round trip
 //	Lock that waits       1 round trip and a message; a look more where the session did not wait a moment ago

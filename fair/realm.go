@@ -26,7 +26,6 @@ func realmOf(s *session.Session) *realm {
 		lines := line.New(s, line.Kind{
 			Enter: scripts.FairEnter,
 			Look:  scripts.FairLook,
-			Beat:  scripts.FairBeat,
 			Leave: scripts.FairLeave,
 			Drop:  scripts.FairDrop,
 		})

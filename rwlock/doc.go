@@ -83,7 +83,7 @@
 // Four keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, here a sorted set with a member for each
 // hold; ":line" and ":readers", sorted sets, one member a waiter; ":lives", a hash, one field a session. The last three
 // go ten minutes after their last use. Grants are told on "<prefix>grants:<session>", in a cluster on
-// "<prefix>{<name>}:grants:<session>". Scripts rwlock/*, holds/*, fair/beat. Redis 7.0, Valkey 7.2 or newer.
+// "<prefix>{<name>}:grants:<session>". Scripts rwlock/*, holds/*, line/beat. Redis 7.0, Valkey 7.2 or newer.
 //
 //	uncontended Lock, RLock   1 round trip
 //	RLock beside a reader     0; once in 20 ms 1

@@ -42,7 +42,6 @@ func realmOf(s *session.Session) *realm {
 			Lines: line.New(s, line.Kind{
 				Enter:    scripts.RWLockEnter,
 				Look:     scripts.RWLockLook,
-				Beat:     scripts.FairBeat,
 				Leave:    scripts.RWLockLeave,
 				Drop:     scripts.HoldsDrop,
 				Labelled: true,

@@ -81,7 +81,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	for _, s := range []*scripts.Script{
 		scripts.SessionHello, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
 		scripts.ReentrantAcquire, scripts.ReentrantRelease, scripts.ReentrantWithdraw, scripts.ReentrantYield, scripts.ReentrantLook,
-		scripts.FairEnter, scripts.FairLook, scripts.FairBeat, scripts.FairLeave, scripts.FairDrop, scripts.FairForce, scripts.FairWaiters,
+		scripts.LineBeat, scripts.FairEnter, scripts.FairLook, scripts.FairLeave, scripts.FairDrop, scripts.FairForce, scripts.FairWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownLook, scripts.CountdownReset,
 		scripts.RWLockEnter, scripts.RWLockLook, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockDoor,
 	} {

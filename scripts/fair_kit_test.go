@@ -135,7 +135,7 @@ func (p *line) looks(session string, holds ...string) []any {
 // beat sends a heartbeat alone.
 func (p *line) beat(session string, lw int64, number string) {
 	p.Helper()
-	require.Equal(p, []any{int64(1)}, p.ask(scripts.FairBeat, []string{p.lives}, session, lw, number, label))
+	require.Equal(p, []any{int64(1)}, p.ask(scripts.LineBeat, []string{p.lives}, session, lw, number, label))
 }
 
 func (p *line) drops(hold string) any {

@@ -67,7 +67,7 @@
 // Three keys: "<prefix>{<name>}:permits", a sorted set, one member a lease; ":permits:line", one member a waiter;
 // ":permits:lives", a hash, one field a session. None of them is a lock's: a lock of the same name stands beside. Grants
 // are told on "<prefix>grants:<session>", in a cluster on "<prefix>{<name>}:grants:<session>". Scripts semaphore/*,
-// holds/* and fair/beat. Redis 7.0, Valkey 7.2 or newer.
+// holds/* and line/beat. Redis 7.0, Valkey 7.2 or newer.
 //
 //	uncontended Acquire   1 round trip
 //	Acquire that waits    1 round trip and a message; a look more where the session did not wait a moment ago

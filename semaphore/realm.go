@@ -30,7 +30,6 @@ func realmOf(s *session.Session) *realm {
 		lines := line.New(s, line.Kind{
 			Enter:    scripts.SemaphoreEnter,
 			Look:     scripts.SemaphoreLook,
-			Beat:     scripts.FairBeat,
 			Leave:    scripts.SemaphoreLeave,
 			Drop:     scripts.HoldsDrop,
 			Labelled: true,

@@ -31,7 +31,7 @@ const (
 var wish = Wish{Life: lease}
 
 var fairKind = Kind{
-	Enter: scripts.FairEnter, Look: scripts.FairLook, Beat: scripts.FairBeat, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
+	Enter: scripts.FairEnter, Look: scripts.FairLook, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
 }
 
 // place is a server, and a proxy before it for those whom something is to happen to.

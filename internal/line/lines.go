@@ -17,7 +17,7 @@ import (
 // Kind is how one kind of lock stands in line. The arguments and replies of its steps are those of the fair
 // lock's; Enter has those of the Wish behind them.
 type Kind struct {
-	Enter, Look, Beat, Leave, Drop *scripts.Script
+	Enter, Look, Leave, Drop *scripts.Script
 	// Labelled says that holds are written down with the label of their session, and are named with it.
 	Labelled bool
 	// Refusal answers the error that an answer of Enter below -2 stands for.

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -134,7 +135,7 @@ func (l *look) call() wire.Call {
 func (l *look) beatCall() wire.Call {
 	s := l.q.lines.session
 	return wire.Call{
-		Script: l.q.lines.kind.Beat,
+		Script: scripts.LineBeat,
 		Keys:   []string{l.q.keys.Lives},
 		Args:   []string{s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label},
 	}

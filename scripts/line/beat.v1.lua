@@ -1,4 +1,4 @@
--- fair/beat v1
+-- line/beat v1
 -- Says that a session which waits lives, where no more can be done: one key, so that it goes on
 -- while the slot is moved to another node of a cluster.
 --
