@@ -240,13 +240,25 @@ local function give(name, till, ...)
 end
 -- end holds/give
 
+-- part holds/lengthen
+-- Makes a hold that is there last until then, if it does not last longer. The key first: it takes no memory, and what
+-- comes after it is not refused where that is full.
+local function lengthen(name, till)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  redis.call('PEXPIRE', holder, ms, 'GT')
+  redis.call('ZADD', holder, 'XX', 'GT', till, name)
+end
+-- end holds/lengthen
+
 -- part holds/ended
 -- Holds that have ended are taken out here and nowhere else: until then they count. first is when the first of those
--- that are left ends, nil where there are none. A thousand go at once; unended says that there are more.
-local first, unended
+-- that are left ends, nil where there are none, and left_us how long that is. A thousand go at once; unended says that
+-- there are more.
+local first, left_us, unended
 local function find_first()
   first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-  unended = first and tonumber(first) <= tonumber(now)
+  left_us = first and math.max(0, tonumber(first) - tonumber(now)) or 0
+  unended = first and left_us == 0
 end
 local function take_out_ended()
   find_first()
@@ -257,6 +269,10 @@ local function take_out_ended()
     find_first()
   end
   return ended
+end
+-- A look is due at once where a search is not done, or holds that have ended are left.
+local function is_unfinished()
+  return math.max(more, unended and 1 or 0)
 end
 -- end holds/ended
 
@@ -379,8 +395,7 @@ end
 local name, full = ticket .. label, string.format('%016.0f', tonumber(now) + life_us)
 local has = made and redis.call('ZSCORE', holder, name)
 if has then
-  redis.call('PEXPIRE', holder, string.format('%.0f', life_us / 1000 + keep_ms), 'GT')
-  redis.call('ZADD', holder, 'XX', 'GT', full, name)
+  lengthen(name, full)
   return {1, floor, now}
 end
 
@@ -403,8 +418,7 @@ if not takes then
   hand_off()
   more = math.max(more, due)
   if granted[ticket] then
-    redis.call('ZADD', holder, 'XX', 'GT', full, name)
-    redis.call('PEXPIRE', holder, string.format('%.0f', life_us / 1000 + keep_ms), 'GT')
+    lengthen(name, full)
     publish()
     return {1, granted[ticket], now}
   end
@@ -425,4 +439,4 @@ end
 if grants > 0 then
   find_first()
 end
-return {0, first and math.max(0, tonumber(first) - tonumber(now)) or 0, math.max(more, unended and 1 or 0), now}
+return {0, left_us, is_unfinished(), now}

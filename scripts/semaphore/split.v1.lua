@@ -181,11 +181,13 @@ end
 
 -- part holds/ended
 -- Holds that have ended are taken out here and nowhere else: until then they count. first is when the first of those
--- that are left ends, nil where there are none. A thousand go at once; unended says that there are more.
-local first, unended
+-- that are left ends, nil where there are none, and left_us how long that is. A thousand go at once; unended says that
+-- there are more.
+local first, left_us, unended
 local function find_first()
   first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-  unended = first and tonumber(first) <= tonumber(now)
+  left_us = first and math.max(0, tonumber(first) - tonumber(now)) or 0
+  unended = first and left_us == 0
 end
 local function take_out_ended()
   find_first()
@@ -196,6 +198,10 @@ local function take_out_ended()
     find_first()
   end
   return ended
+end
+-- A look is due at once where a search is not done, or holds that have ended are left.
+local function is_unfinished()
+  return math.max(more, unended and 1 or 0)
 end
 -- end holds/ended
 
@@ -279,10 +285,6 @@ local function hand_off()
   if made and (used ~= counted or not scores[4]) then
     redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
   end
-end
--- A look is due at once where a search is not done, or holds that have ended are left.
-local function is_unfinished()
-  return math.max(more, unended and 1 or 0)
 end
 -- end semaphore/handoff
 

@@ -40,7 +40,3 @@ local function hand_off()
     redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
   end
 end
--- A look is due at once where a search is not done, or holds that have ended are left.
-local function is_unfinished()
-  return math.max(more, unended and 1 or 0)
-end
