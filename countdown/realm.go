@@ -30,13 +30,13 @@ type realm struct {
 }
 
 func realmOf(s *session.Session) *realm {
-	return s.Part(kind, func(s *session.Session) session.Part { //nolint:errcheck,forcetypeassert // made here
+	return session.PartOf(s, kind, func() *realm {
 		r := &realm{session: s, refused: make(chan struct{})}
 		r.ctx, r.cancel = context.WithCancel(context.Background())
 		r.looks = batch.New(s.Timers, r.lookAll)
 		r.mu.watches = make(map[string]*watch)
 		return r
-	}).(*realm)
+	})
 }
 
 // join counts a waiter in. The first one of a round sees to it that the end is noticed; the others find that

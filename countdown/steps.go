@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -219,9 +218,6 @@ func (k keys) look() wire.Call {
 	return wire.Call{Script: scripts.CountdownLook, Keys: []string{k.latch}}
 }
 
-// The pause between tries while the server refuses or is away.
-const firstPause, lastPause = 5 * time.Millisecond, time.Second
-
 // insist takes a step until it is answered, or until waiting cannot help, or ctx ends. The step can be
 // repeated.
 func (l *Latch) insist(ctx context.Context, step func() error) error {
@@ -240,7 +236,7 @@ func (l *Latch) insist(ctx context.Context, step func() error) error {
 			return err
 		}
 		last = err
-		pause := l.base.Session.Patient(min(firstPause<<min(fails, 10), lastPause)/2 + mathrand.N(firstPause))
+		pause := l.base.Session.Patient(session.RetryPause(fails))
 		select {
 		case <-pause.Done():
 		case <-l.realm.refused: // after which no timer may fire

@@ -22,7 +22,7 @@ type realm struct {
 }
 
 func realmOf(s *session.Session) *realm {
-	return tenure.Part(s, kind, func() *realm {
+	return session.PartOf(s, kind, func() *realm {
 		lines := line.New(s, line.Kind{
 			Enter: scripts.FairEnter,
 			Look:  scripts.FairLook,

@@ -43,11 +43,11 @@ type part struct {
 }
 
 func partOf(s *session.Session) *part {
-	return s.Part(kind, func(*session.Session) session.Part { //nolint:errcheck,forcetypeassert // made here
+	return session.PartOf(s, kind, func() *part {
 		p := new(part)
 		p.mu.groups = make(map[string]*group)
 		return p
-	}).(*part)
+	})
 }
 
 // groupOf answers the group of these sessions, in whatever order they come. Locks of parts are taken in the

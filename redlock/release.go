@@ -15,9 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// unlockPatience is how long Unlock waits for the servers.
-const unlockPatience = time.Second
-
 // tenure is the lock held by this process, from the vote to the release. It is the hold's home.
 //
 // Exactly one of Vacated and Lost ends it: Vacated goes on only where it stopped the term, and a term that was
@@ -36,7 +33,7 @@ func (n *tenure) Vacated(now clock.Instant) error {
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
 	n.gate.Vacate()
-	err := n.release(min(unlockPatience, n.Term.Deadline().Until(now)))
+	err := n.release(min(session.UnlockPatience, n.Term.Deadline().Until(now)))
 	n.gate.Vacated(clock.Instant{})
 	n.lock.leave(n.gate)
 	return err

@@ -17,9 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// unlockPatience is how long Unlock waits for the server.
-const unlockPatience = time.Second
-
 // tenure is the lock held by this process, from the acquire to the release; the goroutines
 // that it is passed on to included. It is the hold's home.
 //
@@ -179,7 +176,7 @@ func (n *tenure) depart(now, standBack clock.Instant) {
 
 // patience answers how long a call about this hold is waited for.
 func (n *tenure) patience(now clock.Instant) *session.Patience {
-	return n.lock.base.Session.Patient(min(unlockPatience, n.Term.Deadline().Until(now)))
+	return n.lock.base.Session.Patient(min(session.UnlockPatience, n.Term.Deadline().Until(now)))
 }
 
 func (n *tenure) id() string { return n.Term.Terms().Hold }

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -246,7 +247,7 @@ func releaseAll(now clock.Instant, all []returned) {
 	}
 	first := all[0].tenure
 	s := first.lock.base.Session
-	left := unlockPatience
+	left := session.UnlockPatience
 	call := wire.Call{Script: first.lock.scripts.Release}
 	for _, r := range all {
 		left = min(left, r.tenure.Term.Deadline().Until(now))

@@ -36,7 +36,7 @@ type roomKey struct {
 }
 
 func realmOf(s *session.Session) *realm {
-	return tenure.Part(s, kind, func() *realm {
+	return session.PartOf(s, kind, func() *realm {
 		r := &realm{readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind}}
 		r.Kind = tenure.Kind{
 			Lines: line.New(s, line.Kind{

@@ -26,7 +26,7 @@ type realm struct {
 }
 
 func realmOf(s *session.Session) *realm {
-	return tenure.Part(s, kind, func() *realm {
+	return session.PartOf(s, kind, func() *realm {
 		lines := line.New(s, line.Kind{
 			Enter:    scripts.SemaphoreEnter,
 			Look:     scripts.SemaphoreLook,

@@ -81,7 +81,7 @@ func (p *place) join(at dialer, set func(*settings.Session), client ...func(*rue
 			mod(o)
 		}
 	}), settings, false)
-	ls := s.Part("line", func(s *session.Session) session.Part { return New(s, fairKind) }).(*Lines)
+	ls := session.PartOf(s, "line", func() *Lines { return New(s, fairKind) })
 	u := &user{Lines: ls, place: p, q: ls.Use(keysOf(p, "a"))}
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

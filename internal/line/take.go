@@ -5,7 +5,6 @@ package line
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -296,9 +295,6 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
-// The pause between tries while the server refuses or is away.
-const firstPause, lastPause = 5 * time.Millisecond, time.Second
-
 // trouble is what a caller knows beside its place.
 type trouble struct {
 	mu struct {
@@ -334,9 +330,8 @@ func (t *trouble) take(ctx context.Context, err error) error {
 
 // pause waits before the next try of a, or until there is news of it.
 func (a *Attempt) pause(ctx context.Context, t *trouble) error {
-	pause := min(firstPause<<min(t.fails, 10), lastPause)/2 + rand.N(firstPause)
+	patience := a.q.lines.session.Patient(session.RetryPause(t.fails))
 	t.fails++
-	patience := a.q.lines.session.Patient(pause)
 	defer patience.End()
 	select {
 	case <-patience.Done():

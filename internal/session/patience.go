@@ -4,12 +4,24 @@ package session
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
+
+// UnlockPatience is how long Unlock waits for the server.
+const UnlockPatience = time.Second
+
+// The pause between tries of those who wait while the server refuses or is away.
+const firstPause, lastPause = 5 * time.Millisecond, time.Second
+
+// RetryPause answers for how long to wait before the next try after so many that failed in a row.
+func RetryPause(fails int) time.Duration {
+	return min(firstPause<<min(fails, 10), lastPause)/2 + rand.N(firstPause)
+}
 
 // Patience is a context that ends after a while, by the session's timers: no timer of the
 // operating system and, mostly, no allocation for the releases that are answered in time.

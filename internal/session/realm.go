@@ -24,14 +24,14 @@ type Realm struct {
 
 // Reentrant answers the realm of the reentrant locks in a layout that has them.
 func (s *Session) Reentrant(l *layout.Layout) *Realm {
-	return s.Part(l.Reentrant.Realm, func(s *Session) Part { //nolint:errcheck,forcetypeassert // made here
+	return PartOf(s, l.Reentrant.Realm, func() *Realm {
 		return &Realm{
 			Realm:   hold.Realm{Kind: "reentrant"},
 			Gates:   gate.NewTable(),
 			Acquire: wire.NewCombiner(s.Runner, l.Reentrant.Acquire),
 			Release: wire.NewCombiner(s.Runner, l.Reentrant.Release),
 		}
-	}).(*Realm)
+	})
 }
 
 // Refuse implements Part.

@@ -77,8 +77,8 @@ type Part interface {
 	Close()
 }
 
-// Part answers the part of that kind, which create makes the first time.
-func (s *Session) Part(kind string, create func(*Session) Part) Part {
+// PartOf answers the part of s of that kind, which create makes the first time.
+func PartOf[P Part](s *Session, kind string, create func() P) P {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.mu.parts[kind]
@@ -86,10 +86,10 @@ func (s *Session) Part(kind string, create func(*Session) Part) Part {
 		if s.mu.parts == nil {
 			s.mu.parts = make(map[string]Part)
 		}
-		p = create(s)
+		p = create()
 		s.mu.parts[kind] = p
 	}
-	return p
+	return p.(P) //nolint:errcheck,forcetypeassert // a kind has one create
 }
 
 // allParts answers every part. One that is made later finds the session closing.

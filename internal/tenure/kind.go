@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -26,11 +25,6 @@ type Kind struct {
 	Renew *scripts.Script
 	// Named answers what renewals call the hold of an attempt.
 	Named func(a *line.Attempt) string
-}
-
-// Part answers the kind in s that goes by name, which create makes the first time.
-func Part[K session.Part](s *session.Session, name string, create func() K) K {
-	return s.Part(name, func(*session.Session) session.Part { return create() }).(K) //nolint:errcheck,forcetypeassert // made here
 }
 
 // Lock is one lock of a kind: who asks, for what, and in which realm the lease counts. It is written once.

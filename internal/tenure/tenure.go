@@ -10,10 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
-
-// unlockPatience is how long Unlock waits for the server.
-const unlockPatience = time.Second
 
 // tenure is the lock held by this process, from the grant to the release. It is the hold's home.
 //
@@ -34,7 +32,7 @@ func (n *tenure) Vacated(now clock.Instant) error {
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
 	// A renewal may have been executed as late as now: the hold ends after lasts at the latest.
-	patience := n.lock.Base.Session.Patient(min(unlockPatience, n.Term.Deadline().Until(now)))
+	patience := n.lock.Base.Session.Patient(min(session.UnlockPatience, n.Term.Deadline().Until(now)))
 	defer patience.End()
 	defer n.over()
 	had, err := n.attempt.Release(patience, n.lasts)
