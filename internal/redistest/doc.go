@@ -10,6 +10,9 @@
 // runs a registered function in a process of its own. See the package example.
 // Programs without a test use [StartServer] and [StartProxy] and close what they get.
 //
+// [Await] and [Receive] wait for what must come. A TestMain runs its tests [Beside] a server for its examples, and more
+// of them [AtATime] than there are processors where they mostly wait.
+//
 // [StartSentinel] and [StartCluster] run servers that fail over, [WithTLS] and
 // [WithClientCertificates] are options of a single one. Each is a [Topology], and a test that is
 // to hold on all of them goes through [Topologies], and through [Protocols]:

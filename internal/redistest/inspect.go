@@ -153,3 +153,17 @@ func (s *Server) integer(text string) int64 {
 	}
 	return n
 }
+
+// SentBy returns how often each command ran while do did, those that scripts call included. Left out are those by which
+// it finds out, and the pings of clients that wait.
+func (s *Server) SentBy(do func()) map[string]int64 {
+	before := s.CommandStats()
+	do()
+	sent := make(map[string]int64)
+	for command, stat := range s.CommandStats() {
+		if n := stat.Calls - before[command].Calls; n > 0 && command != "info" && command != "ping" {
+			sent[command] = n
+		}
+	}
+	return sent
+}

@@ -14,6 +14,7 @@ type config struct {
 	port     int // 0: any free one
 	args     []string
 	failover time.Duration // 0: as quick as can be
+	ahead    time.Duration // of the wall clock
 	secure   func() (*tlsSetup, error)
 }
 
@@ -61,15 +62,15 @@ func newConfig(opts []Option) config {
 
 // several checks that nothing was asked for that only a single server does.
 func (c config) several() error {
-	if c.port != 0 || c.secure != nil {
-		return errors.New("redistest: a given port, and TLS, are for single servers")
+	if c.port != 0 || c.secure != nil || c.ahead != 0 {
+		return errors.New("redistest: a given port, TLS, and a clock of its own, are for single servers")
 	}
 	return nil
 }
 
 // setup is what a single server is started as.
 func (c config) setup() (setup, error) {
-	s := setup{port: c.port, args: c.args}
+	s := setup{port: c.port, args: c.args, ahead: c.ahead}
 	if c.secure != nil {
 		var err error
 		if s.tls, err = c.secure(); err != nil {

@@ -163,11 +163,18 @@ func (s *Server) launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := new(tail)
-	proc, err := supervise(program{
+	run, err := clocked(program{
 		path: s.binary, args: s.set.line(s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
-	})
+	}, s.set.ahead)
 	if err != nil {
 		return err
+	}
+	proc, err := supervise(run)
+	if err != nil {
+		return err
+	}
+	if s.set.ahead != 0 {
+		defer forgetClock(proc.pid)
 	}
 	if err := s.await(proc); err != nil {
 		proc.end()

@@ -217,3 +217,15 @@ func TestClientIsReadyToUse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "me", name)
 }
+
+func TestSentByCountsWhatRanMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.MustDo(t, "SET", "before", "it")
+	sent := s.SentBy(func() {
+		s.MustDo(t, "PING")
+		s.MustDo(t, "SET", "k", "v")
+		s.MustDo(t, "EVAL", "return redis.call('GET', KEYS[1])", 1, "k")
+	})
+	require.Equal(t, map[string]int64{"set": 1, "get": 1, "eval": 1}, sent)
+}

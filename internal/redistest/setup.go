@@ -16,6 +16,7 @@ type setup struct {
 	files []file   // in its folder when it starts
 	keeps string   // the one that it rewrites, and finds again after a Restart
 	tls   *tlsSetup
+	ahead time.Duration // of its wall clock
 }
 
 // line is the command line of a server without persistence. DEBUG is enabled because DEBUG SLEEP

@@ -16,6 +16,15 @@ import (
 type Lock interface {
 	Lock(ctx context.Context) (signalbox.Lease, error)
 	TryLock(ctx context.Context) (signalbox.Lease, error)
+	Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error
+}
+
+// Told is a lock that tells who has it, and can be taken from its holder.
+type Told interface {
+	Lock
+	Holder(ctx context.Context) (signalbox.Holder, error)
+	IsLocked(ctx context.Context) (bool, error)
+	ForceUnlock(ctx context.Context) error
 }
 
 // Primitive is a kind of lock, for suites that ask the same of each.
@@ -23,6 +32,25 @@ type Primitive struct {
 	Name string
 	New  func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
 }
+
+// Key answers the key that says who has the lock of that name.
+func (p Primitive) Key(name string) string {
+	if p.Name == semaphoreName {
+		return Keys(name).Permits()
+	}
+	return Key(name)
+}
+
+// Line answers the key of those who stand in line for the lock of that name, where they do.
+func (p Primitive) Line(name string) string {
+	if p.Name == semaphoreName {
+		return Keys(name).PermitsLine()
+	}
+	return Keys(name).Line()
+}
+
+// Ordered reports whether the lock is given in the order in which it was asked for.
+func (p Primitive) Ordered() bool { return p.Name != Reentrant().Name }
 
 // Reentrant is the kind that package reentrant has.
 func Reentrant() Primitive {
@@ -48,7 +76,7 @@ func Fair() Primitive {
 // Writer is the writing side of package rwlock.
 func Writer() Primitive {
 	return Primitive{"rwlock", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return rwlock.New(s, name, options...)
+		return NewWrites(s, name, options...)
 	}}
 }
 
@@ -59,12 +87,15 @@ func Reader() Primitive {
 	}}
 }
 
-// Primitives answers all of them that exclude each other.
-func Primitives() []Primitive { return []Primitive{Reentrant(), Fair(), Writer(), Permit()} }
+// Locks answers those of which holders enter what they have, and that are all Told.
+func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
+
+// Primitives answers all of them of which one has the lock at a time: Locks, and a semaphore of one permit.
+func Primitives() []Primitive { return append(Locks(), Permit()) }
 
 // Named answers the one with that name, for child processes that are told theirs by its name.
 func Named(name string) Primitive {
-	for _, p := range Primitives() {
+	for _, p := range append(Primitives(), Reader()) {
 		if p.Name == name {
 			return p
 		}

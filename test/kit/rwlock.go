@@ -12,7 +12,7 @@ import (
 // rw is what the sides embed: a field that is called Lock would hide the method.
 type rw = rwlock.Lock
 
-// Reads is a read-write lock whose Lock and TryLock are those of readers.
+// Reads is a read-write lock whose Lock, TryLock and Do are those of readers.
 type Reads struct{ *rw }
 
 // Lock is RLock.
@@ -20,6 +20,11 @@ func (r Reads) Lock(ctx context.Context) (signalbox.Lease, error) { return r.RLo
 
 // TryLock is TryRLock.
 func (r Reads) TryLock(ctx context.Context) (signalbox.Lease, error) { return r.TryRLock(ctx) }
+
+// Do is RDo.
+func (r Reads) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return r.RDo(ctx, fn)
+}
 
 // Writes is a read-write lock that is asked for one holder, as locks are that have one at a time.
 type Writes struct{ *rw }

@@ -9,9 +9,12 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// Permit is a semaphore of one permit: a lock.
+// semaphoreName is the name of the kind whose keys are no lock's.
+const semaphoreName = "semaphore"
+
+// Permit is a semaphore of one permit: a lock that nobody enters again.
 func Permit() Primitive {
-	return Primitive{"semaphore", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+	return Primitive{semaphoreName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return permit{semaphore.New(s, name, 1, options...)}
 	}}
 }
@@ -25,4 +28,9 @@ func (p permit) Lock(ctx context.Context) (signalbox.Lease, error) { return p.se
 // TryLock tries to.
 func (p permit) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	return p.sem.TryAcquire(ctx, 1)
+}
+
+// Do runs fn with the permit.
+func (p permit) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return p.sem.Do(ctx, 1, fn)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -20,14 +21,9 @@ func Tuned(o *rueidis.ClientOption) {
 	signalbox.Tune(o)
 }
 
-// clients is what has them: a server or a proxy before it.
-type clients interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
-
 // Session answers a session that goes to the server or through the proxy. It is closed when
 // the test ends, in no time: leases that are left then are ended.
-func Session(tb testing.TB, to clients, options ...signalbox.SessionOption) *signalbox.Session {
+func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(to.Client(tb, Tuned), options...)
 	tb.Cleanup(func() {

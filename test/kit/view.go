@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 )
 
@@ -19,7 +20,7 @@ import (
 type View struct{ client rueidis.Client }
 
 // NewView answers a view of the server.
-func NewView(tb testing.TB, server clients) *View {
+func NewView(tb testing.TB, server redistest.Dialer) *View {
 	tb.Helper()
 	return &View{client: server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true })}
 }
@@ -47,15 +48,20 @@ type Hold struct {
 
 // state reads the key and the end of the hold in one step, so that the two belong together. The
 // end, not what is left: that would count from an instant that only the server knows. Where a line
-// may stand behind the hold, the key says when it ends, and stays for longer.
+// may stand behind the hold, the key says when it ends, and stays for longer. Of a name that has no lock
+// it reads who has permits: no test has both.
 const state = `
-local waiting = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
+local waiting = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[5])
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
-if redis.call('TYPE', KEYS[1])['ok'] == 'zset' then
-  local holds = redis.call('ZRANGE', KEYS[1], '(' .. now, '+inf', 'BYSCORE', 'WITHSCORES')
+local key, mark = KEYS[1], 'sb1w'
+if redis.call('EXISTS', key) == 0 and redis.call('EXISTS', KEYS[4]) == 1 then
+  key, mark = KEYS[4], 'sb1s'
+end
+if redis.call('TYPE', key)['ok'] == 'zset' then
+  local holds = redis.call('ZRANGE', key, '(' .. now, '+inf', 'BYSCORE', 'WITHSCORES')
   local id, ends = holds[#holds - 1] or '', holds[#holds] or 0
-  local floor = string.format('%016.0f', -(redis.call('ZSCORE', KEYS[1], 'sb1w') or 0))
+  local floor = string.format('%016.0f', -(redis.call('ZSCORE', key, mark) or 0))
   return {floor, math.floor(ends / 1000), string.sub(id, 1, 41), waiting, #holds / 2}
 end
 local value, ends = redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])
@@ -71,7 +77,8 @@ return {string.sub(value, 5, 20), ends, held and string.sub(value, 21, 61) or ''
 func (v *View) Hold(name string) (Hold, error) {
 	keys := Keys(name)
 	reply, err := v.client.Do(context.Background(),
-		v.client.B().Eval().Script(state).Numkeys(3).Key(keys.Holder, keys.Line(), keys.Readers()).Build()).ToArray()
+		v.client.B().Eval().Script(state).Numkeys(5).
+			Key(keys.Holder, keys.Line(), keys.Readers(), keys.Permits(), keys.PermitsLine()).Build()).ToArray()
 	if err != nil {
 		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 	}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// Tests are those of a package, as its TestMain has them: a *testing.M, or what was made of one here.
+type Tests interface{ Run() int }
+
+// Beside returns tests that run while a server runs, which use is told of before them. It is for the examples of
+// a package, and for tests that need no server of their own.
+func Beside(tests Tests, use func(server *Server)) Tests { return beside{tests, use} }
+
+type beside struct {
+	tests Tests
+	use   func(server *Server)
+}
+
+// Run implements Tests.
+func (b beside) Run() int {
+	server, err := StartServer()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer server.Close()
+	b.use(server)
+	return b.tests.Run()
+}
+
+// AtATime returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
+// servers, wires and the ends of leases, where more than there are processors have a use.
+func AtATime(n int, tests Tests) Tests { return atATime{tests, n} }
+
+type atATime struct {
+	tests Tests
+	n     int
+}
+
+// Run implements Tests.
+func (a atATime) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(a.n)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return a.tests.Run()
+}
