@@ -3,8 +3,6 @@
 package signalbox_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,21 +18,6 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(besideServer{m})
-}
-
-// besideServer runs everything while the server of the examples runs. Tests start servers of
-// their own.
-type besideServer struct{ tests *testing.M }
-
-// Run implements goleak.TestingM.
-func (b besideServer) Run() int {
-	server, err := redistest.StartServer()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer server.Close()
-	serverURL = server.URL()
-	return b.tests.Run()
+	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() }),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay)) // a test that is over before a second is
 }

@@ -32,6 +32,8 @@ import (
 //   - ClientSetInfo to none, unless it is set: a connection is opened with one command instead of three, which
 //     needs no right, and the words of a server that refuses it for too many clients are not lost in
 //     the end of the connection that follows;
+//   - DialCtxFn to one whose connections, made by it where it is set, tell what they read only after they were written to: a
+//     server with too many clients says so unasked, at which the client would panic now and then;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
 //   - Dialer.Timeout to 2 s, unless it is set: how long a connection may take to be made, and its first
 //     answer to come. Calls wait for that, whatever their contexts say, also where the server stopped and another
@@ -53,6 +55,9 @@ func Tune(o *rueidis.ClientOption) {
 	}
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 2 * time.Second
+	}
+	if o.DialCtxFn != nil || o.DialFn == nil {
+		o.DialCtxFn = wire.SpeakFirst(o.DialCtxFn)
 	}
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = time.Second

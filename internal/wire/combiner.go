@@ -20,9 +20,9 @@ const (
 	maxTogether = 64
 )
 
-// Combiner runs one script for many callers at once. The script takes a key and a fixed
-// number of arguments by caller, and answers an array with a reply by key, or a bare reply for
-// one key.
+// Combiner runs one script for many callers at once. The script takes a fixed number of keys and of
+// arguments by caller, and answers an array with a reply by caller, or a bare reply for
+// one.
 //
 // While few calls are under way a caller sends its own, on its own goroutine. Otherwise it
 // queues, and goes with everybody else who queues as soon as a call has ended, on a goroutine
@@ -46,7 +46,7 @@ type Combiner struct {
 // request is one caller's part. Its channel has room for the outcome, so that a caller who has
 // gone blocks nobody.
 type request struct {
-	key  string
+	keys []string
 	args []string
 	done chan Outcome
 }
@@ -59,19 +59,19 @@ func NewCombiner(runner *Runner, script *scripts.Script) *Combiner {
 	return c
 }
 
-// Run answers the script's reply for key. An error that the context ended leaves it unknown
+// Run answers the script's reply for keys, which are not written to. An error that the context ended leaves it unknown
 // whether the script was executed, unless it says ErrNotSent.
-func (c *Combiner) Run(ctx context.Context, key string, args ...string) (Reply, error) {
+func (c *Combiner) Run(ctx context.Context, keys []string, args ...string) (Reply, error) {
 	c.mu.Lock()
 	if c.mu.inFlight < maxInFlight || c.runner.Clustered() {
 		c.mu.inFlight++
 		c.mu.Unlock()
-		reply, err := c.runner.Run(ctx, Call{Script: c.script, Keys: []string{key}, Args: args})
+		reply, err := c.runner.Run(ctx, Call{Script: c.script, Keys: keys, Args: args})
 		c.landed()
 		return reply, err
 	}
 	r := c.idle.Get().(*request) //nolint:errcheck,forcetypeassert // nothing else is ever put
-	r.key, r.args = key, args
+	r.keys, r.args = keys, args
 	c.mu.queue = append(c.mu.queue, r)
 	if c.mu.closed {
 		c.refuseLocked()
@@ -130,9 +130,9 @@ func (c *Combiner) landed() {
 
 // send runs the script for all of them and hands out the replies.
 func (c *Combiner) send(together []*request) {
-	call := Call{Script: c.script, Keys: make([]string, 0, len(together)), Args: make([]string, 0, len(together)*len(together[0].args))}
+	call := Call{Script: c.script, Keys: make([]string, 0, len(together)*len(together[0].keys)), Args: make([]string, 0, len(together)*len(together[0].args))}
 	for _, r := range together {
-		call.Keys = append(call.Keys, r.key)
+		call.Keys = append(call.Keys, r.keys...)
 		call.Args = append(call.Args, r.args...)
 	}
 	replies, err := c.runner.Run(c.ctx, call)

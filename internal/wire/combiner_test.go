@@ -42,7 +42,7 @@ func newCombined(t *testing.T) *combined {
 	c.Combiner = NewCombiner(NewRunner(client), scripts.ReentrantAcquire)
 	t.Cleanup(c.Close)
 	c.mu.outcomes = make(map[string]Outcome)
-	_, err := c.Run(t.Context(), "first", c.args("first")...)
+	_, err := c.Run(t.Context(), []string{"first"}, c.args("first")...)
 	require.NoError(t, err)
 	c.proxy.ResetCount()
 	return c
@@ -58,7 +58,7 @@ func (c *combined) run(ctx context.Context, keys ...string) {
 	for _, key := range keys {
 		c.wg.Go(func() {
 			var o Outcome
-			o.Reply, o.Err = c.Run(ctx, key, c.args(key)...)
+			o.Reply, o.Err = c.Run(ctx, []string{key}, c.args(key)...)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.mu.outcomes[key] = o

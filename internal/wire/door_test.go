@@ -100,15 +100,5 @@ func connections(t *testing.T, server *redistest.Server) int {
 // await polls until done, which asks for something that must come true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	late := time.NewTimer(20 * time.Second)
-	defer late.Stop()
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		select {
-		case <-pause.C:
-		case <-late.C:
-			t.Fatal("never: " + what)
-		}
-	}
+	redistest.Await(t, 20*time.Second, what, done)
 }

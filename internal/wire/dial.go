@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+)
+
+// DialFunc makes a connection for a client.
+type DialFunc func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error)
+
+// SpeakFirst answers a DialFunc whose connections tell what they read only after the client has written to them. A
+// server that lets nobody in says so before it is asked, and the client panics at an answer to nothing. next makes the
+// connections; nil is what the client does by itself.
+func SpeakFirst(next DialFunc) DialFunc {
+	if next == nil {
+		next = dial
+	}
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		conn, err := next(ctx, addr, dialer, config)
+		if err != nil {
+			return nil, err
+		}
+		return &speaksFirst{Conn: conn, spoke: make(chan struct{})}, nil
+	}
+}
+
+func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return dialer.DialContext(ctx, "tcp", addr)
+	}
+	secure := tls.Dialer{NetDialer: dialer, Config: config}
+	return secure.DialContext(ctx, "tcp", addr)
+}
+
+// speaksFirst is a connection of SpeakFirst.
+type speaksFirst struct {
+	net.Conn
+
+	once  sync.Once
+	spoke chan struct{} // closed by the first Write, or by Close
+}
+
+func (c *speaksFirst) speak() { c.once.Do(func() { close(c.spoke) }) }
+
+// Read implements net.Conn. It reads at once, since a server that has closed may answer the first Write by taking back
+// what it said, and returns after that Write, or after Close.
+func (c *speaksFirst) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	<-c.spoke
+	return n, err
+}
+
+// Write implements net.Conn. What is written was put where its answer is looked for before.
+func (c *speaksFirst) Write(b []byte) (int, error) {
+	c.speak()
+	return c.Conn.Write(b)
+}
+
+// Close implements net.Conn.
+func (c *speaksFirst) Close() error {
+	c.speak()
+	return c.Conn.Close()
+}

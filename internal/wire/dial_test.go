@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// P10: what a server says before it was asked is not read before it was; whoever closes waits for nothing.
+func TestAConnectionIsReadAfterItWasWritten(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(net.Conn) error{
+		"Write": func(c net.Conn) error { _, err := c.Write([]byte("?")); return err },
+		"Close": net.Conn.Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer listener.Close()
+			conn, err := wire.SpeakFirst(nil)(context.Background(), listener.Addr().String(), &net.Dialer{}, nil)
+			require.NoError(t, err)
+			defer conn.Close()
+			server, err := listener.Accept()
+			require.NoError(t, err)
+			defer server.Close()
+			_, err = io.WriteString(server, "no")
+			require.NoError(t, err)
+			read := make(chan string, 1)
+			go func() {
+				text := make([]byte, 2)
+				_, _ = io.ReadFull(conn, text)
+				read <- string(text)
+			}()
+			select {
+			case text := <-read:
+				require.Fail(t, "read before anything was written", text)
+			default:
+			}
+			require.NoError(t, begin(conn))
+			text := <-read
+			if name == "Write" {
+				require.Equal(t, "no", text)
+			}
+		})
+	}
+}
