@@ -12,14 +12,6 @@ import (
 // locks which are waited for again and again do not cost a SUBSCRIBE each time.
 const Linger = 3 * time.Second
 
-// kind says how a channel is told. Outside a cluster all are told by PUBLISH.
-type kind int
-
-const (
-	ofLock kind = iota // told by Publish: in a cluster by the node that has the lock's slot
-	plain              // told by PUBLISH: in a cluster by every node
-)
-
 // state is where a channel is on its way. See the package for the table.
 type state int
 
@@ -30,12 +22,12 @@ const (
 	live                  // confirmed: messages arrive
 )
 
-// channel is one name subscribed to. Guarded by the dispatcher's lock; kind, name and slot do not
+// channel is one address subscribed to. Guarded by the dispatcher's lock; address and slot do not
 // change.
 type channel struct {
+	address
+
 	d    *Dispatcher
-	name string
-	kind kind
 	slot uint16 // in a cluster
 
 	waits     []*Wait
@@ -50,19 +42,19 @@ type channel struct {
 	again time.Time // not to be placed before
 }
 
-// channelLocked answers the channel of a name, for one user more. A name is of one kind.
-func (d *Dispatcher) channelLocked(name string, kind kind) *channel {
-	c := d.mu.channels[name]
+// channelLocked answers the channel of an address, for one user more.
+func (d *Dispatcher) channelLocked(at address) *channel {
+	c := d.mu.channels[at]
 	if c != nil {
 		d.timers.Cancel(&c.linger)
 		return c
 	}
-	c = &channel{d: d, name: name, kind: kind}
+	c = &channel{d: d, address: at}
 	c.linger.Init(c)
 	if d.clustered {
-		c.slot = d.server.Slot(name)
+		c.slot = d.server.Slot(at.name)
 	}
-	d.mu.channels[name] = c
+	d.mu.channels[at] = c
 	d.count.Add(1)
 	d.homeLocked(c)
 	return c
@@ -85,7 +77,7 @@ func (c *channel) Fire() {
 	if len(c.waits)+len(c.listeners) > 0 || c.dropped || d.mu.closed {
 		return // somebody came meanwhile
 	}
-	delete(d.mu.channels, c.name)
+	delete(d.mu.channels, c.address)
 	d.count.Add(-1)
 	c.dropped = true
 	if len(d.mu.channels) == 0 {
@@ -114,6 +106,29 @@ func (c *channel) liveLocked() []*Listener {
 		}
 	}
 	return c.listeners
+}
+
+// aliveLocked answers what is closed once the subscription holds.
+func (c *channel) aliveLocked() <-chan struct{} {
+	if c.alive == nil {
+		c.alive = make(chan struct{})
+		if c.state == live {
+			close(c.alive)
+		}
+	}
+	return c.alive
+}
+
+// deafenLocked takes a listener off.
+func (c *channel) deafenLocked(l *Listener) {
+	others := make([]*Listener, 0, len(c.listeners)-1)
+	for _, other := range c.listeners {
+		if other != l {
+			others = append(others, other)
+		}
+	}
+	c.listeners = others
+	c.leftLocked()
 }
 
 // lostLocked takes note that nobody has subscribed to it: it has no link any more.

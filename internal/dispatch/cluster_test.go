@@ -79,7 +79,7 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 	client := tuned(t, c)
 	require.Len(t, client.Nodes(), 6)
 	d := newDispatcher(t, client, io.Discard)
-	require.Equal(t, "SPUBLISH", d.Publish())
+	require.Equal(t, "SPUBLISH", d.Publish(dispatch.BySlot))
 	waits := make(map[dispatch.Target]*dispatch.Wait)
 	for _, target := range targets {
 		waits[target] = d.Wait(target)

@@ -33,7 +33,7 @@ type Dispatcher struct {
 
 	mu struct {
 		sync.Mutex
-		channels map[string]*channel
+		channels map[address]*channel
 		waits    map[*Wait]struct{}
 		links    map[string]*link // by node
 		homeless []*channel       // those without a link
@@ -55,21 +55,12 @@ func New(client rueidis.Client, server Server, t *timers.Timers, log *slog.Logge
 	d.looks = batch.New(t, d.lookAll)
 	d.watch.d = d
 	d.watch.entry.Init(&d.watch)
-	d.mu.channels = make(map[string]*channel)
+	d.mu.channels = make(map[address]*channel)
 	d.mu.waits = make(map[*Wait]struct{})
 	d.mu.links = make(map[string]*link)
 	d.mu.rests = make(map[string]*rest)
 	d.mu.slots = make(map[uint16]string)
 	return d
-}
-
-// Publish answers the command by which scripts tell what they did on the channel of a lock: the
-// one that reaches those who wait there, see Wait and Listen.
-func (d *Dispatcher) Publish() string {
-	if d.clustered {
-		return "SPUBLISH"
-	}
-	return "PUBLISH"
 }
 
 // Wait registers a waiter. It is woken at once where no confirmation will do so: the channel
@@ -78,8 +69,10 @@ func (d *Dispatcher) Wait(target Target) *Wait {
 	w := d.register(target)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if w.channel != nil && w.channel.state == live {
-		w.wake()
+	for _, c := range w.channels {
+		if c != nil && c.state == live {
+			w.wake()
+		}
 	}
 	return w
 }
@@ -109,13 +102,13 @@ func (d *Dispatcher) register(target Target) *Wait {
 	if d.polling {
 		return w
 	}
-	told := ofLock
-	if target.Plain {
-		told = plain
+	for i, at := range d.addresses(target.Channel, target.Ways) {
+		if at.name != "" {
+			c := d.channelLocked(at)
+			c.waits = append(c.waits, w)
+			w.channels[i] = c
+		}
 	}
-	c := d.channelLocked(target.Channel, told)
-	c.waits = append(c.waits, w)
-	w.channel = c
 	return w
 }
 
@@ -123,7 +116,7 @@ func (d *Dispatcher) register(target Target) *Wait {
 // otherwise: a lock that was waited for a moment ago is worth registering for before the
 // first try, which then need not be repeated.
 func (d *Dispatcher) WaitIfLive(target Target) *Wait {
-	if !d.IsLive(target.Channel) {
+	if !d.isLive(target.Channel, target.Ways) {
 		return nil
 	}
 	return d.register(target)
@@ -138,18 +131,19 @@ func (d *Dispatcher) leave(w *Wait) {
 	w.closed = true
 	delete(d.mu.waits, w)
 	d.timers.Cancel(&w.entry)
-	c := w.channel
-	if c == nil {
-		return
-	}
-	for i, other := range c.waits {
-		if other == w {
-			c.waits[i] = c.waits[len(c.waits)-1]
-			c.waits = c.waits[:len(c.waits)-1]
-			break
+	for _, c := range w.channels {
+		if c == nil {
+			return
 		}
+		for i, other := range c.waits {
+			if other == w {
+				c.waits[i] = c.waits[len(c.waits)-1]
+				c.waits = c.waits[:len(c.waits)-1]
+				break
+			}
+		}
+		c.leftLocked()
 	}
-	c.leftLocked()
 }
 
 // Channels answers how many channels there are.

@@ -46,7 +46,8 @@
 // # Clusters
 //
 // The channel of a lock is sharded: SSUBSCRIBE at the node that has the lock's slot, where
-// scripts tell by SPUBLISH. A plain channel is subscribed to at any node, and PUBLISH reaches all.
+// scripts tell by SPUBLISH. A plain channel is subscribed to at any node, and PUBLISH reaches all. Those are two channels
+// where they have one name; who waits in both ways has both, and each that becomes Live wakes it.
 // What nodes are is known from the client alone, and which has a slot from the answer to a
 // script that is sent to any: this takes no right that a session does not need anyway. It is
 // remembered until a redirection, the end of the subscription by the server, or the end of

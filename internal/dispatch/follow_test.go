@@ -50,7 +50,7 @@ func TestANodeThatTheClientDoesNotKnowIsFound(t *testing.T) {
 	var log lines
 	d := newDispatcher(t, client, &log)
 	e := newEar()
-	within(t, "the subscription", d.Listen(a.Channel, e).Live())
+	within(t, "the subscription", d.Listen(a.Channel, dispatch.BySlot, e).Live())
 	require.Positive(t, client.sent.Load())
 	owner.MustDo(t, "SPUBLISH", a.Channel, "1")
 	e.hears(t, "1")

@@ -4,6 +4,7 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,7 +18,7 @@ import (
 func (l *link) subscription(s rueidis.PubSubSubscription) {
 	var listeners []*Listener
 	l.d.mu.Lock()
-	if c := l.d.mu.channels[s.Channel]; c != nil && c.link == l {
+	if c := l.d.mu.channels[address{s.Channel, l.kindOf(s.Kind)}]; c != nil && c.link == l {
 		switch s.Kind {
 		case "subscribe", "ssubscribe":
 			// In another state than sent it confirms for a channel of that name that was dropped.
@@ -39,22 +40,49 @@ func (l *link) subscription(s rueidis.PubSubSubscription) {
 	}
 }
 
-// message is the client's hook: somebody released, or told something else.
+// kindOf answers the kind of the channel that a confirmation of that kind is about.
+func (l *link) kindOf(confirmed string) kind {
+	if l.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
+		return plain
+	}
+	return sharded
+}
+
+// message is the client's hook: somebody released, or told something else. The hook does not say by which kind of
+// channel, so where one connection has both of a name either is told to all.
 func (l *link) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
 	l.d.mu.Lock()
-	if c := l.d.mu.channels[m.Channel]; c != nil && c.link == l {
+	for _, at := range l.d.addresses(m.Channel, BothWays) {
+		c := l.d.mu.channels[at]
+		if c == nil || c.link != l {
+			continue
+		}
 		for _, w := range c.waits {
 			if !w.aside || !w.own(m.Message) {
 				w.wake()
 			}
 		}
-		listeners = c.listeners
+		listeners = together(listeners, c.listeners)
 	}
 	l.d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.hearer.Heard(m.Message)
 	}
+}
+
+// together answers the listeners of both, each of them once, and writes to neither.
+func together(some, others []*Listener) []*Listener {
+	if len(some) == 0 {
+		return others
+	}
+	some = slices.Clip(some)
+	for _, other := range others {
+		if !slices.Contains(some, other) {
+			some = append(some, other)
+		}
+	}
+	return some
 }
 
 // refused takes the refusals of subscriptions: channels that belong elsewhere move, and the others

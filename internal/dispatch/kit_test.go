@@ -3,7 +3,6 @@
 package dispatch_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -106,27 +105,13 @@ func live(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispat
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	select {
-	case <-c:
-	case <-ctx.Done():
-		tb.Fatalf("not within %v: %s", patience, what)
-	}
+	redistest.Receive(tb, patience, what, c)
 }
 
 // isWoken takes a wake-up if there is one.

@@ -157,7 +157,7 @@ func (l *link) changes() (add, drop []*channel, idle bool) {
 func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		if l.d.clustered && c.kind == ofLock {
+		if l.d.clustered && c.kind == sharded {
 			commands[i] = client.B().Ssubscribe().Channel(c.name).Build()
 		} else {
 			commands[i] = client.B().Subscribe().Channel(c.name).Build()
@@ -173,7 +173,7 @@ func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, ch
 func (l *link) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		if l.d.clustered && c.kind == ofLock {
+		if l.d.clustered && c.kind == sharded {
 			commands[i] = client.B().Sunsubscribe().Channel(c.name).Build()
 		} else {
 			commands[i] = client.B().Unsubscribe().Channel(c.name).Build()

@@ -17,35 +17,30 @@ type Hearer interface {
 
 // Listener is one registration for the messages of a channel.
 type Listener struct {
-	d       *Dispatcher
-	hearer  Hearer
-	channel *channel // nil where nothing will be heard: the dispatcher polls or is closed
-	closed  bool     // guarded by d.mu
+	d        *Dispatcher
+	hearer   Hearer
+	channels [maxWays]*channel // none where nothing will be heard: the dispatcher polls or is closed
+	closed   bool              // guarded by d.mu
 }
 
-// Listen registers a listener for the messages that scripts tell by Publish on a channel in the
-// slot of a lock.
-func (d *Dispatcher) Listen(channel string, hearer Hearer) *Listener {
-	return d.listen(channel, ofLock, hearer)
-}
-
-// ListenPlain registers a listener for the messages that are told by PUBLISH on a channel, in a
-// cluster by whichever node.
-func (d *Dispatcher) ListenPlain(channel string, hearer Hearer) *Listener {
-	return d.listen(channel, plain, hearer)
-}
-
-func (d *Dispatcher) listen(name string, kind kind, hearer Hearer) *Listener {
+// Listen registers a listener for the messages that scripts tell in these ways on a channel in the slot of a lock. In
+// BothWays it hears twice what is told in both.
+func (d *Dispatcher) Listen(channel string, ways Ways, hearer Hearer) *Listener {
 	l := &Listener{d: d, hearer: hearer}
 	d.mu.Lock()
 	if d.mu.closed || d.polling {
 		d.mu.Unlock()
 		return l
 	}
-	c := d.channelLocked(name, kind)
-	c.listeners = append(slices.Clip(c.listeners), l)
-	l.channel = c
-	isLive := c.state == live
+	isLive := false
+	for i, at := range d.addresses(channel, ways) {
+		if at.name != "" {
+			c := d.channelLocked(at)
+			c.listeners = append(slices.Clip(c.listeners), l)
+			l.channels[i] = c
+			isLive = isLive || c.state == live
+		}
+	}
 	d.mu.Unlock()
 	if isLive {
 		hearer.Subscribed() // no confirmation will say so
@@ -53,50 +48,50 @@ func (d *Dispatcher) listen(name string, kind kind, hearer Hearer) *Listener {
 	return l
 }
 
-// IsLive reports whether messages on a channel arrive already: who listens to it now misses none.
-func (d *Dispatcher) IsLive(channel string) bool {
+// IsLive reports whether messages on a channel in the slot of a lock arrive already: who listens to it now misses none.
+func (d *Dispatcher) IsLive(channel string) bool { return d.isLive(channel, BySlot) }
+
+func (d *Dispatcher) isLive(channel string, ways Ways) bool {
 	if d.count.Load() == 0 {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.mu.channels[channel]
-	return c != nil && c.state == live
+	for _, at := range d.addresses(channel, ways) {
+		if c := d.mu.channels[at]; at.name != "" && (c == nil || c.state != live) {
+			return false
+		}
+	}
+	return true
 }
 
 // Live answers a channel that is closed once messages arrive, and stays so when they cease to: ask
-// again. Where subscriptions are refused it is not closed before they are granted.
+// again, also where they come in both ways and one of them has begun. Where subscriptions are refused it is not closed before they are granted.
 func (l *Listener) Live() <-chan struct{} {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
-	c := l.channel
-	if c == nil {
+	if l.channels[0] == nil {
 		return make(chan struct{})
 	}
-	if c.alive == nil {
-		c.alive = make(chan struct{})
-		if c.state == live {
-			close(c.alive)
+	for _, c := range l.channels[1:] {
+		if c != nil && c.state != live {
+			return c.aliveLocked()
 		}
 	}
-	return c.alive
+	return l.channels[0].aliveLocked()
 }
 
 // Close ends the registration. What is being heard at that moment may still reach the hearer.
 func (l *Listener) Close() {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
-	c := l.channel
-	if l.closed || c == nil {
+	if l.closed {
 		return
 	}
 	l.closed = true
-	others := make([]*Listener, 0, len(c.listeners)-1)
-	for _, other := range c.listeners {
-		if other != l {
-			others = append(others, other)
+	for _, c := range l.channels {
+		if c != nil {
+			c.deafenLocked(l)
 		}
 	}
-	c.listeners = others
-	c.leftLocked()
 }

@@ -35,6 +35,19 @@ func TestALookWakesWhoMissedTheMessage(t *testing.T) {
 	require.Equal(t, 1, proxy.DroppedPushes())
 }
 
+// P6: where no look tells anything, the waiter is woken in its place, and tries.
+func TestALockThatCannotBeLookedAtIsTried(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	a := targetOf(t, "a")
+	a.Look = nil
+	w := live(t, d, a)
+	w.Held(0)
+	within(t, "the wake-up", w.C)
+	require.Zero(t, server.CommandStats()["evalsha"].Calls)
+}
+
 // P6: where a holder dies, its key's end is looked at as it comes.
 func TestALookComesWhenTheHoldersKeyEnds(t *testing.T) {
 	t.Parallel()

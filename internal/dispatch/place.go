@@ -196,7 +196,7 @@ func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string) (dou
 				d.mu.homeless = append(d.mu.homeless, c)
 				continue
 			}
-			if d.clustered && c.kind == ofLock {
+			if d.clustered && c.kind == sharded {
 				d.mu.slots[c.slot] = node
 			}
 			d.joinLocked(c, node)

@@ -35,7 +35,7 @@ func TestNobodyIsForgottenInTheTurmoil(t *testing.T) {
 				target := targets[rand.N(names)]
 				w := d.Wait(target)
 				w.Held(time.Hour)
-				l := d.Listen(target.Channel, newEar())
+				l := d.Listen(target.Channel, dispatch.BySlot, newEar())
 				pause := time.NewTimer(rand.N(5 * time.Millisecond))
 				select {
 				case <-stop:

@@ -26,9 +26,9 @@ const (
 type Target struct {
 	Channel string          // on which a release is told
 	Key     string          // the lock's key, for looks
-	Look    *scripts.Script // KEYS: locks; ARGV: mark; answers -2 where trying is worth it
+	Look    *scripts.Script // KEYS: locks; ARGV: mark; answers -2 where trying is worth it. nil: only trying tells
 	Mark    string          // who wants a message
-	Plain   bool            // a release is told by PUBLISH, also in a cluster
+	Ways    Ways            // in which a release is told in a cluster
 }
 
 // Wait is one waiter's registration. Its methods are for one goroutine; wake-ups come from
@@ -37,10 +37,10 @@ type Wait struct {
 	// C is sent to when trying is worth it. It holds one wake-up; more of them coalesce.
 	C chan struct{}
 
-	d       *Dispatcher
-	channel *channel // nil when polling
-	target  Target
-	entry   wheel.Entry // the next look or wake-up
+	d        *Dispatcher
+	channels [maxWays]*channel // where it hears; none when polling
+	target   Target
+	entry    wheel.Entry // the next look or wake-up
 
 	// The rest is guarded by d.mu.
 	look   bool // entry stands for a look, else for a wake-up
@@ -51,7 +51,7 @@ type Wait struct {
 	trouble error
 }
 
-// Held tells that the lock was found held, for left at the longest, and schedules the next look.
+// Held tells that the lock was found held, for left at the longest, and schedules the next look, or a wake-up where there are none.
 func (w *Wait) Held(left time.Duration) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -59,7 +59,7 @@ func (w *Wait) Held(left time.Duration) {
 		return
 	}
 	w.aside, w.trouble = false, nil
-	if w.channel == nil {
+	if w.channels[0] == nil {
 		w.look = false
 		pause := min(firstPoll<<min(w.polls, 10), lastPoll)
 		pause = pause/2 + rand.N(pause/2)
@@ -70,7 +70,7 @@ func (w *Wait) Held(left time.Duration) {
 		w.d.timers.Schedule(&w.entry, pause)
 		return
 	}
-	w.look = true
+	w.look = w.target.Look != nil
 	w.d.timers.Schedule(&w.entry, pauseBeforeLook(left, len(w.d.mu.waits)))
 }
 
@@ -113,7 +113,7 @@ func (w *Wait) After(pause time.Duration) {
 // Fire implements wheel.Event.
 func (w *Wait) Fire() {
 	w.d.mu.Lock()
-	look := w.look && !w.closed
+	look := w.look && !w.closed && w.target.Look != nil
 	w.aside = false
 	w.d.mu.Unlock()
 	if look {

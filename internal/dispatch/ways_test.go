@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P6: in a cluster a waiter hears what is told in its ways, a waiter in both ways each of the two, and nobody else.
+func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	d := newDispatcher(t, tuned(t, c), io.Discard)
+	target := targetOf(t, "a")
+	owner := c.Owner(t, c.Slot(t, target.Key))
+	hold(t, owner, target)
+	waits := make(map[dispatch.Ways]*dispatch.Wait)
+	for _, ways := range []dispatch.Ways{dispatch.BothWays, dispatch.BySlot, dispatch.ByBus} {
+		other := target
+		other.Ways = ways
+		waits[ways] = d.Wait(other)
+	}
+	require.Equal(t, 2, d.Channels())
+	await(t, "both subscriptions", func() bool {
+		plain := int64(0)
+		for _, node := range c.Servers() {
+			plain += subscribed(t, node, target)
+		}
+		return plain == 1 && subscribedIn(t, owner, target) == 1
+	})
+	quiet := func() {
+		await(t, "the confirmations to be taken", func() bool { return d.IsLive(target.Channel) })
+		for ways, w := range waits {
+			other := target
+			other.Ways = ways
+			await(t, "the channels to be live", func() bool {
+				again := d.WaitIfLive(other)
+				if again == nil {
+					return false
+				}
+				again.Close()
+				return true
+			})
+			isWoken(w)
+			w.Held(time.Hour)
+		}
+	}
+	quiet()
+	owner.MustDo(t, "SPUBLISH", target.Channel, "0")
+	within(t, "a sharded message", waits[dispatch.BothWays].C)
+	quiet()
+	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "0")
+	within(t, "a plain message", waits[dispatch.BothWays].C)
+	within(t, "a plain message", waits[dispatch.ByBus].C)
+
+	for _, w := range waits {
+		w.Close()
+	}
+	await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
+	require.Zero(t, d.Channels())
+}
+
+// P6: a listener in both ways hears what is told in either.
+func TestAListenerHearsBothWays(t *testing.T) {
+	t.Parallel()
+	c := calm(t)
+	d := newDispatcher(t, tuned(t, c), io.Discard)
+	target := targetOf(t, "a")
+	e := newEar()
+	l := d.Listen(target.Channel, dispatch.BothWays, e)
+	await(t, "the subscriptions", func() bool { return isLive(l) })
+	owner := c.Owner(t, c.Slot(t, target.Key))
+	owner.MustDo(t, "SPUBLISH", target.Channel, "by slot")
+	e.hears(t, "by slot")
+	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "by bus")
+	e.hears(t, "by bus")
+	l.Close()
+	await(t, "the end of the channels", func() bool { return d.Channels() == 0 })
+}
+
+// Outside a cluster there is one way.
+func TestOutsideAClusterAllIsToldByPublish(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, tuned(t, server), io.Discard)
+	target := targetOf(t, "a")
+	for _, ways := range []dispatch.Ways{dispatch.BySlot, dispatch.ByBus, dispatch.BothWays} {
+		require.Equal(t, "PUBLISH", d.Publish(ways))
+		target.Ways = ways
+		defer live(t, d, target).Close()
+	}
+	require.Equal(t, 1, d.Channels())
+	require.Equal(t, int64(1), subscribed(t, server, target))
+}
