@@ -80,9 +80,13 @@ func parse(t *testing.T, s *scripts.Script) (h header, body string) {
 
 func (h *header) add(section, text string) {
 	switch section {
-	case "ARGV":
+	case "KEYS", "ARGV":
+		fields := h.keys
+		if section == "ARGV" {
+			fields = h.args
+		}
 		if m := partOfGroup.FindStringSubmatch(text); m != nil {
-			last := &h.args[len(h.args)-1]
+			last := &fields[len(fields)-1]
 			last.parts = append(last.parts, m[1])
 		}
 	case "returns":
@@ -156,11 +160,11 @@ var (
 	returned = regexp.MustCompile(`(?m)^\s*return (.*)$`)
 	listMade = regexp.MustCompile(`(?m)^local (\w+) = \{\}$`)
 	assigned = regexp.MustCompile(`(?m)^\s*(?:local )?(\w+(?:, \w+)*) = (.*)$`)
-	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?redis\.pcall\(`)
+	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or seize|seize)\(`)
 )
 
 // returns answers the shapes that a body returns. What is returned as reply has the shapes that were
-// assigned to it; what the server was asked for by pcall, and is returned as it came, is a refusal.
+// assigned to it; what the server was asked for by pcall, in a part or not, and is returned as it came, is a refusal.
 func returns(body string) map[string]bool {
 	lists := make(map[string]bool)
 	for _, m := range listMade.FindAllStringSubmatch(body, -1) {

@@ -3,8 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,18 +13,6 @@ import (
 // server is shared by the tests that change nothing but keys of their own.
 var server *redistest.Server
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(besideServer{m}) }
-
-// besideServer runs the tests while the shared server runs.
-type besideServer struct{ tests *testing.M }
-
-// Run implements goleak.TestingM.
-func (b besideServer) Run() int {
-	var err error
-	if server, err = redistest.StartServer(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer server.Close()
-	return b.tests.Run()
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { server = s }))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -40,17 +41,25 @@ func (v *voter) life() string {
 	return rest[:40]
 }
 
-// since lets the server have its data since then.
-func (v *voter) since(stamp int64) {
-	v.Helper()
-	v.server.MustDo(v, "SET", v.epoch, "sb1e"+digits(stamp)+v.life(), "PX", 7*24*3600*1000)
+// since lets the server have its data since then. Its life was not compared since, either.
+func (v *voter) since(stamp int64) { v.setEpoch(epochOf(stamp, stamp, v.life())) }
+
+// epochOf is what the epoch says.
+func epochOf(since, compared int64, life string) string {
+	return "sb1e" + digits(since) + digits(compared) + life
 }
+
+// stranger is the life of a process that has ended.
+const stranger = "0000000000000000000000000000000000000000"
 
 // elect asks for the lock.
 func (v *voter) elect(hold, mark string) []any {
 	v.Helper()
 	reply, err := v.tryElect(hold, mark, v.clock)
 	require.NoError(v, err)
+	if now, isBare := reply.(string); isBare {
+		return []any{int64(1), now, now}
+	}
 	return reply.([]any)
 }
 
@@ -59,9 +68,9 @@ func (v *voter) tryElect(hold, mark string, notAfter int64) (any, error) {
 	return v.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, v.fence}, claimOf(hold), lease, digits(notAfter), mark, greatest)
 }
 
-func (v *voter) giveBack(hold string, floor int64) []any {
+func (v *voter) giveBack(hold string, floor int64) any {
 	v.Helper()
-	return v.run(scripts.RedlockRelease, hold, digits(floor), "PUBLISH", v.channel).([]any)
+	return v.run(scripts.RedlockRelease, hold, digits(floor), "PUBLISH", v.channel)
 }
 
 func (v *voter) keep(hold string, stamp int64) any {
@@ -157,11 +166,12 @@ func TestAServerThatMayHaveForgottenGrantsNothing(t *testing.T) {
 		left  int64
 		since int64 // what the epoch is afterwards
 	}{
-		"New":          {func(v *voter) { v.server.MustDo(v, "DEL", v.epoch) }, greatest, noon},
-		"AnotherLife":  {func(v *voter) { v.setEpoch("sb1e" + digits(noon-greatest) + strings.Repeat("0", 40)) }, greatest, noon},
-		"NoLife":       {func(v *voter) { v.setEpoch("sb1e" + digits(noon-greatest)) }, greatest, noon},
-		"Young":        {func(v *voter) { v.since(noon - greatest + 1) }, 1, noon - greatest + 1},
-		"ClockSetBack": {func(v *voter) { v.since(noon + 1) }, greatest, noon},
+		"New":           {func(v *voter) { v.server.MustDo(v, "DEL", v.epoch) }, greatest, noon},
+		"AnotherLife":   {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon-2000, stranger)) }, greatest, noon},
+		"NoLife":        {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon-greatest, "")) }, greatest, noon},
+		"Young":         {func(v *voter) { v.since(noon - greatest + 1) }, 1, noon - greatest + 1},
+		"ClockSetBack":  {func(v *voter) { v.since(noon + 1) }, greatest, noon},
+		"ComparedLater": {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon+1, stranger)) }, greatest, noon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +181,7 @@ func TestAServerThatMayHaveForgottenGrantsNothing(t *testing.T) {
 			unchanged := v.untouched()
 			require.Equal(t, []any{int64(-3), c.left, digits(noon)}, v.elect(ours, we))
 			unchanged()
-			require.Equal(t, "sb1e"+digits(c.since)+v.life(), v.server.MustDo(t, "GET", v.epoch))
+			require.Equal(t, epochOf(c.since, noon, v.life()), v.server.MustDo(t, "GET", v.epoch))
 			left, _ := v.server.MustDo(t, "PTTL", v.epoch).(int64)
 			require.InDelta(t, 7*24*3600*1000, left, float64(patience.Milliseconds()))
 			v.clock += c.left
@@ -182,7 +192,41 @@ func TestAServerThatMayHaveForgottenGrantsNothing(t *testing.T) {
 
 func (v *voter) setEpoch(value string) {
 	v.Helper()
-	v.server.MustDo(v, "SET", v.epoch, value, "PX", 60_000)
+	v.server.MustDo(v, "SET", v.epoch, value, "PX", 7*24*3600*1000)
+}
+
+// A life is dear to ask for, and compared once in 2 ms: no server restarts in so short a time.
+func TestALifeIsComparedOnceInTwoMilliseconds(t *testing.T) {
+	t.Parallel()
+	v := newVoter(t)
+	v.setEpoch(epochOf(noon-greatest, noon-1999, stranger))
+	require.Equal(t, int64(1), v.elect(ours, we)[0])
+	require.Equal(t, epochOf(noon-greatest, noon-1999, stranger), v.server.MustDo(t, "GET", v.epoch))
+	v.giveBack(ours, noon)
+	v.clock++
+	require.Equal(t, []any{int64(-3), greatest, digits(noon + 1)}, v.elect(ours, we))
+
+	v.since(noon - greatest)
+	require.Equal(t, int64(1), v.elect(ours, we)[0])
+	require.Equal(t, epochOf(noon-greatest, noon+1, v.life()), v.server.MustDo(t, "GET", v.epoch))
+	v.giveBack(ours, noon+1)
+	v.clock += 1999
+	require.Equal(t, int64(1), v.elect(ours, we)[0])
+	require.Equal(t, epochOf(noon-greatest, noon+1, v.life()), v.server.MustDo(t, "GET", v.epoch))
+}
+
+// H19: what a file or a replica has of a server says nothing of when its life was compared: who starts with that compares.
+func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir(), "--enable-debug-command", "yes"))
+	v := newVoter(t)
+	v.place.server = server
+	v.since(noon - greatest)
+	require.Equal(t, int64(1), v.elect(ours, we)[0])
+	require.Equal(t, epochOf(noon-greatest, noon, v.life()), server.MustDo(t, "GET", v.epoch))
+	server.MustDo(t, "DEBUG", "LOADAOF")
+	require.Equal(t, epochOf(noon-greatest, noon-greatest, v.life()), server.MustDo(t, "GET", v.epoch))
+	require.Equal(t, votedFor(ours, noon, ""), v.value(), "as the rest of it is")
 }
 
 // P4: the epoch ends by itself, and not while it is used.
@@ -196,6 +240,7 @@ func TestAnEpochLivesOnByItsUse(t *testing.T) {
 	require.LessOrEqual(t, left, int64(half+60_000), "more than half of it is left")
 	v.giveBack(ours, noon)
 	v.server.MustDo(t, "PEXPIRE", v.epoch, half-1)
+	v.clock += 2000 // it is lengthened as its life is compared
 	v.elect(ours, we)
 	left, _ = v.server.MustDo(t, "PTTL", v.epoch).(int64)
 	require.Greater(t, left, 2*half-patience.Milliseconds())
@@ -205,26 +250,30 @@ func TestAnEpochLivesOnByItsUse(t *testing.T) {
 func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 	t.Parallel()
 	for what, made := range foreign {
-		v := newVoter(t)
-		v.server.MustDo(t, append([]any{made.make[0], v.key}, made.make[2:]...)...)
-		unchanged := v.untouched()
-		reply, err := v.tryElect(ours, we, noon)
-		if made.kind == "" {
-			require.ErrorContains(t, err, "WRONGTYPE", what)
-		} else {
-			kind := made.kind
-			if strings.HasPrefix(v.value(), "sb1r") {
-				kind = "r" // whatever is wrong with it
+		for _, compared := range []int64{noon - greatest, noon} { // its life is to be compared, or not
+			v := newVoter(t)
+			v.setEpoch(epochOf(noon-greatest, compared, v.life()))
+			v.server.MustDo(t, append([]any{made.make[0], v.key}, made.make[2:]...)...)
+			unchanged := v.untouched()
+			reply, err := v.tryElect(ours, we, noon)
+			if made.kind == "" {
+				require.ErrorContains(t, err, "WRONGTYPE", what)
+			} else {
+				kind := made.kind
+				if strings.HasPrefix(v.value(), "sb1r") {
+					kind = "r" // whatever is wrong with it
+				}
+				require.NoError(t, err, what)
+				require.Equal(t, []any{int64(-2), kind}, reply, what)
 			}
-			require.NoError(t, err, what)
-			require.Equal(t, []any{int64(-2), kind}, reply, what)
+			unchanged()
+			require.Equal(t, epochOf(noon-greatest, compared, v.life()), v.server.MustDo(t, "GET", v.epoch), what)
 		}
-		unchanged()
 	}
 	v := newVoter(t)
 	v.set(heldBy(theirs, noon, ""), time.Hour)
 	require.Equal(t, []any{int64(-2), "r"}, v.elect(ours, we))
-	require.Equal(t, int64(0), v.giveBack(theirs, noon)[0])
+	require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(theirs, noon))
 	require.Equal(t, int64(0), v.keep(theirs, noon))
 	require.Equal(t, heldBy(theirs, noon, ""), v.value())
 	v.set(votedFor(theirs, noon, ""), time.Hour)
@@ -234,6 +283,11 @@ func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 	v.setEpoch("somebody's")
 	require.Equal(t, []any{int64(-2), "?"}, v.elect(ours, we))
 	require.Empty(t, v.value())
+	v.server.MustDo(t, "DEL", v.epoch)
+	v.server.MustDo(t, "RPUSH", v.epoch, "somebody's")
+	_, err := v.tryElect(ours, we, noon)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, "list", v.server.MustDo(t, "TYPE", v.epoch))
 }
 
 func TestAVoteIsGivenBackAndWhoWaitsIsTold(t *testing.T) {
@@ -255,7 +309,7 @@ func TestAVoteIsGivenBackAndWhoWaitsIsTold(t *testing.T) {
 			v.set(votedFor(ours, noon, c.marked), time.Hour)
 			listener := v.listen()
 			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(theirs, noon))
-			require.Equal(t, []any{int64(1), digits(noon)}, v.giveBack(ours, c.floor))
+			require.Equal(t, int64(1), v.giveBack(ours, c.floor))
 			require.Equal(t, released(c.want), v.value())
 			v.requireLife(time.Hour)
 			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(ours, c.floor), "once")
@@ -307,7 +361,7 @@ func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	listener := v.listen()
 	v.fill()
 	require.Equal(t, int64(1), v.renew(ours, time.Hour))
-	require.Equal(t, int64(1), v.giveBack(ours, noon)[0])
+	require.Equal(t, int64(1), v.giveBack(ours, noon))
 	require.Equal(t, released(noon), v.value())
 	require.Equal(t, []string{us}, listener.heard())
 	unchanged := v.untouched()
@@ -322,7 +376,7 @@ func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 	v := newVoter(t)
 	v.place.server = newPlaceAt(t).server
 	v.key, v.epoch = "sb:{a}:lock", "sb:epoch"
-	client := v.user("+time", "+get", "+set", "+pttl", "+pexpire")
+	client := v.user("+time", "+get", "+mget", "+set", "+pttl", "+pexpire")
 	ask := func() int64 {
 		reply, err := first(client.Do(t.Context(), client.B().Eval().Script(v.source(scripts.RedlockAcquire)).Numkeys(3).
 			Key(v.key, v.epoch, "sb:{a}:fence").Arg(claimOf(ours), "60000", digits(v.clock), "", digits(greatest)).Build()))
@@ -330,7 +384,7 @@ func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 		return reply
 	}
 	require.Equal(t, int64(-3), ask())
-	require.Equal(t, "sb1e"+digits(noon), v.server.MustDo(t, "GET", v.epoch))
+	require.Equal(t, epochOf(noon, noon, ""), v.server.MustDo(t, "GET", v.epoch))
 	v.clock += greatest
-	require.Equal(t, int64(1), ask())
+	require.Equal(t, v.clock, ask(), "granted")
 }

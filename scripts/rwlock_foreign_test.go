@@ -28,7 +28,7 @@ func rwlockCalls(p *rwlock) map[string]func() (any, error) {
 		"LookAround": call(scripts.RWLockLook, p.keys(), p.lookArgs(we)...),
 		"Force":      call(scripts.RWLockForce, p.keys(), p.forceArgs(ours, theirs)...),
 		"Downgrade":  call(scripts.RWLockDowngrade, p.keys(), p.leaveArgs(ours)...),
-		"Door":       call(scripts.RWLockDoor, []string{p.key, p.tickets, p.lives}, ours+label),
+		"Door":       call(scripts.RWLockDoor, p.keys(), ours+label),
 	}
 }
 

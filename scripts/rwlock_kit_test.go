@@ -90,11 +90,11 @@ func (p *rwlock) downgrades(hold string) []any {
 }
 
 func (p *rwlock) forceArgs(holds ...string) []any {
-	var names strings.Builder
+	var text strings.Builder
 	for _, hold := range holds {
-		names.WriteString(hold + label + "\n")
+		text.WriteString(hold[:22] + "\n" + hold + label + "\n")
 	}
-	return []any{"PUBLISH", p.grants, p.told() + ":", names.String()}
+	return []any{"PUBLISH", p.grants, p.told() + ":", text.String()}
 }
 
 // forces takes the lock from holds, and answers from how many.
@@ -108,7 +108,7 @@ func (p *rwlock) forces(holds ...string) any {
 // isOpen asks for the door, as a reader that has the lock.
 func (p *rwlock) isOpen(hold string) bool {
 	p.Helper()
-	reply := p.ask(scripts.RWLockDoor, []string{p.key, p.tickets, p.lives}, hold+label)[0]
+	reply := p.ask(scripts.RWLockDoor, p.keys(), hold+label)[0]
 	require.Contains(p, []any{int64(0), int64(1)}, reply)
 	return reply == int64(1)
 }

@@ -92,6 +92,19 @@ func (p *permits) splits(kept, wish string) []any {
 	return p.ask(scripts.SemaphoreSplit, p.keys(), p.splitArgs(kept, wish)...)
 }
 
+func (p *permits) yieldArgs(wish string, alike ...string) []any {
+	var attempts strings.Builder
+	for _, other := range alike {
+		attempts.WriteString(other[22:41])
+	}
+	return []any{claim(wish), lease * 1000, attempts.String(), wish[:22], "PUBLISH", p.grants}
+}
+
+func (p *permits) yields(wish string, alike ...string) []any {
+	p.Helper()
+	return p.ask(scripts.SemaphoreYield, p.keys(), p.yieldArgs(wish, alike...)...)
+}
+
 func (p *permits) renews(wish string, ttl time.Duration) any {
 	p.Helper()
 	return p.ask(scripts.HoldsRenew, []string{p.key}, claim(wish), ttl.Milliseconds())[0]

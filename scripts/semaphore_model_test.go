@@ -21,6 +21,7 @@ type naivePermits struct {
 	told     int // what callers were told of the capacity
 	capacity int // 0 where the key does not say
 	holds    []permitHold
+	granted  int64 // the stamp of the last hold that was granted in line
 }
 
 type permitHold struct {
@@ -80,8 +81,25 @@ func (m *naivePermits) gives(wish string, until int64) {
 	m.holds = append(m.holds, permitHold{wish, until})
 }
 
-// handOff grants to all at the head of the line that live and fit; it answers what asker is told.
-func (m *naivePermits) handOff(caller, asker string) (toldOf string) {
+// reserves writes a hold down with a stamp that stands for a block of tokens, where there is room for one.
+func (m *naivePermits) reserves(wish string, until int64) {
+	const block = 256
+	first := max(m.now, m.stamp+1)
+	begins := (first + block - 1) / block * block
+	last := begins + block - 1
+	if last >= m.now+headroom {
+		if begins = first; begins%block == 0 {
+			begins++
+		}
+		last = begins
+	}
+	m.gives(wish, until)
+	m.granted, m.stamp = begins, last
+}
+
+// handOff grants to all at the head of the line that live and fit; it answers what asker is told, and the stamp of the
+// caller's own.
+func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int64) {
 	var stay []ticket
 	blocked := false
 	for _, t := range m.tickets {
@@ -94,14 +112,17 @@ func (m *naivePermits) handOff(caller, asker string) (toldOf string) {
 			blocked = true
 			stay = append(stay, t)
 		default:
-			m.gives(t.hold, max(m.now+second, m.sessions[session].until))
-			if session == asker && t.hold != caller {
-				toldOf += t.hold[22:41] + digits(m.stamp) + m.sessions[session].number
+			m.reserves(t.hold, max(m.now+second, m.sessions[session].until))
+			switch {
+			case t.hold == caller:
+				callers = m.granted
+			case session == asker:
+				toldOf += t.hold[22:41] + digits(m.granted) + m.sessions[session].number
 			}
 		}
 	}
 	m.tickets = stay
-	return toldOf
+	return toldOf, callers
 }
 
 func (m *naivePermits) enter(wish, number string) []any {
@@ -134,10 +155,10 @@ func (m *naivePermits) enter(wish, number string) []any {
 			}
 			m.beat(wish[:22], number)
 		}
-		m.handOff(wish, "")
+		_, stamp := m.handOff(wish, "")
 		if h := m.find(wish); h != nil {
 			h.until = max(h.until, full)
-			return []any{int64(1), digits(m.stamp), digits(m.now)}
+			return []any{int64(1), digits(stamp), digits(m.now)}
 		}
 		takes = number == "" && m.used()+weightOf(wish) <= m.capacity &&
 			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.lives(t.hold[:22]) })
@@ -159,8 +180,27 @@ func (m *naivePermits) leave(wish string) []any {
 	} else {
 		return []any{int64(0), digits(m.now)}
 	}
+	return m.handsOn(code, wish)
+}
+
+func (m *naivePermits) handsOn(code int64, wish string) []any {
 	m.removeEnded()
-	return []any{code, digits(m.now), m.handOff("", wish[:22]), int64(0)}
+	told, _ := m.handOff("", wish[:22])
+	return []any{code, digits(m.now), told, int64(0)}
+}
+
+// yield gives a hold back where anybody stands in line but those that are alike.
+func (m *naivePermits) yield(wish string, alike []string) []any {
+	if m.find(wish) == nil {
+		return []any{int64(0), digits(m.now)}
+	}
+	others := slices.ContainsFunc(m.tickets, func(t ticket) bool { return !slices.Contains(alike, t.hold) })
+	if !others && m.used() <= m.capacity {
+		m.reserves(wish, m.now+lease*1000)
+		return []any{int64(1), digits(m.now), digits(m.granted)}
+	}
+	m.remove(wish)
+	return m.handsOn(2, wish)
 }
 
 func (m *naivePermits) look(session, number string, wishes []string) []any {
@@ -169,8 +209,8 @@ func (m *naivePermits) look(session, number string, wishes []string) []any {
 	for _, wish := range wishes {
 		switch {
 		case m.find(wish) != nil:
-			m.gives(wish, m.now+life)
-			toldOf += wish[22:41] + digits(m.stamp) + number
+			m.reserves(wish, m.now+life)
+			toldOf += wish[22:41] + digits(m.granted) + number
 			places += "2"
 		case slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == wish }):
 			if weightOf(wish) <= m.capacity {
@@ -184,8 +224,8 @@ func (m *naivePermits) look(session, number string, wishes []string) []any {
 		}
 	}
 	m.removeEnded()
-	toldOf += m.handOff("", session)
-	return []any{int64(1), m.left(), int64(0), toldOf, places, digits(m.now)}
+	handed, _ := m.handOff("", session)
+	return []any{int64(1), m.left(), int64(0), toldOf + handed, places, digits(m.now)}
 }
 
 func (m *naivePermits) resize(n int) []any {
@@ -213,7 +253,8 @@ func (m *naivePermits) split(kept, wish string) []any {
 	m.gives(kept, until)
 	stamp := m.stamp
 	m.removeEnded()
-	return []any{int64(1), digits(m.now), m.handOff("", wish[:22]), int64(0), digits(stamp)}
+	handed, _ := m.handOff("", wish[:22])
+	return []any{int64(1), digits(m.now), handed, int64(0), digits(stamp)}
 }
 
 func (m *naivePermits) renew(wish string, ttl int64) int64 {
@@ -271,7 +312,7 @@ func (g *permitGame) anyWish() string {
 // step does one thing to the semaphore and to the model, and answers what both say.
 func (g *permitGame) step() (what string, got, want any) {
 	w := g.anyWish()
-	switch g.IntN(16) {
+	switch g.IntN(18) {
 	case 0, 1, 2:
 		got = g.joins(w)
 		return "joins " + w, got, g.model.enter(w, beatNumber(g.beats))
@@ -310,7 +351,15 @@ func (g *permitGame) step() (what string, got, want any) {
 			g.wishes = append(g.wishes, kept)
 			return fmt.Sprint("splits ", kept, w), g.splits(kept, w), g.model.split(kept, w)
 		}
-	case 14:
+	case 14, 15:
+		var alike []string
+		for _, other := range g.wishes[max(len(g.wishes)-8, 0):] {
+			if other[:22] == w[:22] && other[41:] == w[41:] && g.IntN(8) > 0 {
+				alike = append(alike, other)
+			}
+		}
+		return fmt.Sprint("yields ", w, alike), g.yields(w, alike...), g.model.yield(w, alike)
+	case 16:
 		g.advance(g.Int64N(2 * second))
 	default:
 		g.advance([]int64{1, 4 * second, 15 * second, 40 * second, -second, -hour}[g.IntN(6)])

@@ -19,6 +19,22 @@
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 
+-- part redisson/seize
+-- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
+local function seize(lock, hold, ttl_ms)
+  local written = redis.pcall('HSET', lock, hold, '1')
+  if type(written) == 'table' then
+    return written
+  end
+  -- A key without an end would keep the others out for ever: rather none.
+  local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
+  if type(ends) == 'table' then
+    redis.pcall('DEL', lock)
+    return ends
+  end
+end
+-- end redisson/seize
+
 local replies = {}
 for n = 1, #KEYS do
   local lock, claim, ttl_ms = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
@@ -40,16 +56,9 @@ for n = 1, #KEYS do
       reply = {-2, 'w'}
     end
   else
-    local written = redis.pcall('HSET', lock, hold, '1')
-    if type(written) == 'table' then
-      reply = written
-    else
-      -- A key without an end would keep the others out for ever: rather none.
-      local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
-      if type(ends) == 'table' then
-        redis.pcall('DEL', lock)
-        reply = ends
-      end
+    local refusal = seize(lock, hold, ttl_ms)
+    if refusal then
+      reply = refusal
     end
   end
   if #KEYS == 1 then

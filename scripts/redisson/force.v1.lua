@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
 -- ARGV[1]  hold     the field of who has it, as far as the sender knows
--- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  where waiters listen
 -- ARGV[4]  told     the channel of the hold's session, where it is one of ours
 -- returns  0        this hold has it no more
@@ -13,11 +13,26 @@
 local lock = KEYS[1]
 local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
+-- part redisson/tell
+-- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
+-- this node knows. Whoever is not told looks, so a refusal changes nothing.
+local function tell(verbs, channel, message)
+  local heard = 0
+  for verb in string.gmatch(verbs, '%S+') do
+    local here = redis.pcall(verb, channel, message)
+    if type(here) == 'number' then
+      heard = heard + here
+    end
+  end
+  return heard
+end
+-- end redisson/tell
+
 if not redis.call('HGET', lock, hold) then
   return 0
 end
 redis.call('DEL', lock)
-redis.pcall(verb, channel, '0')
+tell(verb, channel, '0')
 -- By the bus: whatever node the holder's session listens at.
 redis.pcall('PUBLISH', told, lock)
 return 1

@@ -5,7 +5,7 @@
 -- ARGV[n]  request  four by key, at 4n-3 to 4n: held, _floor, verb, channel
 --            held     20 characters that the layout has no place for, and the hold (56)
 --            _floor   not used: the key is gone
---            verb     PUBLISH or SPUBLISH
+--            verb     PUBLISH or SPUBLISH, or both with a blank between
 --            channel  where waiters listen
 -- returns  reply, {reply, ...}  bare for one key, a list for more; each is
 --            0         this hold has it no more
@@ -14,6 +14,22 @@
 --            an error  the server's refusal of that key
 -- effects  writes KEYS; publishes 0 to channel
 -- cost     O(keys): HGET, DEL and the message each
+
+-- part redisson/tell
+-- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
+-- this node knows. Whoever is not told looks, so a refusal changes nothing.
+local function tell(verbs, channel, message)
+  local heard = 0
+  for verb in string.gmatch(verbs, '%S+') do
+    local here = redis.pcall(verb, channel, message)
+    if type(here) == 'number' then
+      heard = heard + here
+    end
+  end
+  return heard
+end
+-- end redisson/tell
+
 local replies = {}
 for n = 1, #KEYS do
   local lock, held, _floor = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
@@ -29,11 +45,8 @@ for n = 1, #KEYS do
     local gone = redis.pcall('DEL', lock)
     if type(gone) == 'table' then
       reply = gone
-    else
-      local heard = redis.pcall(verb, channel, '0')
-      if type(heard) == 'number' and heard > 0 then
-        reply = 2
-      end
+    elseif tell(verb, channel, '0') > 0 then
+      reply = 2
     end
   end
   if #KEYS == 1 then

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
 -- ARGV[1]  hold     56 characters
--- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  where waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}  it had, and gave it back
@@ -12,6 +12,21 @@
 local lock = KEYS[1]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
+-- part redisson/tell
+-- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
+-- this node knows. Whoever is not told looks, so a refusal changes nothing.
+local function tell(verbs, channel, message)
+  local heard = 0
+  for verb in string.gmatch(verbs, '%S+') do
+    local here = redis.pcall(verb, channel, message)
+    if type(here) == 'number' then
+      heard = heard + here
+    end
+  end
+  return heard
+end
+-- end redisson/tell
+
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 
@@ -19,5 +34,5 @@ if not redis.call('HGET', lock, hold) then
   return {0, now}
 end
 redis.call('DEL', lock)
-redis.pcall(verb, channel, '0')
+tell(verb, channel, '0')
 return {1, now}

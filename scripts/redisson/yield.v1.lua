@@ -6,7 +6,7 @@
 -- ARGV[1]  hold     56 characters
 -- ARGV[2]  _ttl_ms  not used: it does not go on
 -- ARGV[3]  _floor   not used: the key is gone
--- ARGV[4]  verb     PUBLISH or SPUBLISH
+-- ARGV[4]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[5]  channel  where waiters listen
 -- returns  {0}  this hold has the lock no more
 --          {2}  given back, and whoever waits was told
@@ -15,9 +15,24 @@
 local lock = KEYS[1]
 local hold, _ttl_ms, _floor, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
+-- part redisson/tell
+-- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
+-- this node knows. Whoever is not told looks, so a refusal changes nothing.
+local function tell(verbs, channel, message)
+  local heard = 0
+  for verb in string.gmatch(verbs, '%S+') do
+    local here = redis.pcall(verb, channel, message)
+    if type(here) == 'number' then
+      heard = heard + here
+    end
+  end
+  return heard
+end
+-- end redisson/tell
+
 if not redis.call('HGET', lock, hold) then
   return {0}
 end
 redis.call('DEL', lock)
-redis.pcall(verb, channel, '0')
+tell(verb, channel, '0')
 return {2}

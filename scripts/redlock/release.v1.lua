@@ -8,29 +8,31 @@
 -- ARGV[3]  verb     PUBLISH or SPUBLISH
 -- ARGV[4]  channel  where waiters listen
 -- returns  {0, now}  this hold does not have it; now is the server's time, a stamp
---          {1, now}  it had, and gave it back
+--          1         it had, and gave it back
 -- effects  writes KEYS[1]: the floor stays for an hour; publishes 8 characters of the session to channel where a mark stands
--- cost     O(1): TIME, GET, DEL, SET, and the message
+-- cost     O(1): GET, SET, and the message; not had: GET, TIME; where memory is full: GET, SET, DEL, SET
 local holder = KEYS[1]
 local hold, floor, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- The time tells the sender whether an acquire that is still on its way can take effect after this: it cannot
--- once its not-after is over.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
-
 local value = redis.call('GET', holder)
 if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= hold then
+  -- The time tells the sender whether an acquire that is still on its way can take effect after this: it cannot
+  -- once its not-after is over.
+  local time = redis.call('TIME')
+  local now = time[1] .. string.sub('00000' .. time[2], -6)
   return {0, now}
 end
 if string.sub(value, 5, 20) > floor then
   floor = string.sub(value, 5, 20)
 end
--- DEL is never refused for lack of memory, and what follows the first write is not either.
-redis.call('DEL', holder)
-redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+-- A SET is refused where memory is full. DEL never is, nor is what follows the first write.
+local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', '3600000')
+if kept['err'] then
+  redis.call('DEL', holder)
+  redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', '3600000')
+end
 local marked = string.sub(value, 62, 83)
 if marked ~= '----------------------' and marked ~= string.sub(hold, 1, 22) then
   redis.pcall(verb, channel, string.sub(hold, 1, 8))
 end
-return {1, now}
+return 1

@@ -46,7 +46,7 @@ for n = 1, #KEYS do
       end
     end
     if wrote then
-      local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', '3600000')
       if kept['err'] then
         redis.pcall('DEL', holder)
       end

@@ -4,13 +4,14 @@
 --
 -- KEYS[1]  holder   sorted set: see rwlock/enter v1
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
--- KEYS[3]  lives    hash: see rwlock/enter v1
+-- KEYS[3]  _readers  not used: readers do not wait for each other
+-- KEYS[4]  lives    hash: see rwlock/enter v1
 -- ARGV[1]  name  the hold, 41 characters, and the label of its session
 -- returns  0  it may not: a writer waits, or it has the lock no more
 --          1  it may
 -- effects  none but on tickets of the dead
 -- cost     O(log n): TIME, ZSCORE, ZRANGE; HGET where a writer waits
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local holder, line, _readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local name = ARGV[1]
 
 -- part line/now

@@ -8,12 +8,12 @@
 -- ARGV[1]  verb  PUBLISH or SPUBLISH
 -- ARGV[2]  channel  of grants, without the session that it ends with
 -- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends with
--- ARGV[4]  names  of holds, 41 characters and the label each, with a line feed behind each
+-- ARGV[4]  holds  of each its session, and its name: 41 characters and the label; with a line feed behind either
 -- returns  {taken}  how many of them had it
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, and KEYS[1] to told_channel of each session that a hold was taken from
--- cost     O(names log n), and as rwlock/leave v1
+-- cost     O(holds log n), and as rwlock/leave v1
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local verb, channel, told_channel, names = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local verb, channel, told_channel, holds = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local kind, keep_ms, asker, caller = 'sb1w', 15000, '', ''
 
 -- part line/now
@@ -310,10 +310,10 @@ end
 
 local taken, sessions = 0, {}
 if made then
-  for name in string.gmatch(names, '([^\n]+)\n') do
+  for session, name in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
     if redis.call('ZREM', holder, name) == 1 then
       taken = taken + 1
-      sessions[string.sub(name, 1, 22)] = true
+      sessions[session] = true
     end
   end
 end

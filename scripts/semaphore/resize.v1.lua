@@ -255,6 +255,21 @@ local function give_back(names)
   end
 end
 local counted = tonumber(scores[3]) -- the sum as the key has it
+-- Permits that somebody waited for may be passed on inside the process that gets them, and each who gets them there
+-- needs a token. So the stamp of such a hold is a multiple of 256, and stands for all from there to the next multiple. Where these would
+-- run more than 100 ms ahead of the clock, it is no multiple, and stands for itself. Raises floor, so that the next
+-- stamp is that one, and answers the last of those that it stands for.
+local function reserve()
+  local first = math.max(tonumber(now), (tonumber(floor) or 0) + 1)
+  local begins = math.ceil(first / 256) * 256
+  local last = begins + 255
+  if last >= tonumber(now) + 100000 then
+    begins = first % 256 == 0 and first + 1 or first
+    last = begins
+  end
+  floor = string.format('%016.0f', begins - 1)
+  return string.format('%016.0f', last)
+end
 local function grant_in_line()
   local next_ticket = search(line, 'from')
   while used < capacity do
@@ -269,8 +284,9 @@ local function grant_in_line()
       return
     else
       used = used + weight
-      grant(line, ticket, life, used, 'used')
-      counted = used
+      local block = reserve()
+      grant(line, ticket, life, used, 'used', '-' .. block, kind)
+      counted, floor = used, block
     end
   end
 end

@@ -1,0 +1,9 @@
+-- The permits of a hold, which says how many they are in 10 digits behind 12 bytes of its own: these, and a number of four
+-- bytes for each.
+local function ids_of(hold)
+  local base, ids = string.sub(hold, 1, 12), {}
+  for n = 1, tonumber(string.sub(hold, 13)) do
+    ids[n] = base .. string.char(0, 0, math.floor(n / 256), n % 256)
+  end
+  return ids
+end

@@ -1,0 +1,13 @@
+-- Writes permits down until then, in the place of as many free ones.
+local function put(ids, ends)
+  local members = {}
+  for n, id in ipairs(ids) do
+    members[2 * n - 1], members[2 * n] = ends, id
+  end
+  redis.call('ZADD', timeouts, unpack(members))
+  -- As Java does: who has the number end has all of it end.
+  local ttl_ms = redis.call('PTTL', permits)
+  if ttl_ms > 0 then
+    redis.call('PEXPIRE', timeouts, ttl_ms)
+  end
+end

@@ -1,0 +1,13 @@
+-- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
+local function seize(lock, hold, ttl_ms)
+  local written = redis.pcall('HSET', lock, hold, '1')
+  if type(written) == 'table' then
+    return written
+  end
+  -- A key without an end would keep the others out for ever: rather none.
+  local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
+  if type(ends) == 'table' then
+    redis.pcall('DEL', lock)
+    return ends
+  end
+end

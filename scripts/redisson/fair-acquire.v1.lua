@@ -1,0 +1,150 @@
+-- redisson/fair-acquire v1
+-- Takes a lock that is free, where the hold is the first in line, as Redisson's RFairLock has it. Otherwise the hold gets a place at the
+-- end of the line, or, where it came to try, leaves. Sent again for the same hold it keeps place and lock, and lengthens either.
+--
+-- KEYS[1]  lock       hash: see redisson/acquire v1
+-- KEYS[2]  queue      list: the holds that wait, the next one first
+-- KEYS[3]  deadlines  sorted set: hold -> the millisecond from which on its place is lost, once it is the first
+-- ARGV[1]  hold       56 characters, fresh for every attempt
+-- ARGV[2]  ttl_ms     positive integer
+-- ARGV[3]  not_after  stamp; executed later, nothing is written
+-- ARGV[4]  verb       PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[5]  channel    where waiters listen, without the hold that it ends with
+-- ARGV[6]  waits      1 to stand in line, 0 to try
+-- returns  {1, now}   taken, at the server's time now
+--          {0, left_ms, now}  another has it for left_ms at the longest, or, where that is below 0, is to have it
+--          {-1, now}  later than not_after
+--          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
+--          an error   the server's refusal
+-- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line where the lock is free and it is another
+-- cost     O(1) where nobody waits: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in those who wait for a grant, and O(n)
+--          for a place that is looked after
+local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
+local hold, ttl_ms, not_after, verb, channel, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+if now > not_after then
+  return {-1, now}
+end
+local fields = redis.pcall('HLEN', lock)
+if type(fields) == 'table' then
+  if string.sub(fields['err'], 1, 9) == 'WRONGTYPE' then
+    return {-2, '?'}
+  end
+  return fields
+end
+if fields > 0 and redis.call('HGET', lock, hold) then
+  redis.call('PEXPIRE', lock, ttl_ms)
+  return {1, now}
+end
+if fields > 0 and redis.call('HGET', lock, 'mode') then
+  return {-2, 'w'}
+end
+
+-- part redisson/tell
+-- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
+-- this node knows. Whoever is not told looks, so a refusal changes nothing.
+local function tell(verbs, channel, message)
+  local heard = 0
+  for verb in string.gmatch(verbs, '%S+') do
+    local here = redis.pcall(verb, channel, message)
+    if type(here) == 'number' then
+      heard = heard + here
+    end
+  end
+  return heard
+end
+-- end redisson/tell
+
+-- part redisson/queue
+-- The first in line whose deadline is not over, or who is the sender of this, if there is one. Those before it lose their place, as
+-- whoever comes takes it in Java; they are told, so that who lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
+-- client's clock where Java wrote them.
+local ms, wait_ms = math.floor(tonumber(now) / 1000), 300000
+local function first()
+  for _ = 1, 1000 do
+    local owner = redis.call('LINDEX', queue, '0')
+    local till = owner and redis.call('ZSCORE', deadlines, owner)
+    if not owner or till and (owner == hold or tonumber(till) > ms) then
+      return owner
+    end
+    redis.call('LPOP', queue)
+    redis.call('ZREM', deadlines, owner)
+    tell(verb, channel .. owner, '0')
+  end
+  return redis.call('LINDEX', queue, '0') -- not before the next call finds out whether it is
+end
+-- end redisson/queue
+
+-- part redisson/seize
+-- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
+local function seize(lock, hold, ttl_ms)
+  local written = redis.pcall('HSET', lock, hold, '1')
+  if type(written) == 'table' then
+    return written
+  end
+  -- A key without an end would keep the others out for ever: rather none.
+  local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
+  if type(ends) == 'table' then
+    redis.pcall('DEL', lock)
+    return ends
+  end
+end
+-- end redisson/seize
+
+local head = first()
+if fields == 0 and (not head or head == hold) then
+  -- Whoever stood in line has it also where memory is full: these take none, and nothing is refused behind them.
+  if head then
+    redis.call('LPOP', queue)
+    redis.call('ZREM', deadlines, hold)
+  end
+  local others = redis.call('ZRANGE', deadlines, '0', '-1')
+  local refusal = seize(lock, hold, ttl_ms)
+  if refusal then
+    return refusal
+  end
+  for _, owner in ipairs(others) do
+    if owner == hold then
+      redis.call('ZREM', deadlines, owner) -- somebody deleted the queue alone
+    else
+      redis.call('ZINCRBY', deadlines, -wait_ms, owner) -- one less is before them
+    end
+  end
+  return {1, now}
+end
+
+local left_ms = redis.call('PTTL', lock)
+if fields == 0 then
+  -- Its message was lost, or the key ended and nobody said so.
+  tell(verb, channel .. head, '0')
+end
+if waits == '0' then
+  return {0, left_ms, now}
+end
+local till = redis.call('ZSCORE', deadlines, hold)
+local rank = till and redis.call('LPOS', queue, hold)
+if rank then
+  -- A place is good for as many waits as there are holders before and with it. Half of one less is early enough to say that the hold
+  -- lives; Java's holds never say so.
+  local full = ms + (rank + 1) * wait_ms
+  if tonumber(till) < full - wait_ms / 2 then
+    redis.call('ZADD', deadlines, 'XX', string.format('%.0f', full), hold)
+  end
+  return {0, left_ms, now}
+end
+local last = redis.call('LINDEX', queue, '-1')
+local base = last and redis.call('ZSCORE', deadlines, last) or ms + left_ms
+local deadline = string.format('%.0f', math.max(tonumber(base), ms) + wait_ms)
+redis.call('ZADD', deadlines, deadline, hold)
+local pushed = redis.pcall('RPUSH', queue, hold)
+if type(pushed) == 'table' then
+  redis.pcall('ZREM', deadlines, hold)
+  return pushed
+end
+return {0, left_ms, now}

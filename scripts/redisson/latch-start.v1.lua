@@ -1,0 +1,55 @@
+-- redisson/latch-start v1
+-- Starts a count, as Redisson's RCountDownLatch has it. Sent again it may start another one: who sends it knows no more than
+-- that one is there.
+--
+-- KEYS[1]  latch  text: how many open it still, decimal; gone when it is open
+-- ARGV[1]  _begun     not used: rounds have no names
+-- ARGV[2]  total      how many open it
+-- ARGV[3]  _keep_ms   not used: the key has no end
+-- ARGV[4]  not_after  stamp; executed later, nothing is written
+-- ARGV[5]  verb       PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[6]  channel    where waiters listen
+-- returns  {1, stamp, now}  begun; stamp is that of all rounds
+--          {0, now}   another one is running
+--          {-1, now}  later than not_after
+--          {-2}       the key is not a latch's
+-- effects  writes KEYS[1]; publishes 1
+-- cost     O(1): TIME, GET, SET, and the message
+local latch = KEYS[1]
+local _begun, total, _keep_ms, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- part redisson/tell
+-- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
+-- this node knows. Whoever is not told looks, so a refusal changes nothing.
+local function tell(verbs, channel, message)
+  local heard = 0
+  for verb in string.gmatch(verbs, '%S+') do
+    local here = redis.pcall(verb, channel, message)
+    if type(here) == 'number' then
+      heard = heard + here
+    end
+  end
+  return heard
+end
+-- end redisson/tell
+
+if now > not_after then
+  return {-1, now}
+end
+local value = redis.call('GET', latch)
+if value and not string.match(value, '^%-?%d+$') then
+  return {-2}
+end
+if value then
+  return {0, now}
+end
+local stamp, count = '0000000000000001', string.format('%.0f', total)
+redis.call('SET', latch, count)
+tell(verb, channel, '1')
+return {1, stamp, now}

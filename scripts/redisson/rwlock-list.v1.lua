@@ -1,0 +1,61 @@
+-- redisson/rwlock-list v1
+-- Tells who has a lock, to read or to write, as Redisson's RReadWriteLock has it, in the order in which they end.
+--
+-- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
+-- ARGV[1]  _kind  not used: what the key is its fields tell
+-- ARGV[2]  from  how many are left out at the beginning
+-- ARGV[3]  count  how many are told at most
+-- returns  {floor, phase, name, till, ...}  '', which is no floor; 1 where a writer has it; and of each hold its field, without :write, and the
+--            stamp at which it ends. Readers whose holds have ended are left out
+--          {-2, other}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
+--          an error  the server's refusal
+-- effects  none
+-- cost     O(holds): HGETALL, and PEXPIRETIME each
+local lock = KEYS[1]
+local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
+
+-- part redisson/timeout
+-- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
+local function timeout_of(lock, field, n)
+  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
+end
+-- end redisson/timeout
+
+local fields = redis.pcall('HGETALL', lock)
+if fields['err'] then
+  if string.sub(fields['err'], 1, 9) ~= 'WRONGTYPE' then
+    return fields
+  end
+  return {-2, '?'}
+end
+local mode, holds = nil, {}
+for i = 1, #fields, 2 do
+  if fields[i] == 'mode' then
+    mode = fields[i + 1]
+  end
+end
+if #fields > 0 and not mode then
+  return {-2, 'r'}
+end
+for i = 1, #fields, 2 do
+  local writer, till = string.match(fields[i], '^(.*):write$'), 0
+  if mode == 'write' and writer then
+    till = redis.call('PEXPIRETIME', lock)
+  elseif mode == 'read' then
+    for n = tonumber(fields[i + 1]) or 0, 1, -1 do
+      local timeout = timeout_of(lock, fields[i], n)
+      till = math.max(till, redis.call('PEXPIRETIME', timeout))
+    end
+  end
+  if till > 0 then
+    holds[#holds + 1] = string.format('%016.0f', till * 1000) .. (writer or fields[i])
+  end
+end
+table.sort(holds)
+local told = {}
+told[1], told[2] = '', mode == 'write' and '1' or ''
+for i = from + 1, math.min(#holds, from + count) do
+  told[#told + 1], told[#told + 2] = string.sub(holds[i], 17), string.sub(holds[i], 1, 16)
+end
+return told

@@ -1,0 +1,19 @@
+-- redisson/rwlock-look v1
+-- Looks whether readers may come in, as Redisson's RReadWriteLock has it, for a session of which readers wait.
+--
+-- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1; one of every lock looked at
+-- ARGV[1]  _mark  not used: every release is told
+-- returns  {left_ms, ...}  by key: until the key ends, -1 where it has no end, or -2 where trying is worth it
+-- effects  none
+-- cost     O(keys): PTTL and HGET each
+local _mark = ARGV[1]
+
+local left = {}
+for n, lock in ipairs(KEYS) do
+  left[n] = redis.call('PTTL', lock)
+  -- pcall: what is no key of Redisson's its own try tells of.
+  if redis.pcall('HGET', lock, 'mode') ~= 'write' then
+    left[n] = -2
+  end
+end
+return left

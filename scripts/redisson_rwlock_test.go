@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// javaRW is a lock as Redisson's RReadWriteLock has it.
+type javaRW struct{ *place }
+
+// The sides of a javaRW, as its scripts have them.
+const reader, writer = "r", "w"
+
+func newJavaRW(tb testing.TB) javaRW {
+	tb.Helper()
+	return javaRW{newPlace(tb)}
+}
+
+func newJavaRWAt(tb testing.TB, options ...redistest.Option) javaRW {
+	tb.Helper()
+	return javaRW{newPlaceAt(tb, options...)}
+}
+
+func (l javaRW) enter(hold, side string, life time.Duration) any {
+	l.Helper()
+	return l.run(scripts.RedissonRWAcquire, hold, life.Milliseconds(), later, "PUBLISH", l.channel, "1", side)
+}
+
+func (l javaRW) enters(hold, side string, life time.Duration) {
+	l.Helper()
+	require.Equal(l, []any{int64(1), digits(noon)}, l.enter(hold, side, life))
+}
+
+func (l javaRW) leave(hold string) any {
+	l.Helper()
+	reply, _ := l.run(scripts.RedissonRWRelease, hold, "PUBLISH", l.channel).([]any)
+	require.Equal(l, digits(noon), reply[1])
+	return reply[0]
+}
+
+func (l javaRW) timeout(hold string, n int) string {
+	return l.key + ":" + hold + ":rwlock_timeout:" + strconv.Itoa(n)
+}
+
+// reads lets somebody read, as the Java client would, so many times and each for life.
+func (l javaRW) reads(hold string, times int, life time.Duration) {
+	l.Helper()
+	l.server.MustDo(l, "HSET", l.key, "mode", "read", hold, times)
+	for n := range times {
+		l.server.MustDo(l, "SET", l.timeout(hold, n+1), "1", "PX", life.Milliseconds())
+	}
+	l.server.MustDo(l, "PEXPIRE", l.key, life.Milliseconds())
+}
+
+// writes lets somebody write, as the Java client would.
+func (l javaRW) writes(hold string, life time.Duration) {
+	l.Helper()
+	l.server.MustDo(l, "HSET", l.key, "mode", "write", hold+":write", "1")
+	l.server.MustDo(l, "PEXPIRE", l.key, life.Milliseconds())
+}
+
+// requireLasts checks that a key was given life a moment ago.
+func (l javaRW) requireLasts(key string, life time.Duration) {
+	l.Helper()
+	ms, _ := l.server.MustDo(l, "PTTL", key).(int64)
+	require.InDelta(l, life.Milliseconds(), ms, float64(patience.Milliseconds()))
+}
+
+// unchanged answers a function that checks that nothing of the lock was touched.
+func (l javaRW) unchanged() func() {
+	l.Helper()
+	state := func() (all []any) {
+		keys := l.server.Keys(strings.NewReplacer("{", "?", "}", "?", "[", "?", "]", "?").Replace(l.key) + "*")
+		for _, key := range keys {
+			all = append(all, key, l.server.MustDo(l, "DUMP", key), l.server.MustDo(l, "PEXPIRETIME", key))
+		}
+		return all
+	}
+	before := state()
+	return func() {
+		l.Helper()
+		require.Equal(l, before, state(), "it was touched")
+	}
+}
+
+// P1, P5: a reader has a field, and a key beside it; sent again it lasts longer, and counts once.
+func TestASharedReaderHasAFieldAndAKey(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	l.enters(gos, reader, time.Minute)
+	l.requireLife(time.Minute)
+	l.requireLasts(l.timeout(gos, 1), time.Minute)
+	l.enters(gos, reader, time.Hour)
+	require.Equal(t, map[string]string{"mode": "read", gos: "1"}, l.fields())
+	require.Equal(t, "1", l.server.MustDo(t, "GET", l.timeout(gos, 1)))
+	l.requireLasts(l.timeout(gos, 1), time.Hour)
+	l.requireLife(time.Hour)
+}
+
+func TestASharedReaderHasAKeyInTheSlotOfTheLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, key := range map[string]string{"a": "{a}:", "{a}b": "{a}b:", "a{b": "a{b:"} {
+		server.MustDo(t, "EVAL", scripts.RedissonRWAcquire.Source, 1, name, gos, 60_000, later, "PUBLISH", "c", "1", reader)
+		require.Equal(t, "1", server.MustDo(t, "GET", key+gos+":rwlock_timeout:1"), name)
+	}
+}
+
+// P1: readers are beside each other, and the hash lasts as long as the longest of them.
+func TestSharedReadersAreBesideEachOther(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	l.reads(javas, 2, time.Hour)
+	l.enters(gos, reader, time.Minute)
+	require.Equal(t, map[string]string{"mode": "read", javas: "2", gos: "1"}, l.fields())
+	l.requireLife(time.Hour)
+	l.requireLasts(l.timeout(gos, 1), time.Minute)
+	l.enters(gos, reader, 2*time.Hour)
+	l.requireLife(2 * time.Hour)
+}
+
+// P1: a writer is alone.
+func TestASharedWriterIsAlone(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	l.enters(gos, writer, time.Minute)
+	require.Equal(t, map[string]string{"mode": "write", gos + ":write": "1"}, l.fields())
+	l.enters(gos, writer, time.Hour)
+	l.requireLife(time.Hour)
+	untouched := l.unchanged()
+	for _, side := range []string{reader, writer} {
+		reply, _ := l.enter(javas, side, time.Minute).([]any)
+		require.Equal(t, []any{int64(0), digits(noon)}, []any{reply[0], reply[2]})
+		require.InDelta(t, time.Hour.Milliseconds(), reply[1], float64(patience.Milliseconds()))
+	}
+	untouched()
+	l.server.MustDo(t, "DEL", l.key)
+	l.reads(javas, 1, time.Hour)
+	untouched = l.unchanged()
+	reply, _ := l.enter(gos, writer, time.Minute).([]any)
+	require.Equal(t, int64(0), reply[0], "beside a reader")
+	untouched()
+}
+
+// P4: a copy that was delayed takes nothing.
+func TestASharedReadWriteLockIsNotTakenTooLate(t *testing.T) {
+	t.Parallel()
+	for _, side := range []string{reader, writer} {
+		l := newJavaRW(t)
+		reply := l.run(scripts.RedissonRWAcquire, gos, 60_000, digits(noon-1), "PUBLISH", l.channel, "1", side)
+		require.Equal(t, []any{int64(-1), digits(noon)}, reply)
+		require.Empty(t, l.fields())
+	}
+}
+
+// P9: what is no read-write lock of Redisson's is told, and left alone.
+func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for kind, make := range map[string]func(javaRW){
+		"r": func(l javaRW) { l.has(javas, "1", time.Hour) },
+		"?": func(l javaRW) { l.set("a text", time.Hour) },
+	} {
+		l := newJavaRW(t)
+		make(l)
+		untouched := l.unchanged()
+		wrong := []any{int64(-2), kind}
+		require.Equal(t, wrong, l.enter(gos, reader, time.Minute))
+		require.Equal(t, wrong, l.enter(gos, writer, time.Minute))
+		require.Equal(t, wrong, l.run(scripts.RedissonRWList, "", 0, 10))
+		require.Equal(t, int64(0), l.leave(gos))
+		require.Equal(t, int64(0), l.run(scripts.RedissonRWRenew, gos, 60_000))
+		require.Equal(t, int64(0), l.run(scripts.RedissonRWDoor, gos))
+		require.Equal(t, int64(-2), l.run(scripts.RedissonRWLook, "0"), "the try tells")
+		require.Equal(t, []any{int64(0), digits(noon)}, l.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", l.channel))
+		untouched()
+	}
+}
+
+// A key that never ends would keep everybody out for ever: where a life cannot be given there is no key.
+func TestASharedReadWriteLockIsNotTakenWithoutALife(t *testing.T) {
+	t.Parallel()
+	for _, side := range []string{reader, writer} {
+		l := newJavaRW(t)
+		_, err := l.try(scripts.RedissonRWAcquire, gos, "no number", later, "PUBLISH", l.channel, "1", side)
+		require.Error(t, err)
+		require.Empty(t, l.fields())
+	}
+}
+
+// P1, P6: the last reader's release frees the lock, and tells so; those before make it last as long as who is left.
+func TestTheLastSharedReaderFreesTheLock(t *testing.T) {
+	t.Parallel()
+	l := newJavaRWAt(t)
+	heard := l.listen()
+	l.reads(javas, 2, time.Minute)
+	l.enters(gos, reader, time.Hour)
+	other := goes(2)
+	l.enters(other, reader, 10*time.Minute)
+	l.fill() // P10
+	require.Equal(t, int64(1), l.leave(gos))
+	require.Equal(t, map[string]string{"mode": "read", javas: "2", other: "1"}, l.fields())
+	l.requireLife(10 * time.Minute)
+	require.Equal(t, int64(0), l.leave(gos), "a second time")
+	require.Equal(t, int64(1), l.leave(other))
+	l.requireLife(time.Minute)
+	require.Empty(t, heard.heard())
+	l.server.MustDo(t, "DEL", l.timeout(javas, 1), l.timeout(javas, 2)) // they end: it died
+	l.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
+	l.enters(gos, reader, time.Hour)
+	require.Equal(t, int64(1), l.leave(gos))
+	require.Empty(t, l.server.Keys("*"), "one who died keeps nobody out")
+	require.Equal(t, []string{"0"}, heard.heard())
+}
+
+// P1, P6: a writer's release frees the lock, and tells all readers.
+func TestASharedWriterFreesTheLock(t *testing.T) {
+	t.Parallel()
+	l := newJavaRWAt(t)
+	heard := l.listen()
+	l.writes(javas, time.Hour)
+	untouched := l.unchanged()
+	require.Equal(t, int64(0), l.leave(gos))
+	untouched()
+	l.server.MustDo(t, "DEL", l.key)
+	l.enters(gos, writer, time.Hour)
+	l.fill()
+	require.Equal(t, int64(1), l.leave(gos))
+	require.Equal(t, int64(0), l.leave(gos))
+	require.Empty(t, l.server.Keys("*"))
+	require.Equal(t, []string{"1"}, heard.heard())
+}
+
+// P2: a renewal lengthens the life of its own hold, makes nothing, and takes nothing from others.
+func TestASharedReadWriteLockIsRenewedForItsHold(t *testing.T) {
+	t.Parallel()
+	renew := func(l javaRW, life time.Duration) any {
+		return l.run(scripts.RedissonRWRenew, gos, life.Milliseconds())
+	}
+	l := newJavaRWAt(t)
+	require.Equal(t, int64(0), renew(l, time.Hour))
+	l.reads(javas, 1, time.Hour)
+	untouched := l.unchanged()
+	require.Equal(t, int64(0), renew(l, 2*time.Hour))
+	untouched()
+	l.enters(gos, reader, time.Minute)
+	untouched = l.unchanged()
+	require.Equal(t, int64(1), renew(l, 0), "asked only")
+	untouched()
+	l.fill()
+	require.Equal(t, int64(1), renew(l, 10*time.Minute))
+	l.requireLasts(l.timeout(gos, 1), 10*time.Minute)
+	l.requireLasts(l.timeout(javas, 1), time.Hour)
+	l.requireLife(time.Hour)
+	require.Equal(t, int64(1), renew(l, 2*time.Hour))
+	l.requireLife(2 * time.Hour)
+	l.server.MustDo(t, "DEL", l.timeout(gos, 1))
+	require.Equal(t, int64(1), renew(l, time.Hour), "nobody was let in while it had ended")
+	l.requireLasts(l.timeout(gos, 1), time.Hour)
+
+	l = newJavaRW(t)
+	l.enters(gos, writer, time.Minute)
+	require.Equal(t, int64(1), renew(l, time.Hour))
+	l.requireLife(time.Hour)
+	require.Zero(t, l.server.MustDo(t, "EXISTS", l.timeout(gos, 1)))
+}
+
+func TestReadersOfASharedLockLook(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	look := func() any { return l.run(scripts.RedissonRWLook, "0") }
+	require.Equal(t, int64(-2), look(), "free")
+	l.writes(javas, time.Hour)
+	require.InDelta(t, time.Hour.Milliseconds(), look(), float64(patience.Milliseconds()))
+	l.server.MustDo(t, "DEL", l.key)
+	l.reads(javas, 1, time.Hour)
+	require.Equal(t, int64(-2), look(), "beside readers")
+}
+
+func TestASharedReaderSharesWhileItHasTheLock(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	require.Equal(t, int64(0), l.run(scripts.RedissonRWDoor, gos))
+	l.reads(javas, 1, time.Hour)
+	require.Equal(t, int64(0), l.run(scripts.RedissonRWDoor, gos))
+	l.enters(gos, reader, time.Minute)
+	require.Equal(t, int64(1), l.run(scripts.RedissonRWDoor, gos))
+}
+
+// P5: a writer becomes a reader for what is left of its lease, and readers are told; sent again it is a reader.
+func TestASharedWriterBecomesAReader(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	heard := l.listen()
+	downgrade := func() any {
+		return l.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", l.channel).([]any)[0]
+	}
+	require.Equal(t, int64(0), downgrade())
+	l.enters(gos, writer, time.Hour)
+	for range 2 {
+		require.Equal(t, int64(1), downgrade())
+		require.Equal(t, map[string]string{"mode": "read", gos: "1"}, l.fields())
+		l.requireLasts(l.timeout(gos, 1), time.Hour)
+		l.requireLife(time.Hour)
+	}
+	require.Equal(t, []string{"1"}, heard.heard())
+	l.reads(javas, 1, time.Minute)
+	require.Equal(t, int64(1), l.leave(gos), "by its name, as a writer's")
+	require.Equal(t, map[string]string{"mode": "read", javas: "1"}, l.fields())
+}
+
+func TestTheHoldersOfASharedReadWriteLockAreListed(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	list := func(from, count int) any { return l.run(scripts.RedissonRWList, "", from, count) }
+	require.Equal(t, []any{"", ""}, list(0, 10))
+	l.writes(javas, time.Hour)
+	ends, _ := l.server.MustDo(t, "PEXPIRETIME", l.key).(int64)
+	require.Equal(t, []any{"", "1", javas, digits(ends * 1000)}, list(0, 10))
+
+	l.server.MustDo(t, "DEL", l.key)
+	want := []any{"", ""}
+	for n := range 4 {
+		l.enters(goes(n), reader, time.Duration(n+1)*time.Hour)
+		ends, _ := l.server.MustDo(t, "PEXPIRETIME", l.timeout(goes(n), 1)).(int64)
+		want = append(want, goes(n), digits(ends*1000))
+	}
+	l.server.MustDo(t, "HSET", l.key, javas, 1) // one who died
+	require.Equal(t, want, list(0, 10))
+	require.Equal(t, append([]any{"", ""}, want[4:8]...), list(1, 2))
+	require.Equal(t, []any{"", ""}, list(4, 2))
+}
+
+// P2, P8: it takes the lock from the holds that were found, and from no others, and tells their sessions.
+func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	force := func(holds ...string) any {
+		text := ""
+		for _, hold := range holds {
+			text += "session\n" + hold + "\n"
+		}
+		return l.run(scripts.RedissonRWForce, "PUBLISH", l.channel, l.channel+":told:", text)
+	}
+	heard, told := l.listen(), l.listenTo(l.channel+":told:session")
+	l.reads(javas, 2, time.Hour)
+	l.enters(gos, reader, time.Hour)
+	l.enters(goes(2), reader, time.Hour)
+	require.Equal(t, []any{int64(2)}, force(javas, goes(2), goes(3)))
+	require.Equal(t, map[string]string{"mode": "read", gos: "1"}, l.fields())
+	require.Zero(t, l.server.MustDo(t, "EXISTS", l.timeout(javas, 1), l.timeout(javas, 2), l.timeout(goes(2), 1)))
+	require.Empty(t, heard.heard())
+	require.Equal(t, []string{l.key}, told.heard())
+	require.Equal(t, []any{int64(1)}, force(gos))
+	require.Empty(t, l.fields())
+	l.enters(gos, writer, time.Hour)
+	require.Equal(t, []any{int64(1)}, force(gos))
+	require.Equal(t, []any{int64(0)}, force(gos))
+	require.Empty(t, l.fields())
+	require.Equal(t, []string{"0", "1"}, heard.heard(), "what it was taken from")
+}

@@ -1,0 +1,333 @@
+-- semaphore/yield v1
+-- Asks whether permits that were passed on inside one process for a while may go on so. They may where nobody stands in
+-- line but who waits for the like in that process. Otherwise they are given back, and what is free then is granted.
+--
+-- KEYS[1]  holder  sorted set: see semaphore/enter v1
+-- KEYS[2]  line    sorted set: see semaphore/enter v1
+-- KEYS[3]  lives   hash: see semaphore/enter v1
+-- ARGV[1]  name  the hold, 41 characters, its weight (10) and the label of its session
+-- ARGV[2]  life_us  of the hold, where it goes on
+-- ARGV[3]  alike  attempts (19) of the session, one behind the other, that wait for what the hold can be passed on to
+-- ARGV[4]  session  that sends this, 22 characters
+-- ARGV[5]  verb  PUBLISH or SPUBLISH
+-- ARGV[6]  channel  of grants, without the session that it ends with
+-- returns  {0, now}  this hold has nothing here
+--          {1, now, stamp}  it goes on for life_us more; a stamp that is a multiple of 256 stands for 256 us of tokens from there on, any other for itself
+--          {2, now, grants, more}  it was given back; grants has attempt (19), stamp (16) and number (20) of each of this session that has some now; more is 1 where a look is due at once
+-- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE twice, ZCARD, ZSCORE, ZADD, PEXPIRE; as semaphore/leave where it is given back
+local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local name, life_us, alike, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local kind, keep_ms, asker, caller = 'sb1s', 3600000, session, ''
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- part line/living
+-- Whether a session lived at that time, by what lives says of it. A life that is further ahead than any
+-- heartbeat gives was given before the server's clock was set back, and says nothing any more.
+local function living(known, at)
+  local life = known and string.sub(known, 1, 16)
+  return life and life > at and tonumber(life) - tonumber(at) <= 30000000
+end
+-- end line/living
+
+-- part line/search
+-- Answers a function that finds the next ticket of a line whose session lives, and what is said of that
+-- session; whoever calls it again has taken the one before out of the line. Dead ones are passed over; they
+-- lose their place only when they were dead for ten seconds, so that a session which was cut off for a while
+-- comes back to it. The field memory of lives remembers the last of those that were passed over, and when:
+-- ever so many are passed over once, unless one of them comes back. more says that the search is not done.
+local more, known = 0, {} -- known: what is said of a session, or false
+local function life_of(ticket)
+  local owner = string.sub(ticket, 1, 22)
+  if known[owner] == nil then
+    known[owner] = redis.call('HGET', lives, owner)
+  end
+  return known[owner]
+end
+local function is_gone(said)
+  return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
+end
+local function take_out(line, tickets)
+  if #tickets > 0 then
+    redis.call('ZREM', line, unpack(tickets))
+  end
+end
+-- Where a search begins: behind those that were passed over before.
+local function rank_after(line, memory, head)
+  local gone = {}
+  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', line, 0, 255) or {}) do
+    if not is_gone(life_of(ticket)) then
+      break
+    end
+    gone[#gone + 1] = ticket
+  end
+  take_out(line, gone)
+  local from = redis.call('HGET', lives, memory)
+  local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
+  return rank and rank + 1 or 0
+end
+local function search(line, memory)
+  local rank, pages = nil, 0 -- of the page, and how many there were
+  local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay in line
+  local gone, passed = {}, nil -- who is to be taken out, and the last that was passed over
+  local function remember()
+    take_out(line, gone)
+    gone = {}
+    if passed then
+      -- Not worth a refusal, where memory is full: it spares the next search, no more.
+      redis.pcall('HSET', lives, memory, now .. passed)
+      redis.call('PEXPIRE', lives, 600000)
+      passed = nil
+    end
+  end
+  return function()
+    if not rank then
+      local head = redis.call('ZRANGE', line, 0, 0)[1]
+      local life = head and life_of(head)
+      if not head or living(life, now) then
+        return head, life
+      end
+      rank = rank_after(line, memory, head)
+    end
+    while true do
+      while at < #page do
+        at = at + 1
+        local ticket = page[at]
+        local life = life_of(ticket)
+        if living(life, now) then
+          remember()
+          return ticket, life
+        elseif is_gone(life) then
+          gone[#gone + 1] = ticket
+        else
+          passed, stays = ticket, stays + 1
+        end
+      end
+      local last = pages > 0 and #page < 128
+      if last or pages == 8 then
+        remember()
+        more = last and more or 1
+        return nil
+      end
+      take_out(line, gone)
+      rank = rank + stays
+      page, at, stays, gone, pages = redis.call('ZRANGE', line, rank, rank + 127), 0, 0, {}, pages + 1
+    end
+  end
+end
+-- end line/search
+
+-- part holds/state
+-- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
+-- is the kind of another lock that has the key, or '?' where it is none of ours.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local floor, other = ''
+if scores['err'] then
+  if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
+    redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
+  end
+  local value = redis.call('GET', holder)
+  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
+    floor, scores = string.sub(value, 5), {}
+  else
+    other = string.match(value, '^sb1([^-])') or '?'
+  end
+elseif scores[1] then
+  floor = string.format('%016.0f', -scores[1])
+elseif redis.call('EXISTS', holder) == 1 then
+  other = '?'
+end
+-- end holds/state
+
+-- part holds/give
+-- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
+-- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+local made = scores[1]
+local function give(name, till, ...)
+  if not made and floor ~= '' then
+    redis.call('SET', holder, '') -- refused where memory is full, as what follows a DEL never is
+    redis.call('DEL', holder)
+  end
+  if now > floor then
+    floor = now
+  else
+    floor = string.format('%016.0f', tonumber(floor) + 1)
+  end
+  redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  if made then
+    redis.call('PEXPIRE', holder, ms, 'GT')
+    return
+  end
+  made = true
+  if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
+    -- Who has no right to that leaves no hold without an end.
+    redis.call('DEL', holder)
+    redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+    redis.call('PEXPIRE', holder, ms)
+  end
+end
+-- end holds/give
+
+-- part holds/ended
+-- Holds that have ended are taken out here and nowhere else: until then they count. first is when the first of those
+-- that are left ends, nil where there are none, and left_us how long that is. A thousand go at once; unended says that
+-- there are more.
+local first, left_us, unended
+local function find_first()
+  first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  left_us = first and math.max(0, tonumber(first) - tonumber(now)) or 0
+  unended = first and left_us == 0
+end
+local function take_out_ended()
+  find_first()
+  local ended = {}
+  if unended then
+    ended = redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1000)
+    redis.call('ZREM', holder, unpack(ended))
+    find_first()
+  end
+  return ended
+end
+-- A look is due at once where a search is not done, or holds that have ended are left.
+local function is_unfinished()
+  return math.max(more, unended and 1 or 0)
+end
+-- end holds/ended
+
+-- part line/tell
+-- What is told of grants, to each session once. Who is asker is told by the reply.
+local told, owners = {}, {}
+local function tell(ticket, paid)
+  local owner = string.sub(ticket, 1, 22)
+  if not told[owner] then
+    told[owner], owners[#owners + 1] = '', owner
+  end
+  told[owner] = told[owner] .. string.sub(ticket, 23, 41) .. floor .. paid
+end
+local function publish()
+  for _, owner in ipairs(owners) do
+    if owner ~= asker then
+      redis.pcall(verb, channel .. owner, told[owner])
+    end
+  end
+  return told[asker] or ''
+end
+-- end line/tell
+
+-- part holds/grant
+-- Gives a hold to a ticket: for the rest of its session's life, which the message says what heartbeat paid for, and at
+-- least a second, so that no place is lost for a few milliseconds.
+local granted, grants = {}, 0 -- the token's stamp by ticket, and how many
+local function grant(line, ticket, life, ...)
+  local till = string.format('%016.0f', tonumber(now) + 1000000)
+  if string.sub(life, 1, 16) > till then
+    till = string.sub(life, 1, 16)
+  end
+  redis.call('ZREM', line, ticket)
+  give(ticket .. string.sub(life, 37), till, ...)
+  granted[ticket], grants = floor, grants + 1
+  if ticket ~= caller then
+    tell(ticket, string.sub(life, 17, 36))
+  end
+end
+-- end holds/grant
+
+-- part semaphore/handoff
+-- Grants from the head of the line as long as it fits, at most 512 a call. A ticket for more than there is at all goes
+-- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
+local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+-- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
+-- that is foreign makes the call fail before it has an effect.
+local waiting = redis.call('ZCARD', line)
+local function weight_of(name)
+  return tonumber(string.sub(name, 42, 51))
+end
+local function give_back(names)
+  for _, name in ipairs(names) do
+    used = used - weight_of(name)
+  end
+end
+local counted = tonumber(scores[3]) -- the sum as the key has it
+-- Permits that somebody waited for may be passed on inside the process that gets them, and each who gets them there
+-- needs a token. So the stamp of such a hold is a multiple of 256, and stands for all from there to the next multiple. Where these would
+-- run more than 100 ms ahead of the clock, it is no multiple, and stands for itself. Raises floor, so that the next
+-- stamp is that one, and answers the last of those that it stands for.
+local function reserve()
+  local first = math.max(tonumber(now), (tonumber(floor) or 0) + 1)
+  local begins = math.ceil(first / 256) * 256
+  local last = begins + 255
+  if last >= tonumber(now) + 100000 then
+    begins = first % 256 == 0 and first + 1 or first
+    last = begins
+  end
+  floor = string.format('%016.0f', begins - 1)
+  return string.format('%016.0f', last)
+end
+local function grant_in_line()
+  local next_ticket = search(line, 'from')
+  while used < capacity do
+    local ticket, life = next_ticket()
+    local weight = ticket and weight_of(ticket)
+    if not ticket or weight <= capacity and used + weight > capacity then
+      return
+    elseif weight > capacity then
+      redis.call('ZREM', line, ticket)
+    elseif grants == 512 then
+      more = 1
+      return
+    else
+      used = used + weight
+      local block = reserve()
+      grant(line, ticket, life, used, 'used', '-' .. block, kind)
+      counted, floor = used, block
+    end
+  end
+end
+local function hand_off()
+  if waiting > 0 then
+    grant_in_line()
+  end
+  if made and (used ~= counted or not scores[4]) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
+  end
+end
+-- end semaphore/handoff
+
+local has = made and redis.call('ZSCORE', holder, name)
+if not has or not capacity then
+  return {0, now}
+end
+-- Before the first write: a foreign key makes the call fail without an effect.
+local others = waiting
+if waiting > 0 then
+  redis.call('HLEN', lives)
+  local tickets = {}
+  for at = 1, #alike, 19 do
+    tickets[#tickets + 1] = session .. string.sub(alike, at, at + 18) .. string.sub(name, 42, 51)
+  end
+  for _, ticket in ipairs(#tickets > 0 and redis.call('ZMSCORE', line, unpack(tickets)) or {}) do
+    others = ticket and others - 1 or others
+  end
+end
+-- The dead count, for as long as they keep their places: then the permits go the long way, by the line.
+if others == 0 and used <= capacity then
+  local block = reserve()
+  local ends = math.max(tonumber(now) + life_us, tonumber(has))
+  give(name, string.format('%016.0f', ends), '-' .. block, kind)
+  return {1, now, floor}
+end
+
+redis.call('ZREM', holder, name)
+give_back({name})
+give_back(take_out_ended())
+hand_off()
+if grants == 0 then
+  redis.call('PEXPIRE', holder, keep_ms, 'GT')
+end
+return {2, now, publish(), is_unfinished()}

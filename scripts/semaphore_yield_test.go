@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Permits go on where nobody stands in line but those they can be passed on to: longer, and with new tokens.
+func TestPermitsGoOnWhereNobodyElseStandsInLine(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string][]string{"Nobody": nil, "TheLike": {wish(nth("a", 7), 2), wish(nth("a", 8), 2)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPermits(t, 3)
+			mine := wish(ours, 2)
+			p.has(mine)
+			for _, w := range waits {
+				p.joins(w)
+			}
+			p.clock = noon + 20_000
+			told := p.hears(they)
+			first := (p.clock + block - 1) / block * block
+			require.Equal(t, []any{int64(1), digits(p.clock), digits(first)}, p.yields(mine, append(waits, wish(nth("a", 9), 2))...))
+			require.Equal(t, []any{claim(mine), fmt.Sprint(p.clock + lease*1000)}, p.out())
+			require.Equal(t, -(first + block - 1), p.score("sb1s"), "the block is its own")
+			require.Equal(t, int64(2), p.score("used"))
+			require.Len(t, p.inLine(), len(waits))
+			p.requireLife(time.Hour + lease*time.Millisecond)
+			require.Empty(t, told.heard())
+		})
+	}
+}
+
+// They are given back, to whoever is first, where anybody else stands in line.
+func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
+	t.Parallel()
+	like := wish(nth("a", 7), 2)
+	for name, other := range map[string]string{
+		"Another": wish(theirs, 2), "AnotherNumber": wish(nth("a", 8), 3), "NotTheLike": wish(nth("a", 9), 2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPermits(t, 3)
+			mine := wish(ours, 2)
+			p.has(mine)
+			p.joins(like)
+			p.joins(other)
+			told := p.hears(they)
+			paid := 1
+			if other[:22] == we {
+				paid = 2 // by the heartbeat of either
+			}
+			grant := grantOf(like[:41], noon+block, paid)
+			require.Equal(t, []any{int64(2), digits(noon), grant, int64(0)}, p.yields(mine, like), "the like was first")
+			require.Equal(t, []any{other}, p.inLine())
+			require.Equal(t, int64(2), p.yields(like)[0])
+			require.Empty(t, p.inLine())
+			require.Equal(t, claim(other), p.out()[0])
+			if other[:22] == they {
+				require.Len(t, told.heard(), 1)
+			}
+			require.Equal(t, []any{int64(0), digits(noon)}, p.yields(like), "sent twice")
+		})
+	}
+}
+
+// They are given back where there are fewer by now.
+func TestPermitsDoNotGoOnWhereThereAreFewer(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine, also := wish(ours, 2), wish(nth("a", 7), 1)
+	p.has(mine)
+	p.has(also)
+	p.resizes(2)
+	require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.yields(also))
+	require.Equal(t, int64(1), p.yields(mine)[0])
+}
+
+// The dead count while they keep their places: the permits go by the line, and to nobody who does not live.
+func TestTheDeadInLineSendPermitsBy(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine, like := wish(ours, 3), wish(nth("a", 7), 3)
+	p.has(mine)
+	p.joins(wish(theirs, 1))
+	p.clock += life
+	p.joins(like)
+	require.Equal(t, grantOf(like[:41], p.clock/block*block+block, 2), p.yields(mine, like)[2])
+	require.Equal(t, claim(like), p.out()[0])
+}
+
+// What was lost does not go on, and is not made anew.
+func TestPermitsThatAreGoneDoNotGoOn(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	unchanged := p.unchanged()
+	require.Equal(t, []any{int64(0), digits(noon)}, p.yields(wish(ours, 1)))
+	unchanged()
+	p.has(wish(theirs, 1))
+	unchanged = p.unchanged()
+	require.Equal(t, []any{int64(0), digits(noon)}, p.yields(wish(ours, 1)))
+	unchanged()
+}
+
+func TestAYieldOfPermitsSentTwiceGoesOnTwice(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, 3)
+	mine := wish(ours, 1)
+	p.has(mine)
+	first, second := p.yields(mine), p.yields(mine)
+	require.Equal(t, int64(1), second[0])
+	require.GreaterOrEqual(t, parseStamp(t, second[2]), parseStamp(t, first[2])+block, "its answer may be the one that is heard")
+}
+
+// P3: however permits are got, and whatever the clock does, no token is anybody else's, each who gets them later has later ones,
+// and blocks do not run further ahead of the clock than they may.
+func TestBlocksOfTokensAreTheirHoldersAlone(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]int64{"TheClockStands": 0, "Slow": 7, "Fast": 300, "Back": -11} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPermits(t, 3)
+			type span struct{ first, last int64 }
+			var spans []span
+			takes := func(reply any, mayBeBlock bool) {
+				first := parseStamp(t, reply)
+				s := span{first, first}
+				if mayBeBlock && first%block == 0 {
+					s.last = first + block - 1
+					require.Less(t, s.last, p.clock+headroom, "it runs too far ahead")
+				}
+				spans = append(spans, s)
+			}
+			blocks := 0
+			for n := range 250 {
+				p.clock += step
+				mine, next := wish(nth("a", 2*n), 3), wish(nth("a", 2*n+1), 3)
+				takes(p.joins(mine)[1], false)
+				p.joins(next)
+				takes(p.leaves(mine)[2].(string)[19:35], true)
+				takes(p.yields(next)[2], true)
+				takes(p.looks(we, next)[3].(string)[19:35], true)
+				p.leaves(next)
+			}
+			require.True(t, slices.IsSortedFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) }))
+			for i, s := range spans[1:] {
+				require.Greater(t, s.first, spans[i].last, "a token of two")
+				if s.last > s.first {
+					blocks++
+				}
+			}
+			require.Greater(t, blocks, 100)
+			if step == 0 {
+				require.Less(t, spans[len(spans)-1].last, noon+headroom+2000, "tokens run away from a clock that stands")
+			}
+		})
+	}
+}
