@@ -14,6 +14,7 @@
 package layout
 
 import (
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -34,18 +35,28 @@ type Layout struct {
 	// Mark is what waiters say of themselves, where it is the same for all of them; "" is their session. Messages that
 	// begin like the mark of a waiter come from its own session, as far as that can be told.
 	Mark string
-	// Plain says that releases are told by PUBLISH in a cluster as well, where they go by sharded channels otherwise.
-	Plain bool
+	// Ways are those in which releases are told in a cluster.
+	Ways dispatch.Ways
 	// Describe tells who has a lock.
 	Describe *scripts.Script
-	// Reentrant has the reentrant lock.
+	// The kinds of locks that the layout has; nil are those that it has not.
 	Reentrant *Reentrant
+	Fair      *Fair
+	RWLock    *RWLock
+	Semaphore *Semaphore
+	Plain     *Semaphore // without owners, and leases but for those of this library
+	Latch     *Latch
 }
 
 // Reentrant is the reentrant lock in a layout.
 type Reentrant struct {
 	// Realm tells its locks apart from those of other layouts in a session.
 	Realm string
+	// Keys are those of Acquire, the holder's before all.
+	Keys func(names.Set) []string
 
-	Acquire, Release, Withdraw, Yield, Look, Renew, Force *scripts.Script
+	Acquire, Release, Withdraw, Look, Renew, Force *scripts.Script
+	// Yield asks whether a hold that was passed on for long may be passed on further. Next asks for more tokens for one whose
+	// tokens, or time, are used up before that; it has the Keys of Acquire, and may be the same.
+	Yield, Next *scripts.Script
 }

@@ -5,12 +5,14 @@ package layout_test
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
@@ -65,4 +67,33 @@ func TestAJavaClientIsShownAsASession(t *testing.T) {
 	for field, want := range map[string]string{"somebody:1": "somebody", "": "", "mode": "mode", "00-11:2": "00-11"} {
 		require.Equal(t, want, l.Session(field))
 	}
+}
+
+// Of a name with a counter there is one kind of lock.
+func TestOnlyAReentrantLockHasACounter(t *testing.T) {
+	t.Parallel()
+	all := reflect.ValueOf(*layout.Redisson(layout.Fenced))
+	for i := range all.NumField() {
+		if field := all.Type().Field(i); field.Type.Kind() == reflect.Pointer && field.Name != "Describe" {
+			require.Equal(t, field.Name != "Reentrant", all.Field(i).IsNil(), field.Name)
+		}
+	}
+}
+
+// Locks that are told in different ways do not meet in a session; where the ways are the same so is the layout.
+func TestAVariantIsOneLayout(t *testing.T) {
+	t.Parallel()
+	require.Same(t, layout.Redisson(), layout.Redisson(layout.Sharded))
+	require.Same(t, layout.Redisson(layout.Fenced), layout.Redisson(layout.Sharded, layout.Fenced))
+	ways := make(map[string]dispatch.Ways)
+	for _, l := range []*layout.Layout{
+		layout.Redisson(), layout.Redisson(layout.Plain), layout.Redisson(layout.Plain, layout.Sharded),
+		layout.Redisson(layout.Fenced), layout.Redisson(layout.Fenced, layout.Plain), layout.Redisson(layout.Fenced, layout.Plain, layout.Sharded),
+	} {
+		ways[l.Reentrant.Realm] = l.Ways
+	}
+	require.Len(t, ways, 6)
+	require.Equal(t, dispatch.BySlot, layout.Redisson().Ways)
+	require.Equal(t, dispatch.ByBus, layout.Redisson(layout.Plain).Ways)
+	require.Equal(t, dispatch.BothWays, layout.Redisson(layout.Plain, layout.Sharded).Ways)
 }

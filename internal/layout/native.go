@@ -27,14 +27,53 @@ var native = Layout{
 	Describe: scripts.HolderDescribe,
 	Reentrant: &Reentrant{
 		Realm:    "reentrant",
+		Keys:     holderAlone,
 		Acquire:  scripts.ReentrantAcquire,
 		Release:  scripts.ReentrantRelease,
 		Withdraw: scripts.ReentrantWithdraw,
 		Yield:    scripts.ReentrantYield,
+		Next:     scripts.ReentrantYield,
 		Look:     scripts.ReentrantLook,
 		Renew:    scripts.HolderRenew,
 		Force:    scripts.HolderForce,
 	},
+	Latch: &nativeLatch,
+	Fair: &Fair{
+		Ground: Ground{
+			Realm: "fair",
+			Keys: func(n names.Set) Keys {
+				return Keys{Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Lives()}}
+			},
+			Renew: scripts.HolderRenew,
+			// With its token, so that a renewal that comes too late touches no later tenure.
+			Named: func(stamp, name string) string { return stamp + name },
+			Line: &Line{
+				Enter: scripts.FairEnter, Look: scripts.FairLook, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
+			},
+		},
+		Letter:  "f",
+		Force:   scripts.FairForce,
+		Waiters: scripts.FairWaiters,
+	},
+	RWLock: &RWLock{
+		Ground: Ground{
+			Realm: "rwlock",
+			Keys: func(n names.Set) Keys {
+				return Keys{Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Readers(), n.Lives()}}
+			},
+			Renew: scripts.HoldsRenew,
+			Line: &Line{
+				Enter: scripts.RWLockEnter, Look: scripts.RWLockLook, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
+				Labelled: true,
+			},
+		},
+		Door:      scripts.RWLockDoor,
+		Downgrade: scripts.RWLockDowngrade,
+		Force:     scripts.RWLockForce,
+		List:      scripts.HoldsList,
+		Label:     func(name string) string { return name[min(len(name), nativeHold):] },
+	},
+	Semaphore: &nativeSemaphore,
 }
 
 // Native answers the library's own layout; scripts/README.md has it.
@@ -53,5 +92,7 @@ func nativeNew(session string, serial uint64) string {
 	base64.RawURLEncoding.Encode(id[SessionSize:], raw[:])
 	return string(id[:])
 }
+
+func holderAlone(n names.Set) []string { return []string{n.Holder} }
 
 func nativeSession(hold string) string { return hold[:min(len(hold), SessionSize)] }

@@ -7,9 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -23,24 +25,42 @@ const (
 	threads     uint64 = 8 * leastThread
 )
 
-//nolint:gochecknoglobals // constant tables
-var (
-	redisson      = redissonIn("reentrant in Redisson's layout")
-	redissonPlain = func() *Layout {
-		l := redissonIn("reentrant in Redisson's layout, plain")
-		l.Plain = true
-		return l
-	}()
+// Variant is what Java clients do in one way or another, and all who share a lock must do alike.
+type Variant uint8
+
+const (
+	// Fenced has the counter of RFencedLock beside the reentrant lock, and no other kind.
+	Fenced Variant = 1 << iota
+	// Plain tells by plain channels in a cluster.
+	Plain
+	// Sharded tells by sharded ones. Together with Plain it tells in both ways; it is what is done without either.
+	Sharded
+
+	variants
 )
 
-// Redisson answers the layout of the Java client; docs/redisson-protocol.md has it.
-func Redisson() *Layout { return redisson }
+//nolint:gochecknoglobals // a constant table
+var redisson = func() (all [variants]*Layout) {
+	for v := range variants {
+		if all[v] = redissonIn(v); v&(Plain|Sharded) == Sharded {
+			all[v] = all[v&^Sharded]
+		}
+	}
+	return all
+}()
 
-// RedissonPlain answers the same where the Java client does not use sharded channels.
-func RedissonPlain() *Layout { return redissonPlain }
+// Redisson answers the layout of the Java client, in the variant that has all of these; docs/redisson-protocol.md has it.
+func Redisson(which ...Variant) *Layout {
+	var v Variant
+	for _, one := range which {
+		v |= one
+	}
+	return redisson[v%variants]
+}
 
-func redissonIn(realm string) *Layout {
-	return &Layout{
+// redissonIn answers the layout in a variant.
+func redissonIn(v Variant) *Layout {
+	l := &Layout{
 		Name:     "Redisson",
 		Names:    names.Redisson,
 		Hold:     redissonNew,
@@ -49,18 +69,82 @@ func redissonIn(realm string) *Layout {
 		// The message of every release. It does not say whose release it is, so one who stands back for a moment takes
 		// each for its own.
 		Mark: "0",
-		Reentrant: &Reentrant{
-			Realm:    realm,
-			Acquire:  scripts.RedissonAcquire,
-			Release:  scripts.RedissonRelease,
-			Withdraw: scripts.RedissonWithdraw,
-			Yield:    scripts.RedissonYield,
-			Look:     scripts.RedissonLook,
-			Renew:    scripts.RedissonRenew,
-			Force:    scripts.RedissonForce,
-		},
+	}
+	if v&Plain != 0 {
+		l.Ways = dispatch.ByBus
+		if v&Sharded != 0 {
+			l.Ways = dispatch.BothWays
+		}
+	}
+	realm := fmt.Sprintf(" in Redisson's layout, %d", v) // behind those of the kinds
+	l.Reentrant = redissonReentrant("reentrant" + realm)
+	if v&Fenced != 0 {
+		l.Name = "Redisson's RFencedLock"
+		l.Reentrant.Keys, l.Reentrant.Acquire, l.Reentrant.Next = holderAndToken, scripts.RedissonFence, scripts.RedissonFenceNext
+		return l
+	}
+	l.Fair = redissonFair("fair" + realm)
+	l.RWLock = redissonRWLock("rwlock" + realm)
+	l.Semaphore = redissonSemaphore("semaphore"+realm, "timeout")
+	l.Plain = redissonPlain("plain semaphore" + realm)
+	l.Latch = redissonLatch("countdown" + realm)
+	return l
+}
+
+func redissonReentrant(realm string) *Reentrant {
+	return &Reentrant{
+		Realm:    realm,
+		Keys:     holderAlone,
+		Acquire:  scripts.RedissonAcquire,
+		Release:  scripts.RedissonRelease,
+		Withdraw: scripts.RedissonWithdraw,
+		Yield:    scripts.RedissonYield,
+		Next:     scripts.RedissonYield,
+		Look:     scripts.RedissonLook,
+		Renew:    scripts.RedissonRenew,
+		Force:    scripts.RedissonForce,
 	}
 }
+
+func redissonFair(realm string) *Fair {
+	return &Fair{
+		Ground: Ground{
+			Realm: realm,
+			Keys: func(n names.Set) Keys {
+				line, deadlines := names.RedissonPrefixed("redisson_lock_queue", n.Holder), names.RedissonPrefixed("redisson_lock_timeout", n.Holder)
+				return Keys{Holder: n.Holder, All: []string{n.Holder, line, deadlines}, Told: n.Unlocked + ":"}
+			},
+			Renew:   scripts.RedissonRenew,
+			Contest: &Contest{Acquire: scripts.RedissonFairAcquire, Release: scripts.RedissonFairRelease, Each: true},
+		},
+		Letter:  "r", // its hash is an RLock's
+		Force:   scripts.RedissonFairForce,
+		Waiters: scripts.RedissonFairWaiters,
+	}
+}
+
+func redissonRWLock(realm string) *RWLock {
+	return &RWLock{
+		Ground: Ground{
+			Realm: realm,
+			Keys: func(n names.Set) Keys {
+				return Keys{Holder: n.Holder, All: []string{n.Holder}, Told: names.RedissonPrefixed("redisson_rwlock", n.Holder)}
+			},
+			Renew: scripts.RedissonRWRenew,
+			Contest: &Contest{
+				Acquire: scripts.RedissonRWAcquire, Release: scripts.RedissonRWRelease,
+				Look: scripts.RedissonLook, LookBeside: scripts.RedissonRWLook,
+			},
+		},
+		Door:      scripts.RedissonRWDoor,
+		Downgrade: scripts.RedissonRWDowngrade,
+		Force:     scripts.RedissonRWForce,
+		List:      scripts.RedissonRWList,
+		Label:     func(name string) string { return name },
+	}
+}
+
+func holderAndToken(n names.Set) []string { return []string{n.Holder, names.RedissonToken(n.Holder)} }
 
 // redissonNew answers what Redisson takes for a client and its thread: the session's 16 bytes as a UUID, and a number
 // drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session share one, nor two copies

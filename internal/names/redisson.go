@@ -9,8 +9,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// redissonChannel is what stands before a name in its channel.
-const redissonChannel = "redisson_lock__channel"
+// What stands before a name in the channel of a lock, and in the key of the tokens that a fenced one has.
+const (
+	redissonChannel = "redisson_lock__channel"
+	redissonToken   = "redisson_lock_token"
+)
 
 // Redisson is the naming of the Java client. The key is the name as it stands, without a prefix; so no two names
 // share a key. Two may share a channel, as "a" and "{a}" do, which costs a try for nothing.
@@ -24,20 +27,36 @@ func Redisson(in Setting, name string) (Set, error) {
 	if in.Hashed {
 		return Set{}, fmt.Errorf("%w: Redisson knows no hashed names", errs.ErrBadOption)
 	}
-	set := Set{Holder: name, Unlocked: redissonPrefixed(redissonChannel, name)}
+	set := Set{Holder: name, Unlocked: RedissonPrefixed(redissonChannel, name)}
 	if in.Clustered && Tag(set.Holder) != Tag(set.Unlocked) {
 		return Set{}, fmt.Errorf("%w: %q and its channel stand in two slots of the cluster: its braces must be a hash tag, or there must be none", errs.ErrBadName, name)
 	}
 	return set, nil
 }
 
-// redissonPrefixed answers what Redisson calls what belongs to a name: it makes a tag of the name unless that has a
+// RedissonLatch is the channel of a count-down latch. Braces are added whatever the name has: one that has a hash tag is
+// in another slot.
+func RedissonLatch(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
+// RedissonToken is the key that counts the tokens of RFencedLock, for the key of the lock. It has the slot of the lock's
+// channel.
+func RedissonToken(holder string) string { return RedissonPrefixed(redissonToken, holder) }
+
+// RedissonPrefixed answers what Redisson calls what belongs to a name: it makes a tag of the name unless that has a
 // brace.
-func redissonPrefixed(prefix, name string) string {
+func RedissonPrefixed(prefix, name string) string {
 	if strings.Contains(name, "{") {
 		return prefix + ":" + name
 	}
 	return prefix + ":{" + name + "}"
+}
+
+// RedissonSuffixed answers what Redisson calls a key beside that of a name.
+func RedissonSuffixed(name, suffix string) string {
+	if strings.Contains(name, "{") {
+		return name + ":" + suffix
+	}
+	return "{" + name + "}:" + suffix
 }
 
 // Tag answers what a cluster hashes of a key: what stands between its first { and the next }, or all of it where that

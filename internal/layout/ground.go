@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Ground is what the locks of one kind stand on in a layout, where that kind is waited for by a tenure: in a line, or in
+// a contest. It has one of the two.
+type Ground struct {
+	// Realm tells its locks apart from those of other kinds and layouts in a session.
+	Realm string
+	// Keys makes the keys of a lock.
+	Keys func(n names.Set) Keys
+	// Renew lengthens the life of holds; see holder/renew.
+	Renew *scripts.Script
+	// Named answers what renewals call a hold that was granted with that stamp; nil is its name alone.
+	Named func(stamp, name string) string
+
+	Line    *Line
+	Contest *Contest
+}
+
+// Keys are those of one lock.
+type Keys struct {
+	// Holder says who has the lock.
+	Holder string
+	// Lives says until when the sessions in a line count as living.
+	Lives string
+	// All are the keys of the scripts that grant.
+	All []string
+	// Told is the channel that a contest listens on, or, where each waiter has one of its own, what stands before the
+	// hold in that. A line has channels that the layout does not know.
+	Told string
+}
+
+// Line has the scripts of a line; see line.Kind.
+type Line struct {
+	Enter, Look, Leave, Drop *scripts.Script
+	// Yield asks whether a hold may be passed on further inside its process; nil where none is. See line.Attempt.Yield.
+	Yield *scripts.Script
+	// Labelled says that holds are named with the label of their session.
+	Labelled bool
+}
+
+// Contest has the scripts of a lock without a line.
+//
+//	Acquire  KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, verb, channel, waits, and the
+//	         arguments of the wish. waits is 1 where the hold waits until Release, and 0 where it only tries.
+//	         {1, stamp}         taken: stamp is the server's time. Sent again for the same hold it lengthens that, and is
+//	                            taken again
+//	         {0, left_ms, now}  it is not to be had, and nobody need look for left_ms; -1 is unknown
+//	         {-1, now}          later than not_after: nothing was written
+//	         {-2, kind}         the key is of another kind, or of none ('?')
+//	         below -2           never to be had: what the kind makes an error of
+//	Release  KEYS: Keys.All. ARGV: hold, verb, channel. Gives back what the hold has, in whatever way it has it, also a
+//	         place among those who wait, and publishes where somebody may come in.
+//	         {1, now}           it had the lock
+//	         {0, now}           it had not
+//	Swap     KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, old hold, verb, channel, and the arguments of the wish. Puts
+//	         the hold in the place of the old one. It answers as Acquire does, and 0 where the old one has nothing.
+//	Look     KEYS: Keys.Holder of many. ARGV: mark. {left_ms, ...}, -2 where trying is worth it; see dispatch.Target.
+//
+// verb and channel are how to publish, and Keys.Told.
+type Contest struct {
+	Acquire, Release *scripts.Script
+	// Hold makes a fresh hold of a session, where the layout's own are of no use to the scripts; nil is those. What the wish
+	// has for a mark stands behind it.
+	Hold func(session string) string
+	// Look is for those who want the lock alone, LookBeside for those who may have it beside others. Where
+	// there is none only trying tells, and is done in its place.
+	Look, LookBeside *scripts.Script
+	// Each says that each waiter is told on a channel of its own, Keys.Told with the hold behind it, and has a place among
+	// those who wait, which Release gives back: it asks for itself. Otherwise one waiter at a time asks for all of a session.
+	Each bool
+}
+
+// Fair is the fair lock in a layout. Force takes the arguments of fair/force. Waiters takes those of fair/waiters, and Keys.All but for
+// the first. It may answer another text than a stamp for when somebody came: one that tells the next page where to begin; and a
+// hold for its session.
+type Fair struct {
+	Ground
+
+	// Letter is what Describe calls the kind.
+	Letter string
+
+	Force, Waiters *scripts.Script
+}
+
+// RWLock is the read-write lock in a layout. The arguments of a wish are r for a reader and w for a writer. Door, Downgrade
+// and Force take what those of rwlock/ do, and List takes what holds/list does.
+type RWLock struct {
+	Ground
+
+	Door, Downgrade, Force, List *scripts.Script
+	// Label answers what the name of a hold says of who has it.
+	Label func(name string) string
+}
+
+// Semaphore is the semaphore in a layout. Resize and Available take what those of semaphore/ do, and List takes what
+// holds/list does. Split is that of a line or of a contest.
+type Semaphore struct {
+	Ground
+
+	Split, Resize, Available, List *scripts.Script
+	// Asked is how many of Keys.All Available takes.
+	Asked int
+	// Most is how many permits one hold can have.
+	Most int
+	// Args stand behind the capacity in a wish, and whether it is exact.
+	Args []string
+	// Total says that it is known how many permits there are, free ones and others.
+	Total bool
+	// Holder reads the name of a hold, as List tells it to a session: how many permits it has, who has it, and which
+	// session that is, as far as it says.
+	Holder func(session, name string) (permits int, label, owner string)
+}

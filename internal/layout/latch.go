@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Latch is the count-down latch in a layout.
+type Latch struct {
+	// Realm tells its latches apart from those of other layouts in a session.
+	Realm string
+	// Key answers the key of a latch, and Ended the channel on which the end of a round is told.
+	Key, Ended func(n names.Set) string
+
+	Start, Count, Look, Reset *scripts.Script
+
+	// Nameless rounds are told apart by nothing on the server: all have the stamp 1. So a step that may be done is never
+	// sent again, and of a 0 on the channel is not known of which round it tells. Start and Look take how to publish besides,
+	// and Look a fence, see redisson/latch-look.
+	Nameless bool
+}
+
+//nolint:gochecknoglobals // a constant table
+var nativeLatch = Latch{
+	Realm: "countdown",
+	Key:   names.Set.Latch,
+	Ended: names.Set.Ended,
+	Start: scripts.CountdownStart,
+	Count: scripts.CountdownCount,
+	Look:  scripts.CountdownLook,
+	Reset: scripts.CountdownReset,
+}
+
+func redissonLatch(realm string) *Latch {
+	return &Latch{
+		Realm:    realm,
+		Key:      func(n names.Set) string { return n.Holder },
+		Ended:    func(n names.Set) string { return names.RedissonLatch(n.Holder) },
+		Start:    scripts.RedissonLatchStart,
+		Count:    scripts.RedissonLatchCount,
+		Look:     scripts.RedissonLatchLook,
+		Reset:    scripts.RedissonLatchReset,
+		Nameless: true,
+	}
+}

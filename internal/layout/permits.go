@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// weightSize is how many digits say how many permits a hold has.
+	weightSize = 10
+	// greatestWeight is the greatest number that the server's account of a hold has a place for.
+	greatestWeight = 1<<31 - 1
+	// mostPermits bounds the permits of one hold where each of them stands in a set: a thousand cost the server about a
+	// millisecond. Redisson takes out all at once that have ended, and cannot where those are more than some 7,000.
+	mostPermits = 1000
+)
+
+//nolint:gochecknoglobals // a constant table
+var nativeSemaphore = Semaphore{
+	Ground: Ground{
+		Realm: "semaphore",
+		Keys: func(n names.Set) Keys {
+			holder, lives := n.Permits(), n.PermitsLives()
+			return Keys{Holder: holder, Lives: lives, All: []string{holder, n.PermitsLine(), lives}}
+		},
+		Renew: scripts.HoldsRenew,
+		Line: &Line{
+			Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
+			Yield: scripts.SemaphoreYield, Labelled: true,
+		},
+	},
+	Split:     scripts.SemaphoreSplit,
+	Resize:    scripts.SemaphoreResize,
+	Available: scripts.SemaphoreAvailable,
+	List:      scripts.HoldsList,
+	Asked:     1,
+	Most:      greatestWeight,
+	Total:     true,
+	Holder:    nativePermits,
+}
+
+// nativePermits reads a hold, its weight, and the label of its session.
+func nativePermits(_, name string) (permits int, label, owner string) {
+	if len(name) < nativeHold+weightSize {
+		return 0, name, "" // none of ours
+	}
+	permits, _ = strconv.Atoi(name[nativeHold : nativeHold+weightSize]) // 0 where it is none of ours
+	return permits, name[nativeHold+weightSize:], name[:SessionSize]
+}
+
+// redissonSemaphore answers RPermitExpirableSemaphore, whose permits stand in a key with that suffix while they are out.
+func redissonSemaphore(realm, timeouts string) *Semaphore {
+	return &Semaphore{
+		Ground: Ground{
+			Realm: realm,
+			Keys: func(n names.Set) Keys {
+				holder := names.RedissonSuffixed(n.Holder, timeouts)
+				return Keys{Holder: holder, All: []string{n.Holder, holder}, Told: names.RedissonPrefixed("redisson_sc", n.Holder)}
+			},
+			Renew:   scripts.RedissonPermitRenew,
+			Contest: &Contest{Acquire: scripts.RedissonPermitAcquire, Release: scripts.RedissonPermitRelease, Hold: redissonPermits},
+		},
+		Split:     scripts.RedissonPermitSplit,
+		Resize:    scripts.RedissonPermitResize,
+		Available: scripts.RedissonPermitAvailable,
+		List:      scripts.RedissonPermitList,
+		Asked:     2,
+		Most:      mostPermits,
+		Args:      []string{"1"},
+		Total:     true,
+		Holder:    redissonPermit,
+	}
+}
+
+// redissonPlain answers RSemaphore, which is a number and no more. The permits of this library stand in a key that Redisson
+// does not know: by that they end, and each step can be sent twice. Those of others stand nowhere, so nobody knows how many
+// there are.
+func redissonPlain(realm string) *Semaphore {
+	s := redissonSemaphore(realm, "signalbox")
+	s.Total, s.Args = false, []string{"0"}
+	return s
+}
+
+// redissonPermits answers what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
+// bits drawn for this attempt. The scripts put a number of 4 bytes behind it for each permit.
+func redissonPermits(session string) string {
+	var id [12]byte
+	copy(id[:], permitsOf(session))
+	_, _ = rand.Read(id[4:]) // crypto/rand.Read never fails: it ends the process instead
+	return string(id[:])
+}
+
+func permitsOf(session string) string {
+	var raw [16]byte
+	_, _ = base64.RawURLEncoding.Decode(raw[:], []byte(session)) // made by encoding 16 bytes
+	return string(raw[:4])
+}
+
+// redissonPermit reads the id of one permit, as Redisson writes it; that a session shows is its own.
+func redissonPermit(session, id string) (permits int, label, owner string) {
+	label = hex.EncodeToString([]byte(id))
+	if len(id) == 16 && id[:4] == permitsOf(session) {
+		owner = session
+	}
+	return 1, label, owner
+}
