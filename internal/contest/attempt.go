@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contest
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settle"
+	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// state is one of the states of the package doc.
+type state uint8
+
+const (
+	asking state = iota
+	granted
+	begun
+	over
+)
+
+// attempt is one hold id: a wish for the lock, and the hold that comes of it. Fields without a word on that are guarded by
+// the lock of its Contests.
+type attempt struct {
+	queue *queue
+	hold  string    // assigned once
+	wish  line.Wish // assigned once
+	waits bool      // it waits, or came to try; assigned once, before anybody else knows it
+
+	state    state
+	grant    line.Grant
+	tenant   line.Tenant
+	sent     bool        // a try was sent that may have left something
+	unknown  bool        // a try was not answered
+	notAfter stamp.Stamp // of the newest try that was not answered, or is on its way
+}
+
+// begin makes an attempt known, before anything of it is sent.
+func (q *queue) begin(wish line.Wish) *attempt {
+	c := q.contests
+	hold := ""
+	if c.kind.Hold != nil {
+		hold = c.kind.Hold(c.session.ID())
+	} else {
+		hold = c.session.NewHoldIn(c.kind.Layout)
+	}
+	a := &attempt{queue: q, hold: hold + wish.Mark, wish: wish}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.attempts[a] = struct{}{}
+	q.attempts++
+	return a
+}
+
+// beginLocked makes a the holder.
+func (a *attempt) beginLocked() {
+	a.state = begun
+	if !a.wish.Beside {
+		a.queue.alone = a
+	}
+}
+
+// forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
+func (a *attempt) forget() {
+	c := a.queue.contests
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, isKnown := c.mu.attempts[a]; isKnown {
+		delete(c.mu.attempts, a)
+		a.queue.attempts--
+	}
+}
+
+// end makes a be over, and reports whether it may have something on the server.
+func (a *attempt) end() (may bool) {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	a.state, a.tenant = over, nil
+	if a.queue.alone == a {
+		a.queue.alone = nil
+	}
+	return a.sent
+}
+
+// outcome is what came of a try.
+type outcome int
+
+const (
+	taken outcome = iota
+	held
+	late // executed after its not-after, or the answer took longer than the lease lasts
+)
+
+// answer is what a try was answered.
+type answer struct {
+	outcome outcome
+	left    time.Duration // for how long the lock is held at the longest
+}
+
+// try sends one acquire.
+func (a *attempt) try(ctx context.Context) (answer, error) {
+	c := a.queue.contests
+	waits := "0"
+	if a.waits {
+		waits = "1"
+	}
+	return a.send(ctx, c.kind.Acquire, append([]string{c.verb, a.queue.keys.Grants, waits}, a.wish.Args...))
+}
+
+// send runs a script that may give a the lock.
+func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (answer, error) {
+	s, keys := a.queue.contests.session, a.queue.keys
+	if err := s.Meet(ctx, keys.Holder); err != nil {
+		return answer{outcome: late}, err
+	}
+	sent := clock.Now()
+	reply, err := s.Runner.Run(ctx, wire.Call{
+		Script: script,
+		Keys:   keys.All,
+		Args:   append([]string{a.hold, renewal.Milliseconds(a.wish.Life), a.toSend(sent).Text()}, args...),
+	})
+	if err != nil {
+		a.unanswered(wire.Judge(err))
+		return answer{outcome: late}, err
+	}
+	return a.answered(reply, sent)
+}
+
+// toSend prepares one try, and answers its not-after.
+func (a *attempt) toSend(sent clock.Instant) stamp.Stamp {
+	c := a.queue.contests
+	notAfter := c.session.NotAfter(a.queue.keys.Slot, sent, a.wish.Life)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.sent, a.notAfter = true, max(a.notAfter, notAfter)
+	return notAfter
+}
+
+func (a *attempt) unanswered(verdict wire.Verdict) {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	a.unknown = a.unknown || verdict == wire.Unknown
+}
+
+// answered takes the answer to a try.
+func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error) {
+	c, now := a.queue.contests, clock.Now()
+	slot := a.queue.keys.Slot
+	switch reply.Int(0) {
+	case 1:
+		c.session.Clock.Told(slot, reply.Stamp(1), now)
+		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
+			return answer{outcome: late}, nil // over before it began; the next try lengthens it
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		a.state = granted
+		a.grant = line.Grant{Stamp: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+		return answer{outcome: taken}, nil
+	case 0:
+		c.session.Clock.Told(slot, reply.Stamp(2), now)
+		a.nothingSent()
+		return answer{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
+	case -1:
+		c.session.Clock.Told(slot, reply.Stamp(1), now)
+		a.nothingSent()
+		return answer{outcome: late}, nil
+	case -2:
+		a.nothingSent()
+		return answer{outcome: held}, session.WrongKind(reply.Text(1))
+	}
+	a.nothingSent()
+	return answer{outcome: held}, c.kind.Refusal(reply)
+}
+
+// nothingSent takes note that nothing is on the server, unless a copy of a try may come still, or each waiter has
+// a place there.
+func (a *attempt) nothingSent() {
+	c := a.queue.contests
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.sent = a.unknown || c.kind.Each && a.waits
+}
+
+// Grant implements tenure.Attempt.
+func (a *attempt) Grant() line.Grant {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	return a.grant
+}
+
+// Name implements tenure.Attempt.
+func (a *attempt) Name() string { return a.hold }
+
+// Begin implements tenure.Attempt.
+func (a *attempt) Begin(tenant line.Tenant) {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	a.tenant = tenant
+}
+
+// Lengthened implements tenure.Attempt.
+func (a *attempt) Lengthened(life time.Duration, sent clock.Instant) {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	a.grant.Life, a.grant.Sent = life, sent
+}
+
+// Abandon implements tenure.Attempt.
+func (a *attempt) Abandon() {
+	if a.end() {
+		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
+	} else {
+		a.forget()
+	}
+}
+
+// Release implements tenure.Attempt.
+func (a *attempt) Release(ctx context.Context, lasts time.Duration) (had bool, err error) {
+	// Over before it is sent: who waits here, and sees the lock held, is told by the message of this release.
+	a.end()
+	reply, err := a.queue.contests.session.Runner.Run(ctx, a.releaseCall())
+	if err != nil {
+		a.releaseUntil(clock.Now().Add(lasts))
+		return false, err
+	}
+	if a.copyLeft(reply.Stamp(1)) > 0 {
+		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
+	} else {
+		a.forget()
+	}
+	return reply.Int(0) == 1, nil
+}
+
+func (a *attempt) releaseCall() wire.Call {
+	c, keys := a.queue.contests, a.queue.keys
+	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: []string{a.hold, c.verb, keys.Grants}}
+}
+
+// releaseUntil repeats the release off the caller's path until it is answered, and where a try is of unknown outcome
+// until that can come no more.
+func (a *attempt) releaseUntil(until clock.Instant) {
+	t := &settle.Settlement{Call: a.releaseCall(), Until: until, Over: a.forget}
+	t.Settled = func(reply wire.Reply) time.Duration {
+		left := a.copyLeft(reply.Stamp(1))
+		if left > 0 {
+			// Where the not-after was guessed too late, by the clock of another node or before a step of this one's,
+			// the try may still come long after the patience that was meant.
+			t.Until = clock.Now().Add(min(left, session.MaxApart) + a.wish.Life)
+		}
+		return left
+	}
+	a.queue.contests.session.Settler.Settle(t)
+}
+
+// copyLeft answers for how long a copy of a try may still come, where it is server o'clock; 0 is not at all.
+func (a *attempt) copyLeft(server stamp.Stamp) time.Duration {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	if !a.unknown || server > a.notAfter {
+		return 0
+	}
+	return time.Duration(a.notAfter-server)*time.Microsecond + 2*time.Millisecond
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/tenure"
+	"github.com/signalbox-go/signalbox/internal/trouble"
+)
+
+// errLate is the error of a try that found the server too slow twice.
+var errLate = errors.New("the server took longer than the lease lasts")
+
+// Try implements tenure.Queue. It is refused without a round trip while somebody of this session is before the caller.
+func (q *queue) Try(ctx context.Context, wish line.Wish) (tenure.Attempt, error) {
+	if q.busy(wish) {
+		return nil, errs.ErrHeld
+	}
+	a := q.begin(wish)
+	for range 2 { // the second where the server's clock had to be learnt anew
+		got, err := a.try(ctx)
+		switch {
+		case err == nil && got.outcome == late:
+			continue
+		case err == nil && got.outcome == taken:
+			a.began()
+			return a, nil
+		case err == nil:
+			err = errs.ErrHeld
+		}
+		a.Abandon()
+		return nil, err
+	}
+	a.Abandon()
+	return nil, errLate
+}
+
+// began makes a, which was granted, the holder.
+func (a *attempt) began() {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	a.beginLocked()
+}
+
+// place is somebody's waiting: an attempt, which tries when it has the turn.
+type place struct {
+	queue   *queue
+	wish    line.Wish
+	attempt *attempt
+	news    chan struct{} // room for one, coalesces: it may have the turn, or the session closes
+	trouble trouble.Trouble
+	wait    *dispatch.Wait // while it tries: nil until there is something to wait for; for who waits
+}
+
+// Stand implements tenure.Queue.
+func (q *queue) Stand(wish line.Wish) tenure.Place {
+	p := &place{queue: q, wish: wish, attempt: q.begin(wish), news: make(chan struct{}, 1)}
+	p.attempt.waits = true
+	q.join(p)
+	return p
+}
+
+func (p *place) wake() {
+	select {
+	case p.news <- struct{}{}:
+	default: // one is there already
+	}
+}
+
+// Wait implements tenure.Place.
+func (p *place) Wait(ctx context.Context) error {
+	s := p.queue.contests.session
+	for {
+		// Close sets closing and then wakes everybody: it finds p in its lane, or p finds it set.
+		if err := s.Ready(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return p.trouble.EndedAt(ctx, p.wait)
+		}
+		switch {
+		case !p.queue.hasTurn(p):
+			p.trouble.Held()
+		case !p.waitsForOurs():
+			done, err := p.try(ctx)
+			if done || err != nil {
+				return err
+			}
+		}
+		if err := p.sleep(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// waitsForOurs registers p for the release of the hold by which this session has the lock alone, and reports whether
+// that is all there is to do. The wait is registered before the look whether the release has begun, so it misses no message of it.
+func (p *place) waitsForOurs() bool {
+	if p.wait != nil || p.queue.contests.kind.Each || !p.queue.isOurs() {
+		return false
+	}
+	p.wait = p.queue.contests.session.Dispatch.WaitIfLive(p.target())
+	if p.wait == nil || !p.queue.isOurs() {
+		return false
+	}
+	p.trouble.Held()
+	p.wait.Held(-1)
+	return true
+}
+
+// try tries once, and schedules the next. It reports whether the lock was granted.
+func (p *place) try(ctx context.Context) (done bool, err error) {
+	d := p.queue.contests.session.Dispatch
+	if p.wait == nil {
+		p.wait = d.WaitIfLive(p.target())
+	}
+	got, err := p.attempt.try(ctx)
+	switch {
+	case err == nil && got.outcome == taken:
+		return true, nil
+	case err == nil && got.outcome == held:
+		p.trouble.Held()
+		p.register().Held(got.left)
+		return false, nil
+	}
+	if err = p.trouble.Take(ctx, err); err != nil {
+		return false, err
+	}
+	p.register().After(session.RetryPause(p.trouble.Fails))
+	p.trouble.Fails++
+	return false, nil
+}
+
+func (p *place) register() *dispatch.Wait {
+	if p.wait == nil {
+		p.wait = p.queue.contests.session.Dispatch.Wait(p.target())
+	}
+	return p.wait
+}
+
+// target answers what p waits for.
+func (p *place) target() dispatch.Target {
+	kind, keys := p.queue.contests.kind, p.queue.keys
+	target := dispatch.Target{
+		Channel: keys.Grants, Key: keys.Holder, Look: kind.Look, Mark: kind.Layout.Mark, Ways: kind.Layout.Ways,
+	}
+	if p.wish.Beside {
+		target.Look = kind.LookBeside
+	}
+	if kind.Each {
+		target.Channel += p.attempt.hold
+	}
+	return target
+}
+
+// sleep waits for the turn, or, where p has it, for the next try.
+func (p *place) sleep(ctx context.Context) error {
+	var due <-chan struct{}
+	if p.wait != nil {
+		due = p.wait.C
+	}
+	select {
+	case <-due:
+	case <-p.news:
+	case <-ctx.Done():
+		return p.trouble.EndedAt(ctx, p.wait)
+	}
+	return nil
+}
+
+// Ended implements tenure.Place.
+func (p *place) Ended(ctx context.Context) error { return p.trouble.Ended(ctx) }
+
+// Leave implements tenure.Place.
+func (p *place) Leave() tenure.Attempt {
+	if p.wait != nil {
+		p.wait.Close()
+	}
+	if p.queue.part(p) {
+		return p.attempt
+	}
+	p.attempt.Abandon()
+	return nil
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trouble_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/trouble"
+)
+
+var errAway = errors.New("the server is away")
+
+// What is known last is what the error of a context that ends is joined with.
+func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
+	t.Parallel()
+	live := context.WithoutCancel(t.Context()) // the cases outlive this function
+	ended, end := context.WithCancel(live)
+	end()
+	for name, c := range map[string]struct {
+		known     func(*testing.T, *trouble.Trouble)
+		with, not error
+	}{
+		"Nothing": {func(*testing.T, *trouble.Trouble) {}, context.Canceled, errs.ErrHeld},
+		"Held":    {func(_ *testing.T, k *trouble.Trouble) { k.Held() }, errs.ErrHeld, errAway},
+		"Refused": {func(t *testing.T, k *trouble.Trouble) {
+			t.Helper()
+			k.Held()
+			require.NoError(t, k.Take(live, errAway))
+		}, errAway, errs.ErrHeld},
+		"AnsweredSince": {func(t *testing.T, k *trouble.Trouble) {
+			t.Helper()
+			require.NoError(t, k.Take(live, errAway))
+			require.NoError(t, k.Take(live, errs.ErrHeld))
+		}, errs.ErrHeld, errAway},
+		"CutShort": {func(t *testing.T, k *trouble.Trouble) {
+			t.Helper()
+			k.Held()
+			require.ErrorIs(t, k.Take(ended, errAway), context.Canceled)
+		}, errs.ErrHeld, errAway},
+		"Nil": {func(t *testing.T, k *trouble.Trouble) {
+			t.Helper()
+			k.Held()
+			require.NoError(t, k.Take(live, nil), "a try that came to nothing")
+		}, context.Canceled, errs.ErrHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var k trouble.Trouble
+			c.known(t, &k)
+			for _, err := range []error{k.Ended(ended), k.EndedAt(ended, nil)} {
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, c.with)
+				require.NotErrorIs(t, err, c.not)
+			}
+		})
+	}
+}
+
+// What waiting cannot mend ends the wait, and an answer that the lock is held begins the pauses anew.
+func TestWhatIsFinalEndsAWait(t *testing.T) {
+	t.Parallel()
+	var k trouble.Trouble
+	require.ErrorIs(t, k.Take(t.Context(), errs.ErrWrongKind), errs.ErrWrongKind)
+	k.Fails = 3
+	require.NoError(t, k.Take(t.Context(), errAway))
+	require.Equal(t, 3, k.Fails)
+	require.NoError(t, k.Take(t.Context(), errs.ErrHeld))
+	require.Zero(t, k.Fails)
+}
