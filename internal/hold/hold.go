@@ -82,12 +82,12 @@ func (h *Hold) Refill(token, last uint64) {
 }
 
 // Pass begins a new tenure with the next token, for another who waits in this process. It
-// answers false, and changes nothing, when the hold is lost, has less than half of its life
+// answers false, and changes nothing, when the hold is lost, has less than half of its time
 // left, or has no token left. Call it only between Vacated and whatever else ends the hold.
 func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.cause != nil || h.mu.token >= h.mu.last || h.Term.Deadline().Until(now) < h.Term.Terms().Life/2 {
+	if h.mu.cause != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
 	h.mu.token++

@@ -26,6 +26,7 @@ const (
 // Grant is what the server gave: a hold that lasts for Life from Sent at the least.
 type Grant struct {
 	Stamp stamp.Stamp // of the token
+	Last  stamp.Stamp // whose tokens are the hold's as well; not before Stamp
 	Life  time.Duration
 	Sent  clock.Instant
 	Read  clock.Instant // when it was heard of
@@ -134,7 +135,7 @@ func (a *Attempt) grantedLocked(token stamp.Stamp, paid string, now clock.Instan
 	switch a.state {
 	case entering, inLine:
 		if b, ok := a.q.paidLocked(paid, now); ok {
-			a.grant = Grant{Stamp: token, Life: b.life, Sent: b.sent, Read: now}
+			a.grant = Grant{Stamp: token, Last: token.BlockEnd(), Life: b.life, Sent: b.sent, Read: now}
 			a.state = granted
 			a.wake()
 			if a.told != nil {

@@ -46,7 +46,7 @@ func (e *ear) leaveLocked() bool {
 // listen begins the listening, once. Not under the lock: where the channel is live already it calls
 // Subscribed at once.
 func (e *ear) listen() {
-	e.open.Do(func() { e.listener.Store(e.lines.session.Dispatch.Listen(e.channel, e)) })
+	e.open.Do(func() { e.listener.Store(e.lines.session.Dispatch.Listen(e.channel, dispatch.BySlot, e)) })
 }
 
 // close ends the listening, if it was begun. Not under the lock.

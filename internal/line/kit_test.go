@@ -55,9 +55,7 @@ func newPlace(t *testing.T) *place {
 }
 
 // dialer is a server, or a proxy before one.
-type dialer interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
+type dialer = redistest.Dialer
 
 // user is one session that uses the lock of the test.
 type user struct {
@@ -70,6 +68,12 @@ type user struct {
 // join answers a session at the server or behind the proxy. Nothing of it is left when the test ends.
 func (p *place) join(at dialer, set func(*settings.Session), client ...func(*rueidis.ClientOption)) *user {
 	p.Helper()
+	return p.joinAs(at, fairKind, keysOf(p, "a"), set, client...)
+}
+
+// joinAs is join for a lock of another kind.
+func (p *place) joinAs(at dialer, kind Kind, keys Keys, set func(*settings.Session), client ...func(*rueidis.ClientOption)) *user {
+	p.Helper()
 	settings := settings.Default()
 	if set != nil {
 		set(&settings)
@@ -81,8 +85,8 @@ func (p *place) join(at dialer, set func(*settings.Session), client ...func(*rue
 			mod(o)
 		}
 	}), settings, false)
-	ls := session.PartOf(s, "line", func() *Lines { return New(s, fairKind) })
-	u := &user{Lines: ls, place: p, q: ls.Use(keysOf(p, "a"))}
+	ls := session.PartOf(s, "line", func() *Lines { return New(s, kind) })
+	u := &user{Lines: ls, place: p, q: ls.Use(keys)}
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -213,28 +217,12 @@ func (p *place) nothingLeft(users ...*user) {
 
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		tb.Fatalf("not within %v: %s", patience, what)
-		panic("unreachable")
-	}
+	return redistest.Receive(tb, patience, what, c)
 }
 
 // told is the message of a grant to an attempt, which the heartbeat with that number paid for.

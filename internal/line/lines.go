@@ -32,6 +32,8 @@ type Wish struct {
 	Mark string
 	// Args are those of Enter that other kinds do not have.
 	Args []string
+	// Like is the same for all wishes between which holds can be passed on inside a process; '' where that cannot be.
+	Like string
 	// Beside says that others of the session may have the lock at the same time.
 	Beside bool
 }

@@ -57,7 +57,7 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 			require.Equal(t, c.want, a.state)
 			require.Equal(t, c.urgent, a.urgent)
 			if c.want == granted && c.before != granted {
-				require.Equal(t, Grant{now, l.beat.life, l.beat.sent, a.grant.Read}, a.grant)
+				require.Equal(t, Grant{now, now.BlockEnd(), l.beat.life, l.beat.sent, a.grant.Read}, a.grant)
 			}
 			u.mu.Unlock()
 			a.leaveLine(over)

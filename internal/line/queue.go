@@ -20,7 +20,7 @@ type Keys struct {
 	Holder, Lives string
 	// All are the keys of Enter, Look and Leave, as these take them.
 	All []string
-	// Grants is the channel without the session that it ends with.
+	// Grants is the channel without the session that it ends with, or, of a lock that has no line, that of its messages.
 	Grants string
 	// Slot is that of the keys, in a cluster.
 	Slot uint16

@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/trouble"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -38,14 +39,14 @@ func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish Wish) (
 // replace repeats the script until a has what old had.
 func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Attempt) error {
 	ls, q := a.q.lines, a.q
-	t := &trouble{}
+	t := &trouble.Trouble{}
 	for {
 		sent := clock.Now()
 		reply, err := ls.session.Runner.Run(ctx, a.replaceCall(script, old, sent))
 		switch {
 		case err != nil:
 			a.unanswered(wire.Judge(err) == wire.Unknown)
-			err = t.take(ctx, err)
+			err = t.Take(ctx, err)
 		case reply.Int(0) == 1:
 			a.replaced(reply, sent)
 			return nil
@@ -80,7 +81,7 @@ func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.I
 func (a *Attempt) replaced(reply wire.Reply, sent clock.Instant) {
 	ls, now := a.q.lines, clock.Now()
 	ls.mu.Lock()
-	a.grant = Grant{Stamp: reply.Stamp(4), Life: a.wish.Life, Sent: sent, Read: now}
+	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.wish.Life, Sent: sent, Read: now}
 	a.state = begun
 	ls.mu.Unlock()
 	a.handed(reply)

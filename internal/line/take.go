@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/trouble"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -80,12 +80,22 @@ type Place struct {
 	q       *Queue
 	wish    Wish
 	attempt *Attempt
-	trouble trouble
+	trouble trouble.Trouble
 }
 
 // Stand answers a place in line. Nothing is sent before Wait.
 func (q *Queue) Stand(wish Wish) *Place {
 	return &Place{q: q, wish: wish, attempt: q.beginWaiting(wish)}
+}
+
+// Enter enters the line, and returns when that stands there or was granted the lock, or answers why it did neither. The
+// place is kept until Leave.
+func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
+	if err = p.attempt.stand(ctx, &p.trouble); err != nil {
+		return false, err
+	}
+	state, _ := p.attempt.now()
+	return state == granted && !p.attempt.isSpent(), nil
 }
 
 // Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
@@ -102,7 +112,7 @@ func (p *Place) Wait(ctx context.Context) error {
 }
 
 // Ended answers the error of one whose ctx has ended while another waited for both in this place.
-func (p *Place) Ended(ctx context.Context) error { return p.trouble.ended(ctx) }
+func (p *Place) Ended(ctx context.Context) error { return p.trouble.Ended(ctx) }
 
 // Leave ends the place, and answers what was granted, in the same instant too, or nil.
 func (p *Place) Leave() *Attempt {
@@ -118,16 +128,10 @@ func (p *Place) Leave() *Attempt {
 var errGone = errors.New("it stands in line no more")
 
 // wait enters the line and waits until a is granted, or answers why it is not.
-func (a *Attempt) wait(ctx context.Context, t *trouble) error {
-	s := a.q.lines.session
-	a.q.hearAlready()
+func (a *Attempt) wait(ctx context.Context, t *trouble.Trouble) error {
 	for {
-		// Close sets closing and then wakes everybody: it finds a, which was begun, or a finds it set.
-		if err := s.Ready(); err != nil {
+		if err := a.stand(ctx, t); err != nil {
 			return err
-		}
-		if ctx.Err() != nil {
-			return t.ended(ctx)
 		}
 		state, refusal := a.now()
 		switch state {
@@ -140,23 +144,42 @@ func (a *Attempt) wait(ctx context.Context, t *trouble) error {
 			return errGone
 		case over:
 			return refusal
-		case entering:
-			if err := a.join(ctx, t); err != nil {
-				return err
-			}
 		case inLine:
-			t.note(true, nil)
 			select {
 			case <-a.news:
 			case <-ctx.Done():
 			}
-		case begun:
+		case entering, begun:
+		}
+	}
+}
+
+// stand enters the line until a is no longer about to, or answers why that cannot be.
+func (a *Attempt) stand(ctx context.Context, t *trouble.Trouble) error {
+	s := a.q.lines.session
+	a.q.hearAlready()
+	for {
+		// Close sets closing and then wakes everybody: it finds a, which was begun, or a finds it set.
+		if err := s.Ready(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return t.Ended(ctx)
+		}
+		if state, _ := a.now(); state != entering {
+			if state == inLine {
+				t.Held()
+			}
+			return nil
+		}
+		if err := a.join(ctx, t); err != nil {
+			return err
 		}
 	}
 }
 
 // join enters the line once, and waits a moment where that came to nothing.
-func (a *Attempt) join(ctx context.Context, t *trouble) error {
+func (a *Attempt) join(ctx context.Context, t *trouble.Trouble) error {
 	s := a.q.lines.session
 	err := s.Meet(ctx, a.q.keys.Holder)
 	answer := waits
@@ -165,11 +188,11 @@ func (a *Attempt) join(ctx context.Context, t *trouble) error {
 	}
 	switch {
 	case err != nil:
-		if err = t.take(ctx, err); err != nil {
+		if err = t.Take(ctx, err); err != nil {
 			return err
 		}
 	case answer == taken || answer == waits:
-		t.fails = 0
+		t.Fails = 0
 		return nil
 	}
 	return a.pause(ctx, t)
@@ -277,7 +300,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 		return waits, nil // a message was faster
 	}
 	if reply.Int(0) == 1 {
-		grant := Grant{Stamp: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+		grant := Grant{Stamp: reply.Stamp(1), Last: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
 		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
 			return tooSlow, nil
 		}
@@ -295,43 +318,10 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
-// trouble is what a caller knows beside its place.
-type trouble struct {
-	mu struct {
-		sync.Mutex       // who waits writes it, and others may ask
-		held       bool  // the last answer was that somebody else has the lock
-		last       error // the last refusal or failure, nil after an answer
-	}
-	fails int
-}
-
-// note takes what the last answer was.
-func (t *trouble) note(held bool, last error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mu.held, t.mu.last = held, last
-}
-
-// take takes what a call ended with, and answers the error to give up with, or nil.
-func (t *trouble) take(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, errs.ErrHeld):
-		t.note(true, nil)
-		t.fails = 0
-		return nil
-	case ctx.Err() != nil:
-		return t.ended(ctx) // cut short: what was known before it still is
-	case wire.Judge(err) == wire.Final:
-		return err
-	}
-	t.note(false, err)
-	return nil
-}
-
 // pause waits before the next try of a, or until there is news of it.
-func (a *Attempt) pause(ctx context.Context, t *trouble) error {
-	patience := a.q.lines.session.Patient(session.RetryPause(t.fails))
-	t.fails++
+func (a *Attempt) pause(ctx context.Context, t *trouble.Trouble) error {
+	patience := a.q.lines.session.Patient(session.RetryPause(t.Fails))
+	t.Fails++
 	defer patience.End()
 	select {
 	case <-patience.Done():
@@ -339,20 +329,6 @@ func (a *Attempt) pause(ctx context.Context, t *trouble) error {
 	case <-a.news:
 		return nil
 	case <-ctx.Done():
-		return t.ended(ctx)
+		return t.Ended(ctx)
 	}
-}
-
-// ended answers the error of a context that has ended, with what is known of the lock.
-func (t *trouble) ended(ctx context.Context) error {
-	err := errs.Ended(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.mu.held:
-		return errors.Join(errs.ErrHeld, err)
-	case t.mu.last != nil:
-		return errors.Join(err, t.mu.last)
-	}
-	return err
 }

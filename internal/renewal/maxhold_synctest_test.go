@@ -115,3 +115,17 @@ func TestAKeeperThatKeepsNothingRunsNothing(t *testing.T) {
 		require.Zero(b, b.server.requests())
 	})
 }
+
+// A term is fresh for the first half of what the server gave it last, which may be less than a renewal gives.
+func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		require.True(b, o.IsFresh(clock.Now()))
+		require.True(b, o.IsFresh(clock.Now().Add(life/2-Allowance(life))))
+		require.False(b, o.IsFresh(clock.Now().Add(life/2+time.Millisecond)))
+		require.True(b, o.Extended(life/10, clock.Now().Add(life)))
+		require.True(b, o.IsFresh(clock.Now().Add(life)))
+		require.False(b, o.IsFresh(clock.Now().Add(life+life/20+time.Millisecond)))
+	})
+}

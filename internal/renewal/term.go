@@ -115,6 +115,13 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 // Deadline answers until when the term can be trusted, as of now.
 func (t *Term) Deadline() clock.Instant { return t.deadline.Load() }
 
+// IsFresh reports whether at least half is left of what the server gave last.
+func (t *Term) IsFresh(now clock.Instant) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.deadline.Load().Until(now) >= t.mu.given/2
+}
+
 // Overdue reports whether the deadline is reached, as far as a look without a lock can tell: a
 // yes is to be confirmed by Alive.
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }

@@ -42,7 +42,7 @@ func Parse(text string) Stamp {
 }
 
 // Text writes s as scripts take it.
-func (s Stamp) Text() string { return string(s.Append(nil)) }
+func (s Stamp) Text() string { return string(s.Append(make([]byte, 0, digits))) }
 
 // Append appends s as scripts take it.
 func (s Stamp) Append(to []byte) []byte {
@@ -57,10 +57,22 @@ func (s Stamp) Append(to []byte) []byte {
 // Time answers s as a time.
 func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 
+// BlockEnd answers the last stamp of the block that s begins, where s is that of a hold that can be passed on: a multiple
+// of Block. Any other is a block of its own.
+func (s Stamp) BlockEnd() Stamp {
+	if s%Block != 0 {
+		return s
+	}
+	return s + Block - 1
+}
+
 // Token answers the first token at s.
 func (s Stamp) Token() uint64 {
 	return uint64(max(s-epoch, 0)) * perMicrosecond //nolint:gosec // not negative
 }
+
+// LastToken answers the last token at s.
+func (s Stamp) LastToken() uint64 { return s.Token() + perMicrosecond - 1 }
 
 // Floor answers the stamp that is not before token: every later stamp's tokens are greater.
 func Floor(token uint64) Stamp {

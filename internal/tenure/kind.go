@@ -19,12 +19,14 @@ import (
 
 // Kind is one kind of lock in one session.
 type Kind struct {
-	*line.Lines
+	Source
 
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
 	// Named answers what renewals call the hold of an attempt.
-	Named func(a *line.Attempt) string
+	Named func(a Attempt) string
+	// Passing is how holds are passed on inside the process; nil where they are not.
+	Passing *Passing
 }
 
 // Lock is one lock of a kind: who asks, for what, and in which realm the lease counts. It is written once.
@@ -38,8 +40,11 @@ type Lock struct {
 	Over func()
 }
 
-// Take waits in line until the lock is the caller's.
+// Take waits until the lock is the caller's.
 func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
+	if l.passes() {
+		return l.takeHere(ctx)
+	}
 	c, err := l.Stand()
 	if err != nil {
 		return hold.Lease{}, err
@@ -49,6 +54,9 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 
 // Try takes the lock if it is free and nobody is before the caller.
 func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
+	if p := l.Kind.Passing; p != nil && p.Relays.Busy(l.Keys.Holder) {
+		return hold.Lease{}, errs.ErrHeld
+	}
 	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
@@ -64,11 +72,11 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 	return hold.Lease{}, primitive.CutShort(ctx, err)
 }
 
-// Candidate stands in line for the lock. Whoever has it waits, and begins the hold or leaves.
+// Candidate waits for the lock. Whoever has it waits, and begins the hold or leaves.
 type Candidate struct {
 	lock  *Lock
-	queue *line.Queue
-	place *line.Place
+	queue Queue
+	place Place
 }
 
 // Stand answers a candidate, or why the session takes none.
@@ -86,7 +94,7 @@ func (c *Candidate) Ended(ctx context.Context) error { return c.place.Ended(ctx)
 // Wait waits until the lock is granted, or answers why it is not. Begin is to follow, or another Wait.
 func (c *Candidate) Wait(ctx context.Context) error { return c.place.Wait(ctx) }
 
-// Begin leaves the line with what was granted, though it be in the instant in which waiting failed with err, and
+// Begin leaves its place with what was granted, though it be in the instant in which waiting failed with err, and
 // answers its first lease, or why there is none.
 func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	if a := c.place.Leave(); a != nil {
@@ -99,15 +107,15 @@ func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	return hold.Lease{}, err
 }
 
-// leave counts a call that failed, or a hold that is over, out of the line and the session.
-func (l *Lock) leave(q *line.Queue) {
-	l.Kind.Done(q)
+// leave counts a call that failed, or a hold that is over, out of the queue and the session.
+func (l *Lock) leave(q Queue) {
+	q.Done()
 	l.Base.Session.End()
 }
 
 // begin makes the hold that was granted, or gives it back: where replicas do not have it that were asked for, or
 // the session closed meanwhile.
-func (l *Lock) begin(ctx context.Context, q *line.Queue, a *line.Attempt) (hold.Lease, error) {
+func (l *Lock) begin(ctx context.Context, q Queue, a Attempt) (hold.Lease, error) {
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when that is told, and the caller can try again at once. Where ctx ends
 		// meanwhile it goes on in the background.
@@ -122,15 +130,18 @@ func (l *Lock) begin(ctx context.Context, q *line.Queue, a *line.Attempt) (hold.
 }
 
 // start makes the hold that was granted. It ends by until at the latest, where that is not the zero Instant.
-func (l *Lock) start(q *line.Queue, a *line.Attempt, until clock.Instant) hold.Lease {
+func (l *Lock) start(q Queue, a Attempt, until clock.Instant) hold.Lease {
 	n := &tenure{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
-	token := grant.Stamp.Token()
-	lease := n.Hold.Begin(n, l.Realm, token, token)
+	if l.passes() {
+		n.relay, n.since = l.Kind.Passing.Relays.Use(l.Keys.Holder), grant.Read
+	}
+	lease := n.Hold.Begin(n, l.Realm, grant.Stamp.Token(), grant.Last.LastToken())
 	terms, life, sent := l.terms(grant)
 	terms.Hold = l.Kind.Named(a)
 	if !until.IsZero() {
 		terms.Until = until
+		terms.Renewed = terms.Renewed && !terms.Fixed // it was given all that is left
 	}
 	n.lasts = max(terms.Life, grant.Life)
 	n.Term.Init(l.Base.Session.Keeper, &n.Hold, terms, life, sent)
@@ -145,7 +156,7 @@ func (l *Lock) start(q *line.Queue, a *line.Attempt, until clock.Instant) hold.L
 // replicate waits until replicas have the hold, where that is asked for. Whoever grants a lock writes it on a
 // wire of its own, on which nobody can wait for it here. So the hold is lengthened first: who has that has what
 // the server wrote before, and the grant with it.
-func (l *Lock) replicate(ctx context.Context, a *line.Attempt) error {
+func (l *Lock) replicate(ctx context.Context, a Attempt) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}

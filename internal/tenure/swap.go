@@ -30,6 +30,7 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 		wish.Life = min(wish.Life, until.Until(now)) // it is no longer for having been divided
 	}
 	a, err := n.attempt.Swap(patience, script, wish)
+	n.leaveRelay()
 	if err != nil {
 		n.attempt.Abandon()
 		n.lock.leave(n.queue)

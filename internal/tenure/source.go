@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenure
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Source is where the holds of one kind of lock come from in one session: a line (package line), or a contest
+// (package contest). Package ground chooses.
+type Source interface {
+	session.Part
+	// Use answers where the lock with these keys is waited for, and counts the caller as its user.
+	Use(keys line.Keys) Queue
+	// Handed takes from the answer to a script that let somebody in what it tells of this session.
+	Handed(holder string, reply wire.Reply)
+}
+
+// Queue is where one lock is waited for.
+type Queue interface {
+	// Done counts a user out.
+	Done()
+	// Try takes the lock if that is possible at once.
+	Try(ctx context.Context, wish line.Wish) (Attempt, error)
+	// Stand answers a place. Nothing is sent before its Wait.
+	Stand(wish line.Wish) Place
+}
+
+// Place is somebody's waiting. Whoever has it waits, one at a time, and may leave the waiting to another.
+type Place interface {
+	// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
+	Wait(ctx context.Context) error
+	// Ended answers the error of one whose ctx has ended while another waited for both in this place.
+	Ended(ctx context.Context) error
+	// Leave ends the place, and answers what was granted, in the same instant too, or nil.
+	Leave() Attempt
+}
+
+// Attempt is one hold id, and the hold that comes of it.
+type Attempt interface {
+	// Grant answers what the server gave.
+	Grant() line.Grant
+	// Name answers what the hold is called where holds are written down.
+	Name() string
+	// Begin says who has the lock, and can be evicted from here on.
+	Begin(tenant line.Tenant)
+	// Lengthened says, before Begin, that the hold was given life anew, in answer to what was sent at sent.
+	Lengthened(life time.Duration, sent clock.Instant)
+	// Release gives the lock back, and waits for that as long as ctx lasts. It reports false where the server says that
+	// the hold has the lock no more. An error leaves it to be repeated in the background, until the hold has ended by
+	// itself, after lasts at the latest.
+	Release(ctx context.Context, lasts time.Duration) (had bool, err error)
+	// Abandon gives the lock back, or takes back what was asked for, off the caller's path.
+	Abandon()
+	// Swap puts an attempt with that wish in the place of this one, which has the lock, by script.
+	Swap(ctx context.Context, script *scripts.Script, wish line.Wish) (Attempt, error)
+}
