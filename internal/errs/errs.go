@@ -16,7 +16,7 @@ var (
 	ErrReleased    = errors.New("the lease was released")
 	ErrMaxHold     = errors.New("the lease reached its greatest hold")
 	ErrNotHeld     = errors.New("the lease is not held")
-	ErrUnconfirmed = errors.New("the server did not confirm the release")
+	ErrUnconfirmed = errors.New("the server did not confirm it")
 	ErrClosed      = errors.New("the session is closed")
 	ErrBadName     = errors.New("the name is not valid")
 	ErrBadOption   = errors.New("an option is not valid")

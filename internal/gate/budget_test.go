@@ -55,11 +55,19 @@ func TestAHoldThatRefusesAPassIsAskedFor(t *testing.T) {
 	t.Parallel()
 	g := gateIn(t, held)
 	w := queued(t, g, 1)[0]
-	require.Equal(t, Ask, g.Pass(now, terms, refuse))
+	require.Equal(t, Spent, g.Pass(now, terms, refuse))
 	requireWaits(t, w)
 	left, isHeld := g.Leave(w)
 	require.True(t, left, "it is in the queue still")
 	require.True(t, isHeld)
+}
+
+// The budget comes before what the hold has: a process whose time is over asks who waits elsewhere.
+func TestABudgetThatIsUsedUpIsToldBeforeARefusal(t *testing.T) {
+	t.Parallel()
+	g := gateIn(t, held)
+	queued(t, g, 1)
+	require.Equal(t, Ask, g.Pass(now.Add(MaxTime), terms, refuse))
 }
 
 func TestTheBudgetOfPassesIsKept(t *testing.T) {

@@ -186,6 +186,8 @@ const (
 	Passed Verdict = iota
 	// Ask: others wait here, but the server must be asked whether somebody waits there.
 	Ask
+	// Spent: others wait here, but give refused. The budget of passing is not used up.
+	Spent
 	// GiveBack: nobody waits here, or not for this.
 	GiveBack
 )
@@ -204,7 +206,7 @@ func (g *Gate) Pass(now clock.Instant, terms Terms, give func(now clock.Instant)
 	}
 	lease, ok := give(now)
 	if !ok {
-		return Ask
+		return Spent
 	}
 	g.mu.passes++
 	g.removeLocked(w)

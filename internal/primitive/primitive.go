@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -32,21 +33,19 @@ type Base struct {
 	Set      settings.Terms
 	Replicas settings.Replicas
 	Quorum   settings.Quorum
-	Exact    bool  // a semaphore's; see settings.Lock
-	Err      error // what New was given is no lock; the error of every call
+	Exact    bool // a semaphore's, as Plain; see settings.Lock
+	Plain    bool
+	Keep     time.Duration // a latch's; 0 is not said
+	Err      error         // what New was given is no lock; the error of every call
 }
 
 // Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
 func Make(s *signalbox.Session, name string, options []signalbox.LockOption) Base {
-	b := MakeIn(s, name, options)
-	if b.Err == nil && b.Layout != layout.Native() {
-		b.Err = fmt.Errorf("%w: this kind of lock has no layout of %s", errs.ErrBadOption, b.Layout.Name)
-	}
-	return b
+	return MakeIn(s, name, options, func(l *layout.Layout) bool { return l == layout.Native() })
 }
 
-// MakeIn is Make for a kind that has every layout.
-func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption) Base {
+// MakeIn is Make for a kind that has the layouts of which has says so.
+func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption, has func(*layout.Layout) bool) Base {
 	b := Base{Session: (*session.Session)(s)}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
@@ -59,8 +58,12 @@ func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption) B
 	b.Layout = cmp.Or(set.Layout, layout.Native())
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
 	b.Err = errors.Join(b.Err, set.Check())
+	if b.Err == nil && !has(b.Layout) {
+		b.Err = fmt.Errorf("%w: this kind of lock has no layout of %s", errs.ErrBadOption, b.Layout.Name)
+	}
 	b.Slot = b.Session.Slot(b.Names.Holder)
-	b.Set, b.Replicas, b.Quorum, b.Exact = set.Terms, set.Replicas, set.Quorum, set.Exact
+	b.Set, b.Replicas, b.Quorum = set.Terms, set.Replicas, set.Quorum
+	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
 	return b
 }
 
@@ -160,10 +163,15 @@ type Taker func(context.Context) (hold.Lease, error)
 
 // Do takes the lock by take, runs fn and gives the lock back, also when fn panics or ends its
 // goroutine.
-func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
+func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, signalbox.Lease) error) error {
+	return b.DoAs(ctx, "lock", take, fn)
+}
+
+// DoAs is Do by a take that errors call op.
+func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
 	lease, err := take(ctx)
 	if err != nil {
-		return b.Explain("lock", err)
+		return b.Explain(op, err)
 	}
 	defer func() { err = errors.Join(err, b.Explain("unlock", lease.Unlock())) }()
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
@@ -171,9 +179,14 @@ func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, sign
 
 // Locker answers a sync.Locker that takes the lock by take.
 func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
+	return b.LockerAs(ctx, "lock", take)
+}
+
+// LockerAs is Locker by a take that errors call op.
+func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
 	return (*signalbox.Locker)(locker.New(ctx, func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
-		return lease, b.Explain("lock", err)
+		return lease, b.Explain(op, err)
 	}))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
@@ -27,6 +28,9 @@ func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Ses
 }
 
 // P9: a layout is a lock's own, whatever the session's others have.
+// every is a kind that has every layout.
+func every(*layout.Layout) bool { return true }
+
 func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.Redisson()))
@@ -36,9 +40,9 @@ func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
 	}{
 		"Default": {nil, "a"},
 		"Native":  {[]signalbox.LockOption{signalbox.Native()}, "p:{a}:lock"},
-		"Last":    {[]signalbox.LockOption{signalbox.Native(), signalbox.RedissonPlain()}, "a"},
+		"Last":    {[]signalbox.LockOption{signalbox.Native(), signalbox.Redisson(signalbox.PlainChannels)}, "a"},
 	} {
-		b := primitive.MakeIn(s, "a", c.options)
+		b := primitive.MakeIn(s, "a", c.options, every)
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
@@ -73,7 +77,7 @@ func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
 		"NoName":        {primitive.Make(s, "", nil), signalbox.ErrBadName},
 		"LongName":      {primitive.Make(s, strings.Repeat("x", 513), nil), signalbox.ErrBadName},
 		"NoLayout":      {primitive.Make(s, "a", []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
-		"HashedName":    {primitive.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
+		"HashedName":    {primitive.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", []signalbox.LockOption{signalbox.Redisson()}, every), signalbox.ErrBadOption},
 		"BadOption":     {primitive.Make(s, "a", []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
 		"ClosedSession": {primitive.Make(closed, "a", nil), signalbox.ErrClosed},
 	} {

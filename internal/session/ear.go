@@ -92,7 +92,7 @@ func (e *ear) Fire() {
 	switch {
 	case turned && busy:
 		e.fresh.Store(true)
-		e.listener = s.Dispatch.ListenPlain(names.Session(s.Settings.Prefix, s.id), e)
+		e.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, s.id), dispatch.ByBus, e)
 	case turned:
 		e.listener.Close()
 	}

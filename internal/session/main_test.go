@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
 )
@@ -41,25 +42,11 @@ func endedContext() context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 // within waits for the end of something.
 func within(tb testing.TB, what string, c <-chan struct{}) {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-c:
-	case <-timer.C:
-		tb.Fatalf("not within %v: %s", patience, what)
-	}
+	redistest.Receive(tb, patience, what, c)
 }

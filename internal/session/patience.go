@@ -18,9 +18,11 @@ const UnlockPatience = time.Second
 // The pause between tries of those who wait while the server refuses or is away.
 const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
-// RetryPause answers for how long to wait before the next try after so many that failed in a row.
+// RetryPause answers for how long to wait before the next try after so many that failed in a row. Half of it at random:
+// whom an outage struck together need not come back together.
 func RetryPause(fails int) time.Duration {
-	return min(firstPause<<min(fails, 10), lastPause)/2 + rand.N(firstPause)
+	pause := min(firstPause<<min(fails, 10), lastPause)
+	return pause/2 + rand.N(pause/2)
 }
 
 // Patience is a context that ends after a while, by the session's timers: no timer of the

@@ -196,12 +196,9 @@ func (s *Session) Slot(key string) uint16 {
 // Publish answers the command by which a script tells those who wait for a lock of the library's own layout.
 func (s *Session) Publish() string { return s.PublishIn(layout.Native()) }
 
-// PublishIn answers it for a layout.
+// PublishIn answers the commands for a layout, with a blank between two.
 func (s *Session) PublishIn(l *layout.Layout) string {
-	if l.Plain {
-		return "PUBLISH"
-	}
-	return s.Dispatch.Publish()
+	return s.Dispatch.Publish(l.Ways)
 }
 
 // Begin counts a call in that wants a lock; the hold that comes of it takes its place. It

@@ -55,6 +55,10 @@ type Lock struct {
 	Quorum   Quorum
 	// Exact refuses a semaphore that has another number of permits on the server.
 	Exact bool
+	// Plain is a semaphore without owners, in a layout that has one.
+	Plain bool
+	// Keep is for how long a latch's rounds are kept; 0 is not said.
+	Keep time.Duration
 	// Layout is what it looks like on the server; nil is the library's own.
 	Layout *layout.Layout
 	// Err is the first bad option.
