@@ -5,6 +5,7 @@ package semaphore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -12,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Available answers how many permits are free, by the server's account: those of holders that crashed are, as soon as
@@ -28,7 +28,7 @@ func (m *Semaphore) available(ctx context.Context) (int, error) {
 	if err := m.base.Ready(ctx); err != nil {
 		return 0, err
 	}
-	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.SemaphoreAvailable, Keys: []string{m.keys.Holder}})
+	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.Asked]})
 	if err != nil {
 		return 0, err
 	}
@@ -63,6 +63,9 @@ func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
 	if err == nil {
 		err = checkCapacity(n)
 	}
+	if err == nil && !m.table.Total {
+		err = fmt.Errorf("%w: nobody knows how many permits a plain semaphore has", errs.ErrBadOption)
+	}
 	if err == nil {
 		err = m.base.Session.Meet(ctx, m.keys.Holder)
 	}
@@ -80,10 +83,10 @@ func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
 func (m *Semaphore) resize(ctx context.Context, n int) error {
 	s := m.base.Session
 	reply, err := s.Runner.Run(ctx, wire.Call{
-		Script: scripts.SemaphoreResize,
+		Script: m.table.Resize,
 		Keys:   m.keys.All,
 		Args: []string{
-			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.Publish(), m.keys.Grants,
+			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishIn(m.base.Layout), m.keys.Grants,
 		},
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func TestFewerPermitsTakeNothingAway(t *testing.T) {
 	require.NoError(t, three.Err())
 	require.Zero(t, available(t, sem), "not less")
 	require.Equal(t, 4, out(t, server))
-	waiting := queue(t.Context(), t, server, sem, 1, 1)
+	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 4), 1, 1)
 	require.NoError(t, one.Unlock())
 	require.Equal(t, 3, out(t, server))
 	require.False(t, isClosed(waiting))

@@ -12,24 +12,33 @@
 //
 //  1. Capacity: while leases are honoured, the permits of all holders together are never more than there are.
 //     SetCapacity to fewer takes nothing away: until as many came back nothing is granted.
-//  2. Order: first in, first out, by the order in which the server took in the calls, over all processes. Whoever
-//     lives keeps its place, and a wish for many permits is not starved by wishes for few. TryAcquire goes before
-//     nobody.
-//  3. The holder knows: a lease ends here before its permits can come back on the server; the first look after a
+//  2. Order: first in, first out. Of a session those who want the like, as many permits on the same terms, wait in a
+//     queue of their own, one of them in a line at the server for all; and that line is served in the order in which the
+//     server took in the calls, over all processes. Whoever lives keeps its place, and a wish for many permits is not
+//     starved by wishes for few. TryAcquire goes before nobody.
+//  3. Passing on: what somebody gives back the first goes to who waits for the like in its session, past others in
+//     line, and without the server: for at most 20 ms, or 1,024 times, since the server granted it or heard that nobody
+//     else waits. So who stands in line waits no longer than the order says, and for each of those before it 20 ms and
+//     a use.
+//  4. The holder knows: a lease ends here before its permits can come back on the server; the first look after a
 //     pause tells. What somebody did to the key is told by the next renewal, a third of the lease later at most.
-//  4. Crashes: the permits of a holder that crashed are free when its lease ends, however many holders crashed.
+//  5. Crashes: the permits of a holder that crashed are free when its lease ends, however many holders crashed.
 //     Permits that came back once do not come back again: who releases too late is told so.
-//  5. No leak: an Acquire or TryAcquire that answered an error leaves neither ticket nor permits on the server once
+//  6. No leak: an Acquire or TryAcquire that answered an error leaves neither ticket nor permits on the server once
 //     the server answers, at the latest 3 s, or the lease if that is longer, after it was sent.
-//  6. Every wait is bounded: a waiter is granted its permits by the very script that gives them back, and told by a
+//  7. Every wait is bounded: a waiter is granted its permits by the very script that gives them back, and told by a
 //     message; where that is lost it finds out about a second later. Waiters that died delay nobody by more than
 //     3 s, for as long as they count as living, and a second.
-//  7. Tokens: every lease has one, greater than those of all leases of the semaphore that were granted before.
+//  8. Tokens: every lease has one of its own, greater than that of everybody who had any of its permits before. One
+//     that the server grants has a greater one than all leases of the semaphore that there were.
 //
 // # Not guaranteed
 //
-// Exclusion by tokens: several hold permits at the same time, so a smaller token is no sign of a holder whose lease has
-// ended.
+// Exclusion by tokens: several hold permits at the same time, and pass them on beside each other, so a smaller token is no
+// sign of a holder whose lease has ended, or of one that came earlier.
+//
+// Order among those who wait for the like in a session and those who wait elsewhere: they have one place in line
+// together, and a new one at the end whenever that was served.
 //
 // A place for those who are not heard of for 3 s, the capacity when a lease is not honoured, what a server that loses
 // writes does to it, and what follows where the server's clock is set back: as in package fair.
@@ -41,8 +50,15 @@
 //
 // # States
 //
-// Of an Acquire call: entering, in line, granted; see package line. Of permits whose lease was unlocked: free, or
-// given to the next in line, by one script. They are never passed on inside the process past others.
+// Of an Acquire call: entering, in line, granted, see package line; and where others of its session wait for the like,
+// queued behind them, see package relay.
+//
+// Of permits whose lease was unlocked:
+//
+//   - passed on, where somebody waits for the like in the session, for as long as guarantee 3 says; never where the
+//     lease has less than half of its time left, is lost, or counts its time from its beginning (FixedLease, MaxHold);
+//   - asked about, where that time is over: they go on where nobody else stands in line, and there are not fewer by now;
+//   - free, or given to the next in line, by one script, otherwise.
 //
 // # Time
 //
@@ -60,6 +76,7 @@
 //	waiter stopped for over 3 s    -                               it is passed over, and comes back
 //	holder crashed                 -                               the first that fit get the permits when the lease ends
 //	granted, then crashed          -                               the next get them within 3 s and a look
+//	the question is not answered   ErrUnconfirmed, or nil          as where a release is not: the permits come back
 //	fewer permits than one wants   -                               ErrCapacity
 //
 // # Redis
@@ -70,12 +87,41 @@
 // holds/* and line/beat. Redis 7.0, Valkey 7.2 or newer.
 //
 //	uncontended Acquire   1 round trip
-//	Acquire that waits    1 round trip and a message; a look more where the session did not wait a moment ago
-//	Unlock                1, which grants the permits to the next
+//	Acquire that waits    1 round trip and a message; a look more where the session did not wait a moment ago; none where
+//	                      others of the session wait for the like
+//	Unlock                1, which grants the permits to the next; none where they are passed on, but 1 every 20 ms
 //	held                  a renewal each third of the lease, 256 leases a script
-//	waiting               1 look a second for each semaphore, however many wait in the session
+//	waiting               1 look a second for each semaphore, however many wait in the session, of whom one stands in line
 //	Available             1, which writes nothing
 //
 // The server's work for each grows with the logarithm of how many leases and waiters there are; for Available also
 // with the leases that ended by themselves a moment ago.
+//
+// # Redisson's layout
+//
+// A semaphore with signalbox.Redisson is Redisson's RPermitExpirableSemaphore, and shares its permits with processes in Java. Each
+// permit has an id and an end there, as here; those of Go are renewed, and Java sees them as its own. Guarantees 1, 3,
+// 4, 5 and 6 hold between the two sides, on this side. What differs:
+//
+//   - There is no line: whoever tries in the right moment has the permits, and a wish for many may starve. In one session
+//     they are given in the order in which they were asked for.
+//   - Java takes permits out that have ended by its own clock. Where that is ahead of the server's, those of Go end early by as
+//     much, and Go learns it at its next renewal: keep clocks together to well within a lease.
+//   - Java's acquire without a lease takes permits that never end. Where its process dies nobody gets them back.
+//   - The capacity is kept for ever, since Java gives keys no end. What Java's trySetPermits, setPermits and addPermits say counts; where
+//     nobody has said anything, New's does. SetCapacity is setPermits.
+//   - One call takes 1,000 permits at the most. Each has an id of its own.
+//   - Tokens come from the server's clock alone: they rise as long as it is not set back. Those of Java have none.
+//   - Holders tells of each permit by itself, with its id in Label. Whose it is nobody says: Session is that of this session, or "".
+//     Until is zero for one without an end.
+//
+// With Plain it is RSemaphore: a number of free permits, and who has the others stands nowhere. Java gives back what it never
+// had, and what a Java process had that died is lost. Go keeps its own permits beside, in a key that Redisson does not
+// know, so that its leases are the same as ever: they are renewed, end, and come back where a process in Go died, by the
+// next one in Go that asks. How many permits there are nobody knows: who wants more waits, without ErrCapacity, SetCapacity
+// and ExactCapacity are ErrBadOption, and Holders tells of those of Go.
+//
+// Keys: "<name>" and "{<name>}:timeout", or "{<name>}:signalbox" with Plain; the channel is "redisson_sc:{<name>}". Scripts redisson/permit-*. Acquire and
+// Unlock take one round trip each; a session waits with one subscription, and one try a second. docs/redisson-protocol.md
+// has the format.
 package semaphore

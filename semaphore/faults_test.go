@@ -95,8 +95,12 @@ func TestAGrantWhoseMessageIsLostIsFound(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	sem := semaphore.New(newSession(t, server), "a", 2)
 	held := mustAcquire(t, sem, 2)
-	deaf := semaphore.New(newSession(t, proxy), "a", 2)
-	waiting := []<-chan outcome{queue(t.Context(), t, server, deaf, 1, 1), queue(t.Context(), t, server, deaf, 1, 2)}
+	deaf := newSession(t, proxy)
+	var waiting []<-chan outcome
+	for n := range 2 { // of different terms: each has a place in line
+		sem := semaphore.New(deaf, "a", 2, signalbox.RenewedLease(time.Duration(n+10)*time.Second))
+		waiting = append(waiting, queue(t.Context(), t, server, sem, 1, n+1))
+	}
 	await(t, "a subscription", func() bool {
 		channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
 		return len(channels) == 1
@@ -106,7 +110,7 @@ func TestAGrantWhoseMessageIsLostIsFound(t *testing.T) {
 	for _, w := range waiting {
 		require.NoError(t, mustHave(t, w).Unlock())
 	}
-	require.Positive(t, proxy.DroppedPushes())
+	await(t, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
 }
 
 // P2: what is lost on the server, all of it, is told at the next renewal.
@@ -193,8 +197,9 @@ func TestAServerThatComesBackEmptyServesAllWhoWaited(t *testing.T) {
 	sessions := []*semaphore.Semaphore{semaphore.New(newSession(t, server), "a", 4), semaphore.New(newSession(t, server), "a", 4)}
 	var waiting []<-chan outcome
 	for n := range 20 {
-		waiting = append(waiting, queue(t.Context(), t, server, sessions[n%2], 1+n%4, n+1))
+		waiting = append(waiting, acquireLater(t.Context(), sessions[n%2], 1+n%4))
 	}
+	await(t, "a place in line for each number of permits in each session", func() bool { return inLine(t, server) >= 4 })
 	server.Restart()
 	served := make(chan error, len(waiting))
 	for _, w := range waiting {

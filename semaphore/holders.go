@@ -12,14 +12,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // letters is what the key of a semaphore has as a member.
 const letters = "sb1s"
 
-// What a hold is called: the session, the attempt, the weight, the label.
-const sessionSize, holdSize, weightSize = 22, 41, 10
+// weightSize is how many digits say how many permits a hold has.
+const weightSize = 10
 
 // holdersPage is how many holders one script tells of.
 const holdersPage = 100
@@ -49,7 +48,7 @@ func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 				return
 			}
 			for i := 2; i < reply.Len(); i += 2 {
-				if !yield(holderOf(reply.Text(i), reply.Stamp(i+1)), nil) {
+				if !yield(m.holderOf(reply.Text(i), reply.Stamp(i+1)), nil) {
 					return
 				}
 			}
@@ -65,7 +64,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 		return wire.Reply{}, err
 	}
 	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{
-		Script: scripts.HoldsList,
+		Script: m.table.List,
 		Keys:   []string{m.keys.Holder},
 		Args:   []string{letters, strconv.Itoa(from), strconv.Itoa(holdersPage)},
 	})
@@ -79,12 +78,11 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 }
 
 // holderOf answers who has the hold of that name.
-func holderOf(name string, until stamp.Stamp) Holder {
-	if len(name) < holdSize+weightSize {
-		return Holder{Label: name, Until: until.Time()} // none of ours
+func (m *Semaphore) holderOf(name string, until stamp.Stamp) Holder {
+	var h Holder
+	h.Permits, h.Label, h.Session = m.table.Holder(m.base.Session.ID(), name)
+	if until > 0 {
+		h.Until = until.Time()
 	}
-	permits, _ := strconv.Atoi(name[holdSize : holdSize+weightSize]) // 0 where it is none of ours
-	return Holder{
-		Permits: permits, Label: name[holdSize+weightSize:], Session: name[:sessionSize], Until: until.Time(),
-	}
+	return h
 }

@@ -5,6 +5,7 @@ package semaphore_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,9 +29,7 @@ const (
 const permitsKey, lineKey, livesKey = "sb:{a}:permits", "sb:{a}:permits:line", "sb:{a}:permits:lives"
 
 // dialer is a server, or a proxy before one.
-type dialer interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
+type dialer = redistest.Dialer
 
 // newSession answers a session on a connection of its own, as another process would have it. It
 // is closed when the test ends, whatever is still held.
@@ -54,29 +53,13 @@ func endedContext() context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		tb.Fatalf("not within %v: %s", patience, what)
-		panic("unreachable")
-	}
+	return redistest.Receive(tb, patience, what, c)
 }
 
 // isClosed reports whether c is closed, or has something.
@@ -111,6 +94,55 @@ func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *se
 	answered := acquireLater(ctx, sem, n)
 	await(tb, "a place in line", func() bool { return inLine(tb, server) == at })
 	return answered
+}
+
+// watchedContext tells when somebody begins to listen for its end: who waits among those of its session does so after it
+// has taken its place there.
+type watchedContext struct {
+	context.Context
+
+	listened chan struct{}
+	once     sync.Once
+}
+
+func (w *watchedContext) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.listened) })
+	return w.Context.Done()
+}
+
+// queueHere acquires on another goroutine, and returns when that waits behind another of its session.
+func queueHere(ctx context.Context, tb testing.TB, sem *semaphore.Semaphore, n int) <-chan outcome {
+	tb.Helper()
+	w := &watchedContext{Context: ctx, listened: make(chan struct{})}
+	answered := acquireLater(w, sem, n)
+	within(tb, "a place in the queue", w.listened)
+	return answered
+}
+
+// stand acquires on another goroutine, and returns when that stands in line as the first, and all of its session queue
+// behind it.
+func stand(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore) <-chan outcome {
+	tb.Helper()
+	await(tb, "an empty line", func() bool { return inLine(tb, server) == 0 })
+	answered := queue(ctx, tb, server, sem, 1, 1)
+	await(tb, "that it knows of its place", sem.Waits)
+	return answered
+}
+
+// crowd acquires on n goroutines, of which the first stands in line as the first and the others wait behind it.
+func crowd(tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n int) []<-chan outcome {
+	tb.Helper()
+	waiting := []<-chan outcome{stand(tb.Context(), tb, server, sem)}
+	for range n - 1 {
+		waiting = append(waiting, queueHere(tb.Context(), tb, sem, 1))
+	}
+	return waiting
+}
+
+// holdFor waits for so long.
+func holdFor(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
 }
 
 // mustAcquire acquires what must come.
@@ -185,16 +217,5 @@ func requests(proxy *redistest.Proxy, script *scripts.Script) {
 	})
 }
 
-// sentBy answers which commands a function made the server run, those of scripts included, and
-// the client's own pings left out.
-func sentBy(server *redistest.Server, do func()) map[string]int64 {
-	before := server.CommandStats()
-	do()
-	sent := make(map[string]int64)
-	for command, stat := range server.CommandStats() {
-		if n := stat.Calls - before[command].Calls; n > 0 && command != "info" && command != "ping" {
-			sent[command] = n
-		}
-	}
-	return sent
-}
+// sentBy answers how often each command ran while do did.
+func sentBy(server *redistest.Server, do func()) map[string]int64 { return server.SentBy(do) }

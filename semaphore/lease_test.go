@@ -29,8 +29,14 @@ func TestAFixedLeaseEndsBeforeItsPermitsAreFree(t *testing.T) {
 		require.NoError(t, err)
 		holders = append(holders, h)
 	}
+	ends := lease.Deadline()
+	for range 100 { // one look may have been held up between two clocks
+		if look := lease.Deadline(); look.Before(ends) {
+			ends = look
+		}
+	}
+	require.True(t, ends.Before(holders[0].Until), "it ends first: %v, %v", ends, holders[0].Until)
 	within(t, "the end of the lease", lease.Done())
-	require.True(t, serverTime(t, server).Before(holders[0].Until) || time.Until(lease.Deadline()) < -time.Second, "it ended first")
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 }

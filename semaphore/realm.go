@@ -6,36 +6,27 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/ground"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/line"
-	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // kind is what the session knows semaphores as.
 const kind = "semaphore"
 
-// realm is what one session has of semaphores.
+// realm is what one session has of the semaphores of one layout.
 type realm struct {
 	tenure.Kind
 
 	hold hold.Realm
 }
 
-func realmOf(s *session.Session) *realm {
-	return session.PartOf(s, kind, func() *realm {
-		lines := line.New(s, line.Kind{
-			Enter:    scripts.SemaphoreEnter,
-			Look:     scripts.SemaphoreLook,
-			Leave:    scripts.SemaphoreLeave,
-			Drop:     scripts.HoldsDrop,
-			Labelled: true,
-			Refusal:  refusal,
-		})
-		return &realm{tenure.Kind{Lines: lines, Renew: scripts.HoldsRenew, Named: (*line.Attempt).Name}, hold.Realm{Kind: kind}}
+func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *realm {
+	return session.PartOf(s, table.Realm, func() *realm {
+		return &realm{ground.New(s, l, &table.Ground, refusal), hold.Realm{Kind: kind}}
 	})
 }
 
@@ -52,14 +43,4 @@ func refusal(reply wire.Reply) error {
 
 func inexact(capacity int64) error {
 	return fmt.Errorf("%w: the server has %d permits, another number than New was told", errs.ErrCapacity, capacity)
-}
-
-// keysOf answers what the semaphore is on the server.
-func keysOf(b *primitive.Base) line.Keys {
-	n := b.Names
-	holder, lives := n.Permits(), n.PermitsLives()
-	return line.Keys{
-		Holder: holder, Lives: lives, All: []string{holder, n.PermitsLine(), lives},
-		Grants: b.Grants(), Slot: b.Slot,
-	}
 }

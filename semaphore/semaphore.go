@@ -10,7 +10,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/ground"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/settings"
@@ -24,6 +26,7 @@ const MaxPermits = 1<<31 - 1
 // Semaphores of one name in one session are the same. It is safe for concurrent use.
 type Semaphore struct {
 	base     primitive.Base
+	table    *layout.Semaphore
 	kind     *realm
 	keys     line.Keys
 	capacity int
@@ -37,19 +40,43 @@ func ExactCapacity() signalbox.LockOption {
 	return func(l *settings.Lock) { l.Exact = true }
 }
 
+// Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose users in Java have neither ids
+// nor leases. See "Redisson's layout" in the package's documentation. Without that layout it is ErrBadOption.
+func Plain() signalbox.LockOption {
+	return func(l *settings.Lock) { l.Plain = true }
+}
+
 // New answers the semaphore name of the session. capacity is how many permits there are to begin with: what
 // SetCapacity said counts for as long as the server has it, an hour after the last use at the least. It sends nothing
 // and never fails: a name, a capacity or an option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
-	m := &Semaphore{base: primitive.Make(s, name, options), capacity: capacity}
+	m := &Semaphore{base: primitive.MakeIn(s, name, options, has), capacity: capacity}
 	m.base.Err = errors.Join(m.base.Err, checkCapacity(capacity))
 	if m.base.Err != nil {
 		return m
 	}
-	m.kind = realmOf(m.base.Session)
-	m.keys = keysOf(&m.base)
+	if m.table, m.base.Err = tableOf(&m.base); m.base.Err != nil {
+		return m
+	}
+	m.kind = realmOf(m.base.Session, m.base.Layout, m.table)
+	m.keys = ground.Keys(&m.base, &m.table.Ground)
 	m.one = m.wanting(1)
 	return m
+}
+
+func has(l *layout.Layout) bool { return l.Semaphore != nil }
+
+// tableOf answers what the semaphore is on the server.
+func tableOf(b *primitive.Base) (*layout.Semaphore, error) {
+	switch {
+	case !b.Plain:
+		return b.Layout.Semaphore, nil
+	case b.Layout.Plain == nil:
+		return nil, fmt.Errorf("%w: a plain semaphore is one of Redisson's: it needs signalbox.Redisson", errs.ErrBadOption)
+	case b.Exact:
+		return nil, fmt.Errorf("%w: nobody knows how many permits a plain semaphore has, exactly or not", errs.ErrBadOption)
+	}
+	return b.Layout.Plain, nil
 }
 
 func checkCapacity(n int) error {
@@ -62,9 +89,10 @@ func checkCapacity(n int) error {
 // Check answers what is wrong with the name, the capacity, the options or the session, or nil. It sends nothing.
 func (m *Semaphore) Check() error { return m.base.Check() }
 
-// Acquire takes n permits at once, and waits for them as long as ctx lets it: behind everybody, of whatever process,
-// who asked before, and before everybody who asks later, however few these want. ctx bounds the waiting, not the
-// hold: the lease goes on when ctx ends. Who leaves and comes again stands at the end.
+// Acquire takes n permits at once, and waits for them as long as ctx lets it: behind those who asked before, and before
+// those who ask later, however few these want; but for what sessions pass on inside themselves, 20 ms at a time, see the
+// package doc. ctx bounds the waiting, not the hold: the lease goes on when ctx ends. Who leaves and comes again stands
+// at the end.
 //
 // It is not reentrant: under a context that carries a lease of the semaphore it takes n further permits, and who
 // holds permits while it waits for more can wait for itself.
@@ -126,6 +154,8 @@ func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
 		return nil, fmt.Errorf("%w: %d permits: it must be 1 or more", errs.ErrBadOption, n)
 	case n > MaxPermits:
 		return nil, fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n)
+	case n > m.table.Most:
+		return nil, fmt.Errorf("%w: %d permits at once: in this layout it must be %d or fewer", errs.ErrBadOption, n, m.table.Most)
 	case n == 1:
 		return &m.one, nil
 	}
@@ -135,15 +165,28 @@ func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
 
 // wanting answers a wish for n permits.
 func (m *Semaphore) wanting(n int) tenure.Lock {
-	exact := "0"
+	mark, capacity, exact := fmt.Sprintf("%0*d", weightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {
 		exact = "1"
 	}
 	return tenure.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: line.Wish{
-			Life: m.base.Set.Life(), Mark: fmt.Sprintf("%0*d", weightSize, n),
-			Args: []string{strconv.Itoa(m.capacity), exact}, Beside: true,
+			Life: m.base.Set.Life(), Mark: mark, Like: m.like(mark), Beside: true,
+			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
+}
+
+// like answers what those wishes have in common whose permits can be passed on from one to the other.
+func (m *Semaphore) like(mark string) string {
+	set := m.base.Set
+	if set.Fixed || set.MaxHold > 0 {
+		return "" // their time counts from the grant
+	}
+	like := fmt.Sprintf("%s for %v on %d", mark, set.Lease, m.base.Replicas.Count)
+	if m.base.Exact {
+		like = fmt.Sprintf("%s of %d", like, m.capacity) // who is not exact is not refused where there is another number
+	}
+	return like
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that takes these: it
@@ -198,7 +197,7 @@ func (w *Weighted) split(d division) error {
 	kept := piece{permits: d.keeps, lost: d.lost}
 	if kept.lost == nil {
 		lock := w.sem.wanting(int(d.keeps))
-		kept.lease, kept.lost = lock.Swap(d.lease, scripts.SemaphoreSplit)
+		kept.lease, kept.lost = lock.Swap(d.lease, w.sem.table.Split)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
