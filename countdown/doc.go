@@ -94,4 +94,27 @@
 //	Count        1
 //	Round        1
 //	Reset        2
+//
+// # Redisson's layout
+//
+// A latch with signalbox.Redisson is Redisson's RCountDownLatch: one number, which processes in Java and in Go count down, and
+// which opens for both. It has no place for ids, nor for rounds:
+//
+//   - Each CountDown counts, whatever its id: a worker that repeats one opens the round early.
+//   - All rounds have the ID 1. A late worker counts in the round that runs then; where none runs it is told ErrRoundOver.
+//   - Start, CountDown and Reset are not sent again where no answer came, since they could count twice: they are ErrUnconfirmed then, and may be
+//     done or not. What the server refuses for now is sent again as ever.
+//   - A latch that is not there is open: Count is 0, Wait answers nil, Round joins it. Nobody can tell whether it opened, was deleted, or was
+//     lost with the server's data, so neither ErrReset nor ErrRoundLost is answered.
+//   - Reset deletes it. Waiters in Go go on, after a look; waiters in Java are not told, and sleep.
+//   - The key has no end, and Keep no part in it.
+//
+// A round never opens early for who waits in Go, and every wait is bounded, with one exception: who calls Wait in the very moment in which the round
+// opens and the next is started waits for the next. Anybody who may publish on the channel can end a wait, as in Java.
+//
+// A Wait costs one look more than above, for each that comes. Where the latch is not open that look publishes a random number, which is how the session knows
+// what was told before it and what behind; Redisson takes no notice.
+//
+// The key is "<name>", the channel "redisson_countdownlatch__channel__{<name>}", with these braces always: in a cluster a name with a
+// hash tag of its own is ErrBadName. Scripts redisson/latch-*.
 package countdown

@@ -42,7 +42,7 @@ func TestALostMessageIsFoundByALook(t *testing.T) {
 			err := within(t, "a look", waiting)
 			require.Equal(t, name == "Reset", errors.Is(err, signalbox.ErrReset))
 			require.Equal(t, name == "Open", err == nil)
-			require.Positive(t, proxy.DroppedPushes())
+			await(t, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
 		})
 	}
 }

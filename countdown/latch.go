@@ -3,10 +3,15 @@
 package countdown
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 )
@@ -17,7 +22,7 @@ type Latch struct {
 	base  primitive.Base
 	realm *realm
 	keys  keys
-	set   settings
+	keep  time.Duration
 }
 
 // keys are what a latch has on the server.
@@ -26,22 +31,24 @@ type keys struct {
 	slot         uint16
 }
 
+func hasLatch(l *layout.Layout) bool { return l.Latch != nil }
+
 // New answers the latch name of the session. It sends nothing and never fails: a name or an option that
-// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name.
-func New(s *signalbox.Session, name string, options ...Option) *Latch {
-	l := &Latch{base: primitive.Make(s, name, nil), set: settings{keep: DefaultKeep}}
-	for _, option := range options {
-		if option != nil {
-			option(&l.set)
-		}
+// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name. Keep and the layouts are
+// the options that it heeds.
+func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
+	l := &Latch{base: primitive.MakeIn(s, name, options, hasLatch)}
+	if l.base.Err != nil {
+		return l
 	}
-	if l.base.Err == nil {
-		l.base.Err = l.set.err
+	l.keep = cmp.Or(l.base.Keep, DefaultKeep)
+	n, kind := l.base.Names, l.base.Layout.Latch
+	l.keys = keys{latch: kind.Key(n), ended: kind.Ended(n), slot: l.base.Slot}
+	if l.base.Session.Runner.Clustered() && names.Tag(l.keys.latch) != names.Tag(l.keys.ended) {
+		l.base.Err = fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name)
+		return l
 	}
-	if l.base.Err == nil {
-		l.realm = realmOf(l.base.Session)
-		l.keys = keys{latch: l.base.Names.Latch(), ended: l.base.Names.Ended(), slot: l.base.Slot}
-	}
+	l.realm = realmOf(l.base.Session, l.base.Layout)
 	return l
 }
 

@@ -5,11 +5,12 @@ package countdown
 import (
 	"context"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -26,13 +27,16 @@ const (
 	lookPatience = time.Second
 	// maxLooks bounds a pipeline.
 	maxLooks = 200
+	// maxFences is how many fences may be on their way to a waiter. The others will not come any more.
+	maxFences = 16
 )
 
 // look is one look at a latch, for the rounds that were waited for when it was sent: of those that came
 // meanwhile its answer may not know yet.
 type look struct {
-	watch  *watch
-	rounds map[stamp.Stamp]*awaited
+	watch *watch
+	waits map[wish]*awaited
+	fence string // "" for none
 }
 
 // Fire implements wheel.Event: the next look is due.
@@ -45,7 +49,7 @@ func (r *realm) lookAll(watches []*watch) {
 	for chunk := range slices.Chunk(r.prepare(watches), maxLooks) {
 		calls := make([]wire.Call, len(chunk))
 		for i, l := range chunk {
-			calls[i] = l.watch.keys.look()
+			calls[i] = r.look(l.watch.keys, l.fence)
 		}
 		for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 			chunk[i].answered(outcome)
@@ -62,10 +66,37 @@ func (r *realm) prepare(watches []*watch) []look {
 	for _, w := range watches {
 		if !asked[w] && !w.dropped {
 			asked[w] = true
-			looks = append(looks, look{w, maps.Clone(w.rounds)})
+			looks = append(looks, look{w, maps.Clone(w.waits), w.fenceLocked()})
 		}
 	}
 	return looks
+}
+
+// fenceLocked answers a fence for a look, where somebody waits for a nameless round who has not heard one: a number that
+// nobody else makes, and that Redisson takes no notice of.
+func (w *watch) fenceLocked() (fence string) {
+	if !w.realm.scripts.Nameless || w.isDeaf() {
+		return ""
+	}
+	for _, a := range w.waits {
+		if a.fenced {
+			continue
+		}
+		if fence == "" {
+			fence = strconv.FormatInt(2+rand.Int64N(math.MaxInt64-2), 10)
+		}
+		a.fences = append(a.fences[max(0, len(a.fences)-maxFences+1):], fence)
+	}
+	return fence
+}
+
+// look answers the call that asks how a latch stands.
+func (r *realm) look(k keys, fence string) wire.Call {
+	call := wire.Call{Script: r.scripts.Look, Keys: []string{k.latch}}
+	if r.scripts.Nameless {
+		call.Args = []string{fence, r.session.PublishIn(r.layout), k.ended}
+	}
+	return call
 }
 
 // answered takes the answer to a look.
@@ -81,16 +112,16 @@ func (l look) answered(outcome wire.Outcome) {
 		w.trouble = err
 	}
 	again := false
-	for round, waits := range l.rounds {
-		if w.rounds[round] != waits {
+	for what, waits := range l.waits {
+		if w.waits[what] != waits {
 			continue // over, or nobody waits any more
 		}
 		switch {
 		case err != nil && wire.Judge(err) == wire.Final:
-			w.endLocked(round, waits, err)
+			w.endLocked(waits, err)
 		case err != nil:
-		case a.of(round) != counting:
-			w.endLocked(round, waits, a.of(round).outcome())
+		case a.of(what.round) != counting:
+			w.endLocked(waits, a.of(what.round).outcome())
 		default:
 			again = again || waits.nonce == "" && waits.rumoured
 			waits.nonce = a.newest.nonce

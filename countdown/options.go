@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 const (
@@ -21,25 +23,15 @@ const (
 	maxKeep = 30 * 24 * time.Hour
 )
 
-// Option sets something for one latch; New takes it. A bad value is the error of every call on that
-// latch, and of its Check.
-type Option func(*settings)
-
-type settings struct {
-	keep time.Duration
-	err  error // the first bad option
-}
-
 // Keep sets for how long the rounds that this latch starts are kept on the server after their last use:
 // a count-down, or a look of somebody who waits, in whatever process. What was not used for that long is forgotten.
-// From a minute to 30 days; 24 hours by default.
-func Keep(d time.Duration) Option {
-	return func(s *settings) {
-		switch {
-		case d >= minKeep && d <= maxKeep:
-			s.keep = d
-		case s.err == nil:
-			s.err = fmt.Errorf("%w: to keep rounds for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep)
+// From a minute to 30 days; 24 hours by default. In Redisson's layout it has no part: keys there never end.
+func Keep(d time.Duration) signalbox.LockOption {
+	return func(l *settings.Lock) {
+		if d < minKeep || d > maxKeep {
+			l.Fail(fmt.Errorf("%w: to keep rounds for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep))
+			return
 		}
+		l.Keep = d
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/batch"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 )
 
-// kind is what the session knows count-down latches as.
-const kind = "countdown"
-
-// realm is what one session has of count-down latches: those at which somebody waits.
+// realm is what one session has of count-down latches of one layout: those at which somebody waits.
 type realm struct {
 	session *session.Session
+	layout  *layout.Layout
+	scripts *layout.Latch
 	looks   *batch.Collector[*watch]
 	refused chan struct{}   // closed when the session closes
 	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
@@ -25,13 +25,14 @@ type realm struct {
 	mu struct {
 		sync.Mutex
 		watches map[string]*watch // by key
+		turn    uint64            // the last that was given
 		closed  error             // what every wait ends with; nil before the session closes
 	}
 }
 
-func realmOf(s *session.Session) *realm {
-	return session.PartOf(s, kind, func() *realm {
-		r := &realm{session: s, refused: make(chan struct{})}
+func realmOf(s *session.Session, l *layout.Layout) *realm {
+	return session.PartOf(s, l.Latch.Realm, func() *realm {
+		r := &realm{session: s, layout: l, scripts: l.Latch, refused: make(chan struct{})}
 		r.ctx, r.cancel = context.WithCancel(context.Background())
 		r.looks = batch.New(s.Timers, r.lookAll)
 		r.mu.watches = make(map[string]*watch)
@@ -40,7 +41,8 @@ func realmOf(s *session.Session) *realm {
 }
 
 // join counts a waiter in. The first one of a round sees to it that the end is noticed; the others find that
-// done, since what was heard or looked for then is for them as well.
+// done, since what was heard or looked for then is for them as well. Where rounds are nameless everybody is the first: what
+// was looked for before it came may have been another round.
 func (r *realm) join(k keys, round stamp.Stamp) (*watch, *awaited, error) {
 	w, a, first, err := r.register(k, round)
 	if first {
@@ -57,13 +59,18 @@ func (r *realm) register(k keys, round stamp.Stamp) (w *watch, a *awaited, first
 		return nil, nil, false, r.mu.closed
 	}
 	if w = r.mu.watches[k.latch]; w == nil {
-		w = &watch{realm: r, keys: k, rounds: make(map[stamp.Stamp]*awaited)}
+		w = &watch{realm: r, keys: k, waits: make(map[wish]*awaited)}
 		w.next.Init(w)
 		r.mu.watches[k.latch] = w
 	}
-	if a = w.rounds[round]; a == nil {
-		a = &awaited{done: make(chan struct{})}
-		w.rounds[round] = a
+	what := wish{round: round}
+	if r.scripts.Nameless {
+		r.mu.turn++
+		what.turn = r.mu.turn
+	}
+	if a = w.waits[what]; a == nil {
+		a = &awaited{wish: what, done: make(chan struct{})}
+		w.waits[what] = a
 		first = true
 	}
 	a.users++
@@ -71,11 +78,11 @@ func (r *realm) register(k keys, round stamp.Stamp) (w *watch, a *awaited, first
 }
 
 // leave counts a waiter out.
-func (r *realm) leave(w *watch, a *awaited, round stamp.Stamp) {
+func (r *realm) leave(w *watch, a *awaited) {
 	r.mu.Lock()
 	a.users--
-	if a.users == 0 && w.rounds[round] == a {
-		delete(w.rounds, round)
+	if a.users == 0 && w.waits[a.wish] == a {
+		delete(w.waits, a.wish)
 	}
 	over := w.overLocked()
 	r.mu.Unlock()
@@ -95,8 +102,8 @@ func (r *realm) Refuse(err error) {
 	close(r.refused)
 	var over []*watch
 	for _, w := range r.mu.watches {
-		for round, a := range w.rounds {
-			w.endLocked(round, a, err)
+		for _, a := range w.waits {
+			w.endLocked(a, err)
 		}
 		if w.overLocked() {
 			over = append(over, w)

@@ -13,6 +13,9 @@ import (
 // maxStamp is the greatest stamp that has 16 digits.
 const maxStamp = 9_999_999_999_999_999
 
+// namelessStamp is that of all rounds where they are nameless; see layout.Latch.
+const namelessStamp = 1
+
 // Round is one count of a latch, from its Start until it opens or is reset. It is a small value, free to
 // copy, and safe for concurrent use; the zero Round is none, and its calls answer ErrNoRound.
 type Round struct {
@@ -74,6 +77,8 @@ func (r Round) valid() error {
 		return r.latch.base.Err
 	case r.stamp <= 0 || r.stamp > maxStamp:
 		return fmt.Errorf("%w: %d is the ID of no round", errs.ErrBadOption, r.stamp)
+	case r.latch.realm.scripts.Nameless && r.stamp != namelessStamp:
+		return fmt.Errorf("%w: %d is the ID of no round: in Redisson's layout all have %d", errs.ErrBadOption, r.stamp, namelessStamp)
 	}
 	return nil
 }

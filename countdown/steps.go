@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // nonceSize is the length of a start's nonce: 64 random bits. It tells a start that is sent again from another
@@ -58,7 +57,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	default:
 		err = foreign()
 	}
-	if b.doubt {
+	if b.doubt && !l.realm.scripts.Nameless {
 		b.takeBack()
 	}
 	return Round{}, err
@@ -84,16 +83,14 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	b.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
-	reply, err := s.Runner.Run(ctx, wire.Call{
-		Script: scripts.CountdownStart,
-		Keys:   []string{l.keys.latch},
-		Args: []string{
-			b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.set.keep.Milliseconds()), b.notAfter.Text(),
-		},
-	})
+	args := []string{b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), b.notAfter.Text()}
+	if l.realm.scripts.Nameless {
+		args = append(args, s.PublishIn(l.base.Layout), l.keys.ended)
+	}
+	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.realm.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
 		b.doubt = b.doubt || wire.Judge(err) == wire.Unknown
-		return reply, err
+		return reply, l.once(err)
 	}
 	switch reply.Int(0) {
 	case 1:
@@ -110,13 +107,13 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 // takeBack resets what it may have begun, off the caller's path: at once, and where it may still be on its way
 // once more when its not-after is over.
 func (b *beginning) takeBack() {
-	t := &settle.Settlement{Call: b.latch.resetCall(b.nonce), Until: clock.Now().Add(b.latch.set.keep)}
+	t := &settle.Settlement{Call: b.latch.resetCall(b.nonce), Until: clock.Now().Add(b.latch.keep)}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		if reply.Int(0) != 0 || reply.Stamp(1) > b.notAfter {
 			return 0 // reset, none of ours, or too late to begin
 		}
 		left := time.Duration(b.notAfter-reply.Stamp(1))*time.Microsecond + 2*time.Millisecond
-		t.Until = clock.Now().Add(min(left, session.MaxApart) + b.latch.set.keep)
+		t.Until = clock.Now().Add(min(left, session.MaxApart) + b.latch.keep)
 		return left
 	}
 	b.latch.base.Session.Settler.Settle(t)
@@ -131,16 +128,16 @@ func (l *Latch) countDown(ctx context.Context, round stamp.Stamp, id string) (le
 		return 0, fmt.Errorf("%w: an id of %d bytes: it must have from 1 to %d", errs.ErrBadOption, len(id), MaxID)
 	}
 	call := wire.Call{
-		Script: scripts.CountdownCount,
+		Script: l.realm.scripts.Count,
 		Keys:   []string{l.keys.latch},
-		Args:   []string{round.Text(), id, l.base.Session.Publish(), l.keys.ended},
+		Args:   []string{round.Text(), id, l.base.Session.PublishIn(l.base.Layout), l.keys.ended},
 	}
 	var reply wire.Reply
 	doubt := false
 	err = l.insist(ctx, func() (err error) {
 		reply, err = l.base.Session.Runner.Run(ctx, call)
 		doubt = doubt || err != nil && wire.Judge(err) == wire.Unknown
-		return err
+		return l.once(err)
 	})
 	switch {
 	case err != nil:
@@ -190,15 +187,15 @@ func (l *Latch) reset(ctx context.Context) error {
 		if err == nil && reply.Int(0) < 0 {
 			err = foreign()
 		}
-		return err
+		return l.once(err)
 	})
 }
 
 func (l *Latch) resetCall(nonce string) wire.Call {
 	return wire.Call{
-		Script: scripts.CountdownReset,
+		Script: l.realm.scripts.Reset,
 		Keys:   []string{l.keys.latch},
-		Args:   []string{nonce, l.base.Session.Publish(), l.keys.ended},
+		Args:   []string{nonce, l.base.Session.PublishIn(l.base.Layout), l.keys.ended},
 	}
 }
 
@@ -207,19 +204,24 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 	if err := l.base.Ready(ctx); err != nil {
 		return account{}, err
 	}
-	reply, err := l.base.Session.Runner.Run(ctx, l.keys.look())
+	reply, err := l.base.Session.Runner.Run(ctx, l.realm.look(l.keys, ""))
 	if err != nil {
 		return account{}, primitive.CutShort(ctx, err)
 	}
 	return readLook(reply)
 }
 
-func (k keys) look() wire.Call {
-	return wire.Call{Script: scripts.CountdownLook, Keys: []string{k.latch}}
+// once answers the error of a step whose outcome is not known, where it must not be sent again: rounds are nameless, and it
+// would count another time, or meet another round.
+func (l *Latch) once(err error) error {
+	if err != nil && l.realm.scripts.Nameless && wire.Judge(err) == wire.Unknown {
+		return fmt.Errorf("%w: it may be done or not: %w", errs.ErrUnconfirmed, err)
+	}
+	return err
 }
 
 // insist takes a step until it is answered, or until waiting cannot help, or ctx ends. The step can be
-// repeated.
+// repeated, or its error is ErrUnconfirmed.
 func (l *Latch) insist(ctx context.Context, step func() error) error {
 	var last error // why the step before was not answered
 	for fails := 0; ; fails++ {
@@ -230,6 +232,8 @@ func (l *Latch) insist(ctx context.Context, step func() error) error {
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, errs.ErrUnconfirmed):
+			return errors.Join(err, errs.Ended(ctx))
 		case ctx.Err() != nil:
 			return errors.Join(errs.Ended(ctx), last) // cut short: what was known before still is
 		case wire.Judge(err) == wire.Final:

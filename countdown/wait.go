@@ -5,6 +5,7 @@ package countdown
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,22 +22,32 @@ type watch struct {
 	keys  keys        // assigned once
 	next  wheel.Entry // the next look
 
-	rounds  map[stamp.Stamp]*awaited // that somebody waits for
-	trouble error                    // with what the server refused the last look, or nil
-	dropped bool                     // nobody waits here any more, and the realm has forgotten it
+	waits   map[wish]*awaited // what somebody waits for
+	trouble error             // with what the server refused the last look, or nil
+	dropped bool              // nobody waits here any more, and the realm has forgotten it
 
 	open     sync.Once
 	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
 }
 
+// wish is what somebody waits for: a round, and, where rounds are nameless, since when.
+type wish struct {
+	round stamp.Stamp
+	turn  uint64 // 0 where rounds have names
+}
+
 // awaited is one round that somebody waits for.
 type awaited struct {
+	wish wish          // assigned once
 	done chan struct{} // closed when it is over, or nobody is told any more
 	err  error         // how it ended; written before done is closed, read after
 
 	users    int
 	nonce    string // which a message that is to be believed has; "" until a look has told it
 	rumoured bool   // a message came before that
+
+	fences []string // of nameless rounds: what the last looks publish where they find the round running
+	fenced bool     // one was heard: what is heard of an end from here on is the end of this round
 }
 
 // wait waits until a round is over.
@@ -48,7 +59,7 @@ func (l *Latch) wait(ctx context.Context, round stamp.Stamp) error {
 	if err != nil {
 		return err
 	}
-	defer l.realm.leave(w, a, round)
+	defer l.realm.leave(w, a)
 	select {
 	case <-a.done:
 		return a.err
@@ -69,15 +80,15 @@ func (w *watch) lastTrouble() error {
 }
 
 // endLocked wakes all who wait for a round. Who comes for it now asks anew.
-func (w *watch) endLocked(round stamp.Stamp, a *awaited, err error) {
+func (w *watch) endLocked(a *awaited, err error) {
 	a.err = err
 	close(a.done)
-	delete(w.rounds, round)
+	delete(w.waits, a.wish)
 }
 
 // overLocked forgets w where nobody waits any more, once. It reports whether w is to be deafened.
 func (w *watch) overLocked() bool {
-	if w.dropped || len(w.rounds) > 0 {
+	if w.dropped || len(w.waits) > 0 {
 		return false
 	}
 	w.dropped = true
@@ -91,7 +102,7 @@ func (w *watch) overLocked() bool {
 // dropped.
 func (w *watch) listen() {
 	w.open.Do(func() {
-		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.ended, w))
+		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.ended, w.realm.layout.Ways, w))
 		w.realm.mu.Lock()
 		dropped := w.dropped
 		w.realm.mu.Unlock()
@@ -125,29 +136,61 @@ func (w *watch) isDeaf() bool {
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
 func (w *watch) Subscribed() { w.realm.looks.Put(w) }
 
-// Heard implements dispatch.Hearer: a round is over, somebody says. Who knows the nonce of the round is believed.
+// Heard implements dispatch.Hearer: a round is over, somebody says.
 func (w *watch) Heard(message string) {
-	e, ok := readEntry(message)
-	if !ok || e.state == counting {
-		return
-	}
 	w.realm.mu.Lock()
-	over := w.heardLocked(e)
+	var over, look bool
+	if w.realm.scripts.Nameless {
+		over, look = w.heardOfNamelessLocked(message)
+	} else {
+		over = w.heardLocked(message)
+	}
 	w.realm.mu.Unlock()
+	if look {
+		w.realm.looks.Put(w)
+	}
 	if over {
 		w.deafen()
 	}
 }
 
-func (w *watch) heardLocked(e entry) (over bool) {
-	a := w.rounds[e.stamp]
+// heardLocked believes who knows the nonce of the round.
+func (w *watch) heardLocked(message string) (over bool) {
+	e, ok := readEntry(message)
+	if !ok || e.state == counting {
+		return false
+	}
+	a := w.waits[wish{round: e.stamp}]
 	switch {
 	case a == nil:
 	case a.nonce == "":
 		a.rumoured = true // the answer to the look that is under way may be older
 	case a.nonce == e.nonce:
-		w.endLocked(e.stamp, a, e.state.outcome())
+		w.endLocked(a, e.state.outcome())
 		return w.overLocked()
 	}
 	return false
+}
+
+// What is told of nameless rounds: one has opened; one was started, or deleted.
+const toldOpen, toldChange = "0", "1"
+
+// heardOfNamelessLocked believes that a round has opened where that was told behind a look that found it running: such a
+// look publishes its fence, and messages of a channel keep their order. What is told before may be the end of the round
+// before, on its way for long. Anything else is worth a look, but for fences: they would call for each other.
+func (w *watch) heardOfNamelessLocked(message string) (over, look bool) {
+	if message != toldOpen {
+		for _, a := range w.waits {
+			a.fenced = a.fenced || slices.Contains(a.fences, message)
+		}
+		return false, message == toldChange
+	}
+	for _, a := range w.waits {
+		if a.fenced {
+			w.endLocked(a, nil)
+		} else {
+			look = true
+		}
+	}
+	return w.overLocked(), look
 }

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The latch in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
+
+// sharedChannel is where the latch "a" is told of.
+const sharedChannel = "redisson_countdownlatch__channel__{a}"
+
+// shared answers the latch "a" of a session of its own.
+func shared(t *testing.T, at dialer, options ...signalbox.SessionOption) *countdown.Latch {
+	t.Helper()
+	return countdown.New(newSession(t, at, options...), "a", signalbox.Redisson())
+}
+
+// overhear answers what is told of the latch "a" from now on.
+func overhear(t *testing.T, server *redistest.Server) <-chan string {
+	t.Helper()
+	client, release := server.Client(t, nil).Dedicate()
+	t.Cleanup(release)
+	told := make(chan string, 1024)
+	client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
+	require.NoError(t, client.Do(t.Context(), client.B().Subscribe().Channel(sharedChannel).Build()).Error())
+	return told
+}
+
+// awaitFence returns when a look has found the latch "a" running, which was told behind all that was told before.
+func awaitFence(t *testing.T, told <-chan string) {
+	t.Helper()
+	await(t, "a fence", func() bool {
+		select {
+		case message := <-told:
+			n, err := strconv.ParseInt(message, 10, 64)
+			require.NoError(t, err, "Redisson reads numbers alone")
+			return n > 1
+		default:
+			return false
+		}
+	})
+}
+
+// One key, without an end, that is there until the latch opens.
+func TestASharedLatchIsANumber(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l, other := shared(t, server), shared(t, server)
+	r := mustStart(t, l, 2)
+	require.Equal(t, "2", server.MustDo(t, "GET", "a"))
+	require.Equal(t, []any{"a"}, server.MustDo(t, "KEYS", "*"))
+	require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"))
+	_, err := other.Start(t.Context(), 2)
+	require.ErrorIs(t, err, signalbox.ErrRunning)
+	joined, err := other.Round(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, r.ID(), joined.ID())
+	mustCount(t, joined, 1, "x")
+	left, err := r.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, left)
+	mustCount(t, r, 0, "x")
+	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
+	_, err = r.CountDown(t.Context(), "y")
+	require.ErrorIs(t, err, signalbox.ErrRoundOver)
+	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"), "a count too many leaves nothing")
+	left, err = r.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, left)
+	require.NoError(t, r.Wait(t.Context()))
+	joined, err = other.Round(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, joined.Wait(t.Context()), "what is not there is open")
+	require.NotZero(t, mustStart(t, l, 1).ID())
+}
+
+// P6: one message wakes all, in whatever session.
+func TestASharedLatchIsOpenedByAMessage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l, told := shared(t, server), overhear(t, server)
+	r := mustStart(t, l, 1)
+	var waiting []<-chan error
+	for range 2 {
+		other, err := shared(t, server).Round(t.Context())
+		require.NoError(t, err)
+		for range 3 {
+			waiting = append(waiting, waitLater(soon(t), other))
+		}
+	}
+	awaitFence(t, told)
+	for _, answered := range waiting {
+		require.True(t, isSilent(answered))
+	}
+	mustCount(t, r, 0, "x")
+	for _, answered := range waiting {
+		require.NoError(t, within(t, "the end of the wait", answered))
+	}
+}
+
+// P6: who hears that the round has opened goes on, though the next one was started in the same instant.
+func TestASharedRoundThatIsFollowedAtOnceIsOver(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	told := overhear(t, server)
+	l := shared(t, server)
+	answered := waitLater(soon(t), mustStart(t, l, 2))
+	awaitFence(t, told)
+	server.MustDo(t, "EVAL", `
+		redis.call('DEL', KEYS[1])
+		redis.call('PUBLISH', ARGV[1], '0')
+		redis.call('SET', KEYS[1], '2')
+		redis.call('PUBLISH', ARGV[1], '1')`, "1", "a", sharedChannel)
+	require.NoError(t, within(t, "the end of the wait", answered))
+	left, err := l.RoundOf(1).Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, left)
+}
+
+// A round never opens early: what is told before a look found it running may be the end of the one before. Here no look can say so, since
+// the session may not publish.
+func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := mustStart(t, shared(t, muteAt(server, server)), 1)
+	answered := waitLater(soon(t), r)
+	await(t, "a subscription", func() bool {
+		reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", sharedChannel).([]any)
+		return reply[1] == int64(1)
+	})
+	before := server.CommandStats()["get"].Calls
+	server.MustDo(t, "PUBLISH", sharedChannel, "0")
+	await(t, "two looks", func() bool { return server.CommandStats()["get"].Calls > before+1 })
+	require.True(t, isSilent(answered))
+	mustCount(t, r, 0, "x")
+	require.NoError(t, within(t, "a look", answered))
+}
+
+// The same where others of the session have waited for the one before, and its end is told late: it is theirs alone. The session may not publish,
+// so that fences are heard as the test wants it.
+func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	runs(proxy, scripts.RedissonLatchLook)
+	var passes, passed, known atomic.Bool
+	passes.Store(true)
+	proxy.OnRequest(func(_ int, request []string) {
+		fence := request[len(request)-3]
+		if fence == "" {
+			known.Store(passed.Load())
+			return
+		}
+		if passes.Load() {
+			if _, err := server.Do("PUBLISH", sharedChannel, fence); err != nil {
+				t.Error(err)
+			}
+			passed.Store(true)
+		}
+	})
+	r := mustStart(t, shared(t, muteAt(server, proxy)), 2)
+	early := waitLater(soon(t), r)
+	await(t, "a look that needs no fence", func() bool {
+		server.MustDo(t, "PUBLISH", sharedChannel, "1") // it makes it look
+		return known.Load()
+	})
+	passes.Store(false)
+	server.MustDo(t, "SET", "a", "2") // the round has opened, and the next has begun
+	late := waitLater(soon(t), r)
+	looks := proxy.Requests()
+	await(t, "a look of who came late", func() bool { return proxy.Requests() > looks })
+	server.MustDo(t, "PUBLISH", sharedChannel, "0")
+	require.NoError(t, within(t, "the end of the round before", early))
+	mustCount(t, r, 1, "x")
+	require.True(t, isSilent(late))
+	mustCount(t, r, 0, "y")
+	require.NoError(t, within(t, "the end of the wait", late))
+}
+
+// muteAt answers a way to a server for a user that may not publish.
+func muteAt(server *redistest.Server, at dialer) dialer {
+	return dialerOf(func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+		tb.Helper()
+		server.MustDo(tb, "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all", "-publish")
+		return at.Client(tb, func(o *rueidis.ClientOption) {
+			mod(o)
+			o.Username, o.Password = "mute", "secret"
+		})
+	})
+}
+
+// P6: where the message is lost, or nobody can hear any, a look finds out.
+func TestASharedLatchIsOpenedByALook(t *testing.T) {
+	t.Parallel()
+	t.Run("Lost", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		proxy, told := redistest.NewProxy(t, server.Addr()), overhear(t, server)
+		r := mustStart(t, shared(t, server), 1)
+		answered := waitLater(soon(t), shared(t, proxy).RoundOf(r.ID()))
+		awaitFence(t, told)
+		proxy.DropPushes(true)
+		mustCount(t, r, 0, "x")
+		require.NoError(t, within(t, "a look", answered))
+	})
+	t.Run("Polling", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		told := overhear(t, server)
+		r := mustStart(t, shared(t, server), 1)
+		answered := waitLater(soon(t), shared(t, server, signalbox.WithPolling()).RoundOf(r.ID()))
+		mustCount(t, r, 0, "x")
+		require.NoError(t, within(t, "a look", answered))
+		require.Equal(t, []string{"1", "0"}, []string{<-told, <-told}, "and a poller publishes nothing")
+	})
+	t.Run("Deleted", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		answered := waitLater(soon(t), mustStart(t, shared(t, server), 1))
+		server.MustDo(t, "DEL", "a") // and nobody is told
+		require.NoError(t, within(t, "a look", answered))
+	})
+}
+
+// A step that may be done is not sent again: it would count twice. Whoever sent it is told.
+func TestAStepOfASharedLatchIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script *scripts.Script
+		step   func(ctx context.Context, l *countdown.Latch) error
+		left   any
+	}{
+		"Start": {scripts.RedissonLatchStart, func(ctx context.Context, l *countdown.Latch) error {
+			_, err := l.Start(ctx, 7)
+			return err
+		}, "7"},
+		"CountDown": {scripts.RedissonLatchCount, func(ctx context.Context, l *countdown.Latch) error {
+			_, err := l.RoundOf(1).CountDown(ctx, "x")
+			return err
+		}, "2"},
+		"Reset": {scripts.RedissonLatchReset, func(ctx context.Context, l *countdown.Latch) error { return l.Reset(ctx) }, nil},
+	} {
+		for kind, isDone := range map[redistest.Kind]bool{redistest.CutAfterRequest: true, redistest.CutBeforeRequest: false} {
+			t.Run(name+strconv.FormatBool(isDone), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				load(t, server)
+				proxy := redistest.NewProxy(t, server.Addr())
+				l := shared(t, proxy)
+				_, err := l.RoundOf(1).Count(t.Context()) // the connection stands
+				require.NoError(t, err)
+				if name != "Start" {
+					server.MustDo(t, "SET", "a", "3")
+				} else {
+					_, err := countdown.New(newSession(t, server), "b", signalbox.Redisson()).Start(t.Context(), 1)
+					require.NoError(t, err)
+				}
+				before := server.MustDo(t, "GET", "a")
+				runs(proxy, c.script)
+				proxy.ResetCount()
+				armed := proxy.Arm(redistest.Fault{Kind: kind})
+				err = c.step(soon(t), l)
+				within(t, "the fault", armed.Fired())
+				require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+				want := before
+				if isDone {
+					want = c.left
+				}
+				require.Equal(t, want, server.MustDo(t, "GET", "a"))
+				require.Equal(t, 1, proxy.Requests())
+			})
+		}
+	}
+}
+
+// P10: what the server refuses for now it has not done: it is sent until it is done. The last count needs no memory.
+func TestAStepOfASharedLatchThatIsRefusedIsSentAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := mustStart(t, shared(t, server), 2)
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
+	before := server.CommandStats()["get"].Calls
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.CountDown(context.Background(), "x")
+		done <- err
+	}()
+	await(t, "two refusals", func() bool { return server.CommandStats()["get"].Calls > before+1 })
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
+	require.NoError(t, within(t, "the count", done))
+	require.Equal(t, "1", server.MustDo(t, "GET", "a"))
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
+	mustCount(t, r, 0, "y")
+}
+
+// Reset deletes the key, so that the latch counts as open.
+func TestASharedLatchIsReset(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := shared(t, server)
+	require.NoError(t, l.Reset(t.Context()))
+	r := mustStart(t, l, 2)
+	told := overhear(t, server)
+	answered := waitLater(soon(t), r)
+	awaitFence(t, told)
+	require.NoError(t, shared(t, server).Reset(t.Context()))
+	require.NoError(t, within(t, "the end of the wait", answered))
+	await(t, "the message of a reset", func() bool { return within(t, "a message", told) == "1" }) // behind further fences
+	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
+	_, err := r.CountDown(t.Context(), "x")
+	require.ErrorIs(t, err, signalbox.ErrRoundOver)
+}
+
+// P9: what is no latch of Redisson's is left alone.
+func TestWhatIsNoLatchOfRedissonsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := shared(t, server)
+	for name, set := range map[string][]any{"Text": {"SET", "a", "a text"}, "Hash": {"HSET", "a", "mode", "read"}} {
+		server.MustDo(t, set...)
+		before := server.MustDo(t, "DUMP", "a")
+		_, err := l.Start(t.Context(), 1)
+		require.ErrorIs(t, err, signalbox.ErrWrongKind, name)
+		_, err = l.Round(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrWrongKind, name)
+		_, err = l.RoundOf(1).CountDown(t.Context(), "x")
+		require.ErrorIs(t, err, signalbox.ErrWrongKind, name)
+		require.ErrorIs(t, l.RoundOf(1).Wait(soon(t)), signalbox.ErrWrongKind, name)
+		require.ErrorIs(t, l.Reset(t.Context()), signalbox.ErrWrongKind, name)
+		require.Equal(t, before, server.MustDo(t, "DUMP", "a"), name)
+		server.MustDo(t, "DEL", "a")
+	}
+}
+
+// The layout is the option's, or the session's; one in each is two latches. A round of it has the ID 1.
+func TestALatchHasTheLayoutThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+	require.Equal(t, uint64(1), mustStart(t, countdown.New(s, "a"), 1).ID())
+	native := mustStart(t, countdown.New(s, "a", signalbox.Native()), 2)
+	require.Greater(t, native.ID(), uint64(1))
+	require.Equal(t, "1", server.MustDo(t, "GET", "a"))
+	mustCount(t, native, 1, "x")
+	_, err := countdown.New(s, "a").RoundOf(native.ID()).CountDown(t.Context(), "x")
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+}
