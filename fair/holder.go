@@ -7,11 +7,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// letter is the kind of this lock in holder keys.
-const letter = "f"
 
 // Holder answers who has the lock, by the server's account, or ErrNotHeld. A lock of another kind
 // that has the name is told with its Kind; a key that is no lock's is ErrWrongKind. One round trip,
@@ -33,11 +29,11 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLoc
 // After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round
 // trips; a lock that changes hands between them ten times over is ErrHeld.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.base.ForceUnlock(ctx, letter, func(hold, told string) wire.Call {
+	return l.base.ForceUnlock(ctx, l.base.Layout.Fair.Letter, func(hold, told string) wire.Call {
 		return wire.Call{
-			Script: scripts.FairForce,
+			Script: l.base.Layout.Fair.Force,
 			Keys:   l.tenure.Keys.All,
-			Args:   []string{hold, l.base.Session.Publish(), l.tenure.Keys.Grants, told},
+			Args:   []string{hold, l.base.Session.PublishIn(l.base.Layout), l.tenure.Keys.Grants, told},
 		}
 	})
 }

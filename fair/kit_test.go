@@ -27,9 +27,7 @@ const (
 )
 
 // dialer is a server, or a proxy before one.
-type dialer interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
+type dialer = redistest.Dialer
 
 // newSession answers a session on a connection of its own, as another process would have it. It
 // is closed when the test ends, whatever is still held.
@@ -53,29 +51,13 @@ func endedContext() context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		tb.Fatalf("not within %v: %s", patience, what)
-		panic("unreachable")
-	}
+	return redistest.Receive(tb, patience, what, c)
 }
 
 // isClosed reports whether c is closed, or has something.
@@ -166,16 +148,5 @@ func requests(proxy *redistest.Proxy, script *scripts.Script) {
 	})
 }
 
-// sentBy answers which commands a function made the server run, those of scripts included, and
-// the client's own pings left out.
-func sentBy(server *redistest.Server, do func()) map[string]int64 {
-	before := server.CommandStats()
-	do()
-	sent := make(map[string]int64)
-	for command, stat := range server.CommandStats() {
-		if n := stat.Calls - before[command].Calls; n > 0 && command != "info" && command != "ping" {
-			sent[command] = n
-		}
-	}
-	return sent
-}
+// sentBy answers how often each command ran while do did.
+func sentBy(server *redistest.Server, do func()) map[string]int64 { return server.SentBy(do) }

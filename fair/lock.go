@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/ground"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/primitive"
@@ -22,13 +24,13 @@ type Lock struct {
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.Make(s, name, options)}
+	l := &Lock{base: primitive.MakeIn(s, name, options, func(l *layout.Layout) bool { return l.Fair != nil })}
 	if l.base.Err != nil {
 		return l
 	}
-	realm := realmOf(l.base.Session)
+	realm := realmOf(l.base.Session, l.base.Layout)
 	l.tenure = tenure.Lock{
-		Kind: &realm.Kind, Realm: &realm.hold, Base: &l.base, Keys: keysOf(&l.base),
+		Kind: &realm.Kind, Realm: &realm.hold, Base: &l.base, Keys: ground.Keys(&l.base, &l.base.Layout.Fair.Ground),
 		Wish: line.Wish{Life: l.base.Set.Life()},
 	}
 	return l

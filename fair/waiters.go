@@ -6,12 +6,10 @@ import (
 	"context"
 	"iter"
 	"strconv"
-	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // waitersPage is how many waiters one script tells of.
@@ -30,7 +28,7 @@ func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 			}
 			n := reply.Len() / 4
 			for i := range n {
-				if !yield(waiterAt(reply, 4*i, position), nil) {
+				if !yield(l.waiterAt(reply, 4*i, position), nil) {
 					return
 				}
 				position++
@@ -48,20 +46,23 @@ func (l *Lock) waitersAfter(ctx context.Context, after string) (wire.Reply, erro
 		return wire.Reply{}, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
-		Script: scripts.FairWaiters,
-		Keys:   []string{l.base.Names.Line(), l.tenure.Keys.Lives},
+		Script: l.base.Layout.Fair.Waiters,
+		Keys:   l.tenure.Keys.All[1:], // without the holder
 		Args:   []string{after, strconv.Itoa(waitersPage)},
 	})
 	return reply, primitive.CutShort(ctx, err)
 }
 
 // waiterAt reads the four elements from i on.
-func waiterAt(reply wire.Reply, i, position int) signalbox.Waiter {
-	return signalbox.Waiter{
+func (l *Lock) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter {
+	w := signalbox.Waiter{
 		Position: position,
-		Session:  reply.Text(i),
-		Since:    time.UnixMicro(int64(reply.Stamp(i + 1))),
+		Session:  l.base.Layout.Session(reply.Text(i)),
 		Alive:    reply.Int(i+2) == 1,
 		Label:    reply.Text(i + 3),
 	}
+	if since := reply.Stamp(i + 1); since != 0 {
+		w.Since = since.Time()
+	}
+	return w
 }

@@ -5,7 +5,6 @@ package reentrant
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -17,11 +16,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/trouble"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
-
-// The pause between tries while the server refuses or is away.
-const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	lease, carried, err := l.enter(ctx)
@@ -190,11 +187,9 @@ func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 
 // contention is what a contender knows between its tries.
 type contention struct {
-	lock  *Lock
-	wait  *dispatch.Wait // nil until there is something to wait for
-	held  bool           // the last answer was that the lock is held
-	last  error          // the last refusal or failure, nil after an answer
-	fails int
+	lock    *Lock
+	wait    *dispatch.Wait // nil until there is something to wait for
+	trouble trouble.Trouble
 }
 
 func (c *contention) register() *dispatch.Wait {
@@ -213,21 +208,16 @@ func (c *contention) close() {
 // next takes what a try ended with and returns when the next is due, or the error to give up
 // with.
 func (c *contention) next(ctx context.Context, t try, err error) error {
-	switch {
-	case err == nil && t.result == held:
-		c.held, c.last, c.fails = true, nil, 0
+	if err == nil && t.result == held {
+		c.trouble.Held()
 		c.register().Held(t.left)
-	case ctx.Err() != nil:
-		return c.ended(ctx) // the try was cut short: what was known before it still is
-	case err != nil && wire.Judge(err) == wire.Final:
-		return err
-	default:
-		c.held, c.last = false, err
-		// Half of it at random: whom an outage struck together need not come back together.
-		pause := min(firstPause<<min(c.fails, 10), lastPause)
-		c.register().After(pause/2 + rand.N(pause/2))
-		c.fails++
+		return c.pause(ctx)
 	}
+	if err = c.trouble.Take(ctx, err); err != nil {
+		return err
+	}
+	c.register().After(session.RetryPause(c.trouble.Fails))
+	c.trouble.Fails++
 	return c.pause(ctx)
 }
 
@@ -242,21 +232,7 @@ func (c *contention) pause(ctx context.Context) error {
 }
 
 // ended answers the error of a context that has ended, with what is known of the lock.
-func (c *contention) ended(ctx context.Context) error {
-	err := errs.Ended(ctx)
-	if c.held && c.wait != nil {
-		if trouble := c.wait.Trouble(); trouble != nil {
-			return errors.Join(err, trouble) // heard of since, or rather not heard of
-		}
-	}
-	switch {
-	case c.held:
-		return errors.Join(errs.ErrHeld, err)
-	case c.last != nil:
-		return errors.Join(err, c.last)
-	}
-	return err
-}
+func (c *contention) ended(ctx context.Context) error { return c.trouble.EndedAt(ctx, c.wait) }
 
 // result is what an acquire script answered.
 type result int
@@ -271,8 +247,9 @@ const (
 type try struct {
 	result result
 	hold   string
-	stamp  stamp.Stamp   // of the first token
-	us     int64         // of tokens
+	stamp  stamp.Stamp   // that the key has
+	token  uint64        // the first of those that are the hold's
+	last   uint64        // and the last
 	left   time.Duration // until the holder's key ends
 	sent   clock.Instant
 	read   clock.Instant // when the answer was
@@ -306,16 +283,28 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 	return t, nil
 }
 
+// numbered answers the token that is a number of a counter.
+func numbered(n int64) uint64 { return uint64(max(n, 0)) } //nolint:gosec // not negative
+
+// reserved takes the tokens of so many microseconds.
+func (t *try) reserved(from stamp.Stamp, micros int64) {
+	t.stamp, t.token, t.last = from, from.Token(), (from + stamp.Stamp(micros)).Token()
+}
+
 // read takes in what the server answered to a try. One that was granted the lock for a time that is over takes it
 // back.
 func (l *Lock) read(t *try, reply wire.Reply) error {
 	now := reply.Stamp(0)
 	if now != 0 {
-		t.stamp, t.us = now, stamp.Block
+		t.reserved(now, stamp.Block)
 	} else {
 		switch reply.Int(0) {
+		case 2:
+			t.token = numbered(reply.Int(1))
+			t.last, now = t.token, reply.Stamp(2)
 		case 1:
-			t.stamp, t.us, now = reply.Stamp(1), reply.Int(2), reply.Stamp(3)
+			t.reserved(reply.Stamp(1), reply.Int(2))
+			now = reply.Stamp(3)
 		case 0:
 			t.result, t.left, now = held, time.Duration(reply.Int(1))*time.Millisecond, reply.Stamp(2)
 		case -1:
@@ -372,7 +361,7 @@ func (l *Lock) begin(g *gate.Gate, t try) (hold.Lease, error) {
 		return hold.Lease{}, err
 	}
 	n := &tenure{lock: l, gate: g, stamp: t.stamp}
-	lease := n.Begin(n, &l.realm.Realm, t.stamp.Token(), (t.stamp + stamp.Stamp(t.us)).Token())
+	lease := n.Begin(n, &l.realm.Realm, t.token, t.last)
 	terms := renewal.Terms{
 		Script: l.scripts.Renew, Key: l.base.Names.Holder, Hold: t.hold, Life: l.base.Set.Lease, Renewed: !l.base.Set.Fixed,
 	}

@@ -77,7 +77,8 @@
 // after a release, to keep the floor of the tokens; one channel, "<prefix>{<name>}:lock:unlocked", and
 // one for each session that has held something for 100 ms, "<prefix>session:<id>".
 // Scripts reentrant/* and holder/*. Redis 7.0, Valkey 7.2 or newer. With signalbox.Redisson the key is the name, a hash
-// that lives as long as the lease, the channel is "redisson_lock__channel:{<name>}", and the scripts are redisson/*.
+// that lives as long as the lease, the channel is "redisson_lock__channel:{<name>}", and the scripts are redisson/*; with signalbox.Fenced there is
+// the counter "redisson_lock_token:{<name>}", which never ends.
 //
 //	uncontended Lock      1 round trip
 //	entering again        0

@@ -21,17 +21,19 @@ type Lock struct {
 	base    primitive.Base
 	realm   *session.Realm
 	scripts *layout.Reentrant
-	mark    string // by which waiters of the session are told
-	verb    string // by which scripts tell
-	lifeMS  string // of the first acquire
+	taking  []string // the keys of an acquire
+	mark    string   // by which waiters of the session are told
+	verb    string   // by which scripts tell
+	lifeMS  string   // of the first acquire
 }
 
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.MakeIn(s, name, options)}
+	l := &Lock{base: primitive.MakeIn(s, name, options, func(l *layout.Layout) bool { return l.Reentrant != nil })}
 	if l.base.Err == nil {
 		l.scripts = l.base.Layout.Reentrant
+		l.taking = l.scripts.Keys(l.base.Names)
 		l.realm = l.base.Session.Reentrant(l.base.Layout)
 		l.mark = cmp.Or(l.base.Layout.Mark, l.base.Session.ID())
 		l.verb = l.base.Session.PublishIn(l.base.Layout)
@@ -90,7 +92,7 @@ func (l *Lock) target() dispatch.Target {
 		Key:     l.base.Names.Holder,
 		Look:    l.scripts.Look,
 		Mark:    l.mark,
-		Plain:   l.base.Layout.Plain,
+		Ways:    l.base.Layout.Ways,
 	}
 }
 

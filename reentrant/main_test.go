@@ -3,8 +3,6 @@
 package reentrant_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -22,23 +20,7 @@ func TestMain(m *testing.M) {
 	}
 	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
 	// one that has left five seconds after that, whether it was closed itself by then or not.
-	goleak.VerifyTestMain(besideServer{m},
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
-}
-
-// besideServer runs everything while the server of the examples runs. Tests start servers of
-// their own.
-type besideServer struct{ tests *testing.M }
-
-// Run implements goleak.TestingM.
-func (b besideServer) Run() int {
-	server, err := redistest.StartServer()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer server.Close()
-	serverURL = server.URL()
-	return b.tests.Run()
+	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() }),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
+		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
 }

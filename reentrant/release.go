@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // tenure is the lock held by this process, from the acquire to the release; the goroutines
@@ -27,33 +28,36 @@ type tenure struct {
 
 	lock *Lock
 	gate *gate.Gate
-	// stamp is what the key says. Written by whoever begins or vacates the tenure, one after
+	// stamp is what the key says, where it says one. Written by whoever begins or vacates the tenure, one after
 	// the other: the gate's lock is between them.
 	stamp stamp.Stamp
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
 func (n *tenure) Vacated(now clock.Instant) error {
-	switch n.gate.Pass(now, n.lock.passable(), n.Pass) {
+	l := n.lock
+	switch n.gate.Pass(now, l.passable(), n.Pass) {
 	case gate.Passed:
-		n.lock.leave(n.gate, now) // who was passed to is counted as a user on its own
+		l.leave(n.gate, now) // who was passed to is counted as a user on its own
 		return nil
 	case gate.Ask:
-		return n.yield(now)
+		return n.yield(now, l.scripts.Yield, l.keys())
+	case gate.Spent:
+		return n.yield(now, l.scripts.Next, l.taking)
 	case gate.GiveBack:
 	}
 	return n.release(now)
 }
 
-// yield asks the server whether the process may pass the lock on further, and gives it back
+// yield asks the server by script whether the process may pass the lock on further, and gives it back
 // where another session waits for it.
-func (n *tenure) yield(sent clock.Instant) error {
+func (n *tenure) yield(sent clock.Instant, script *scripts.Script, keys []string) error {
 	l := n.lock
 	patience := n.patience(sent)
 	defer patience.End()
 	reply, err := l.base.Session.Runner.Run(patience, wire.Call{
-		Script: l.scripts.Yield,
-		Keys:   l.keys(),
+		Script: script,
+		Keys:   keys,
 		Args:   []string{n.id(), l.lifeMS, n.floor(), l.verb, l.base.Names.Unlocked},
 	})
 	now := clock.Now()
@@ -69,15 +73,13 @@ func (n *tenure) yield(sent clock.Instant) error {
 	case 0:
 		n.Term.Gone()
 		return errs.ErrLost
-	case 1:
+	case 1, 3:
 		if !n.Term.Extended(l.base.Set.Lease, sent) {
 			// It ended while the question was on its way, and Lost sees to it; or its deadline was
 			// reached just now, and the release stops it in time or finds it over.
 			return n.releaseWithin(patience, now, errs.ErrLost)
 		}
-		n.stamp = reply.Stamp(1)
-		n.Refill(n.stamp.Token(), (n.stamp + stamp.Stamp(reply.Int(2))).Token())
-		n.gate.Asked(now)
+		n.refill(now, reply)
 		if n.gate.Pass(now, l.passable(), n.Pass) == gate.Passed {
 			l.leave(n.gate, now)
 			return nil
@@ -89,6 +91,18 @@ func (n *tenure) yield(sent clock.Instant) error {
 		n.depart(now, now.Add(gate.StandBack))
 	}
 	return nil // given back in time, whatever the clock says by now
+}
+
+// refill takes the tokens by which the lock may be passed on further.
+func (n *tenure) refill(now clock.Instant, reply wire.Reply) {
+	if reply.Int(0) == 3 {
+		token := numbered(reply.Int(1))
+		n.Refill(token, token)
+		return // the budget of passing goes on: nobody was asked who waits elsewhere
+	}
+	n.stamp = reply.Stamp(1)
+	n.Refill(n.stamp.Token(), (n.stamp + stamp.Stamp(reply.Int(2))).Token())
+	n.gate.Asked(now)
 }
 
 // release gives the lock back at the server.
@@ -105,7 +119,7 @@ func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone
 	if err := n.stop(now); err != nil {
 		return err
 	}
-	reply, err := n.lock.realm.Release.Run(patience, n.lock.base.Names.Holder, n.releaseArgs()...)
+	reply, err := n.lock.realm.Release.Run(patience, n.lock.keys(), n.releaseArgs()...)
 	return n.released(now, reply, err, gone)
 }
 
@@ -119,8 +133,11 @@ func (n *tenure) stop(now clock.Instant) error {
 }
 
 // releaseArgs answers what the release script is told of the tenure.
-func (n *tenure) releaseArgs() []string {
-	return []string{n.held(), n.floor(), n.lock.verb, n.lock.base.Names.Unlocked}
+func (n *tenure) releaseArgs() []string { return n.appendArgs(make([]string, 0, 4)) }
+
+// appendArgs appends them.
+func (n *tenure) appendArgs(to []string) []string {
+	return append(to, n.held(), n.floor(), n.lock.verb, n.lock.base.Names.Unlocked)
 }
 
 // released ends a tenure whose release was answered, or was not. gone is the answer where the server says that the

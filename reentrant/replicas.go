@@ -12,10 +12,10 @@ import (
 // acquire runs the acquire script. shortfall says why too few replicas are known to have what it wrote.
 func (l *Lock) acquire(ctx context.Context, args ...string) (reply wire.Reply, shortfall, err error) {
 	if l.base.Replicas.Count == 0 {
-		reply, err = l.realm.Acquire.Run(ctx, l.base.Names.Holder, args...)
+		reply, err = l.realm.Acquire.Run(ctx, l.taking, args...)
 		return reply, nil, err
 	}
-	call := wire.Call{Script: l.scripts.Acquire, Keys: l.keys(), Args: args}
+	call := wire.Call{Script: l.scripts.Acquire, Keys: l.taking, Args: args}
 	return l.base.Session.RunReplicated(ctx, call, l.base.Replicas)
 }
 

@@ -177,10 +177,14 @@ func (l *Lock) tryAll(ctx context.Context, lot []candidate) ([]try, error) {
 		Keys:   make([]string, 0, len(lot)),
 		Args:   make([]string, 0, 3*len(lot)),
 	}
+	notAfter := ""
 	for i, c := range lot {
 		tries[i] = try{hold: s.NewHold(), sent: sent, notAfter: s.NotAfter(l.base.Slot, sent, c.lock.base.Set.Life())}
+		if i == 0 || tries[i].notAfter != tries[i-1].notAfter {
+			notAfter = tries[i].notAfter.Text()
+		}
 		call.Keys = append(call.Keys, c.lock.base.Names.Holder)
-		call.Args = append(call.Args, tries[i].hold+s.Tail(), c.lock.lifeMS, tries[i].notAfter.Text())
+		call.Args = append(call.Args, tries[i].hold+s.Tail(), c.lock.lifeMS, notAfter)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -210,7 +214,7 @@ func (n *tenure) Lot() member.Lot { return n.lock.lotOf() }
 // given back by one script.
 func (n *tenure) Return(now clock.Instant, others []member.Returner) []error {
 	answers := make([]error, 1+len(others))
-	var given, asked []returned
+	given, asked := make([]returned, 0, len(answers)), []returned(nil)
 	for i := range answers {
 		m := n
 		if i > 0 {
@@ -219,7 +223,7 @@ func (n *tenure) Return(now clock.Instant, others []member.Returner) []error {
 		switch m.gate.Pass(now, m.lock.passable(), m.Pass) {
 		case gate.Passed:
 			m.lock.leave(m.gate, now)
-		case gate.Ask:
+		case gate.Ask, gate.Spent:
 			asked = append(asked, returned{m, &answers[i]})
 		case gate.GiveBack:
 			if answers[i] = m.stop(now); answers[i] == nil {
@@ -229,7 +233,7 @@ func (n *tenure) Return(now clock.Instant, others []member.Returner) []error {
 	}
 	releaseAll(now, given)
 	for _, r := range asked {
-		*r.answer = r.tenure.yield(now)
+		*r.answer = r.tenure.yield(now, r.tenure.lock.scripts.Yield, r.tenure.lock.keys())
 	}
 	return answers
 }
@@ -248,11 +252,15 @@ func releaseAll(now clock.Instant, all []returned) {
 	first := all[0].tenure
 	s := first.lock.base.Session
 	left := session.UnlockPatience
-	call := wire.Call{Script: first.lock.scripts.Release}
+	call := wire.Call{
+		Script: first.lock.scripts.Release,
+		Keys:   make([]string, 0, len(all)),
+		Args:   make([]string, 0, 4*len(all)),
+	}
 	for _, r := range all {
 		left = min(left, r.tenure.Term.Deadline().Until(now))
 		call.Keys = append(call.Keys, r.tenure.lock.base.Names.Holder)
-		call.Args = append(call.Args, r.tenure.releaseArgs()...)
+		call.Args = r.tenure.appendArgs(call.Args)
 	}
 	patience := s.Patient(left)
 	defer patience.End()
@@ -263,7 +271,7 @@ func releaseAll(now clock.Instant, all []returned) {
 		answer, failure := reply, err
 		switch {
 		case alone:
-			answer, failure = r.tenure.lock.realm.Release.Run(patience, call.Keys[i], r.tenure.releaseArgs()...)
+			answer, failure = r.tenure.lock.realm.Release.Run(patience, call.Keys[i:i+1], r.tenure.releaseArgs()...)
 		case err == nil && len(all) > 1:
 			answer, failure = reply.Part(i)
 		}

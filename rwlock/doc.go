@@ -94,6 +94,9 @@
 //	held                      a renewal each third of the lease, 256 locks a script
 //	waiting                   1 look a second for each lock, however many wait in the session
 //
+// With signalbox.Redisson the keys are those of the Java client's RReadWriteLock, docs/redisson-protocol.md, and its rules hold: there are no phases,
+// readers come in beside readers, and a writer comes in when nobody reads. Release costs what Redisson's does: the more, the more readers there are.
+//
 // The phases are those of the phase-fair locks of Brandenburg and Anderson (Spin-Based Reader-Writer Synchronization for
 // Multiprocessor Real-Time Systems, 2010).
 package rwlock

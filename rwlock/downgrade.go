@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Downgrade makes a writer's lease a reader's, in one step, with the same token: nobody writes in between, and all
@@ -46,9 +45,9 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	lease.Move(&l.realm.readers)
 	s, keys := l.base.Session, l.reads.Keys
 	call := wire.Call{
-		Script: scripts.RWLockDowngrade,
+		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Terms().Hold, s.ID(), s.Publish(), keys.Grants},
+		Args:   []string{term.Terms().Hold, s.ID(), s.PublishIn(l.base.Layout), keys.Grants},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {

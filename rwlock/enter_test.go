@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P7: entering again makes no round trip and allocates nothing, to write and to read; a writer may read.
@@ -93,25 +94,28 @@ func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 // A reader that asks to write is told at once, without a command: two that waited would wait for each other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mus := newLocks(t, server, 2)
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	mus := newLocks(t, proxy, 2)
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
-	require.Empty(t, sentBy(server, func() {
-		for n, mu := range mus {
-			ctx := leases[n].Enter(t.Context())
-			for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
-				for _, ask := range []side{write, tryWrite} {
-					lease, err := ask(mu, ctx)
-					require.ErrorIs(t, err, signalbox.ErrUpgrade)
-					require.Equal(t, signalbox.Lease{}, lease)
-				}
-				require.ErrorIs(t, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
-					t.Error("a reader writes")
-					return nil
-				}), signalbox.ErrUpgrade)
+	// A session that begins to listen asks whether its holds are there still.
+	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), isOf(scripts.HoldsRenew)
+	proxy.SetMatch(func(request []string) bool { return scripted(request) && !asks(request) })
+	proxy.ResetCount()
+	for n, mu := range mus {
+		ctx := leases[n].Enter(t.Context())
+		for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
+			for _, ask := range []side{write, tryWrite} {
+				lease, err := ask(mu, ctx)
+				require.ErrorIs(t, err, signalbox.ErrUpgrade)
+				require.Equal(t, signalbox.Lease{}, lease)
 			}
+			require.ErrorIs(t, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+				t.Error("a reader writes")
+				return nil
+			}), signalbox.ErrUpgrade)
 		}
-	}))
+	}
+	require.Zero(t, proxy.Requests())
 	for _, lease := range leases {
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Unlock())

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -25,8 +24,6 @@ const (
 	writing = "1"
 	// holdersPage is how many holders one script tells of.
 	holdersPage = 100
-	// holdSize and idSize are the lengths of a hold, and of the session in front of it.
-	holdSize, idSize = 41, 22
 )
 
 // IsLocked answers whether anybody has the lock, to read or to write, by the server's account: this process,
@@ -70,7 +67,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 		return nil, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
-		Script: scripts.HoldsList,
+		Script: l.table.List,
 		Keys:   []string{l.base.Names.Holder},
 		Args:   []string{mark, strconv.Itoa(from), strconv.Itoa(holdersPage)},
 	})
@@ -83,16 +80,14 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 	var page []holding
 	for i := 2; i+1 < reply.Len(); i += 2 {
 		name := reply.Text(i)
-		if len(name) < holdSize {
-			continue
-		}
 		h := signalbox.Holder{
-			Kind: kind, Session: name[:idSize], Label: name[holdSize:],
+			Kind: kind, Session: l.base.Layout.Session(name), Label: l.table.Label(name),
 			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
 		}
 		if !h.Shared {
-			floor := stamp.Parse(reply.Text(0))
-			h.Since, h.Token = floor.Time(), floor.Token()
+			if floor := stamp.Parse(reply.Text(0)); floor != 0 {
+				h.Since, h.Token = floor.Time(), floor.Token()
+			}
 		}
 		page = append(page, holding{name, h})
 	}
@@ -140,13 +135,13 @@ func (l *Lock) force(ctx context.Context) error {
 func (l *Lock) take(ctx context.Context, holds []holding) error {
 	var text strings.Builder
 	for _, h := range holds {
-		text.WriteString(h.name + "\n")
+		text.WriteString(h.holder.Session + "\n" + h.name + "\n")
 	}
 	s := l.base.Session
 	call := wire.Call{
-		Script: scripts.RWLockForce,
+		Script: l.table.Force,
 		Keys:   l.reads.Keys.All,
-		Args:   []string{s.Publish(), l.reads.Keys.Grants, names.Session(s.Settings.Prefix, ""), text.String()},
+		Args:   []string{s.PublishIn(l.base.Layout), l.reads.Keys.Grants, names.Session(s.Settings.Prefix, ""), text.String()},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {

@@ -90,18 +90,25 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 func TestManyReadersAreToldInPages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := newLock(t, server, "a", signalbox.FixedLease(time.Hour))
+	proxy := redistest.NewProxy(t, server.Addr())
+	proxy.SetMatch(isOf(scripts.HoldsList))
+	asked := func(do func()) int {
+		proxy.ResetCount()
+		do()
+		return proxy.Requests()
+	}
+	mu := newLock(t, proxy, "a", signalbox.FixedLease(time.Hour))
 	for _, n := range []int{99, 100, 101, 200, 230} {
 		for len(holders(t, mu)) < n {
 			must(t, mu, read)
 		}
 		require.Len(t, holders(t, mu), n)
-		require.Equal(t, int64(n/100+1), sentBy(server, func() { holders(t, mu) })["evalsha"])
-		require.Equal(t, int64(1), sentBy(server, func() {
+		require.Equal(t, n/100+1, asked(func() { holders(t, mu) }))
+		require.Equal(t, 1, asked(func() {
 			for range mu.Holders(t.Context()) {
 				break
 			}
-		})["evalsha"])
+		}))
 	}
 	require.NoError(t, mu.ForceUnlock(t.Context()))
 	require.Empty(t, holders(t, mu))

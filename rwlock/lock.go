@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/ground"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/tenure"
@@ -15,6 +17,7 @@ import (
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use.
 type Lock struct {
 	base          primitive.Base
+	table         *layout.RWLock
 	realm         *realm
 	reads, writes tenure.Lock
 }
@@ -22,14 +25,15 @@ type Lock struct {
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.Make(s, name, options)}
+	l := &Lock{base: primitive.MakeIn(s, name, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
 	if l.base.Err != nil {
 		return l
 	}
-	l.realm = realmOf(l.base.Session)
+	l.table = l.base.Layout.RWLock
+	l.realm = realmOf(l.base.Session, l.base.Layout)
 	life := l.base.Set.Life()
 	l.writes = tenure.Lock{
-		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: keysOf(&l.base),
+		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: ground.Keys(&l.base, &l.table.Ground),
 		Wish: line.Wish{Life: life, Args: []string{"w"}},
 	}
 	l.reads = l.writes
@@ -102,7 +106,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 
 // RDo is Do for a reader.
 func (l *Lock) RDo(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.Do(ctx, l.rLock, fn)
+	return l.base.DoAs(ctx, "read lock", l.rLock, fn)
 }
 
 // Locker answers the writing side as a sync.Locker. ctx bounds every wait of its Lock; leases that it
@@ -111,4 +115,6 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Loc
 
 // RLocker answers the reading side as a sync.Locker. Goroutines that share it exclude each other; those that are to
 // read beside each other need one each.
-func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.rLock) }
+func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker {
+	return l.base.LockerAs(ctx, "read lock", l.rLock)
+}

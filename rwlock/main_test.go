@@ -3,8 +3,6 @@
 package rwlock_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,20 +13,6 @@ import (
 // serverURL is where the examples find a server, such as "redis://localhost:6379".
 var serverURL string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(besideServer{m}) }
-
-// besideServer runs everything while the server of the examples runs. Tests start servers of
-// their own.
-type besideServer struct{ tests *testing.M }
-
-// Run implements goleak.TestingM.
-func (b besideServer) Run() int {
-	server, err := redistest.StartServer()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer server.Close()
-	serverURL = server.URL()
-	return b.tests.Run()
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() }))
 }

@@ -6,18 +6,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/ground"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/line"
-	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/tenure"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // kind is what the session knows read-write locks as.
 const kind = "rwlock"
 
-// realm is what one session has of read-write locks.
+// realm is what one session has of the read-write locks of one layout.
 type realm struct {
 	tenure.Kind
 
@@ -35,32 +34,15 @@ type roomKey struct {
 	lease  time.Duration
 }
 
-func realmOf(s *session.Session) *realm {
-	return session.PartOf(s, kind, func() *realm {
-		r := &realm{readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind}}
-		r.Kind = tenure.Kind{
-			Lines: line.New(s, line.Kind{
-				Enter:    scripts.RWLockEnter,
-				Look:     scripts.RWLockLook,
-				Leave:    scripts.RWLockLeave,
-				Drop:     scripts.HoldsDrop,
-				Labelled: true,
-			}),
-			Renew: scripts.HoldsRenew,
-			Named: (*line.Attempt).Name,
+func realmOf(s *session.Session, l *layout.Layout) *realm {
+	return session.PartOf(s, l.RWLock.Realm, func() *realm {
+		r := &realm{
+			Kind:    ground.New(s, l, &l.RWLock.Ground, nil),
+			readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind},
 		}
 		r.mu.rooms = make(map[roomKey]*room)
 		return r
 	})
-}
-
-// keysOf answers what the lock is on the server.
-func keysOf(b *primitive.Base) line.Keys {
-	n := b.Names
-	return line.Keys{
-		Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Readers(), n.Lives()},
-		Grants: b.Grants(), Slot: b.Slot,
-	}
 }
 
 // use answers the room of key, which create makes where nobody is in it, and counts the caller in.

@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // shareFor is for how long readers enter beside each other before the server is asked whether a writer waits.
@@ -156,11 +155,10 @@ func (m *room) ask(ctx context.Context) (hold.Lease, bool) {
 		return hold.Lease{}, false
 	}
 	term, _ := lease.Of(&m.realm.readers, m.key.holder)
-	keys := m.lock.Keys
 	sent := clock.Now()
 	reply, err := m.lock.Base.Session.Runner.Run(ctx, wire.Call{
-		Script: scripts.RWLockDoor,
-		Keys:   []string{keys.Holder, keys.All[1], keys.Lives},
+		Script: m.lock.Base.Layout.RWLock.Door,
+		Keys:   m.lock.Keys.All,
 		Args:   []string{term.Terms().Hold},
 	})
 	if err == nil && reply.Int(0) == 1 {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The Try forms take what is free: a reader beside readers, a writer where nobody is.
+func TestTryTakesWhatIsFree(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := newLock(t, server, "a"), newLock(t, server, "a")
+	for range 3 {
+		lease := must(t, one, tryWrite)
+		for _, mu := range []*rwlock.Lock{one, other} {
+			require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
+			require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
+		}
+		require.NoError(t, lease.Unlock())
+		first, beside, elsewhere := must(t, one, tryRead), must(t, one, tryRead), must(t, other, tryRead)
+		for _, lease := range []signalbox.Lease{first, beside, elsewhere} {
+			for _, mu := range []*rwlock.Lock{one, other} {
+				require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
+			}
+			require.NoError(t, lease.Unlock())
+		}
+		require.False(t, isHeld(t, server, "a"))
+	}
+}
+
+// P7: a writer's TryLock is not sent while the session has the lock or wants it.
+func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder := newLock(t, server, "a")
+	for _, take := range []side{write, read} {
+		lease := must(t, holder, take)
+		require.Empty(t, sentBy(server, func() {
+			require.ErrorIs(t, second(holder.TryLock(t.Context())), signalbox.ErrHeld)
+		}))
+		require.NoError(t, lease.Unlock())
+	}
+	lease := must(t, holder, write)
+	proxy := redistest.NewProxy(t, server.Addr())
+	mu := newLock(t, proxy, "a")
+	waiting := queue(t.Context(), t, server, mu, read, 1)
+	proxy.SetMatch(isOf(scripts.RWLockEnter))
+	proxy.ResetCount()
+	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
+	require.Zero(t, proxy.Requests())
+	await(t, "a reader that knows that another stands in line", func() bool {
+		before := proxy.Requests()
+		require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
+		return proxy.Requests() == before
+	})
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock())
+}
+
+// TryRLock answers ErrHeld for a writer, and never because another reader is about to enter.
+func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for round := range 20 {
+		mus := []*rwlock.Lock{newLock(t, server, "a"), newLock(t, server, "a")}
+		var all sync.WaitGroup
+		for n := range 16 {
+			take := tryRead
+			if n%5 == 0 {
+				take = read
+			}
+			all.Go(func() {
+				for range 5 {
+					lease, err := take(mus[n%2], t.Context())
+					if err != nil {
+						t.Error(round, n, err)
+						return
+					}
+					if err := lease.Unlock(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.Zero(t, mus[0].Rooms()+mus[1].Rooms())
+	}
+	require.False(t, isHeld(t, server, "a"))
+}
