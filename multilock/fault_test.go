@@ -343,8 +343,7 @@ func TestTwoThatHoldWhatTheOtherWantsBothGetIt(t *testing.T) {
 }
 
 // P7: a multilock that is held costs no goroutine.
-func TestHeldMultilocksHaveNoGoroutines(t *testing.T) {
-	t.Parallel()
+func TestHeldMultilocksHaveNoGoroutines(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	s := newSession(t, redistest.Start(t))
 	var leases []signalbox.Lease
 	for i := range 200 {

@@ -146,7 +146,7 @@ func (g *group) returnParts() error {
 		default:
 			its := lots[returner.Lot()]
 			if its == nil {
-				its = &lot{answers: answers}
+				its = &lot{homes: make([]member.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
 				lots[returner.Lot()] = its
 				steps = append(steps, its.giveBack)
 			}

@@ -72,29 +72,13 @@ func soon(tb testing.TB) context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		tb.Fatalf("not within %v: %s", patience, what)
-		panic("unreachable")
-	}
+	return redistest.Receive(tb, patience, what, c)
 }
 
 // outcome is what a call of Lock answered.

@@ -194,8 +194,11 @@ func explain(op string, err error) error { return explainFor(op, "", err) }
 
 // explainFor gives an error of a member the operation and the name, unless it has them.
 func explainFor(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var explained *signalbox.OpError
-	if err == nil || errors.As(err, &explained) {
+	if errors.As(err, &explained) {
 		return err
 	}
 	return &signalbox.OpError{Op: op, Name: name, Err: err}

@@ -3,8 +3,6 @@
 package multilock_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -16,22 +14,6 @@ import (
 var serverURL string
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(besideServer{m},
+	goleak.VerifyTestMain(redistest.AtATime(8, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
-}
-
-// besideServer runs everything while the server of the examples runs. Tests start servers of
-// their own.
-type besideServer struct{ tests *testing.M }
-
-// Run implements goleak.TestingM.
-func (b besideServer) Run() int {
-	server, err := redistest.StartServer()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer server.Close()
-	serverURL = server.URL()
-	return b.tests.Run()
 }

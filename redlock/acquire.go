@@ -111,7 +111,7 @@ func (l *Lock) await(ctx context.Context, g *gate.Gate, w *gate.Waiter) error {
 
 // contend takes the lock at the servers, as the only goroutine of the process that tries to.
 func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
-	c := newContention(l)
+	c := &contention{lock: l}
 	defer c.close()
 	for {
 		err := l.ready()

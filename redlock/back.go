@@ -5,8 +5,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -27,51 +25,92 @@ func (b *ballot) isGone(ctx context.Context, i int) bool {
 		return true
 	}
 	b.mu.Lock()
-	over, gone := b.mu.over, b.mu.gone
-	b.mu.Unlock()
-	if !over {
-		return true // the gate of the name lets nobody ask before that; a server refuses where it did
+	at := &b.mu.seats[i]
+	if !b.mu.over || at.sure { // not over: the gate of the name lets nobody ask before that; a server refuses where it did
+		b.mu.Unlock()
+		return true
 	}
+	if at.surely == nil {
+		at.surely = make(chan struct{})
+	}
+	surely := at.surely
+	b.mu.Unlock()
 	select {
-	case <-gone[i]:
+	case <-surely:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// overLocked ends the voting.
-func (b *ballot) overLocked() {
-	b.mu.over = true
-	b.mu.gone = make([]chan struct{}, len(b.mu.votes))
-	for i := range b.mu.gone {
-		b.mu.gone[i] = make(chan struct{})
+// gone takes note that nothing of the ballot, which is over, is left on one server. It may be told more than once.
+func (b *ballot) gone(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.goneLocked(i)
+}
+
+func (b *ballot) goneLocked(i int) {
+	at := &b.mu.seats[i]
+	if !at.sure && at.surely != nil {
+		close(at.surely)
 	}
+	at.sure = true
+}
+
+// release ends the voting for a release, which asks every server that may have something.
+func (b *ballot) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.over = true
+	for i := range b.mu.seats {
+		at := &b.mu.seats[i]
+		at.asked = at.choice == silent && at.sent
+	}
+}
+
+// isAsked reports whether the release is to ask a server that is silent.
+func (b *ballot) isAsked(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.seats[i].asked
+}
+
+// released takes note of what the release came to at a server that was silent when it was sent. If it took the hold, nothing is left
+// to do: an acquire is executed once. Else what the server answers to the acquire is given back, by whoever is later of the two.
+func (b *ballot) released(i int, had bool) { //nolint:revive // what was found, not a switch
+	b.mu.Lock()
+	at := &b.mu.seats[i]
+	at.asked, at.given = false, had
+	late := at.late
+	if had {
+		b.goneLocked(i)
+	}
+	b.mu.Unlock()
+	if !had && late.choice != silent {
+		b.takeBack(i, late)
+	}
+}
+
+// close ends the voting, and reports whether it was open until now.
+func (b *ballot) close() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wasOpen := !b.mu.over
+	b.mu.over = true
+	return wasOpen
 }
 
 // end gives back what servers have of the attempt, in the background, and lets late answers do so themselves.
 func (b *ballot) end() {
-	b.mu.Lock()
-	if b.mu.over {
-		b.mu.Unlock()
+	if !b.close() {
 		return
 	}
-	b.overLocked()
-	votes := slices.Clone(b.mu.votes)
-	b.mu.Unlock()
-	for i, v := range votes {
-		if v.choice != silent {
+	for i := range b.claims {
+		if v := b.vote(i); v.choice != silent { // as it stood when the voting ended
 			b.takeBack(i, v)
 		}
 	}
-}
-
-// close is end for a release, which asks the servers itself: it answers what they have said until now.
-func (b *ballot) close() []vote {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.overLocked()
-	return slices.Clone(b.mu.votes)
 }
 
 // takeBack gives back what one server has of the attempt, or may have, in the background.
@@ -80,7 +119,7 @@ func (b *ballot) takeBack(i int, v vote) {
 		b.settle(i, v.notAfter)
 		return
 	}
-	close(b.mu.gone[i]) // written before over was, and not since
+	b.gone(i)
 }
 
 // giveBack is the call that gives one server's part back.
@@ -92,7 +131,7 @@ func (b *ballot) giveBack(i int) wire.Call {
 	return wire.Call{
 		Script: scripts.RedlockRelease,
 		Keys:   l.keys[:1],
-		Args:   []string{m.ID() + b.attempt, floor.Text(), m.Publish(), l.base.Names.Unlocked},
+		Args:   []string{b.hold(i), floor, m.Publish(), l.base.Names.Unlocked},
 	}
 }
 
@@ -101,7 +140,7 @@ func (b *ballot) giveBack(i int) wire.Call {
 func (b *ballot) settle(i int, notAfter stamp.Stamp) {
 	life := b.lock.base.Set.Lease
 	t := &settle.Settlement{Call: b.giveBack(i), Until: clock.Now().Add(session.MaxPatience + life)}
-	t.Over = sync.OnceFunc(func() { close(b.mu.gone[i]) })
+	t.Over = func() { b.gone(i) }
 	t.Settled = func(reply wire.Reply) time.Duration {
 		t.Over() // what may still come is another hold than the next ballot's, and is given back
 		now := reply.Stamp(1)

@@ -50,6 +50,17 @@ type vote struct {
 	notAfter stamp.Stamp // doubtful: until when, there, it may still take effect
 }
 
+// seat is what a ballot has of one server.
+type seat struct {
+	vote                 // not written once the ballot is over
+	sent   bool          // the acquire was, or is about to be
+	late   vote          // what came then, while the release was under way; the release sees to it
+	asked  bool          // the release is under way to a server that was silent until then
+	given  bool          // the release took the hold there: nothing is left to do, whatever the answer to the acquire will be
+	sure   bool          // once the ballot is over: nothing of it is there any more
+	surely chan struct{} // closed then; nil where nobody waits for it
+}
+
 // ballot is one attempt to take a lock, at all servers at once. Each server's hold is the id of its own session, and
 // the attempt, which all of them share. No session is a member twice, so a server to which two
 // sessions go finds its key held by another hold when the second comes, and votes once.
@@ -64,31 +75,37 @@ type vote struct {
 type ballot struct {
 	lock    *Lock
 	attempt string
+	claims  []string      // by server: the hold there, and what stands behind it in its key
 	mark    bool          // waiters want messages
 	sent    clock.Instant // before anything was
 	decided chan struct{} // closed when a quorum granted, or none can any more
 
 	mu struct {
 		sync.Mutex
-		votes []vote
+		seats []seat // by server
 		tally quorum.Tally
 		over  bool
-		gone  []chan struct{} // by server, once it is over: closed when nothing of it is there any more
-		floor stamp.Stamp     // not before the token that the hold's leases have; 0 where there is none
+		floor string // a stamp, not before the token that the hold's leases have; zeros where there is none
 	}
 }
+
+// noFloor is the floor where no token was told.
+const noFloor = "0000000000000000"
 
 // ask begins an attempt. The caller is counted in at every session.
 func (l *Lock) ask(mark bool) *ballot {
 	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, sent: clock.Now(), decided: make(chan struct{})}
-	b.mu.votes = make([]vote, len(l.members))
-	b.mu.tally.N = len(l.members)
+	b.mu.tally.N, b.mu.floor = len(l.members), noFloor
+	b.mu.seats, b.claims = make([]seat, len(l.members)), make([]string, len(l.members))
+	for i, m := range l.members {
+		b.claims[i] = m.ID() + b.attempt + m.Tail()
+	}
 	before := l.last.Swap(b)
 	spread(l.members, func(i int, m *session.Session) {
 		patience := m.Patient(answerWithin(l.base.Set.Life()))
 		v := vote{choice: refused, err: errBefore}
 		if before.isGone(patience, i) {
-			v = b.try(patience, m)
+			v = b.try(patience, i, m)
 		}
 		patience.End()
 		b.count(i, v)
@@ -97,30 +114,45 @@ func (l *Lock) ask(mark bool) *ballot {
 }
 
 // try asks one server; a second time where its clock had to be learnt anew, since a late acquire wrote nothing.
-func (b *ballot) try(ctx context.Context, m *session.Session) vote {
+func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 	if err := m.Meet(ctx, b.lock.keys[0]); err != nil {
 		return vote{choice: refused, err: err}
 	}
-	if b.isOver() {
+	if !b.sends(i) {
 		return vote{choice: refused, err: errLost} // nobody wants it any more, and nothing was sent
 	}
-	v := b.tryOnce(ctx, m)
+	v := b.tryOnce(ctx, i, m)
 	if v.choice == refused && errors.Is(v.err, errLate) {
-		v = b.tryOnce(ctx, m)
+		v = b.tryOnce(ctx, i, m)
 	}
 	return v
 }
 
-func (b *ballot) isOver() bool {
+// holdSize is the length of a hold's id.
+const holdSize = 41
+
+// hold answers the hold on one server.
+func (b *ballot) hold(i int) string { return b.claims[i][:holdSize] }
+
+// vote answers what one server has said until now.
+func (b *ballot) vote(i int) vote {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.over
+	return b.mu.seats[i].vote
+}
+
+// sends reports whether the acquire is to be sent to a server still, and takes note that it is.
+func (b *ballot) sends(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.seats[i].sent = !b.mu.over
+	return !b.mu.over
 }
 
 // errLate says that a server would have granted later than it may.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-func (b *ballot) tryOnce(ctx context.Context, m *session.Session) vote {
+func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
 	notAfter := m.NotAfter(0, clock.Now(), l.base.Set.Life())
 	mark := ""
@@ -130,7 +162,7 @@ func (b *ballot) tryOnce(ctx context.Context, m *session.Session) vote {
 	reply, err := m.Runner.Run(ctx, wire.Call{
 		Script: scripts.RedlockAcquire,
 		Keys:   l.keys,
-		Args:   []string{m.ID() + b.attempt + m.Tail(), l.lifeMS, notAfter.Text(), mark, l.greatestUS},
+		Args:   []string{b.claims[i], l.lifeMS, notAfter.Text(), mark, l.greatestUS},
 	})
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
@@ -147,6 +179,9 @@ func (b *ballot) tryOnce(ctx context.Context, m *session.Session) vote {
 
 // read answers what a reply says, and the server's time.
 func read(reply wire.Reply) (v vote, now stamp.Stamp) {
+	if now = reply.Stamp(0); now != 0 {
+		return vote{choice: granted, stamp: now}, now
+	}
 	switch reply.Int(0) {
 	case 1:
 		return vote{choice: granted, stamp: reply.Stamp(1)}, reply.Stamp(2)
@@ -167,13 +202,19 @@ func read(reply wire.Reply) (v vote, now stamp.Stamp) {
 // count takes one server's vote, or gives back what it granted where nobody wants it any more.
 func (b *ballot) count(i int, v vote) {
 	b.mu.Lock()
-	b.mu.votes[i] = v
+	at, over := &b.mu.seats[i], b.mu.over
+	switch {
+	case !over:
+		at.vote = v
+	case at.asked:
+		at.late = v
+	}
+	isOurs := over && !at.asked && !at.given
 	if b.mu.tally.Add(v.choice == granted) {
 		close(b.decided)
 	}
-	over := b.mu.over
 	b.mu.Unlock()
-	if over {
+	if isOurs {
 		b.takeBack(i, v)
 	}
 }
@@ -188,8 +229,8 @@ func (b *ballot) elected(ctx context.Context) (stamp.Stamp, error) {
 	}
 	b.mu.Lock()
 	verdict, token := b.mu.tally.Verdict(), stamp.Stamp(0)
-	for _, v := range b.mu.votes {
-		token = max(token, v.stamp)
+	for i := range b.mu.seats {
+		token = max(token, b.mu.seats[i].stamp)
 	}
 	b.mu.Unlock()
 	err := errLost
@@ -205,7 +246,7 @@ func (b *ballot) elected(ctx context.Context) (stamp.Stamp, error) {
 		return 0, err
 	}
 	b.mu.Lock()
-	b.mu.floor = token
+	b.mu.floor = token.Text()
 	b.mu.Unlock()
 	return token, nil
 }

@@ -95,7 +95,7 @@
 // # Redis
 //
 // On each server three keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, for as long as the lease, and for
-// an hour after a release; "<prefix>epoch", since when the server has its data and in which life of it, one for all names, for a week after its
+// an hour after a release; "<prefix>epoch", since when the server has its data and in which life of it, compared once in 2 ms, one for all names, for a week after its
 // use; with Fenced "<prefix>{<name>}:fence", for a day. One channel, "<prefix>{<name>}:lock:unlocked", and one for each session
 // that has held something for 100 ms. Scripts redlock/* and holder/*. Redis 7.0, Valkey 7.2 or newer; no clusters.
 // The right to INFO tells a restart that kept old data; without it one that lost all is noticed.

@@ -28,7 +28,7 @@ func (b *ballot) fence(ctx context.Context, last stamp.Stamp) (stamp.Stamp, erro
 		reply, err := m.Runner.Run(patience, wire.Call{
 			Script: scripts.RedlockFence,
 			Keys:   []string{l.keys[0], l.keys[2]},
-			Args:   []string{m.ID() + b.attempt, token.Text()},
+			Args:   []string{b.hold(i), token.Text()},
 		})
 		if err == nil && reply.Int(0) == 0 {
 			err = errLost

@@ -26,12 +26,10 @@ const patience = 20 * time.Second
 const establish = `
 local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local since = string.format('%016.0f', redis.call('TIME')[1] * 1000000 - 86400000000)
-return redis.call('SET', KEYS[1], 'sb1e' .. since .. life, 'PX', 604800000)`
+return redis.call('SET', KEYS[1], 'sb1e' .. since .. since .. life, 'PX', 604800000)`
 
 // dialer is a server, or a proxy before one.
-type dialer interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
+type dialer = redistest.Dialer
 
 // world is servers that know nothing of each other, with a wire that can fail before each.
 type world struct {
@@ -100,29 +98,13 @@ func endedContext() context.Context {
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-c:
-		return v
-	case <-timer.C:
-		tb.Fatalf("not within %v: %s", patience, what)
-		panic("unreachable")
-	}
+	return redistest.Receive(tb, patience, what, c)
 }
 
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
+	redistest.Await(tb, patience, what, done)
 }
 
 // isClosed reports whether c is closed, or has something.

@@ -293,10 +293,12 @@ func TestNothingRemainsAfterUse(t *testing.T) {
 		require.NoError(t, lease.Unlock())
 		require.NoError(t, mustHave(t, waiting).Unlock())
 	}
-	await(t, "the end of the subscriptions", func() bool {
-		channels, _ := w.servers[0].MustDo(t, "PUBSUB", "CHANNELS").([]any)
-		return len(channels) == 0
-	})
+	for _, server := range w.servers {
+		await(t, "the end of the subscriptions", func() bool {
+			channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
+			return len(channels) == 0
+		})
+	}
 	for _, p := range w.proxies {
 		p.ResetCount()
 	}

@@ -48,10 +48,11 @@ type returned struct {
 // release gives the lock back everywhere, and returns when a quorum is known to have had it until then, or known
 // not to, or patience is over. What is not answered by then goes on in the background.
 func (n *tenure) release(patience time.Duration) error {
-	l, votes := n.lock, n.ballot.close()
+	l := n.lock
+	n.ballot.release()
 	back := make(chan returned, len(l.members))
 	spread(l.members, func(i int, m *session.Session) {
-		back <- n.releaseAt(i, m, votes[i], patience)
+		back <- n.releaseAt(i, m, patience)
 	})
 	count := quorum.Tally{N: len(l.members)}
 	var failures []error
@@ -75,12 +76,16 @@ func (n *tenure) release(patience time.Duration) error {
 	return &signalbox.UnconfirmedError{KeyEnds: ends.Time(), Err: errors.Join(failures...)}
 }
 
-// releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; what it
-// answers to that after all is given back where it arrives, see ballot.count.
-func (n *tenure) releaseAt(i int, m *session.Session, v vote, patience time.Duration) returned {
+// releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; see
+// ballot.released.
+func (n *tenure) releaseAt(i int, m *session.Session, patience time.Duration) returned {
+	v := n.ballot.vote(i) // as it stood when the voting ended
 	if v.choice == held || v.choice == refused {
 		n.ballot.takeBack(i, v)
 		return returned{}
+	}
+	if v.choice == silent && !n.ballot.isAsked(i) {
+		return returned{} // nor will it be asked for the lock
 	}
 	ctx := m.Patient(patience)
 	reply, err := m.Runner.Run(ctx, n.ballot.giveBack(i))
@@ -88,10 +93,11 @@ func (n *tenure) releaseAt(i int, m *session.Session, v vote, patience time.Dura
 	had := err == nil && reply.Int(0) == 1
 	switch {
 	case v.choice == silent:
+		n.ballot.released(i, had)
 	case err != nil || !had && v.choice == doubtful:
 		n.ballot.settle(i, v.notAfter)
 	default:
-		close(n.ballot.mu.gone[i])
+		n.ballot.gone(i)
 	}
 	return returned{had, n.lock.number(i, err)}
 }

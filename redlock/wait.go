@@ -50,20 +50,16 @@ func (a *alarm) Fire() {
 type contention struct {
 	lock   *Lock
 	waits  []*dispatch.Wait // by member; nil until there is something to wait for
-	alarm  *alarm
-	last   summary // of the last vote
-	fails  int     // votes in a row that nobody was seen to win
-	before string  // the attempt before, which may still stand somewhere for a moment
-}
-
-func newContention(l *Lock) *contention {
-	c := &contention{lock: l, waits: make([]*dispatch.Wait, len(l.members)), alarm: &alarm{c: make(chan struct{}, 1)}}
-	c.alarm.entry.Init(c.alarm)
-	return c
+	alarm  *alarm           // nil until there is a pause
+	last   summary          // of the last vote
+	fails  int              // votes in a row that nobody was seen to win
+	before string           // the attempt before, which may still stand somewhere for a moment
 }
 
 func (c *contention) close() {
-	c.lock.group.members[0].Timers.Cancel(&c.alarm.entry)
+	if c.alarm != nil {
+		c.lock.group.members[0].Timers.Cancel(&c.alarm.entry)
+	}
 	for _, w := range c.waits {
 		if w != nil {
 			w.Close()
@@ -105,6 +101,9 @@ func (c *contention) ended(ctx context.Context) error {
 
 // hear waits until so many servers on which somebody has the lock are heard to be free, that a quorum could be had.
 func (c *contention) hear(ctx context.Context) error {
+	if c.waits == nil {
+		c.waits = make([]*dispatch.Wait, len(c.lock.members))
+	}
 	for i, v := range c.last.held {
 		if c.waits[i] == nil {
 			m := c.lock.members[i]
@@ -122,6 +121,10 @@ func (c *contention) hear(ctx context.Context) error {
 // first of them at the longest.
 func (c *contention) pause(ctx context.Context, d time.Duration, need int) error {
 	timers := c.lock.group.members[0].Timers
+	if c.alarm == nil {
+		c.alarm = &alarm{c: make(chan struct{}, 1)}
+		c.alarm.entry.Init(c.alarm)
+	}
 	timers.Cancel(&c.alarm.entry)
 	select {
 	case <-c.alarm.c: // of the pause before
@@ -169,9 +172,10 @@ type summary struct {
 func (b *ballot) summary(before string) summary {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := summary{n: len(b.mu.votes), held: make(map[int]vote)}
+	s := summary{n: len(b.mu.seats), held: make(map[int]vote)}
 	rivals := make(map[string]struct{})
-	for i, v := range b.mu.votes {
+	for i := range b.mu.seats {
+		v := b.mu.seats[i].vote
 		switch {
 		case v.choice == granted:
 			s.granted++

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"testing"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/redlock"
+)
+
+// BenchmarkUncontended takes a lock over five servers and gives it back: two round trips to each of them.
+func BenchmarkUncontended(b *testing.B) {
+	for name, options := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.Fenced()}} {
+		b.Run("tokens="+name, func(b *testing.B) {
+			w := newWorld(b, 5)
+			sessions := make([]*signalbox.Session, len(w.servers))
+			for i, s := range w.servers {
+				sessions[i] = newSession(b, s)
+			}
+			mu := redlock.New(sessions, "a", options...)
+			if err := mustLock(b, mu).Unlock(); err != nil { // teaches the servers the scripts
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := mu.Lock(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := lease.Unlock(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
