@@ -36,7 +36,8 @@ var (
 	// ErrNotHeld: there is nothing to unlock: the zero Lease, or one that was unlocked before. Nobody has
 	// the lock: Holder and ForceUnlock.
 	ErrNotHeld = errs.ErrNotHeld
-	// ErrUnconfirmed: the server did not answer the release; see UnconfirmedError.
+	// ErrUnconfirmed: the server did not answer the release; see UnconfirmedError. Or it did not answer a step of a latch in
+	// Redisson's layout, which may be done or not, and is not sent again since it could count twice.
 	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrClosed: the session, or its client, is closed.
 	ErrClosed = errs.ErrClosed
@@ -103,7 +104,7 @@ type UnconfirmedError struct {
 
 // Error implements error.
 func (e *UnconfirmedError) Error() string {
-	return fmt.Sprintf("%v; it ends by itself by %s: %v", ErrUnconfirmed, e.KeyEnds.Format(time.RFC3339Nano), e.Err)
+	return fmt.Sprintf("%v: the release; the hold ends by itself by %s: %v", ErrUnconfirmed, e.KeyEnds.Format(time.RFC3339Nano), e.Err)
 }
 
 // Is makes errors.Is(err, ErrUnconfirmed) hold.

@@ -199,3 +199,29 @@ func ExampleRedisson() {
 	fmt.Println(lease.Unlock())
 	// Output: <nil>
 }
+
+// A lock that a service in Java knows as redisson.getFencedLock("order/42"), in a cluster where that one's shardedSubscriptionMode is OFF. Tokens
+// are the next numbers of the counter that both sides share.
+func ExampleRedisson_fenced() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	invoices := reentrant.New(session, "invoices", signalbox.Redisson(signalbox.Fenced, signalbox.PlainChannels))
+	for range 2 {
+		lease, err := invoices.Lock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("token", lease.Token())
+		if err = lease.Unlock(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// token 1
+	// token 2
+}

@@ -10,7 +10,8 @@ type Holder struct {
 	// Kind is the kind of lock that it is held as: "reentrant", "fair" or "rwlock". Of several readers the one is
 	// told whose hold ends last.
 	Kind string
-	// Shared reports whether others may have the lock beside this holder: a reader.
+	// Shared reports whether others may have the lock beside this holder: a reader. Only Holders of package rwlock
+	// tells that; everywhere else it is false, also for a reader.
 	Shared bool
 	// Label is what the holder's session says of itself; see WithLabel. Nobody vouches for it. In Redisson's layout it is
 	// the owner as Redisson writes it: the client, and the thread.

@@ -141,33 +141,64 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 	}
 }
 
-// Redisson makes a lock one of Redisson's, the Java client: processes that take RLocks of the name, and processes that take locks with this
+// Redisson makes a lock one of Redisson's, the Java client: processes that take locks of the name there, and processes that take locks with this
 // option, share it. It is for services that move from Java to Go, one after the other. Set it on one lock, or on all of a session's by
-// WithDefaults; Native takes it back for one of them. Of the kinds of lock only the reentrant one has it; New of the others makes it ErrBadOption.
+// WithDefaults; Native takes it back for one of them. New of a kind that does not have it makes it ErrBadOption. These have it:
+//
+//   - reentrant: RLock, and with Fenced RFencedLock
+//   - fair: RFairLock
+//   - rwlock: RReadWriteLock
+//   - semaphore: RPermitExpirableSemaphore, and with semaphore.Plain RSemaphore
+//   - countdown: RCountDownLatch
 //
 // The key is the name as Redisson has it, behind its NameMapper: WithPrefix has no part in it, and WithHashedNames and this are
 // ErrBadOption together. In a cluster a name is ErrBadName if its braces are no hash tag; Redisson would not be able to release it.
 //
 // What Redisson's keys have no place for does not hold:
 //
-//   - Tokens come from the server's clock alone: they rise as long as that is not set back. Holders in Java have none, and what RFencedLock
-//     calls a token is another number.
+//   - Tokens come from the server's clock alone: they rise as long as that is not set back. Holders in Java have none. But see Fenced.
 //   - Holder.Since and Holder.Token are zero, and Holder.Label is the owner as Redisson writes it.
 //   - A process that passes the lock on inside gives it back after 1,024 times or 20 ms, whether somebody waits elsewhere or not.
 //   - ForceUnlock from Java is told by the next renewal.
 //   - Where a Java holder dies that named no lease, waiting takes as long as its client's lockWatchdogTimeout, 30 s by default.
+//   - Where somebody dies who stands in line for a fair lock, on either side, those behind wait for 5 minutes at the least, as in Java. Each
+//     who waits costs a try a second. Waiter.Since is zero, and Waiter.Label is the owner. A name should not be taken as RLock and as RFairLock.
+//   - Of a read-write lock readers come in beside readers, whether a writer waits or not, as in Java: a writer comes in when nobody reads. Redisson
+//     before 4.4 renews the readers of others with its own, also those that died. A name should not be taken as RLock and as RReadWriteLock.
 //
-// In a cluster releases are told by sharded channels, as Redisson does by itself; see RedissonPlain.
-func Redisson() LockOption {
-	return func(l *settings.Lock) { l.Layout = layout.Redisson() }
+// The options say what the Java clients do: Fenced, PlainChannels, ShardedChannels.
+func Redisson(options ...RedissonOption) LockOption {
+	return func(l *settings.Lock) {
+		which := make([]layout.Variant, len(options))
+		for i, option := range options {
+			which[i] = layout.Variant(option)
+		}
+		l.Layout = layout.Redisson(which...)
+	}
 }
 
-// RedissonPlain is Redisson for a cluster in which the Java clients do not use sharded channels: their shardedSubscriptionMode is OFF, or they are
-// older than 3.22. With the wrong one of the two nothing is unsafe, but waiters are not woken: those in Go look about once a second, those in Java sleep
-// until the lease would end. Outside a cluster the two are the same. A session uses one of them.
-func RedissonPlain() LockOption {
-	return func(l *settings.Lock) { l.Layout = layout.RedissonPlain() }
-}
+// RedissonOption is an option of Redisson: what all who share a lock have to do alike.
+type RedissonOption uint8
+
+const (
+	// Fenced makes a reentrant lock an RFencedLock: Lease.Token is the number that Java's lockAndGetToken answers, the next of one counter that both
+	// sides share, which rises whatever clocks do. It is worth something only where everybody takes the name as a fenced lock: an RLock, and a
+	// lock without this option, share it and count nothing. RFencedLock.delete() begins the counter anew.
+	//
+	// The counter has a key of its own that never ends. Each holder has one number, so passing the lock on inside a process takes a round trip. Entering
+	// again keeps the token, where Java counts. A Lock that failed may have used a number up. Other kinds of lock make it ErrBadOption.
+	Fenced = RedissonOption(layout.Fenced)
+
+	// PlainChannels is for a cluster in which the Java clients do not use sharded channels: their shardedSubscriptionMode is OFF, or they are older than
+	// 3.22. With the wrong channels nothing is unsafe, but waiters are not woken: those in Go look about once a second, those in Java
+	// sleep until the lease would end. Outside a cluster there is one way to tell, and neither option changes it.
+	PlainChannels = RedissonOption(layout.Plain)
+
+	// ShardedChannels is for a cluster in which the Java clients use sharded channels, as they do by themselves, and what is done without an option. Together
+	// with PlainChannels it is for one in which some do and some do not: Go tells each release in both ways, which costs a message to all
+	// nodes, and hears both. Java clients of the one sort are not woken by those of the other, whatever Go does.
+	ShardedChannels = RedissonOption(layout.Sharded)
+)
 
 // Native makes a lock one in the library's own layout, as every lock is by itself: for the others of a session that has Redisson among its
 // defaults.

@@ -8,11 +8,11 @@ import "time"
 type Waiter struct {
 	// Position counts from 1, the next to be granted the lock if it lives.
 	Position int
-	// Label is what its session is called; see WithLabel.
+	// Label is what its session is called; see WithLabel. In Redisson's layout it is the owner as Redisson writes it.
 	Label string
 	// Session is the id of its session.
 	Session string
-	// Since is when it came, by the server's clock.
+	// Since is when it came, by the server's clock. Zero in Redisson's layout.
 	Since time.Time
 	// Alive reports whether its session was heard of lately; one that was not is passed over, and
 	// loses its place in a while.
