@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -42,7 +44,7 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 		command string
 	}{
 		"auto": {signalbox.Redisson(), "SHARDNUMSUB"},
-		"off":  {signalbox.RedissonPlain(), "NUMSUB"},
+		"off":  {signalbox.Redisson(signalbox.PlainChannels), "NUMSUB"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -78,6 +80,95 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// P1, P6: where some Java clients use sharded channels and others do not, a Go side that uses both wakes and is woken by either, and by the
+// Go sides that use one.
+func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
+	t.Parallel()
+	programOf(t, "redisson4")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	const byBus, bySlot = "by bus", "by slot"
+	ways := map[string][]string{
+		"java off": {byBus}, "java auto": {bySlot}, "go plain": {byBus}, "go sharded": {bySlot}, "go both": {byBus, bySlot},
+	}
+	eachLine(t, func(t *testing.T, line string) {
+		newJava := func(mode string) *peer {
+			return startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+		}
+		newGo := func(options ...signalbox.RedissonOption) *goSide {
+			return &goSide{
+				session: kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour))),
+				leases:  make(map[string]signalbox.Lease),
+			}
+		}
+		off, auto := newJava("off"), newJava("auto")
+		sides := make(map[string][2]side)
+		sides["java off"] = [2]side{javaSide{off, "holder"}, javaSide{off, "waiter"}}
+		sides["java auto"] = [2]side{javaSide{auto, "holder"}, javaSide{auto, "waiter"}}
+		for name, options := range map[string][]signalbox.RedissonOption{
+			"go plain":   {signalbox.PlainChannels},
+			"go sharded": {signalbox.ShardedChannels},
+			"go both":    {signalbox.PlainChannels, signalbox.ShardedChannels},
+		} {
+			sides[name] = [2]side{newGo(options...), newGo(options...)}
+		}
+		for holder, tells := range ways {
+			for waiter, hears := range ways {
+				if holder != "go both" && waiter != "go both" {
+					continue
+				}
+				from, to := sides[holder][0], sides[waiter][1]
+				key := strings.ReplaceAll(line+"-"+holder+"-"+waiter, " ", "-")
+				told := hearIn(t, cluster, key)
+				took(t, from.take(key))
+				taken := to.take(key)
+				for _, way := range hears {
+					command := map[string]string{byBus: "NUMSUB", bySlot: "SHARDNUMSUB"}[way]
+					kit.Await(t, kit.Patience, "a waiter listens "+way, func() bool {
+						return listenersOf(t, cluster, command, "redisson_lock__channel:{"+key+"}") == 2 // this test too
+					})
+				}
+				require.Empty(t, taken, "taken while it is held")
+				from.giveBack(t, key)
+				took(t, taken)
+				for _, way := range tells {
+					require.Equal(t, "0", within(t, told[way]), "%s to %s, %s", holder, waiter, way)
+				}
+				to.giveBack(t, key)
+			}
+		}
+	})
+}
+
+// hearIn answers what is told on the channel of a lock, by way.
+func hearIn(t *testing.T, cluster *redistest.Cluster, key string) map[string]<-chan string {
+	t.Helper()
+	channel, told := "redisson_lock__channel:{"+key+"}", make(map[string]<-chan string)
+	for way, subscribe := range map[string]func(rueidis.DedicatedClient) rueidis.Completed{
+		"by bus":  func(c rueidis.DedicatedClient) rueidis.Completed { return c.B().Subscribe().Channel(channel).Build() },
+		"by slot": func(c rueidis.DedicatedClient) rueidis.Completed { return c.B().Ssubscribe().Channel(channel).Build() },
+	} {
+		client, release := cluster.Client(t, nil).Dedicate()
+		t.Cleanup(release)
+		messages := make(chan string, 10)
+		client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { messages <- m.Message }})
+		require.NoError(t, client.Do(context.Background(), subscribe(client)).Error())
+		told[way] = messages
+	}
+	return told
+}
+
+// within answers what must come.
+func within(t *testing.T, messages <-chan string) string {
+	t.Helper()
+	select {
+	case message := <-messages:
+		return message
+	case <-kit.Context(t).Done():
+		require.FailNow(t, "no message")
+	}
+	return ""
 }
 
 // P9: what Redisson could not release in a cluster is no name there.

@@ -14,8 +14,14 @@ func TestMain(m *testing.M) {
 	redistest.RegisterChild("java", runJava)
 	redistest.RegisterChild("worker", runWorker)
 	redistest.RegisterChild("holder", runHolder)
+	redistest.RegisterChild("permits", runPermits)
+	redistest.RegisterChild("crowd", runCrowd)
+	redistest.RegisterChild("fair", runFairWaiter)
+	redistest.RegisterChild("fairworker", runFairWorker)
+	redistest.RegisterChild("rwworker", runRWWorker)
+	redistest.RegisterChild("rwholder", runRWHolder)
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.ClusterRefresh), goleak.IgnoreAnyFunction(redistest.ClusterDelay))
+	goleak.VerifyTestMain(redistest.AtATime(4, m), goleak.IgnoreAnyFunction(redistest.ClusterRefresh), goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }

@@ -26,13 +26,13 @@ func testsOf(t *testing.T, pattern string) (tests []string) {
 	return tests
 }
 
-// What the page says of the Java client names a test that looks at it, and every test of protocol_test.go stands there.
+// What the page says of the Java client names a test that looks at it, and every test of protocol*_test.go stands there.
 func TestThePageNamesTheTestsOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/redisson-protocol.md")
 	require.NoError(t, err)
 	named := regexp.MustCompile(`Test\w+`).FindAllString(string(page), -1)
-	require.Subset(t, named, testsOf(t, "protocol_test.go"))
+	require.Subset(t, named, testsOf(t, "protocol*_test.go"))
 	require.Subset(t, testsOf(t, "*_test.go"), named)
 	for _, row := range regexp.MustCompile(`(?m)^\| (.*) \|$`).FindAllString(string(page), -1) {
 		require.Regexp(t, "`Test|^\\| what ", row, "a row that names no test")

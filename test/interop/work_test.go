@@ -56,41 +56,56 @@ func child(t *testing.T, name string, server *redistest.Server, life time.Durati
 // runWorker adds one to a counter many times, each time under the lock, by a read and a write that nothing else protects. P3: its tokens
 // are greater than those of all processes in Go before.
 func runWorker(_ io.Reader, stdout io.Writer) {
-	times, err := strconv.Atoi(os.Getenv(timesEnv))
-	must(err)
-	option, err := rueidis.ParseURL(os.Getenv(urlEnv))
-	must(err)
-	signalbox.Tune(&option)
-	client, err := rueidis.NewClient(option)
-	must(err)
+	times, client := workOf()
 	s, ctx := dial(), context.Background()
 	lock := reentrant.New(s, "work")
 	for range times {
-		must(lock.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
-			latest, err := client.Do(ctx, client.B().Get().Key("token").Build()).AsUint64()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				return err
-			}
-			if lease.Token() <= latest {
-				return fmt.Errorf("token %d after %d of whatever process", lease.Token(), latest)
-			}
-			if err := client.Do(ctx, client.B().Set().Key("token").Value(strconv.FormatUint(lease.Token(), 10)).Build()).Error(); err != nil {
-				return err
-			}
-			count, err := client.Do(ctx, client.B().Get().Key("counter").Build()).AsInt64()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				return err
-			}
-			return client.Do(ctx, client.B().Set().Key("counter").Value(strconv.FormatInt(count+1, 10)).Build()).Error()
-		}))
+		must(lock.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error { return addOne(ctx, client, lease.Token()) }))
 	}
 	must(s.Close(ctx))
 	client.Close()
 	fmt.Fprintln(stdout, "done")
 }
 
+// workOf answers how often a worker is to count, and a client to count by.
+func workOf() (times int, client rueidis.Client) {
+	times, err := strconv.Atoi(os.Getenv(timesEnv))
+	must(err)
+	option, err := rueidis.ParseURL(os.Getenv(urlEnv))
+	must(err)
+	signalbox.Tune(&option)
+	client, err = rueidis.NewClient(option)
+	must(err)
+	return times, client
+}
+
+// addOne adds one to the counter. P3: token is greater than those of all processes in Go before.
+func addOne(ctx context.Context, client rueidis.Client, token uint64) error {
+	latest, err := client.Do(ctx, client.B().Get().Key("token").Build()).AsUint64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	if token <= latest {
+		return fmt.Errorf("token %d after %d of whatever process", token, latest)
+	}
+	if err := client.Do(ctx, client.B().Set().Key("token").Value(strconv.FormatUint(token, 10)).Build()).Error(); err != nil {
+		return err
+	}
+	count, err := client.Do(ctx, client.B().Get().Key("counter").Build()).AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	return client.Do(ctx, client.B().Set().Key("counter").Value(strconv.FormatInt(count+1, 10)).Build()).Error()
+}
+
 // count lets all workers of both sides count together, each so many times, and fails the test where a count is lost.
 func count(t *testing.T, line string, times int, limit time.Duration) {
+	t.Helper()
+	countBy(t, line, times, limit, "work", "worker")
+}
+
+// countBy is count by the lock that a verb of Java and a child take.
+func countBy(t *testing.T, line string, times int, limit time.Duration, verb, worker string) {
 	t.Helper()
 	server := redistest.Start(t)
 	p := newPeer(t, line, server)
@@ -98,9 +113,19 @@ func count(t *testing.T, line string, times int, limit time.Duration) {
 	var threads []<-chan string
 	var processes []*redistest.Process
 	for n := range workers {
-		threads = append(threads, p.ask(strconv.Itoa(n), "work", "work", "counter", times))
-		processes = append(processes, child(t, "worker", server, 30*time.Second, timesEnv+"="+strconv.Itoa(times)))
+		threads = append(threads, p.ask(strconv.Itoa(n), verb, "work", "counter", times))
+		processes = append(processes, child(t, worker, server, 30*time.Second, timesEnv+"="+strconv.Itoa(times)))
 	}
+	awaitWorkers(t, p, threads, processes, times, limit)
+	require.Equal(t, strconv.Itoa(2*workers*times), server.MustDo(t, "GET", "counter"), "counts were lost")
+	t.Logf("%d acquisitions in %v", 2*workers*times, time.Since(began))
+	server.MustDo(t, "DEL", "counter", "token")
+	awaitNothing(t, server)
+}
+
+// awaitWorkers waits until workers of both sides are done.
+func awaitWorkers(t *testing.T, p *peer, threads []<-chan string, processes []*redistest.Process, times int, limit time.Duration) {
+	t.Helper()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for _, answer := range threads {
@@ -108,7 +133,7 @@ func count(t *testing.T, line string, times int, limit time.Duration) {
 		case text := <-answer:
 			require.Equal(t, "ok "+strconv.Itoa(times), text)
 		case <-late.C:
-			require.FailNow(t, "Java has not counted to the end", p.Stderr())
+			require.FailNow(t, "Java is not done", p.Stderr())
 		}
 	}
 	for _, process := range processes {
@@ -117,10 +142,6 @@ func count(t *testing.T, line string, times int, limit time.Duration) {
 		require.Equal(t, "done", said, process.Stderr())
 		require.Zero(t, process.Wait(kit.Patience))
 	}
-	require.Equal(t, strconv.Itoa(2*workers*times), server.MustDo(t, "GET", "counter"), "counts were lost")
-	t.Logf("%d acquisitions in %v", 2*workers*times, time.Since(began))
-	server.MustDo(t, "DEL", "counter", "token")
-	awaitNothing(t, server)
 }
 
 // P1: no update is lost that either side makes under the lock.

@@ -40,7 +40,12 @@ type javaSide struct {
 }
 
 func (j javaSide) take(name string) <-chan error {
-	answer, taken := j.peer.ask(j.thread, "lock", name, time.Hour.Milliseconds()), make(chan error, 1)
+	return j.peer.later(j.peer.ask(j.thread, "lock", name, time.Hour.Milliseconds()))
+}
+
+// later answers what becomes of a question whose answer is true.
+func (p *peer) later(answer <-chan string) <-chan error {
+	taken := make(chan error, 1)
 	go func() {
 		select {
 		case text := <-answer:
@@ -49,7 +54,7 @@ func (j javaSide) take(name string) <-chan error {
 				return
 			}
 			taken <- errors.New(text)
-		case <-j.peer.done:
+		case <-p.done:
 			taken <- errors.New("the Java process has ended")
 		}
 	}()
@@ -78,10 +83,13 @@ func newGoSide(t *testing.T, to clients) *goSide {
 
 func (g *goSide) lock(name string) *reentrant.Lock { return reentrant.New(g.session, name) }
 
-func (g *goSide) take(name string) <-chan error {
+func (g *goSide) take(name string) <-chan error { return g.by(name, g.lock(name).Lock) }
+
+// by takes a lock.
+func (g *goSide) by(name string, take func(context.Context) (signalbox.Lease, error)) <-chan error {
 	taken := make(chan error, 1)
 	go func() {
-		lease, err := g.lock(name).Lock(context.Background())
+		lease, err := take(context.Background())
 		g.leases[name] = lease // read after taken was heard
 		taken <- err
 	}()

@@ -5,7 +5,6 @@ package signalbox.interop;
 import java.util.concurrent.TimeUnit;
 
 import org.redisson.api.RBucket;
-import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -32,11 +31,16 @@ final class Verbs {
         return client.getLock(word(0));
     }
 
-    private RFencedLock fenced() {
-        return client.getFencedLock(word(0));
-    }
-
     Object run() throws InterruptedException {
+        if (words[2].startsWith("rw.")) {
+            return new ReadWriteVerbs(client, words).run();
+        }
+        if (SemaphoreVerbs.has(words[2])) {
+            return new SemaphoreVerbs(client, words).run();
+        }
+        if (LatchVerbs.has(words[2])) {
+            return new LatchVerbs(client, words).run();
+        }
         switch (words[2]) {
             case "thread": // the number that Redisson knows this thread by
                 return Thread.currentThread().getId();
@@ -58,12 +62,14 @@ final class Verbs {
                 return lock().getHoldCount();
             case "ttl": // name
                 return lock().remainTimeToLive();
-            case "token": // name, lease: takes a fenced lock
-                return fenced().lockAndGetToken(number(1), TimeUnit.MILLISECONDS);
+            case "fence", "fence-try", "fence-token", "fence-work":
+                return new FencedVerbs(client, words).run();
+            case "fair-lock", "fair-try", "fair-trynow", "fair-unlock", "fair-force", "fair-locked", "fair-count", "fair-work":
+                return new FairVerbs(client, words).run();
             case "work": // name, counter, times
                 return work(word(1), number(2));
             default:
-                throw new IllegalArgumentException("no verb: " + words[2]);
+                return new BenchVerbs(client, words).run();
         }
     }
 

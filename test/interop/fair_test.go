@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// javaFair is a thread of a Java process that uses the fair lock.
+type javaFair struct {
+	javaSide
+}
+
+func (j javaFair) take(name string) <-chan error {
+	return j.peer.later(j.peer.ask(j.thread, "fair-lock", name, time.Hour.Milliseconds()))
+}
+
+func (j javaFair) giveBack(t *testing.T, name string) {
+	t.Helper()
+	j.peer.must(t, j.thread, "fair-unlock", name)
+}
+
+// goFair is one who waits in Go.
+type goFair struct {
+	lock  *fair.Lock
+	lease *signalbox.Lease
+}
+
+// newGoFair answers one of a session of its own, whose leases outlive every test.
+func newGoFair(t *testing.T, to clients) goFair {
+	t.Helper()
+	s := kit.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
+	return goFair{fair.New(s, "a"), new(signalbox.Lease)}
+}
+
+func (g goFair) take(string) <-chan error {
+	taken := make(chan error, 1)
+	go func() {
+		lease, err := g.lock.Lock(context.Background())
+		*g.lease = lease // read after taken was heard
+		taken <- err
+	}()
+	return taken
+}
+
+func (g goFair) giveBack(t *testing.T, _ string) {
+	t.Helper()
+	require.NoError(t, g.lease.Unlock())
+}
+
+// P1, P6: whoever holds and whoever waits, in the order in which they came, over both sides; each is told on its own channel.
+func TestTheLineIsOneForBothSides(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, other := newPeer(t, line, server), newPeer(t, line, server)
+		order := []side{
+			javaFair{javaSide{p, "a"}},
+			newGoFair(t, server), newGoFair(t, server),
+			javaFair{javaSide{p, "b"}},
+			javaFair{javaSide{other, "a"}},
+			newGoFair(t, server),
+			javaFair{javaSide{p, "c"}},
+			newGoFair(t, server),
+		}
+		for range 3 {
+			took(t, order[0].take("a"))
+			taken := make([]<-chan error, len(order))
+			for i, s := range order[1:] {
+				taken[i+1] = s.take("a")
+				stands(t, server, i+1)
+			}
+			waiting := inLine(t, server)
+			for i := range order[1:] {
+				told := hear(t, server, lineChannel+waiting[i])
+				order[i].giveBack(t, "a")
+				took(t, taken[i+1])
+				require.Equal(t, lineChannel+waiting[i]+" 0", next(t, told))
+				require.Equal(t, map[string]string{waiting[i]: "1"}, hash(t, server, "a"))
+				for _, later := range taken[min(i+2, len(taken)-1)+1:] {
+					require.Empty(t, later, "out of order")
+				}
+			}
+			order[len(order)-1].giveBack(t, "a")
+			awaitNothing(t, server)
+			order = append(order[1:], order[0]) // other pairs
+		}
+	})
+}
+
+// P6: who gives up, on either side, leaves the others their order, and holds nobody up.
+func TestWhoGivesUpLeavesTheLineToTheOthers(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoFair(t, server)
+		owner := p.owner(t, "c")
+		p.must(t, "a", "fair-lock", "a", 60_000)
+		ctx, giveUp := context.WithCancel(context.Background())
+		gone := make(chan error, 1)
+		go func() {
+			_, err := newGoFair(t, server).lock.Lock(ctx)
+			gone <- err
+		}()
+		stands(t, server, 1)
+		short := p.ask("b", "fair-try", "a", 1500, 60_000)
+		stands(t, server, 2)
+		taken := g.take("a")
+		stands(t, server, 3)
+		last := p.ask("c", "fair-lock", "a", 60_000)
+		stands(t, server, 4)
+		giveUp()
+		require.ErrorIs(t, <-gone, context.Canceled)
+		require.Equal(t, "false", p.take(t, short))
+		kit.Await(t, kit.Patience, "the end of two places", func() bool { return len(inLine(t, server)) == 2 })
+		require.Equal(t, owner, inLine(t, server)[1])
+		p.must(t, "a", "fair-unlock", "a")
+		took(t, taken)
+		g.giveBack(t, "a")
+		p.take(t, last)
+		p.must(t, "c", "fair-unlock", "a")
+		awaitNothing(t, server)
+	})
+}
+
+// P9: the keys are Redisson's and no others, whichever side waits; and what each side says of them.
+func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoFair(t, server)
+		owners := p.ownersOf(t, "a", "b")
+		took(t, g.take("a"))
+		require.Equal(t, "true", p.must(t, "a", "fair-locked", "a"))
+		require.Equal(t, "0", p.must(t, "a", "fair-count", "a"))
+		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
+		waiting := p.ask("a", "fair-lock", "a", 60_000)
+		stands(t, server, 1)
+		other := newGoFair(t, server)
+		taken := other.take("a")
+		stands(t, server, 2)
+		require.ElementsMatch(t, []any{"a", queueKey, deadlinesKey}, server.MustDo(t, "KEYS", "*"))
+		for _, owner := range inLine(t, server) {
+			require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[1-9][0-9]*$`, owner)
+		}
+		require.InDelta(t, deadline(t, server, owners[0])+waitMS, deadline(t, server, inLine(t, server)[1]), 1, "Java's rule")
+		var labels []string
+		for w, err := range g.lock.Waiters(kit.Context(t)) {
+			require.NoError(t, err)
+			require.True(t, w.Alive)
+			labels = append(labels, w.Label)
+		}
+		require.Equal(t, inLine(t, server), labels)
+		require.Equal(t, owners[0], labels[0])
+		g.giveBack(t, "a")
+		p.take(t, waiting)
+		h, err := g.lock.Holder(kit.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, owners[0], h.Label)
+		require.Equal(t, "1", p.must(t, "a", "fair-count", "a"))
+		_, err = g.lock.TryLock(kit.Context(t))
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		p.must(t, "a", "fair-unlock", "a")
+		took(t, taken)
+
+		// By force, from either side, to the first in line.
+		waiting = p.ask("b", "fair-lock", "a", 60_000)
+		stands(t, server, 1)
+		require.NoError(t, g.lock.ForceUnlock(kit.Context(t)))
+		p.take(t, waiting)
+		require.ErrorIs(t, other.lease.Unlock(), signalbox.ErrLost)
+		taken = g.take("a")
+		stands(t, server, 1)
+		require.Equal(t, "true", p.must(t, "a", "fair-force", "a"))
+		took(t, taken)
+		g.giveBack(t, "a")
+		awaitNothing(t, server)
+	})
+}
+
+// runFairWaiter takes the fair lock "a", says so, and gives it back when its input ends; it holds it until it is killed else.
+func runFairWaiter(stdin io.Reader, stdout io.Writer) {
+	s := dial()
+	lease, err := fair.New(s, "a").Lock(context.Background())
+	must(err)
+	fmt.Fprintln(stdout, "held")
+	for in := bufio.NewScanner(stdin); in.Scan(); {
+		must(lease.Unlock())
+	}
+}
+
+// P1, P6: where a holder was killed, on either side, the first in line has the lock when the key ends, and not before.
+func TestALineGoesOnBehindADeadHolder(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		dead, p := newPeer(t, line, server), newPeer(t, line, server)
+		dead.must(t, "a", "fair-lock", "a", -1)
+		g := newGoFair(t, server)
+		taken := g.take("a")
+		stands(t, server, 1)
+		second := p.ask("a", "fair-lock", "a", 60_000)
+		stands(t, server, 2)
+		renewed(t, server, "a")
+		dead.Kill()
+		last := ends(t, server, "a")
+		took(t, taken)
+		require.GreaterOrEqual(t, now(), last)
+		require.Empty(t, second)
+		g.giveBack(t, "a")
+		p.take(t, second)
+		p.must(t, "a", "fair-unlock", "a")
+
+		holder := child(t, "fair", server, time.Second)
+		said, err := holder.ReadLine(kit.Patience)
+		require.NoError(t, err, holder.Stderr())
+		require.Equal(t, "held", said)
+		first := p.ask("a", "fair-lock", "a", 60_000)
+		stands(t, server, 1)
+		taken = g.take("a")
+		stands(t, server, 2)
+		renewed(t, server, "a")
+		holder.Kill()
+		last = ends(t, server, "a")
+		p.take(t, first)
+		require.GreaterOrEqual(t, now(), last)
+		require.Empty(t, taken)
+		p.must(t, "a", "fair-unlock", "a")
+		took(t, taken)
+		g.giveBack(t, "a")
+		awaitNothing(t, server)
+	})
+}
+
+// P6: where a waiter was killed, on either side, the line goes on at the deadline of its place. That is 5 minutes away, as Java has it, so
+// it is moved here.
+func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoFair(t, server)
+		for name, kill := range map[string]func() *redistest.Process{
+			"java": func() *redistest.Process {
+				dead := newPeer(t, line, server)
+				dead.ask("a", "fair-lock", "a", 60_000)
+				return dead.Process
+			},
+			"go": func() *redistest.Process { return child(t, "fair", server, time.Second) },
+		} {
+			p.must(t, "a", "fair-lock", "a", 60_000)
+			process := kill()
+			stands(t, server, 1)
+			dead := inLine(t, server)[0]
+			taken := g.take("a")
+			stands(t, server, 2)
+			last := p.ask("b", "fair-lock", "a", 60_000)
+			stands(t, server, 3)
+			process.Kill()
+			p.must(t, "a", "fair-unlock", "a")
+			require.GreaterOrEqual(t, deadline(t, server, dead)-now(), waitMS-kit.Patience.Milliseconds(), "Java's rule")
+			require.Empty(t, taken, name)
+			server.MustDo(t, "ZADD", deadlinesKey, "XX", now(), dead)
+			took(t, taken)
+			g.giveBack(t, "a")
+			p.take(t, last)
+			p.must(t, "b", "fair-unlock", "a")
+			awaitNothing(t, server)
+		}
+	})
+}
+
+// P6: a place that the other side dropped is taken again, by either: Go is told or finds out, and tells Java.
+func TestWhoLosesItsPlaceComesAgain(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, g := newPeer(t, line, server), newGoFair(t, server)
+		owner := p.owner(t, "b")
+		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
+		taken := g.take("a")
+		stands(t, server, 1)
+		ours := inLine(t, server)[0]
+		waiting := p.ask("b", "fair-lock", "a", 60_000)
+		stands(t, server, 2)
+		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
+		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
+		kit.Await(t, kit.Patience, "its place", func() bool {
+			return len(inLine(t, server)) == 2 && deadline(t, server, ours) > now()+waitMS/2
+		})
+		// Java asks again after an hour at the soonest, unless it is told.
+		server.MustDo(t, "DEL", queueKey)
+		server.MustDo(t, "ZREM", deadlinesKey, ours)
+		standing(t, server, owner, now()-1)
+		kit.Await(t, kit.Patience, "a new place of the Java waiter", func() bool {
+			in := inLine(t, server)
+			return len(in) == 2 && deadline(t, server, in[0]) > now() && deadline(t, server, in[1]) > now()
+		})
+		p.must(t, "a", "fair-unlock", "a")
+		for range 2 {
+			select {
+			case err := <-taken:
+				require.NoError(t, err)
+				g.giveBack(t, "a")
+			case text := <-waiting:
+				require.Equal(t, "ok true", text)
+				p.must(t, "b", "fair-unlock", "a")
+			case <-kit.Context(t).Done():
+				require.FailNow(t, "nobody has it")
+			}
+		}
+		awaitNothing(t, server)
+	})
+}
+
+// runFairWorker adds one to a counter many times, each time under the fair lock, by a read and a write that nothing else protects. Now and
+// then it gives up waiting after a moment, and comes again.
+func runFairWorker(_ io.Reader, stdout io.Writer) {
+	times, client := workOf()
+	s, background := dial(), context.Background()
+	lock := fair.New(s, "work")
+	for n := 0; n < times; {
+		ctx, cancel := context.WithCancel(background)
+		if n%3 == 0 {
+			ctx, cancel = context.WithTimeout(background, time.Duration(1+n%20)*time.Millisecond)
+		}
+		lease, err := lock.Lock(ctx)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			lease, err = lock.Lock(background)
+		}
+		must(err)
+		must(addOne(background, client, lease.Token()))
+		must(lease.Unlock())
+		n++
+	}
+	must(s.Close(background))
+	client.Close()
+	fmt.Fprintln(stdout, "done")
+}
+
+// P1, P4: no update is lost that either side makes under the fair lock, whoever comes, gives up and comes again; and nothing is left.
+func TestNoCountIsLostInTheLine(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		countBy(t, line, 60, 3*time.Minute, "fair-work", "fairworker")
+	})
+}
+
+// The same in a cluster, by each kind of channel.
+func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
+	t.Parallel()
+	programOf(t, "redisson4")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	eachLine(t, func(t *testing.T, line string) {
+		for mode, options := range map[string][]signalbox.RedissonOption{
+			"auto": nil, "off": {signalbox.PlainChannels}, "on": {signalbox.PlainChannels, signalbox.ShardedChannels},
+		} {
+			key := "line-" + line + "-" + mode
+			owner := cluster.Owner(t, cluster.Slot(t, key))
+			p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+			s := kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour)))
+			mu := fair.New(s, key)
+			for round := range 3 {
+				lease, err := mu.Lock(kit.Context(t))
+				require.NoError(t, err)
+				java := p.ask("a", "fair-lock", key, 60_000)
+				waits := func(n int64) {
+					kit.Await(t, kit.Patience, "a place in line", func() bool {
+						return owner.MustDo(t, "LLEN", "redisson_lock_queue:{"+key+"}") == n
+					})
+				}
+				waits(1)
+				again := make(chan signalbox.Lease, 1)
+				go func() {
+					lease, err := mu.Lock(context.Background())
+					if err == nil {
+						again <- lease
+					}
+				}()
+				waits(2)
+				require.NoError(t, lease.Unlock())
+				p.take(t, java)
+				require.Empty(t, again, "%s, round %d", mode, round)
+				p.must(t, "a", "fair-unlock", key)
+				select {
+				case lease = <-again:
+				case <-kit.Context(t).Done():
+					require.FailNow(t, "the lock is not taken")
+				}
+				require.NoError(t, lease.Unlock())
+				require.Equal(t, int64(0), owner.MustDo(t, "EXISTS", key, "redisson_lock_queue:{"+key+"}", "redisson_lock_timeout:{"+key+"}"))
+			}
+		}
+	})
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// latchChannel is where a latch is told of.
+func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
+// waits answers what becomes of a wait for a round.
+func waits(r countdown.Round) <-chan error {
+	answered := make(chan error, 1)
+	go func() { answered <- r.Wait(context.Background()) }()
+	return answered
+}
+
+// P1, P6: whoever starts it and whoever counts last, a latch opens for both sides, and not before.
+func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		for _, starter := range []string{"java", "go"} {
+			for _, last := range []string{"java", "go"} {
+				name := starter + "-" + last
+				l := countdown.New(s, name)
+				if starter == "java" {
+					require.Equal(t, "true", p.must(t, "a", "latch-start", name, 4))
+					_, err := l.Start(kit.Context(t), 4)
+					require.ErrorIs(t, err, signalbox.ErrRunning)
+				} else {
+					_, err := l.Start(kit.Context(t), 4)
+					require.NoError(t, err)
+					require.Equal(t, "false", p.must(t, "a", "latch-start", name, 4))
+				}
+				r, err := l.Round(kit.Context(t))
+				require.NoError(t, err)
+				waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())
+				kit.Await(t, kit.Patience, "both listen", func() bool { return listeners(t, server, latchChannel(name)) == 2 })
+				steps := map[string]func(){
+					"java": func() { p.must(t, "a", "latch-down", name) },
+					"go": func() {
+						_, err := r.CountDown(kit.Context(t), "x")
+						require.NoError(t, err)
+					},
+				}
+				for i, step := range []string{"java", "go", starter, last} {
+					require.Equal(t, strconv.Itoa(4-i), p.must(t, "a", "latch-count", name))
+					left, err := r.Count(kit.Context(t))
+					require.NoError(t, err)
+					require.Equal(t, 4-i, left)
+					require.Empty(t, waiting)
+					require.Empty(t, answer)
+					steps[step]()
+				}
+				took(t, waiting)
+				require.Equal(t, "true", p.take(t, answer))
+				require.Equal(t, "0", p.must(t, "a", "latch-count", name))
+				require.NoError(t, r.Wait(kit.Context(t)))
+				_, err = r.CountDown(kit.Context(t), "x")
+				require.ErrorIs(t, err, signalbox.ErrRoundOver)
+				p.must(t, "a", "latch-down", name)
+				require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"), "nothing is left")
+			}
+		}
+	})
+}
+
+// awaitFence returns when a waiter in Go has found a latch running; see scripts/redisson/latch-look.
+func awaitFence(t *testing.T, told <-chan string) {
+	t.Helper()
+	for {
+		_, message, _ := strings.Cut(next(t, told), " ")
+		if message != "0" && message != "1" {
+			return
+		}
+	}
+}
+
+// P6: a Java process that starts the next round as soon as it is woken leaves no waiter in Go behind, in none of many rounds.
+func TestRoundsThatFollowEachOtherLeaveNobodyBehind(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		l := countdown.New(s, "a")
+		p.must(t, "main", "latch-start", "a", 1)
+		told := hear(t, server, latchChannel("a"))
+		for range rounds {
+			waiting := waits(l.RoundOf(1))
+			awaitFence(t, told) // it knows that this round runs
+			opened := p.ask("main", "latch-wait", "a", time.Hour.Milliseconds())
+			started := p.ask("main", "latch-start", "a", 1)
+			kit.Await(t, kit.Patience, "both listen", func() bool { return listeners(t, server, latchChannel("a")) == 3 })
+			p.must(t, "worker", "latch-down", "a")
+			require.Equal(t, "true", p.take(t, opened))
+			require.Equal(t, "true", p.take(t, started))
+			took(t, waiting)
+		}
+	})
+}
+
+// A latch that is deleted is open: who waits in Go finds out by a look. Java tells none of its own waiters.
+func TestALatchThatIsDeletedIsOpen(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		l := countdown.New(kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson())), "a")
+		r, err := l.Start(kit.Context(t), 2)
+		require.NoError(t, err)
+		waiting := waits(r)
+		kit.Await(t, kit.Patience, "it listens", func() bool { return listeners(t, server, latchChannel("a")) == 1 })
+		require.Equal(t, "true", p.must(t, "a", "latch-delete", "a"))
+		took(t, waiting)
+		p.must(t, "a", "latch-start", "a", 2)
+		require.NoError(t, l.Reset(kit.Context(t)))
+		require.Equal(t, "0", p.must(t, "a", "latch-count", "a"))
+		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0))
+		require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
+	})
+}
+
+// P6: in a cluster too, as long as both sides tell by the same kind of channel. P9: a name that Redisson splits is none.
+func TestALatchOpensInACluster(t *testing.T) {
+	t.Parallel()
+	programOf(t, "redisson4")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	for mode, c := range map[string]struct {
+		option  signalbox.LockOption
+		command string
+	}{
+		"auto": {signalbox.Redisson(), "SHARDNUMSUB"},
+		"off":  {signalbox.Redisson(signalbox.PlainChannels), "NUMSUB"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			eachLine(t, func(t *testing.T, line string) {
+				p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+				s := kit.Session(t, cluster, signalbox.WithDefaults(c.option))
+				require.ErrorIs(t, countdown.New(s, "{a}:b").Check(), signalbox.ErrBadName)
+				for i := range 4 {
+					name := fmt.Sprintf("%s-%s-%d", mode, line, i)
+					r, err := countdown.New(s, name).Start(kit.Context(t), 2)
+					require.NoError(t, err)
+					waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())
+					kit.Await(t, kit.Patience, "both listen", func() bool { return listenersOf(t, cluster, c.command, latchChannel(name)) == 2 })
+					if i%2 == 0 {
+						p.must(t, "a", "latch-down", name)
+					}
+					_, err = r.CountDown(kit.Context(t), "x")
+					require.NoError(t, err)
+					if i%2 == 1 {
+						p.must(t, "a", "latch-down", name)
+					}
+					took(t, waiting)
+					require.Equal(t, "true", p.take(t, answer))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// These tests look at what the Java client does with a fair lock. docs/redisson-protocol.md says what they see.
+
+// The keys of the fair lock "a", and what stands before the owner in a channel of its line.
+const (
+	queueKey, deadlinesKey = "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"
+	lineChannel            = "redisson_lock__channel:{a}:"
+	// waitMS is what a place is good for, by default.
+	waitMS int64 = 300_000
+)
+
+// inLine answers who stands in line, the first one first.
+func inLine(t *testing.T, server *redistest.Server) (owners []string) {
+	t.Helper()
+	list, _ := server.MustDo(t, "LRANGE", queueKey, 0, -1).([]any)
+	for _, owner := range list {
+		text, _ := owner.(string)
+		owners = append(owners, text)
+	}
+	return owners
+}
+
+// deadline answers from when on somebody's place is lost, in ms.
+func deadline(t *testing.T, server *redistest.Server, owner string) int64 {
+	t.Helper()
+	text, _ := server.MustDo(t, "ZSCORE", deadlinesKey, owner).(string)
+	ms, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err, "%s: %q", owner, text)
+	return ms
+}
+
+// stands waits until so many stand in line, and the last of them listens.
+func stands(t *testing.T, server *redistest.Server, n int) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "a place in line", func() bool { return len(inLine(t, server)) == n })
+	last := lineChannel + inLine(t, server)[n-1]
+	kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
+}
+
+// standing puts somebody at the end of the line who is neither Java nor Go.
+func standing(t *testing.T, server *redistest.Server, owner string, deadline int64) {
+	t.Helper()
+	server.MustDo(t, "RPUSH", queueKey, owner)
+	server.MustDo(t, "ZADD", deadlinesKey, deadline, owner)
+}
+
+// ownersOf answers the owners that threads are. Who waits does not answer, so they are asked before.
+func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
+	t.Helper()
+	for _, thread := range threads {
+		owners = append(owners, p.owner(t, thread))
+	}
+	return owners
+}
+
+func TestAFairLockOfJavaIsAnRLockAndALine(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		owners := p.ownersOf(t, "a", "b", "c")
+		p.must(t, "a", "fair-lock", "a", 60_000)
+		require.Equal(t, map[string]string{owners[0]: "1"}, hash(t, server, "a"))
+		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", queueKey, deadlinesKey))
+		require.Equal(t, "false", p.must(t, "b", "try", "a", 0, 1000), "an RLock of the name is shut out")
+		b := p.ask("b", "fair-lock", "a", 60_000)
+		stands(t, server, 1)
+		c := p.ask("c", "fair-lock", "a", 60_000)
+		stands(t, server, 2)
+		require.Equal(t, owners[1:], inLine(t, server))
+		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
+		for _, key := range []string{queueKey, deadlinesKey} {
+			require.Equal(t, int64(-1), server.MustDo(t, "PTTL", key), "it has no end")
+		}
+		p.must(t, "a", "fair-lock", "a", 60_000)
+		p.must(t, "a", "fair-unlock", "a")
+		require.Empty(t, b, "it has entered twice")
+		p.must(t, "a", "fair-unlock", "a")
+		p.take(t, b)
+		require.Empty(t, c)
+		require.Equal(t, map[string]string{owners[1]: "1"}, hash(t, server, "a"))
+		p.must(t, "b", "fair-unlock", "a")
+		p.take(t, c)
+		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", queueKey, deadlinesKey))
+		p.must(t, "c", "fair-unlock", "a")
+	})
+}
+
+func TestJavaChainsTheDeadlinesOfALine(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		owners := p.ownersOf(t, "b", "c", "d", "e")
+		before := now()
+		held(t, server, "a", time.Hour)
+		p.ask("b", "fair-lock", "a", 60_000)
+		stands(t, server, 1)
+		p.ask("c", "fair-lock", "a", 60_000)
+		stands(t, server, 2)
+		d := p.ask("d", "fair-try", "a", 2000, 60_000)
+		stands(t, server, 3)
+		p.ask("e", "fair-lock", "a", 60_000)
+		stands(t, server, 4)
+		first := deadline(t, server, owners[0])
+		require.InDelta(t, before+time.Hour.Milliseconds()+waitMS, first, float64(kit.Patience.Milliseconds()), "after the end of the lock")
+		near := func(expected int64, owner string) { // it asks the clock, and counts from the left of the deadline before
+			t.Helper()
+			require.InDelta(t, expected, deadline(t, server, owner), 1)
+		}
+		near(first+waitMS, owners[1])
+		near(first+waitMS+2000, owners[2])
+		near(first+2*waitMS+2000, owners[3])
+		require.Equal(t, "false", p.take(t, d), "it gives up")
+		kit.Await(t, kit.Patience, "the end of its place", func() bool { return len(inLine(t, server)) == 3 })
+		near(first+waitMS, owners[1])
+		near(first+2*waitMS, owners[3]) // less by the wait of the one that has gone
+		server.MustDo(t, "DEL", "a")
+		server.MustDo(t, "PUBLISH", lineChannel+owners[0], "0")
+		kit.Await(t, kit.Patience, "a grant", func() bool { return len(inLine(t, server)) == 2 })
+		near(first, owners[1])
+		near(first+waitMS, owners[3])
+	})
+}
+
+func TestJavaTellsTheFirstInLine(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		told := hear(t, server, lineChannel+"x", lineChannel+"y", "redisson_lock__channel:{a}")
+		standing(t, server, "x", now()+waitMS)
+		standing(t, server, "y", now()+waitMS)
+		for _, verb := range []string{"fair-unlock", "fair-force"} {
+			server.MustDo(t, "HSET", "a", p.owner(t, "a"), "1")
+			p.must(t, "a", verb, "a")
+			require.Equal(t, lineChannel+"x 0", next(t, told), verb)
+		}
+		require.Equal(t, "ok true", <-p.ask("b", "fair-unlock", "a"), "nobody has it, and this is no owner")
+		require.Equal(t, lineChannel+"x 0", next(t, told), "all the same")
+		require.Empty(t, told)
+	})
+}
+
+func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		owner := p.owner(t, "a")
+		held(t, server, "a", time.Hour)
+		answer := p.ask("a", "fair-lock", "a", 60_000)
+		stands(t, server, 1)
+		require.Zero(t, listeners(t, server, "redisson_lock__channel:{a}"))
+		server.MustDo(t, "DEL", "a")
+		server.MustDo(t, "PUBLISH", lineChannel+owner, "0")
+		p.take(t, answer)
+		kit.Await(t, kit.Patience, "the end of the subscription", func() bool { return listeners(t, server, lineChannel+owner) == 0 })
+	})
+}
+
+func TestJavaDropsTheFirstInLineAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		standing(t, server, "x", now()-1)
+		standing(t, server, "y", now()+waitMS)
+		standing(t, server, "z", now()-1)
+		told := hear(t, server, lineChannel+"x")
+		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
+		require.Equal(t, []string{"y", "z"}, inLine(t, server), "who is not the first is left alone, and who tries gets no place")
+		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
+		require.Empty(t, told, "it is not told")
+	})
+}
+
+func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		standing(t, server, "x", now()+waitMS)
+		p.ask("a", "fair-lock", "a", 60_000)
+		kit.Await(t, kit.Patience, "a place in line", func() bool { return len(inLine(t, server)) == 2 })
+		// It sleeps first, for as long as the place before it is good for; a message is enough to let it begin.
+		stands(t, server, 2)
+		server.MustDo(t, "PUBLISH", lineChannel+inLine(t, server)[1], "0")
+		before := server.CommandStats()["hexists"].Calls
+		kit.Await(t, kit.Patience, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
+	})
+}

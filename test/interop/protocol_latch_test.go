@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// These tests look at what RCountDownLatch does on a server. docs/redisson-protocol.md says what they see.
+
+func TestJavaCountsALatchInANumber(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		require.Equal(t, "true", p.must(t, "a", "latch-start", "a", 2))
+		require.Equal(t, "2", server.MustDo(t, "GET", "a"))
+		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"), "it never ends")
+		require.Equal(t, "false", p.must(t, "a", "latch-start", "a", 7), "one is there")
+		require.Equal(t, "2", p.must(t, "a", "latch-count", "a"))
+		p.must(t, "a", "latch-down", "a")
+		require.Equal(t, "1", server.MustDo(t, "GET", "a"))
+		require.Equal(t, []any{"a"}, server.MustDo(t, "KEYS", "*"), "and no other key")
+		p.must(t, "a", "latch-down", "a")
+		require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"), "what is open has no key")
+		require.Equal(t, "0", p.must(t, "a", "latch-count", "a"))
+		p.must(t, "a", "latch-down", "a")
+		require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"), "one too many counts nothing")
+	})
+}
+
+func TestJavaTellsWhatBecomesOfALatch(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		told := hear(t, server, "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{{b}:c}")
+		p.must(t, "a", "latch-start", "a", 2)
+		require.Equal(t, "redisson_countdownlatch__channel__{a} 1", next(t, told), "a count begins")
+		p.must(t, "a", "latch-start", "a", 2)
+		p.must(t, "a", "latch-down", "a")
+		p.must(t, "a", "latch-down", "a")
+		require.Equal(t, "redisson_countdownlatch__channel__{a} 0", next(t, told), "it is open; nothing was told before")
+		p.must(t, "a", "latch-down", "a")
+		p.must(t, "a", "latch-delete", "a")
+		p.must(t, "a", "latch-start", "{b}:c", 1)
+		require.Equal(t, "redisson_countdownlatch__channel__{{b}:c} 1", next(t, told), "braces are added where there are some")
+		require.Equal(t, "true", p.must(t, "a", "latch-delete", "{b}:c"))
+		require.Equal(t, "redisson_countdownlatch__channel__{{b}:c} 1", next(t, told), "it is deleted")
+		require.Empty(t, told)
+	})
+}
+
+func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		seen := monitor(t, server)
+		p := newPeer(t, line, server)
+		const channel = "redisson_countdownlatch__channel__{a}"
+		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0), "what has no key is open")
+		server.MustDo(t, "SET", "a", "1")
+		answer := p.ask("a", "latch-wait", "a", time.Hour.Milliseconds())
+		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, channel) == 1 })
+		kit.Await(t, kit.Patience, "the look behind it", func() bool { return seen.count(`(?i)"get" "a"`) == 3 })
+		server.MustDo(t, "PUBLISH", channel, "1")
+		server.MustDo(t, "DEL", "a")
+		server.MustDo(t, "PUBLISH", channel, "1")
+		p.must(t, "b", "latch-count", "a") // another round trip of the client's: what was told before it has heard
+		require.Empty(t, answer, "it does not look, and a 1 wakes nobody")
+		server.MustDo(t, "PUBLISH", channel, "0")
+		require.Equal(t, "true", p.take(t, answer))
+		kit.Await(t, kit.Patience, "the end of the subscription", func() bool { return listeners(t, server, channel) == 0 })
+	})
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// What the Java client does with its RReadWriteLock.
+
+// rwChannel answers the channel of a read-write lock of a name without braces.
+func rwChannel(name string) string { return "redisson_rwlock:{" + name + "}" }
+
+// timeoutOf answers the key of a reader's n-th hold, of a name without braces.
+func timeoutOf(name, owner, n string) string {
+	return "{" + name + "}:" + owner + ":rwlock_timeout:" + n
+}
+
+// keys answers all keys but the answers of releases, in order.
+func keys(t *testing.T, server *redistest.Server) (names []string) {
+	t.Helper()
+	for _, key := range server.Keys("*") {
+		if len(key) < 21 || key[:21] != "redisson_unlock_latch" {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// requireKeys fails the test where there are other keys than these.
+func requireKeys(t *testing.T, server *redistest.Server, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	require.Equal(t, want, keys(t, server))
+}
+
+func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		a, b := p.owner(t, "a"), p.owner(t, "b")
+		p.must(t, "a", "rw.lock", "x", "write", 60_000)
+		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1"}, hash(t, server, "x"))
+		requireKeys(t, server, "x")
+		require.Equal(t, "false", p.must(t, "b", "rw.try", "x", "read", 0, 1000))
+		require.Equal(t, "false", p.must(t, "b", "rw.try", "x", "write", 0, 1000))
+		p.must(t, "a", "rw.unlock", "x", "write")
+		requireKeys(t, server)
+
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		p.must(t, "b", "rw.lock", "x", "read", 60_000)
+		require.Equal(t, map[string]string{"mode": "read", a: "1", b: "1"}, hash(t, server, "x"))
+		requireKeys(t, server, "x", timeoutOf("x", a, "1"), timeoutOf("x", b, "1"))
+		require.Equal(t, "1", server.MustDo(t, "GET", timeoutOf("x", a, "1")))
+		require.Equal(t, "false", p.must(t, "a", "rw.try", "x", "write", 0, 1000), "who reads does not come to write")
+		p.must(t, "a", "rw.unlock", "x", "read")
+		require.Equal(t, map[string]string{"mode": "read", b: "1"}, hash(t, server, "x"))
+		requireKeys(t, server, "x", timeoutOf("x", b, "1"))
+		p.must(t, "b", "rw.unlock", "x", "read")
+		requireKeys(t, server)
+
+		p.must(t, "a", "rw.lock", "{y}:z", "read", 60_000)
+		requireKeys(t, server, "{y}:z", "{y}:z:"+a+":rwlock_timeout:1")
+
+		p.must(t, "a", "rw.lock", "x", "write", 60_000)
+		server.MustDo(t, "HSET", "x", "field", "more")
+		p.must(t, "a", "rw.unlock", "x", "write")
+		require.Equal(t, map[string]string{"mode": "read", "field": "more"}, hash(t, server, "x"), "it stays, for as long as the key lives")
+		held(t, server, "w", time.Hour)
+		require.Equal(t, "true", p.must(t, "a", "rw.try", "w", "write", 0, 60_000), "what an RLock holds is nobody's")
+	})
+}
+
+func TestJavaCountsReadsAndKeepsATimeoutForEach(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		a := p.owner(t, "a")
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		p.must(t, "a", "rw.lock", "x", "read", 20_000)
+		require.Equal(t, map[string]string{"mode": "read", a: "2"}, hash(t, server, "x"))
+		require.LessOrEqual(t, ttl(t, server, timeoutOf("x", a, "2")), 20*time.Second)
+		require.Greater(t, ttl(t, server, timeoutOf("x", a, "1")), 20*time.Second)
+		p.must(t, "a", "rw.unlock", "x", "read")
+		requireKeys(t, server, "x", timeoutOf("x", a, "1"))
+		p.must(t, "a", "rw.unlock", "x", "read")
+		requireKeys(t, server)
+	})
+}
+
+func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		p.must(t, "b", "rw.lock", "x", "read", 600_000)
+		p.must(t, "c", "rw.lock", "x", "read", 20_000)
+		require.Greater(t, ttl(t, server, "x"), 60*time.Second, "a shorter one takes nothing away")
+		p.must(t, "b", "rw.unlock", "x", "read")
+		require.LessOrEqual(t, ttl(t, server, "x"), 60*time.Second, "the longest that is left")
+		require.Greater(t, ttl(t, server, "x"), 20*time.Second)
+		p.must(t, "a", "rw.unlock", "x", "read")
+		require.LessOrEqual(t, ttl(t, server, "x"), 20*time.Second)
+	})
+}
+
+func TestJavaWritesAgainForLonger(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		a := p.owner(t, "a")
+		p.must(t, "a", "rw.lock", "x", "write", 60_000)
+		p.must(t, "a", "rw.lock", "x", "write", 60_000)
+		require.Equal(t, map[string]string{"mode": "write", a + ":write": "2"}, hash(t, server, "x"))
+		require.Greater(t, ttl(t, server, "x"), 90*time.Second, "the leases are added")
+		p.must(t, "a", "rw.unlock", "x", "write")
+		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1"}, hash(t, server, "x"))
+	})
+}
+
+func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		a := p.owner(t, "a")
+		told := hear(t, server, rwChannel("x"))
+		p.must(t, "a", "rw.lock", "x", "write", 60_000)
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1", a: "1"}, hash(t, server, "x"))
+		requireKeys(t, server, "x", timeoutOf("x", a, "1"))
+		p.must(t, "a", "rw.unlock", "x", "write")
+		require.Equal(t, map[string]string{"mode": "read", a: "1"}, hash(t, server, "x"))
+		require.Equal(t, "true", p.must(t, "b", "rw.try", "x", "read", 0, 60_000))
+		require.Empty(t, told, "nobody is told that readers may come in")
+	})
+}
+
+func TestJavaTellsTheEndOfReadingByAZeroAndOfWritingByAOne(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		told := hear(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		p.must(t, "b", "rw.lock", "x", "read", 60_000)
+		p.must(t, "b", "rw.unlock", "x", "read") // told to nobody: it is read still
+		p.must(t, "a", "rw.unlock", "x", "read")
+		require.Equal(t, rwChannel("x")+" 0", next(t, told))
+		p.must(t, "a", "rw.lock", "{y}:z", "write", 60_000)
+		p.must(t, "a", "rw.unlock", "{y}:z", "write")
+		require.Equal(t, "redisson_rwlock:{y}:z 1", next(t, told))
+
+		p.must(t, "a", "rw.lock", "x", "write", 60_000)
+		require.Equal(t, "false", p.must(t, "b", "rw.force", "x", "read"), "only what the mode says is taken by force")
+		require.Equal(t, "true", p.must(t, "b", "rw.force", "x", "write"))
+		require.Equal(t, rwChannel("x")+" 1", next(t, told))
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		require.Equal(t, "true", p.must(t, "b", "rw.force", "x", "read"))
+		require.Equal(t, rwChannel("x")+" 0", next(t, told))
+		require.Equal(t, map[string]string{}, hash(t, server, "x"))
+		requireKeys(t, server, timeoutOf("x", p.owner(t, "a"), "1"))
+		require.Empty(t, told)
+	})
+}
+
+func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		writer := p.ask("b", "rw.lock", "x", "write", 60_000)
+		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
+		require.Equal(t, "true", p.must(t, "c", "rw.try", "x", "read", 0, 60_000))
+		p.must(t, "a", "rw.unlock", "x", "read")
+		p.must(t, "c", "rw.unlock", "x", "read")
+		p.take(t, writer)
+	})
+}
+
+func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		server.MustDo(t, "HSET", "x", "mode", "write", "00000000-0000-0000-0000-000000000000:1:write", "1")
+		server.MustDo(t, "PEXPIRE", "x", time.Hour.Milliseconds())
+		readers := []<-chan error{javaHalf{p, "a", reading}.take("x"), javaHalf{p, "b", reading}.take("x")}
+		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
+		server.MustDo(t, "PUBLISH", rwChannel("x"), "1") // for nothing: they try, and wait on
+		server.MustDo(t, "DEL", "x")
+		server.MustDo(t, "PUBLISH", rwChannel("x"), "1")
+		for _, r := range readers {
+			tookTold(t, r, tellsRW(t, server, "x"))
+		}
+	})
+}
+
+func TestJavaRenewsAReaderAndTheHash(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		a := p.owner(t, "a")
+		p.must(t, "a", "rw.lock", "x", "read", -1)
+		p.must(t, "a", "rw.lock", "y", "write", -1)
+		for _, key := range []string{"x", timeoutOf("x", a, "1"), "y"} {
+			require.LessOrEqual(t, ttl(t, server, key), watchdog)
+			renewed(t, server, key)
+			require.LessOrEqual(t, ttl(t, server, key), watchdog)
+		}
+	})
+}
+
+func TestAJavaReaderThatDiedStaysAFieldAndIsPassedOver(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, dead := newPeer(t, line, server), newPeer(t, line, server)
+		gone := dead.owner(t, "a")
+		dead.must(t, "a", "rw.lock", "x", "read", -1)
+		p.must(t, "a", "rw.lock", "x", "read", 60_000)
+		dead.Kill()
+		awaitEnd(t, server, timeoutOf("x", gone, "1"))
+		require.Equal(t, map[string]string{"mode": "read", gone: "1", p.owner(t, "a"): "1"}, hash(t, server, "x"))
+		p.must(t, "a", "rw.unlock", "x", "read")
+		require.Equal(t, "true", p.must(t, "a", "rw.try", "x", "write", 0, 60_000))
+	})
+}
+
+// awaitEnd waits until a key has ended.
+func awaitEnd(t *testing.T, server *redistest.Server, key string) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "the end of "+key, func() bool { return ttl(t, server, key) < 0 })
+}
+
+// The reader that lives goes on; the one that died is renewed by it, or ends.
+func TestAJavaReaderRenewsItsOwnSince44(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, dead := newPeer(t, line, server), newPeer(t, line, server)
+		gone := timeoutOf("x", dead.owner(t, "a"), "1")
+		dead.must(t, "a", "rw.lock", "x", "read", -1)
+		p.must(t, "a", "rw.lock", "x", "read", -1)
+		dead.Kill()
+		if line == "redisson3" {
+			for range 3 {
+				renewed(t, server, gone)
+			}
+			p.must(t, "a", "rw.unlock", "x", "read")
+		}
+		awaitEnd(t, server, gone)
+	})
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// These tests look at what the semaphores of Java do on a server. docs/redisson-protocol.md says what they see.
+
+// permits answers what a semaphore says of who has permits: when each id ends, in milliseconds since 1970. Ids are in hexadecimal.
+func permits(t *testing.T, server *redistest.Server, name string) map[string]int64 {
+	t.Helper()
+	ends := make(map[string]int64)
+	list, _ := server.MustDo(t, "ZRANGE", "{"+name+"}:timeout", "0", "-1", "WITHSCORES").([]any)
+	for i := 0; i < len(list); i += 2 {
+		ms, err := strconv.ParseFloat(fmt.Sprint(list[i+1]), 64)
+		require.NoError(t, err)
+		ends[hex.EncodeToString([]byte(fmt.Sprint(list[i])))] = int64(ms)
+	}
+	return ends
+}
+
+// never is the end of a permit that has none.
+const never int64 = 922337203685477
+
+func TestJavaCountsFreePermitsInANumber(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		require.Equal(t, "true", p.must(t, "a", "permit-found", "a", 5))
+		require.Equal(t, "false", p.must(t, "a", "permit-found", "a", 7), "one is there")
+		require.Equal(t, "5", server.MustDo(t, "GET", "a"))
+		before := now()
+		ids := strings.Split(p.must(t, "a", "permit-take", "a", 2, 60_000), ",")
+		after := now()
+		require.Equal(t, "3", server.MustDo(t, "GET", "a"))
+		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"), "it never ends")
+		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "{a}:timeout"))
+		ends := permits(t, server, "a")
+		require.Len(t, ends, 2)
+		for _, id := range ids {
+			require.Regexp(t, `^[0-9a-f]{32}$`, id)
+			require.GreaterOrEqual(t, ends[id], before+60_000)
+			require.LessOrEqual(t, ends[id], after+60_000)
+		}
+		forever := p.must(t, "a", "permit-take", "a", 1, -1)
+		require.Equal(t, never, permits(t, server, "a")[forever])
+		require.Equal(t, "-1", p.must(t, "a", "permit-left", "a", forever))
+		require.ElementsMatch(t, []any{"a", "{a}:timeout"}, server.MustDo(t, "KEYS", "*"), "and no other key")
+		require.Equal(t, "2", p.must(t, "a", "permit-available", "a"))
+		require.Equal(t, "3", p.must(t, "a", "permit-acquired", "a"))
+		require.Equal(t, "5", p.must(t, "a", "permit-capacity", "a"))
+		require.Empty(t, p.must(t, "a", "permit-try", "a", 3, 0, 60_000), "all or none")
+		require.Equal(t, "2", p.must(t, "a", "permit-give-all", "a", strings.Join(ids, ",")))
+		require.Equal(t, "true", p.must(t, "a", "permit-give", "a", forever))
+		require.Equal(t, "false", p.must(t, "a", "permit-give", "a", forever), "a second time")
+		require.Equal(t, "5", server.MustDo(t, "GET", "a"))
+		require.Empty(t, permits(t, server, "a"))
+		p.must(t, "a", "permit-found", "{b}:c", 1)
+		server.MustDo(t, "PEXPIRE", "{b}:c", time.Hour.Milliseconds())
+		p.must(t, "a", "permit-take", "{b}:c", 1, 60_000)
+		require.Equal(t, int64(1), server.MustDo(t, "ZCARD", "{b}:c:timeout"), "braces of the name are the key's")
+		require.Positive(t, ttl(t, server, "{b}:c:timeout"), "the life of the number, if it has one")
+	})
+}
+
+func TestJavaTellsOfPermitsByANumber(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		told := hear(t, server, "redisson_sc:{a}", "redisson_sc:{b}:c")
+		p.must(t, "a", "permit-found", "a", 5)
+		require.Equal(t, "redisson_sc:{a} 5", next(t, told), "all that there are")
+		p.must(t, "a", "permit-found", "a", 5)
+		ids := p.must(t, "a", "permit-take", "a", 3, 60_000) // told to nobody
+		one := p.must(t, "a", "permit-take", "a", 1, 60_000)
+		p.must(t, "a", "permit-give", "a", one)
+		require.Equal(t, "redisson_sc:{a} 2", next(t, told), "how many are free then")
+		p.must(t, "a", "permit-give-all", "a", ids)
+		require.Equal(t, "redisson_sc:{a} 3", next(t, told), "several at once: how many came back")
+		p.must(t, "a", "permit-add", "a", 4)
+		require.Equal(t, "redisson_sc:{a} 4", next(t, told), "how many were added")
+		p.must(t, "a", "permit-add", "a", -4) // told to nobody
+		p.must(t, "a", "permit-set", "a", 5)  // as many as there are: told to nobody
+		p.must(t, "a", "permit-set", "a", 6)
+		require.Equal(t, "redisson_sc:{a} 6", next(t, told), "how many there are")
+		p.must(t, "a", "permit-found", "{b}:c", 1)
+		require.Equal(t, "redisson_sc:{b}:c 1", next(t, told), "braces of the name are the channel's")
+		require.Empty(t, told)
+	})
+}
+
+func TestJavaCountsBelowZeroWhenThereAreFewer(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		p.must(t, "a", "permit-found", "a", 5)
+		ids := p.must(t, "a", "permit-take", "a", 3, 60_000)
+		p.must(t, "a", "permit-set", "a", 1)
+		require.Equal(t, "-2", server.MustDo(t, "GET", "a"))
+		require.Equal(t, "-2", p.must(t, "a", "permit-available", "a"))
+		require.Equal(t, "1", p.must(t, "a", "permit-capacity", "a"))
+		require.Empty(t, p.must(t, "a", "permit-try", "a", 1, 0, 60_000))
+		p.must(t, "a", "permit-give-all", "a", ids)
+		require.Equal(t, "1", server.MustDo(t, "GET", "a"))
+	})
+}
+
+func TestJavaTakesOutPermitsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		told := hear(t, server, "redisson_sc:{a}")
+		server.MustDo(t, "SET", "a", "1")
+		for _, id := range []string{"0123456789abcdef", "0123456789abcdeg", "0123456789abcdeh"} {
+			server.MustDo(t, "ZADD", "{a}:timeout", now()-1, id)
+		}
+		require.NotEmpty(t, p.must(t, "a", "permit-take", "a", 1, 60_000))
+		require.Equal(t, "redisson_sc:{a} 2", next(t, told), "how many are free then, before it takes its own")
+		require.Equal(t, "1", server.MustDo(t, "GET", "a"), "as many as it wants, at the most")
+		require.Len(t, permits(t, server, "a"), 3)
+		require.Equal(t, "3", p.must(t, "a", "permit-available", "a"))
+		require.Equal(t, "redisson_sc:{a} 3", next(t, told))
+		require.Len(t, permits(t, server, "a"), 1, "who looks takes out all")
+
+		late := hex.EncodeToString([]byte("0123456789abcdef"))
+		server.MustDo(t, "ZADD", "{a}:timeout", now()-1, "0123456789abcdef")
+		server.MustDo(t, "DECR", "a")
+		require.Equal(t, "false", p.must(t, "a", "permit-give", "a", late), "it comes too late")
+		require.Equal(t, "3", server.MustDo(t, "GET", "a"), "and counts, once")
+		require.Equal(t, "redisson_sc:{a} 3", next(t, told))
+		require.Equal(t, "false", p.must(t, "a", "permit-give", "a", late))
+		require.Equal(t, "3", server.MustDo(t, "GET", "a"))
+		require.Empty(t, told)
+	})
+}
+
+func TestJavaGivesSeveralPermitsBackWhereItHasAll(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		p.must(t, "a", "permit-found", "a", 3)
+		ids := p.must(t, "a", "permit-take", "a", 2, 60_000)
+		first, _, _ := strings.Cut(ids, ",")
+		require.Equal(t, "true", p.must(t, "a", "permit-give", "a", first))
+		require.Equal(t, "0", p.must(t, "a", "permit-give-all", "a", ids))
+		require.Equal(t, "2", server.MustDo(t, "GET", "a"), "nothing came back")
+		require.Len(t, permits(t, server, "a"), 1)
+	})
+}
+
+func TestJavaLengthensAPermitByItsScore(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		p.must(t, "a", "permit-found", "a", 1)
+		id := p.must(t, "a", "permit-take", "a", 1, 60_000)
+		before := permits(t, server, "a")[id]
+		require.Equal(t, "true", p.must(t, "a", "permit-lengthen", "a", id, 90_000))
+		require.GreaterOrEqual(t, permits(t, server, "a")[id], before+30_000)
+		require.Equal(t, "true", p.must(t, "a", "permit-lengthen", "a", id, 10_000))
+		require.Less(t, permits(t, server, "a")[id], before, "or shortens it")
+		require.Equal(t, "true", p.must(t, "a", "permit-give", "a", id))
+		require.Equal(t, "false", p.must(t, "a", "permit-lengthen", "a", id, 90_000))
+		require.Empty(t, permits(t, server, "a"), "it makes none")
+	})
+}
+
+func TestAJavaWaiterForAPermitIsWokenByTheNumber(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		seen := monitor(t, server)
+		p := newPeer(t, line, server)
+		awaitWaiter := func(n int64) {
+			kit.Await(t, kit.Patience, "subscriptions", func() bool { return listeners(t, server, "redisson_sc:{a}") == n })
+		}
+		server.MustDo(t, "SET", "a", "0")
+		server.MustDo(t, "ZADD", "{a}:timeout", never, "0123456789abcdef")
+		answer := p.ask("a", "permit-take", "a", 1, 60_000)
+		awaitWaiter(1)
+		kit.Await(t, kit.Patience, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
+		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1") // for nothing: it tries, and waits on
+		server.MustDo(t, "SET", "a", "1")
+		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1")
+		require.NotEmpty(t, p.take(t, answer))
+		awaitWaiter(0)
+		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
+	})
+}
+
+func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		server.MustDo(t, "SET", "a", "0")
+		ends := now() + 1000
+		server.MustDo(t, "ZADD", "{a}:timeout", ends, "0123456789abcdef")
+		require.NotEmpty(t, p.must(t, "a", "permit-take", "a", 1, 60_000)) // nobody published anything
+		require.GreaterOrEqual(t, now(), ends)
+		require.Len(t, permits(t, server, "a"), 1, "what has ended was taken out")
+		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
+	})
+}
+
+func TestJavasPlainSemaphoreIsANumber(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		told := hear(t, server, "redisson_sc:{a}")
+		require.Equal(t, "false", p.must(t, "a", "plain-try", "a", 1, 0), "nobody said how many there are")
+		require.Equal(t, "true", p.must(t, "a", "plain-found", "a", 5))
+		require.Equal(t, "redisson_sc:{a} 5", next(t, told))
+		require.Equal(t, "false", p.must(t, "a", "plain-found", "a", 7), "one is there")
+		p.must(t, "a", "plain-take", "a", 3)
+		require.Equal(t, "2", server.MustDo(t, "GET", "a"))
+		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"))
+		require.Equal(t, "false", p.must(t, "a", "plain-try", "a", 3, 0), "all or none")
+		p.must(t, "b", "plain-give", "a", 2)
+		require.Equal(t, "redisson_sc:{a} 4", next(t, told), "how many are free then")
+		p.must(t, "b", "plain-give", "a", 7)
+		require.Equal(t, "redisson_sc:{a} 11", next(t, told), "nobody is asked what it had")
+		p.must(t, "a", "plain-add", "a", -1)
+		require.Equal(t, "redisson_sc:{a} 10", next(t, told))
+		require.Equal(t, "10", p.must(t, "a", "plain-drain", "a"))
+		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
+		require.Equal(t, []any{"a"}, server.MustDo(t, "KEYS", "*"), "and no other key")
+		require.Empty(t, told)
+	})
+}
+
+func TestAJavaWaiterForAPlainPermitIsWokenByTheNumber(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		seen := monitor(t, server)
+		p := newPeer(t, line, server)
+		server.MustDo(t, "SET", "a", "0")
+		answer := p.ask("a", "plain-take", "a", 2)
+		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
+		kit.Await(t, kit.Patience, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
+		server.MustDo(t, "SET", "a", "2")
+		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "2")
+		p.take(t, answer)
+		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
+	})
+}
+
+func TestJavaTellsOfPermitsBySlotInACluster(t *testing.T) {
+	t.Parallel()
+	programOf(t, "redisson4")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	for mode, command := range map[string]string{"auto": "SHARDNUMSUB", "off": "NUMSUB"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			eachLine(t, func(t *testing.T, line string) {
+				p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+				name := mode + line
+				p.must(t, "a", "permit-found", name, 1)
+				id := p.must(t, "a", "permit-take", name, 1, 60_000)
+				answer := p.ask("b", "permit-take", name, 1, 60_000)
+				p.must(t, "a", "latch-start", name+"-latch", 1)
+				opened := p.ask("c", "latch-wait", name+"-latch", time.Hour.Milliseconds())
+				for _, channel := range []string{"redisson_sc:{" + name + "}", "redisson_countdownlatch__channel__{" + name + "-latch}"} {
+					kit.Await(t, kit.Patience, "a subscription", func() bool { return listenersOf(t, cluster, command, channel) == 1 })
+				}
+				p.must(t, "a", "permit-give", name, id)
+				require.NotEmpty(t, p.take(t, answer))
+				p.must(t, "a", "latch-down", name+"-latch")
+				require.Equal(t, "true", p.take(t, opened))
+			})
+		})
+	}
+}
