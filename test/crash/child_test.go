@@ -18,21 +18,32 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a child is told by its environment.
 const (
 	urlEnv  = "URL"
+	kindEnv = "KIND"
 	nameEnv = "NAME"
 	lifeEnv = "LIFE"
 )
 
+// kinds are those that crash: by the name of each, what its processes want. Readers stop beside writers.
+func kinds() map[string][]kit.Primitive {
+	all := map[string][]kit.Primitive{}
+	for _, p := range kit.Primitives() {
+		all[p.Name] = []kit.Primitive{p}
+	}
+	writer := kit.Writer().Name
+	all[writer] = append(all[writer], kit.Reader())
+	return all
+}
+
 // start runs a child that uses a server.
-func start(t *testing.T, child string, server *redistest.Server, name string, life time.Duration) *redistest.Process {
+func start(t *testing.T, child string, server *redistest.Server, kind, name string, life time.Duration) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, child, urlEnv+"="+server.URL(), nameEnv+"="+name, lifeEnv+"="+life.String())
+	return redistest.Child(t, child, urlEnv+"="+server.URL(), kindEnv+"="+kind, nameEnv+"="+name, lifeEnv+"="+life.String())
 }
 
 // says reads the child's next line and fails the test if it is another.
@@ -62,7 +73,7 @@ func must(err error) {
 // runHolder takes the lock and says so, and answers every line by what it thinks of its lease.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	s := dial()
-	lease, err := reentrant.New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	lease, err := kit.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	for in := bufio.NewScanner(stdin); in.Scan(); {
@@ -90,11 +101,12 @@ const names = 3
 
 // runWorker takes and gives back locks, with several goroutines, and says a line a step.
 func runWorker(_ io.Reader, stdout io.Writer) {
-	s := dial()
+	s, sides := dial(), kinds()[os.Getenv(kindEnv)]
 	var group sync.WaitGroup
 	for i := range 2 * names {
 		group.Go(func() {
-			lock := reentrant.New(s, os.Getenv(nameEnv)+strconv.Itoa(i%names))
+			side := sides[i/names%len(sides)]
+			lock := side.New(s, os.Getenv(nameEnv)+strconv.Itoa(i%names))
 			for {
 				lease, err := lock.Lock(context.Background())
 				must(err)

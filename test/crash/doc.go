@@ -2,7 +2,7 @@
 
 // Package crash asks what processes leave behind that stop or die while they hold locks.
 //
-// Processes are children of the test, which it stops with SIGSTOP and kills with SIGKILL. What
+// Processes are children of the test, which it stops with SIGSTOP and kills with SIGKILL. They hold every kind of lock. What
 // the wire does is package faults.
 //
 // # Testing

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -19,10 +18,8 @@ import (
 func TestFirstLookAfterAPauseTells(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	holders := w.holders(t, 4)
 	for range 2 {
-		w.pauseAll(t, holders)
-		holders = w.holders(t, 4)
+		w.pauseAll(t, w.holders(t, len(stopped())))
 	}
 }
 
@@ -46,8 +43,8 @@ func (w *world) pauseAll(t *testing.T, holders []*process) {
 		h.Freeze()
 	}
 	for _, h := range holders {
-		lease, err := reentrant.New(w.session, h.name).Lock(kit.Context(t))
-		require.NoError(t, err)
+		lease, err := h.rival.New(w.session, h.name).Lock(kit.Context(t))
+		require.NoError(t, err, h.name)
 		h.Send("look")
 		h.Thaw()
 		says(t, h.Process, "lost")
@@ -66,17 +63,25 @@ func (w *world) pauseAll(t *testing.T, holders []*process) {
 type process struct {
 	*redistest.Process
 
-	name string
+	name  string
+	rival kit.Primitive // who asks for the lock while it is stopped
 }
 
-// holders starts n children and waits until each holds its lock.
+// stopped are the kinds of lock that processes hold while they are stopped.
+func stopped() []kit.Primitive { return append(kit.Primitives(), kit.Reader()) }
+
+// holders starts n children, as many of each kind, and waits until each holds its lock.
 func (w *world) holders(t *testing.T, n int) []*process {
 	t.Helper()
 	all := make([]*process, n)
 	for i := range all {
 		w.serial++
-		name := fmt.Sprint("stopped/", w.serial)
-		all[i] = &process{start(t, "holder", w.server, name, 300*time.Millisecond), name}
+		kind := stopped()[i%len(stopped())]
+		name, rival := fmt.Sprint("stopped/", kind.Name, w.serial), kind
+		if kind.Name == kit.Reader().Name {
+			rival = kit.Writer() // whom it keeps out
+		}
+		all[i] = &process{start(t, "holder", w.server, kind.Name, name, 300*time.Millisecond), name, rival}
 	}
 	for _, h := range all {
 		says(t, h.Process, "held")

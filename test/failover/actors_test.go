@@ -58,10 +58,10 @@ func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server)
 		require.ErrorIs(w, o.lost, signalbox.ErrLost)
 		return
 	}
-	require.True(w, w.held(now), "%s; the lease: %v", w.kind.name, lease.Err())
+	require.True(w, w.held(now), "%s; the lease: %v", w.kind.Name, lease.Err())
 	_, err := w.lock(w.session()).TryLock(kit.Context(w))
-	require.ErrorIs(w, err, signalbox.ErrHeld, w.kind.name)
-	require.NoError(w, lease.Unlock(), w.kind.name)
+	require.ErrorIs(w, err, signalbox.ErrHeld, w.kind.Name)
+	require.NoError(w, lease.Unlock(), w.kind.Name)
 }
 
 // waiter is one Lock call.
@@ -90,8 +90,8 @@ func (w *world) wait(ctx context.Context) *waiter {
 			w.book.enter(q.lease)
 		}
 	}()
-	kit.Await(w, kit.Patience, w.kind.name+": a waiter", func() bool {
-		return kit.Channels(s) > 0 && (!w.kind.ordered || w.knows(s))
+	kit.Await(w, kit.Patience, w.kind.Name+": a waiter", func() bool {
+		return kit.Channels(s) > 0 && (!w.kind.Ordered() || w.knows(s))
 	})
 	return q
 }
@@ -99,8 +99,8 @@ func (w *world) wait(ctx context.Context) *waiter {
 // mustGet waits until the waiter has the lock.
 func (q *waiter) mustGet() {
 	q.w.Helper()
-	kit.Closed(q.w, 2*kit.Patience, q.w.kind.name+": a grant", q.done)
-	require.NoError(q.w, q.err, q.w.kind.name)
+	kit.Closed(q.w, 2*kit.Patience, q.w.kind.Name+": a grant", q.done)
+	require.NoError(q.w, q.err, q.w.kind.Name)
 }
 
 // handOn gives the lock back as soon as the waiter has it.
@@ -120,7 +120,7 @@ func (q *waiter) handOn() {
 func (q *waiter) mustHandOn() {
 	q.w.Helper()
 	q.mustGet()
-	require.NoError(q.w, <-q.over, q.w.kind.name)
+	require.NoError(q.w, <-q.over, q.w.kind.Name)
 }
 
 // turnLife is that of the leases of a crowd. Where a failover loses a release, nobody has the lock for as
@@ -151,7 +151,7 @@ func (w *world) load() *crowd {
 		}
 	}
 	w.Cleanup(c.end)
-	kit.Await(w, kit.Patience, w.kind.name+": turns", func() bool { return w.book.len() > 10 })
+	kit.Await(w, kit.Patience, w.kind.Name+": turns", func() bool { return w.book.len() > 10 })
 	return c
 }
 
@@ -162,7 +162,7 @@ func (c *crowd) end() {
 }
 
 // turn is one of them.
-func (w *world) turn(ctx context.Context, l locker) {
+func (w *world) turn(ctx context.Context, l kit.Lock) {
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -189,5 +189,5 @@ func (w *world) turn(ctx context.Context, l locker) {
 func (w *world) awaitTurns(n int) {
 	w.Helper()
 	begun := w.book.len()
-	kit.Await(w, 2*kit.Patience, w.kind.name+": more turns", func() bool { return w.book.len() >= begun+n })
+	kit.Await(w, 2*kit.Patience, w.kind.Name+": more turns", func() bool { return w.book.len() >= begun+n })
 }

@@ -66,7 +66,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, replica)
 		gaveUp := time.Now()
 		for _, q := range waiters[i] {
@@ -74,7 +74,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 		}
 		for _, q := range waiters[i] {
 			q.mustHandOn()
-			t.Logf("%s: a waiter had it %v after the release", w.kind.name, q.at.Sub(gaveUp))
+			t.Logf("%s: a waiter had it %v after the release", w.kind.Name, q.at.Sub(gaveUp))
 		}
 	}
 	for _, w := range all {
@@ -108,7 +108,7 @@ func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
 		w.awaitTurns(50)
 		crowds[i].end()
 		longest, after := w.book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.name, longest, after, w.book.mustTell(t))
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, w.book.mustTell(t))
 	}
 	for _, w := range all {
 		w.mustHear()
@@ -142,16 +142,16 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		require.NoError(t, o.lost, w.kind.name)
-		t.Logf("%s: renewals go on after %v", w.kind.name, o.took)
+		require.NoError(t, o.lost, w.kind.Name)
+		t.Logf("%s: renewals go on after %v", w.kind.Name, o.took)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
+		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
 		gaveUp := time.Now()
 		w.mustUnlock(held[i])
 		waiters[i].mustGet()
-		t.Logf("%s: a waiter has it %v after the release", w.kind.name, waiters[i].at.Sub(gaveUp))
+		t.Logf("%s: a waiter has it %v after the release", w.kind.Name, waiters[i].at.Sub(gaveUp))
 		w.mustUnlock(waiters[i].lease)
 		w.book.mustBeTrue(t)
 		busy[i].book.mustBeTrue(t)
@@ -188,7 +188,7 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 			require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
 			return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
 		})
-		t.Logf("%s: refused after %v", w.kind.name, time.Since(fault))
+		t.Logf("%s: refused after %v", w.kind.Name, time.Since(fault))
 		_, err := w.lock(sessions[i]).Lock(ended(t, time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "CLUSTERDOWN")
@@ -212,8 +212,8 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	replica.Thaw()
 	for i, w := range all {
 		o := <-waiting[i]
-		require.NoError(t, o.lost, w.kind.name)
-		t.Logf("%s: granted %v after the node came back", w.kind.name, o.took-back)
+		require.NoError(t, o.lost, w.kind.Name)
+		t.Logf("%s: granted %v after the node came back", w.kind.Name, o.took-back)
 		w.book.mustBeTrue(t)
 	}
 	c.AwaitReady(t)

@@ -3,7 +3,6 @@
 package failover_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P2, P3, P6: a slot is moved, step by step, with the locks that are held in it, waited for, and taken in
@@ -19,11 +17,11 @@ import (
 // and locks are given back; when the move is over, waiters have their order and channels their listeners.
 func TestLocksFollowTheirSlot(t *testing.T) {
 	t.Parallel()
-	const life = 3 * time.Second // renewed each second
+	const life = 6 * time.Second // renewed each two
 	c := redistest.StartCluster(t, uncompressed(), redistest.WithFailoverAfter(time.Minute))
 	slot := slotOf(t, c)
 	all := worlds(t, c, anyKey)
-	moved := slot(kit.Key(all[0].name))
+	moved := slot(all[0].key())
 	inSlot := func(key string) bool { return slot(key) == moved }
 	all, busy, lines := worlds(t, c, inSlot), worlds(t, c, inSlot), worlds(t, c, inSlot)
 	from := c.Owner(t, moved)
@@ -51,7 +49,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	began := time.Now()
 	renewed := func(step string) {
 		for i, told := range followAll(append(held, first...), life) {
-			o, kind := <-told, all[i%len(all)].kind.name
+			o, kind := <-told, all[i%len(all)].kind.Name
 			require.NoError(t, o.lost, "%s: %s", step, kind)
 			t.Logf("%s: %s: renewed after %v", step, kind, o.took)
 		}
@@ -59,7 +57,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	move := c.BeginMove(t, moved, to)
 	renewed("open")
 	for i := range all {
-		move.Keys(t, kit.Key(all[i].name), kit.Key(busy[i].name), strings.TrimSuffix(kit.Key(lines[i].name), "lock")+"line")
+		move.Keys(t, all[i].key(), busy[i].key(), lines[i].kind.Line(lines[i].name))
 	}
 	renewed("keys on both sides")
 	gaveUp := time.Now()
@@ -78,20 +76,20 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 		last := gaveUp
 		for _, q := range waiters[i] {
 			q.mustHandOn()
-			if w.kind.ordered {
+			if w.kind.Ordered() {
 				require.True(t, q.at.After(last), "out of turn")
 			}
 			last = q.at
 		}
-		t.Logf("%s: the last of three waiters had it %v after the release", w.kind.name, last.Sub(gaveUp))
+		t.Logf("%s: the last of three waiters had it %v after the release", w.kind.Name, last.Sub(gaveUp))
 		w.mustHear()
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].book.pause(began)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
+		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
 	}
 	for i, w := range all {
-		require.Empty(t, w.listenersAt(from), w.kind.name)
+		require.Empty(t, w.listenersAt(from), w.kind.Name)
 		for _, each := range []*world{w, busy[i], lines[i]} {
 			each.book.mustBeTrue(t)
 		}

@@ -37,7 +37,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, promoted)
 		w.mustHear()
 		w.book.mustBeTrue(t)
@@ -72,7 +72,7 @@ func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
 	for i, w := range all {
 		require.False(t, w.held(promoted))
 		o := <-told[i]
-		t.Logf("%s: the loss is told after %v", w.kind.name, o.took)
+		t.Logf("%s: the loss is told after %v", w.kind.Name, o.took)
 		require.ErrorIs(t, o.lost, signalbox.ErrLost)
 		w.book.leave(held[i])
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
@@ -104,8 +104,8 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	for i, w := range all {
 		crowds[i].end()
 		longest, after := w.book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.name, w.book.mustTell(t))
+		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
+		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustTell(t))
 		w.mustHear()
 	}
 	for _, w := range all {
@@ -136,7 +136,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 		all[i].book.leave(held[i])
 		err := held[i].Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
-		t.Logf("%s: after %v: %v", all[i].kind.name, time.Since(fault), err)
+		t.Logf("%s: after %v: %v", all[i].kind.Name, time.Since(fault), err)
 		return nil
 	})
 	primary.Kill()
@@ -144,7 +144,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		waiters[i].mustGet()
-		t.Logf("%s: a waiter has it after %v", w.kind.name, waiters[i].at.Sub(fault))
+		t.Logf("%s: a waiter has it after %v", w.kind.Name, waiters[i].at.Sub(fault))
 		w.mustUnlock(waiters[i].lease)
 		w.book.mustBeTrue(t)
 	}
@@ -179,11 +179,11 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		kit.Await(t, kit.Patience, "a listener at the new primary", func() bool {
 			return len(w.listenersAt(now)) > 0
 		})
-		t.Logf("%s: waiters listen at the new primary after %v", w.kind.name, time.Since(fault))
+		t.Logf("%s: waiters listen at the new primary after %v", w.kind.Name, time.Since(fault))
 		busy[i].awaitTurns(20)
 	}
 	thawed := time.Now()
@@ -201,8 +201,8 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	for i, w := range all {
 		crowds[i].end()
 		longest, after := busy[i].book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.name, busy[i].book.mustTell(t))
+		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
+		t.Logf("%s: %d overlaps", w.kind.Name, busy[i].book.mustTell(t))
 		w.book.mustBeTrue(t)
 		w.mustHear()
 	}
@@ -229,7 +229,7 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	for _, w := range all {
 		lease, err := w.lock(w.sessions[0]).Lock(ended(t, time.Minute))
 		require.NoError(t, err)
-		t.Logf("%s: a grant %v after the failover", w.kind.name, time.Since(fault))
+		t.Logf("%s: a grant %v after the failover", w.kind.Name, time.Since(fault))
 		w.book.enter(lease)
 		w.mustUnlock(lease)
 		w.book.mustBeTrue(t)
@@ -275,13 +275,13 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	s.AwaitReady(t)
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.name, o.took, o.lost)
+		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, now)
 		w.book.mustBeTrue(t)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.name, longest, after, busy[i].book.mustTell(t))
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, busy[i].book.mustTell(t))
 	}
 	for _, w := range all {
 		w.mustHear()
@@ -315,7 +315,7 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 		w := all[i]
 		lease, err := w.lock(strays[i], signalbox.RenewedLease(life)).TryLock(kit.Context(t))
 		if err != nil {
-			t.Logf("%s: the old primary: %v", w.kind.name, err)
+			t.Logf("%s: the old primary: %v", w.kind.Name, err)
 			return nil
 		}
 		w.book.enter(lease)
@@ -323,16 +323,16 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 		granted := time.Now()
 		kit.Became(life+kit.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
 		if !errors.Is(lease.Err(), signalbox.ErrLost) {
-			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.name, lease.Err())
+			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.Name, lease.Err())
 		}
-		t.Logf("%s: the old primary granted it; the loss is told after %v", w.kind.name, time.Since(granted))
+		t.Logf("%s: the old primary granted it; the loss is told after %v", w.kind.Name, time.Since(granted))
 		return nil
 	})
 	s.AwaitReady(t)
 	for i, w := range all {
 		w.mustUnlock(held[i])
 		w.mustUnlock(w.mustLock(w.lock(w.sessions[0])))
-		t.Logf("%s: %d overlaps", w.kind.name, w.book.mustTell(t))
+		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustTell(t))
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -358,7 +358,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	var waiting []chan error
 	for _, w := range all {
-		kit.Await(t, kit.Patience, w.kind.name+": a primary that refuses", func() bool {
+		kit.Await(t, kit.Patience, w.kind.Name+": a primary that refuses", func() bool {
 			_, err := w.lock(w.sessions[0]).TryLock(kit.Context(t))
 			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
 		})
@@ -382,7 +382,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	kit.Together(t, len(all), func(i int) error {
 		w := all[i]
 		lease, err := w.lock(strays[i]).TryLock(kit.Context(t))
-		t.Logf("%s: the old primary: %v", w.kind.name, err)
+		t.Logf("%s: the old primary: %v", w.kind.Name, err)
 		if err == nil {
 			w.book.enter(lease)
 			w.book.leave(lease)
@@ -392,7 +392,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	})
 	for i, w := range all {
 		require.NoError(t, <-waiting[i])
-		t.Logf("%s: granted again %v after the old primary went on", w.kind.name, time.Since(thawed))
+		t.Logf("%s: granted again %v after the old primary went on", w.kind.Name, time.Since(thawed))
 		w.book.mustBeTrue(t)
 	}
 	for _, w := range all {

@@ -20,7 +20,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	all := worlds(t, c, anyKey)
 	crowds := loadAll(all)
 	for more() {
-		moved := slot(kit.Key(all[rand.IntN(len(all))].name))
+		moved := slot(all[rand.IntN(len(all))].key())
 		owner, replica := c.Owner(t, moved), c.Replica(t, moved)
 		switch rand.IntN(4) {
 		case 0:
@@ -95,7 +95,7 @@ func mustGoOn(all []*world) {
 func mustEndWell(all []*world, crowds []*crowd) {
 	for i, w := range all {
 		crowds[i].end()
-		w.Logf("%s: %d turns, %d overlaps", w.kind.name, w.book.len(), w.book.mustTell(w.T))
+		w.Logf("%s: %d turns, %d overlaps", w.kind.Name, w.book.len(), w.book.mustTell(w.T))
 		w.mustHear()
 	}
 	for _, w := range all {

@@ -42,7 +42,7 @@ type world struct {
 	*testing.T
 
 	topology redistest.Topology
-	kind     primitive
+	kind     kit.Primitive
 	name     string
 	book     *book
 	strict   bool              // nothing can be lost
@@ -55,10 +55,10 @@ type world struct {
 func worlds(t *testing.T, top redistest.Topology, good func(key string) bool) []*world {
 	t.Helper()
 	var all []*world
-	for _, kind := range primitives() {
+	for _, kind := range kit.Primitives() {
 		w := &world{T: t, topology: top, kind: kind, book: newBook()}
-		for n := 0; w.name == "" || !good(kit.Key(w.name)); n++ {
-			w.name = fmt.Sprint(t.Name(), " ", kind.name, " ", n)
+		for n := 0; w.name == "" || !good(w.key()); n++ {
+			w.name = fmt.Sprint(t.Name(), " ", kind.Name, " ", n)
 		}
 		all = append(all, w)
 	}
@@ -71,10 +71,13 @@ func anyKey(string) bool { return true }
 // rename gives the world a lock of another name that good likes.
 func (w *world) rename(name string, good func(key string) bool) {
 	base := w.name
-	for n := 0; w.name == base || !good(kit.Key(w.name)); n++ {
+	for n := 0; w.name == base || !good(w.key()); n++ {
 		w.name = fmt.Sprint(base, " ", name, " ", n)
 	}
 }
+
+// key answers the key that says who has the world's lock.
+func (w *world) key() string { return w.kind.Key(w.name) }
 
 // session answers a session with a client of its own, as another process would have it.
 func (w *world) session() *signalbox.Session {
@@ -85,15 +88,15 @@ func (w *world) session() *signalbox.Session {
 }
 
 // lock answers the world's lock, as a session sees it.
-func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) locker {
-	return w.kind.make(s, w.name, options...)
+func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) kit.Lock {
+	return w.kind.New(s, w.name, options...)
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *world) mustLock(l locker) signalbox.Lease {
+func (w *world) mustLock(l kit.Lock) signalbox.Lease {
 	w.Helper()
 	lease, err := l.Lock(kit.Context(w))
-	require.NoError(w, err, w.kind.name)
+	require.NoError(w, err, w.kind.Name)
 	w.book.enter(lease)
 	return lease
 }
@@ -102,7 +105,7 @@ func (w *world) mustLock(l locker) signalbox.Lease {
 func (w *world) mustUnlock(lease signalbox.Lease) {
 	w.Helper()
 	w.book.leave(lease)
-	require.NoError(w, lease.Unlock(), w.kind.name)
+	require.NoError(w, lease.Unlock(), w.kind.Name)
 }
 
 // alive answers the servers that have data and answer.
@@ -144,9 +147,9 @@ func (w *world) knows(s *signalbox.Session) bool {
 // held reports whether a server says that somebody has the lock: by a value, or by a member for each hold that
 // says when it ends.
 func (w *world) held(s *redistest.Server) bool {
-	value, err := s.Do("GET", kit.Key(w.name))
+	value, err := s.Do("GET", w.key())
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		holds, err := s.Do("ZCOUNT", kit.Key(w.name), fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf")
+		holds, err := s.Do("ZCOUNT", w.key(), fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf")
 		return err == nil && holds != int64(0)
 	}
 	text, _ := value.(string)
@@ -193,13 +196,13 @@ func (w *world) listenersAt(server *redistest.Server) (all []string) {
 func (w *world) mustRest() {
 	w.Helper()
 	for i, s := range w.sessions {
-		kit.Await(w, kit.Patience, fmt.Sprint(w.kind.name, ": rest in session ", i), func() bool {
+		kit.Await(w, kit.Patience, fmt.Sprint(w.kind.Name, ": rest in session ", i), func() bool {
 			return kit.Settling(s) == 0 && kit.Channels(s) == 0
 		})
 	}
-	kit.Await(w, kit.Patience, w.kind.name+": a lock that nobody holds", func() bool {
+	kit.Await(w, kit.Patience, w.kind.Name+": a lock that nobody holds", func() bool {
 		for _, server := range w.alive() {
-			if line, err := server.Do("EXISTS", strings.TrimSuffix(kit.Key(w.name), "lock")+"line"); err == nil && line != int64(0) {
+			if line, err := server.Do("EXISTS", w.kind.Line(w.name)); err == nil && line != int64(0) {
 				return false
 			}
 			if w.held(server) {
@@ -208,7 +211,7 @@ func (w *world) mustRest() {
 		}
 		return true
 	})
-	kit.Await(w, kit.Patience, w.kind.name+": channels that nobody listens to", func() bool { return len(w.listeners()) == 0 })
+	kit.Await(w, kit.Patience, w.kind.Name+": channels that nobody listens to", func() bool { return len(w.listeners()) == 0 })
 	require.Empty(w, w.immortal())
 }
 
@@ -235,9 +238,9 @@ func (w *world) mustHear() {
 			}
 			woken <- err
 		}()
-		kit.Await(w, kit.Patience, w.kind.name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
+		kit.Await(w, kit.Patience, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
 		w.mustUnlock(held)
-		require.NoError(w, <-woken, "%s: after %v", w.kind.name, time.Since(began))
+		require.NoError(w, <-woken, "%s: after %v", w.kind.Name, time.Since(began))
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
@@ -28,8 +27,19 @@ type forced struct {
 }
 
 func (w *world) forced(name string, through link) (*forced, error) {
-	lease, err := reentrant.New(w.holder, name).Lock(context.Background())
+	lease, err := w.kind.New(w.holder, name).Lock(context.Background())
 	return &forced{w, name, through, lease}, err
+}
+
+// force takes the lock from whoever has it.
+func (w *world) force(ctx context.Context, s *signalbox.Session, name string) error {
+	lock, has := w.kind.New(s, name).(interface {
+		ForceUnlock(ctx context.Context) error
+	})
+	if !has {
+		return errors.New("a lock without ForceUnlock")
+	}
+	return lock.ForceUnlock(ctx)
 }
 
 // after says what is wrong with what a ForceUnlock left behind that answered err, or nil. Whatever
@@ -40,14 +50,14 @@ func (f *forced) after(kind redistest.Kind, err error) error {
 	case err == nil && !free:
 		return errors.New("it answered nil, and the lock is held")
 	case !free:
-		if again := reentrant.New(f.other, f.name).ForceUnlock(context.Background()); again != nil && !errors.Is(again, signalbox.ErrNotHeld) {
+		if again := f.force(context.Background(), f.other, f.name); again != nil && !errors.Is(again, signalbox.ErrNotHeld) {
 			return fmt.Errorf("once more: %w", again)
 		}
 	}
 	if !kit.Became(kit.Patience, func() bool { return f.lease.Err() != nil }) {
 		return errors.New("the holder was not told")
 	}
-	next, err := reentrant.New(f.other, f.name).Lock(context.Background())
+	next, err := f.kind.rival.New(f.other, f.name).Lock(context.Background())
 	if err != nil {
 		return err
 	}
@@ -68,15 +78,20 @@ func (f *forced) after(kind redistest.Kind, err error) error {
 // is gone.
 func TestForceUnlockWhoseReplyIsLostIsDone(t *testing.T) {
 	t.Parallel()
-	w, kinds := newWorld(t), redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(scripts.HolderForce))
+	eachForced(t, loseForces)
+}
+
+func loseForces(t *testing.T, w *world) {
+	t.Helper()
+	kinds := redistest.Kinds()
+	links := w.links(t, len(kinds), kit.Runs(w.kind.seize[1]))
 	kit.Together(t, len(kinds), func(i int) error {
 		f, err := w.forced(fmt.Sprint("force/", kinds[i]), links[i])
 		if err != nil {
 			return err
 		}
 		armed := f.link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
-		err = reentrant.New(f.link.session, f.name).ForceUnlock(kit.Context(t))
+		err = f.force(kit.Context(t), f.link.session, f.name)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%v: %w", kinds[i], err)
@@ -94,8 +109,12 @@ func TestForceUnlockWhoseReplyIsLostIsDone(t *testing.T) {
 // P5: one whose question or order is struck, or that is cancelled in that moment, may be repeated.
 func TestForceUnlockThatFailedMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	w, kinds := newWorld(t), redistest.Kinds()
-	steps := []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce}
+	eachForced(t, cancelForces)
+}
+
+func cancelForces(t *testing.T, w *world) {
+	t.Helper()
+	kinds, steps := redistest.Kinds(), w.kind.seize
 	all := kit.Runs(steps...)
 	links := w.links(t, len(kinds)*len(steps), all)
 	kit.Together(t, len(links), func(i int) error {
@@ -113,7 +132,7 @@ func TestForceUnlockThatFailedMayBeRepeated(t *testing.T) {
 		})
 		f.link.proxy.Arm(redistest.Fault{Kind: kind, At: step + 1, Delay: 3 * short})
 		begun := time.Now()
-		err = reentrant.New(f.link.session, f.name).ForceUnlock(ctx)
+		err = f.force(ctx, f.link.session, f.name)
 		if took := time.Since(begun); took > kit.Patience/2 {
 			return fmt.Errorf("%v: it took %v to be cancelled", kind, took)
 		}
@@ -128,15 +147,19 @@ func TestForceUnlockThatFailedMayBeRepeated(t *testing.T) {
 // P2: a holder whose connection breaks as it is told is told by its next renewal.
 func TestForcedHolderIsToldWhenTheMessageIsLost(t *testing.T) {
 	t.Parallel()
+	eachForced(t, forceUnheard)
+}
+
+func forceUnheard(t *testing.T, w *world) {
+	t.Helper()
 	const life = 6 * time.Second
-	w := newWorld(t)
-	link := w.links(t, 1, kit.Runs(scripts.HolderRenew))[0]
-	lease, err := reentrant.New(link.session, "a", signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	link := w.links(t, 1, kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))[0]
+	lease, err := w.kind.New(link.session, "a", signalbox.RenewedLease(life)).Lock(kit.Context(t))
 	require.NoError(t, err)
 	kit.Await(t, kit.Patience, "the holder listens, and has asked what it missed", func() bool { return link.proxy.Replies() > 0 })
 	link.proxy.DropPushes(true)
 	begun := time.Now()
-	require.NoError(t, reentrant.New(w.other, "a").ForceUnlock(kit.Context(t)))
+	require.NoError(t, w.force(kit.Context(t), w.other, "a"))
 	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
 	require.Less(t, time.Since(begun), life*2/3)
 	require.Equal(t, 1, link.proxy.DroppedPushes())

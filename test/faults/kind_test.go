@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,11 @@ type kind struct {
 	// rival is the kind that keeps it out, and is kept out by it: itself, mostly.
 	rival                  kit.Primitive
 	acquire, release, undo *scripts.Script
-	scenarios              []scenario
+	// seize is what a ForceUnlock asks, and then orders; nil where there is none.
+	seize []*scripts.Script
+	// retold: an acquire that is repeated is told a later token of the same hold. The lease has one of them.
+	retold    bool
+	scenarios []scenario
 }
 
 func reentrantLocks() kind {
@@ -28,6 +33,7 @@ func reentrantLocks() kind {
 	return kind{
 		Primitive: kit.Reentrant(), rival: kit.Reentrant(),
 		acquire: scripts.ReentrantAcquire, release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw,
+		seize: []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce},
 		scenarios: []scenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, acquire}},
 			{name: "LockThatWaits", held: true, after: 4, steps: []string{hello, acquire, subscribe, acquire, acquire}},
@@ -46,6 +52,7 @@ func fairLocks() kind {
 	return kind{
 		Primitive: kit.Fair(), rival: kit.Fair(),
 		acquire: scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
+		seize: []*scripts.Script{scripts.HolderDescribe, scripts.FairForce},
 		scenarios: []scenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
@@ -66,6 +73,7 @@ func rwlocks(side kit.Primitive, scenarios ...scenario) kind {
 	return kind{
 		Primitive: side, rival: kit.Writer(),
 		acquire: scripts.RWLockEnter, release: scripts.RWLockLeave, undo: scripts.RWLockLeave,
+		seize: []*scripts.Script{scripts.HoldsList, scripts.RWLockForce},
 		scenarios: append(scenarios,
 			scenario{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, "rwlock/enter", subscribe}}),
 	}
@@ -90,8 +98,22 @@ func readers() kind {
 		scenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})
 }
 
+// permits is a semaphore of one. It waits as fair locks do.
+func permits() kind {
+	const enter = "semaphore/enter"
+	return kind{
+		Primitive: kit.Permit(), rival: kit.Permit(), retold: true,
+		acquire: scripts.SemaphoreEnter, release: scripts.SemaphoreLeave, undo: scripts.SemaphoreLeave,
+		scenarios: []scenario{
+			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
+			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+		},
+	}
+}
+
 func kinds() []kind {
-	return []kind{reentrantLocks(), fairLocks(), writers(), readers()}
+	return []kind{reentrantLocks(), fairLocks(), writers(), readers(), permits()}
 }
 
 // counts matches what the trials of a scenario count: the steps of an acquire and what undoes
@@ -108,7 +130,18 @@ func (k kind) counts(s scenario) redistest.Match {
 // each runs a test of each kind of lock, all of them at the same time, in a world of its own.
 func each(t *testing.T, run func(t *testing.T, w *world)) {
 	t.Helper()
-	for _, k := range kinds() {
+	eachOf(t, kinds(), run)
+}
+
+// eachForced is each for the kinds that have ForceUnlock.
+func eachForced(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Helper()
+	eachOf(t, slices.DeleteFunc(kinds(), func(k kind) bool { return k.seize == nil }), run)
+}
+
+func eachOf(t *testing.T, kinds []kind, run func(t *testing.T, w *world)) {
+	t.Helper()
+	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // together is how many trials run at a time. They mostly wait.
-const together = 48
+const together = 64
 
 // The lease of a trial is much longer than the patience, so that what is left shows; or shorter,
 // and the patience with it.

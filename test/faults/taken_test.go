@@ -24,10 +24,10 @@ func takeKeys(t *testing.T, w *world) {
 	const life = 6 * time.Second
 	k := w.kind
 	for name, take := range map[string][]any{
-		"Deleted":  {"DEL", kit.Key("taken")},
+		"Deleted":  {"DEL", k.Key("taken")},
 		"Flushed":  {"FLUSHALL"},
-		"Ended":    {"PEXPIRE", kit.Key("taken"), 1},
-		"Replaced": {"SET", kit.Key("taken"), "somebody's"},
+		"Ended":    {"PEXPIRE", k.Key("taken"), 1},
+		"Replaced": {"SET", k.Key("taken"), "somebody's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +42,7 @@ func takeKeys(t *testing.T, w *world) {
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 				kit.Closed(t, kit.Patience, "the holder is told", first.Done())
 				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
-				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", kit.Key("taken")))
+				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", k.Key("taken")))
 				return
 			}
 			second, err := k.rival.New(w.other, "taken").Lock(kit.Context(t))

@@ -15,5 +15,5 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(redistest.AtATime(4, m))
 }

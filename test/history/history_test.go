@@ -31,7 +31,7 @@ func TestWhatClientsAreToldIsALock(t *testing.T) {
 	t.Parallel()
 	kit.Each(t, func(t *testing.T, p kit.Primitive) {
 		g := newGame(t, p, quick())
-		for _, history := range g.play(t, 3, 5, 30) {
+		for _, history := range g.play(t, 3, 5, 20) {
 			g.check(t, history)
 		}
 	})
@@ -41,7 +41,7 @@ func TestWhatClientsAreToldIsALock(t *testing.T) {
 func TestWhatClientsOfASharedLockAreToldIsALock(t *testing.T) {
 	t.Parallel()
 	g := newGame(t, kit.Shared(), quick())
-	for _, history := range g.play(t, 3, 5, 30) {
+	for _, history := range g.play(t, 3, 5, 20) {
 		g.check(t, history)
 	}
 }

@@ -32,7 +32,7 @@ const (
 const establish = `
 local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local since = string.format('%016.0f', redis.call('TIME')[1] * 1000000 - 86400000000)
-return redis.call('SET', KEYS[1], 'sb1e' .. since .. life, 'PX', 604800000)`
+return redis.call('SET', KEYS[1], 'sb1e' .. since .. since .. life, 'PX', 604800000)`
 
 // span is a time in which somebody had the lock for certain.
 type span struct {

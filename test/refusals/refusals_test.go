@@ -21,7 +21,7 @@ func containsWords(err error, words string) bool { return strings.Contains(err.E
 func TestARefusalIsToldAndPasses(t *testing.T) {
 	t.Parallel()
 	for name, r := range refusals() {
-		for _, kind := range []kit.Primitive{kit.Reentrant(), kit.Fair(), kit.Writer()} {
+		for _, kind := range kit.Primitives() {
 			t.Run(name+"/"+kind.Name, func(t *testing.T) {
 				t.Parallel()
 				r.play(t, kind)

@@ -136,7 +136,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 		ended <- got{lease, w.secrets.Hear(err)}
 	}()
 	channel := kit.Key(name) + ":unlocked"
-	if w.kind.Name != kit.Reentrant().Name { // those who stand in line are told on a channel of their session
+	if w.kind.Ordered() { // those who stand in line are told on a channel of their session
 		channel = names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()
 	}
 	kit.Await(t, kit.Patience, "a waiter's subscription", func() bool {

@@ -3,9 +3,6 @@
 package rights_test
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,15 +11,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// These tests wait for leases and lingering channels, so more of them than there are processors have a use.
-	if err := flag.Set("test.parallel", "24"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 	// What a client of a cluster that met an error or a redirection still does after its Close, for some seconds.
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(redistest.AtATime(24, m),
 		goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
 }

@@ -46,12 +46,24 @@ func users(t *testing.T) [][]string {
 // commands answers what the scripts call, in upper case.
 func commands(t *testing.T) []string {
 	t.Helper()
+	return commandsOf(t, func(*scripts.Script) bool { return true })
+}
+
+// isShared reports whether a script is one of Redisson's layout.
+func isShared(s *scripts.Script) bool { return strings.HasPrefix(s.Name, "redisson/") }
+
+// commandsOf answers what some scripts call, in upper case.
+func commandsOf(t *testing.T, which func(*scripts.Script) bool) []string {
+	t.Helper()
 	called := regexp.MustCompile(`redis\.p?call\(('([A-Za-z]+)'|\w+)`)
-	verbs := regexp.MustCompile(`(?m)^-- .*\bverb +(\w+) or (\w+)$`)
+	verbs := regexp.MustCompile(`(?m)^-- .*\bverb +(\w+) or (\w+)\b`)
 	all, err := scripts.All()
 	require.NoError(t, err)
 	var found []string
 	for _, s := range all {
+		if !which(s) {
+			continue
+		}
 		for _, m := range called.FindAllStringSubmatch(s.Source, -1) {
 			if m[2] != "" {
 				found = append(found, strings.ToUpper(m[2]))
@@ -98,12 +110,26 @@ func TestThePageSaysWhatEachRightIsFor(t *testing.T) {
 			}
 		}
 	}
-	for _, command := range commands(t) {
+	for _, command := range commandsOf(t, func(s *scripts.Script) bool { return !isShared(s) }) {
 		right := "+" + strings.ToLower(command)
 		require.Contains(t, lines[cluster], right)
 		if command != "SPUBLISH" {
 			require.Contains(t, lines[oneServer], right)
 			require.Contains(t, lines[behindSentinels], right)
+		}
+	}
+}
+
+// What Redisson's layout needs beside the rights of the library's own stands in its own part.
+func TestThePageSaysWhatRedissonsLayoutNeeds(t *testing.T) {
+	t.Parallel()
+	_, part, found := strings.Cut(page(t), "**Redisson's layout**")
+	require.True(t, found)
+	part, _, _ = strings.Cut(part, "\n\n")
+	lines := users(t)
+	for _, command := range commandsOf(t, isShared) {
+		if right := strings.ToLower(command); !slices.Contains(lines[cluster], "+"+right) {
+			require.Contains(t, part, "`+"+right+"`")
 		}
 	}
 }

@@ -78,6 +78,57 @@ func TestPermitsComeBackWhateverGoesWrongAtWhateverStep(t *testing.T) {
 	}
 }
 
+// P1, P4, P5: the same for permits that are passed on, where the server is asked whether they may be.
+func TestPermitsThatArePassedOnComeBackWhateverGoesWrongAtWhateverStep(t *testing.T) {
+	t.Parallel()
+	const steps, capacity, uses = 12, 2, 4
+	server := redistest.Start(t)
+	ours := kit.Runs(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield)
+	for _, kind := range kinds() {
+		for at := 1; at <= steps; at += 1 + at/4 {
+			t.Run(fmt.Sprint(kind, "/", at), func(t *testing.T) {
+				t.Parallel()
+				name := t.Name()
+				v := newView(t, server, name)
+				proxy := redistest.NewProxy(t, server.Addr())
+				s := kit.Session(t, proxy)
+				other := semaphore.New(kit.Session(t, server), name, capacity)
+				require.NoError(t, take(t, semaphore.New(s, name, capacity), 1).Unlock())
+				proxy.SetMatch(ours)
+				proxy.ResetCount()
+				struck := proxy.Arm(redistest.Fault{Kind: kind, At: at, Delay: 300 * time.Millisecond})
+				stop := v.check(t, capacity)
+				kit.Together(t, 6, func(i int) error {
+					sem := semaphore.New(s, name, capacity)
+					if i == 0 {
+						sem = other
+					}
+					for range uses {
+						lease, err := sem.Acquire(long(t), 1)
+						if err != nil {
+							return err
+						}
+						works := time.NewTimer(12 * time.Millisecond) // of a budget of 20
+						<-works.C
+						if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrLost) {
+							return err
+						}
+					}
+					return nil
+				})
+				t.Logf("struck: %v", struck.HasFired())
+				proxy.Disarm()
+				proxy.CutAll()
+				kit.Await(t, bound, "nothing is left", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
+				kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s) == 0 })
+				all := take(t, other, capacity)
+				require.NoError(t, all.Unlock())
+				stop()
+			})
+		}
+	}
+}
+
 // P1, P6: wires that are cut all the time change nothing but the speed.
 func TestCountIsNeverAboveTheCapacityThoughWiresAreCut(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,8 @@ func must(err error) {
 	}
 }
 
-// runWorkers takes permits and gives them back, for ever, with several goroutines. It writes a line for each use.
+// runWorkers takes permits and gives them back, for ever, with several goroutines, most of which want one and pass it on. It
+// writes lines that say what token somebody had: of as many uses as are read, since nobody is to keep permits while he writes.
 func runWorkers(_ io.Reader, stdout io.Writer) {
 	capacity, err := strconv.Atoi(os.Getenv(capacityEnv))
 	must(err)
@@ -159,19 +160,25 @@ func runWorkers(_ io.Reader, stdout io.Writer) {
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
 	must(err)
 	sem := semaphore.New(s, children, capacity, signalbox.RenewedLease(lease))
-	var one sync.Mutex
-	var workers sync.WaitGroup
-	for range 4 {
-		workers.Go(func() {
+	had := make(chan uint64, 1)
+	for i := range 8 {
+		go func() {
 			for {
-				lease, err := sem.Acquire(context.Background(), 1+rand.N(capacity))
+				n := 1
+				if i < 2 {
+					n += rand.N(capacity)
+				}
+				lease, err := sem.Acquire(context.Background(), n)
 				must(err)
-				one.Lock()
-				fmt.Fprintln(stdout, "has", lease.Token())
-				one.Unlock()
+				select {
+				case had <- lease.Token():
+				default:
+				}
 				_ = lease.Unlock() // lost where it was stopped for long
 			}
-		})
+		}()
 	}
-	workers.Wait()
+	for token := range had {
+		fmt.Fprintln(stdout, "has", token)
+	}
 }

@@ -15,16 +15,16 @@ import (
 // Everybody is told who holds a lock.
 func TestAHolderIsKnownToOthers(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhereOf(t, kit.Locks(), func(w *world) {
 		name := w.name()
-		other := w.lock(name)
+		other := w.told(name)
 		_, err := other.Holder(kit.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrNotHeld)
 		s := w.session()
-		lease := w.mustLock(kit.Context(w), w.kind.make(s, name))
+		lease := w.mustLock(kit.Context(w), w.kind.New(s, name))
 		h, err := other.Holder(kit.Context(w))
 		require.NoError(w, err)
-		require.Equal(w, w.kind.name, h.Kind)
+		require.Equal(w, w.kind.Name, h.Kind)
 		require.Equal(w, s.ID(), h.Session)
 		require.Equal(w, lease.Token(), h.Token)
 		require.True(w, h.Until.After(h.Since))
@@ -45,9 +45,9 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 // next has a greater token.
 func TestAForcedHolderIsToldByMessage(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhereOf(t, kit.Locks(), func(w *world) {
 		name := w.name()
-		mine, other := w.lock(name, signalbox.RenewedLease(24*time.Hour)), w.lock(name)
+		mine, other := w.lock(name, signalbox.RenewedLease(24*time.Hour)), w.told(name)
 		require.ErrorIs(w, other.ForceUnlock(kit.Context(w)), signalbox.ErrNotHeld)
 		lease := w.mustLock(kit.Context(w), mine)
 		require.NoError(w, other.ForceUnlock(kit.Context(w)))

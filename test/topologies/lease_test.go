@@ -69,6 +69,10 @@ func TestAFixedLeaseEnds(t *testing.T) {
 	})
 }
 
+// crowds lets few of those run at a time who have many goroutines: an Unlock waits for a second, and not for the other
+// worlds' goroutines to have had their turns.
+var crowds = make(chan struct{}, 4)
+
 // P7, P9: many locks at once, wherever their keys are: acquires, renewals and releases go in batches, which
 // a cluster does not take for keys of several slots.
 func TestManyNamesAreHeldAndRenewedAtOnce(t *testing.T) {
@@ -76,12 +80,14 @@ func TestManyNamesAreHeldAndRenewedAtOnce(t *testing.T) {
 	const many = 200
 	const life = 6 * time.Second
 	everywhere(t, func(w *world) {
+		crowds <- struct{}{}
+		defer func() { <-crowds }()
 		name := w.name()
 		mine, other := w.session(), w.session()
 		leases := make([]signalbox.Lease, many)
 		deadlines := make([]time.Time, many)
-		lockOf := func(s *signalbox.Session, i int) locker {
-			return w.kind.make(s, fmt.Sprint(name, " of many ", i), signalbox.RenewedLease(life))
+		lockOf := func(s *signalbox.Session, i int) kit.Lock {
+			return w.kind.New(s, fmt.Sprint(name, " of many ", i), signalbox.RenewedLease(life))
 		}
 		kit.Together(w, many, func(i int) (err error) {
 			leases[i], err = lockOf(mine, i).Lock(kit.Context(w))
@@ -115,16 +121,16 @@ func TestNothingIsLeft(t *testing.T) {
 	everywhere(t, func(w *world) {
 		name := w.name()
 		sessions := []*signalbox.Session{w.session(), w.session(), w.session()}
-		held := w.mustLock(kit.Context(w), w.kind.make(sessions[0], name))
+		held := w.mustLock(kit.Context(w), w.kind.New(sessions[0], name))
 
 		waits, giveUp := context.WithCancel(kit.Context(w))
 		gaveUp, got := make(chan error, 1), make(chan error, 1)
 		go func() {
-			_, err := w.kind.make(sessions[1], name).Lock(waits)
+			_, err := w.kind.New(sessions[1], name).Lock(waits)
 			gaveUp <- err
 		}()
 		go func() {
-			got <- w.kind.make(sessions[2], name).Do(kit.Context(w), func(context.Context, signalbox.Lease) error { return nil })
+			got <- w.kind.New(sessions[2], name).Do(kit.Context(w), func(context.Context, signalbox.Lease) error { return nil })
 		}()
 		for _, s := range sessions[1:] {
 			kit.Await(w, kit.Patience, "a waiter", func() bool { return kit.Channels(s) > 0 })

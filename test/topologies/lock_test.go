@@ -44,7 +44,7 @@ func TestTwoSessionsExcludeEachOther(t *testing.T) {
 	const goroutines, rounds = 4, 8
 	everywhere(t, func(w *world) {
 		name := w.name()
-		lockers := []locker{w.lock(name), w.lock(name)}
+		lockers := []kit.Lock{w.lock(name), w.lock(name)}
 		var inside atomic.Int32
 		var last atomic.Uint64
 		kit.Together(w, goroutines, func(i int) error {
@@ -84,7 +84,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 			require.Greater(w, held.Token(), last)
 			woken := make(chan error, 1)
 			go func() {
-				woken <- w.kind.make(theirs, name).Do(ctx, func(_ context.Context, lease signalbox.Lease) error {
+				woken <- w.kind.New(theirs, name).Do(ctx, func(_ context.Context, lease signalbox.Lease) error {
 					last = lease.Token()
 					return nil
 				})
@@ -100,7 +100,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 // P3: who holds a lock enters it again by the context of its lease.
 func TestAHolderEntersAgain(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhereOf(t, kit.Locks(), func(w *world) {
 		name := w.name()
 		mine, other := w.lock(name), w.lock(name)
 		err := mine.Do(kit.Context(w), func(ctx context.Context, outer signalbox.Lease) error {
@@ -131,7 +131,7 @@ func TestAForeignKeyIsRefusedAndUntouched(t *testing.T) {
 		_, err = l.Lock(kit.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrWrongKind)
 		require.Equal(w, "mine", w.value(name))
-		require.Equal(w, []string{kit.Key(name)}, w.immortal(name))
+		require.Equal(w, []string{w.kind.Key(name)}, w.immortal(name))
 		require.NoError(w, w.ask(name, "DEL").Error())
 	})
 }

@@ -3,9 +3,6 @@
 package topologies_test
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +17,7 @@ import (
 const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(besideTopologies{m}, goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	goleak.VerifyTestMain(redistest.AtATime(24, besideTopologies{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }
 
@@ -29,13 +26,6 @@ type besideTopologies struct{ tests *testing.M }
 
 // Run implements goleak.TestingM.
 func (b besideTopologies) Run() int {
-	flag.Parse()
-	// These tests wait for servers and for the ends of leases, so more of them than there are
-	// processors have a use.
-	if err := flag.Set("test.parallel", "24"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	defer func() {
 		for _, s := range shared {
 			s.close()

@@ -25,17 +25,23 @@ type world struct {
 
 	topology redistest.Topology
 	protocol redistest.Protocol
-	kind     primitive
+	kind     kit.Primitive
 	admin    rueidis.Client
 }
 
-// everywhere runs a test in every world.
+// everywhere runs a test of each kind of lock in every world.
 func everywhere(t *testing.T, test func(w *world)) {
+	t.Helper()
+	everywhereOf(t, kit.Primitives(), test)
+}
+
+// everywhereOf runs a test of some kinds in every world.
+func everywhereOf(t *testing.T, kinds []kit.Primitive, test func(w *world)) {
 	t.Helper()
 	for _, s := range shared {
 		for _, protocol := range redistest.Protocols() {
-			for _, kind := range primitives() {
-				t.Run(s.Name+"/"+protocol.Name+"/"+kind.name, func(t *testing.T) {
+			for _, kind := range kinds {
+				t.Run(s.Name+"/"+protocol.Name+"/"+kind.Name, func(t *testing.T) {
 					t.Parallel()
 					top, err := s.get()
 					require.NoError(t, err)
@@ -64,9 +70,17 @@ func (w *world) session() *signalbox.Session {
 }
 
 // lock answers a lock of the world's kind, in a session of its own.
-func (w *world) lock(name string, options ...signalbox.LockOption) locker {
+func (w *world) lock(name string, options ...signalbox.LockOption) kit.Lock {
 	w.Helper()
-	return w.kind.make(w.session(), name, options...)
+	return w.kind.New(w.session(), name, options...)
+}
+
+// told is lock for the kinds that tell who has it.
+func (w *world) told(name string) kit.Told {
+	w.Helper()
+	told, ok := w.lock(name).(kit.Told)
+	require.True(w, ok, "a lock that does not tell")
+	return told
 }
 
 // names counts names, so that no two tests meet on one, however often they are repeated.
@@ -77,7 +91,7 @@ func (w *world) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(
 // ask runs a command on the key of a lock, wherever that is.
 func (w *world) ask(name, command string, args ...string) rueidis.RedisResult {
 	w.Helper()
-	return w.admin.Do(kit.Context(w), w.admin.B().Arbitrary(command).Keys(kit.Key(name)).Args(args...).Build())
+	return w.admin.Do(kit.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
 }
 
 // value answers what the key of a lock says, "" where there is none.
@@ -178,7 +192,7 @@ func pattern(name string) string {
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *world) mustLock(ctx context.Context, l locker) signalbox.Lease {
+func (w *world) mustLock(ctx context.Context, l kit.Lock) signalbox.Lease {
 	w.Helper()
 	lease, err := l.Lock(ctx)
 	require.NoError(w, err)
@@ -186,7 +200,7 @@ func (w *world) mustLock(ctx context.Context, l locker) signalbox.Lease {
 }
 
 // mustBeHeld requires that somebody else holds the lock.
-func (w *world) mustBeHeld(l locker) {
+func (w *world) mustBeHeld(l kit.Lock) {
 	w.Helper()
 	lease, err := l.TryLock(kit.Context(w))
 	require.ErrorIs(w, err, signalbox.ErrHeld)

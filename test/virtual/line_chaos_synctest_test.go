@@ -143,7 +143,7 @@ func TestSoakOfChaosInALine(t *testing.T) { //nolint:paralleltest // looks at al
 	for more := kit.Soak(t); more(); {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
-		bubble(t, func(w *world) { w.chaos(seed, time.Hour) })
+		bubble(t, func(w *world) { w.chaos(seed, 10*time.Minute) })
 	}
 }
 

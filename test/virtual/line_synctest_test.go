@@ -376,7 +376,7 @@ func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) { //nolint:
 
 func TestSoakOfCancelsAroundGrants(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	for more := kit.Soak(t); more(); {
-		bubble(t, func(w *world) { w.cancelAroundGrants(10_000) })
+		bubble(t, func(w *world) { w.cancelAroundGrants(2_000) })
 	}
 }
 

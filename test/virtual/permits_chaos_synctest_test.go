@@ -110,7 +110,7 @@ func TestSoakOfChaosAroundPermits(t *testing.T) { //nolint:paralleltest // looks
 	for more := kit.Soak(t); more(); {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
-		bubble(t, func(w *world) { w.crowd(seed, time.Hour) })
+		bubble(t, func(w *world) { w.crowd(seed, 10*time.Minute) })
 	}
 }
 

@@ -66,7 +66,7 @@ func bubbleOf(t *testing.T, n int, test func(q *quorum)) {
 func (q *quorum) settle() {
 	for i, w := range q.worlds {
 		since := time.Now().Add(q.ahead[i] - time.Hour).UnixMicro()
-		require.NoError(q, w.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d", since)))
+		require.NoError(q, w.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d", since, since)))
 		w.redis.SetTTL("sb:epoch", 7*24*time.Hour)
 	}
 }
@@ -199,6 +199,7 @@ func TestAProcessThatIsCutOffKnowsInTime(t *testing.T) {
 			ended = time.Now()
 		}()
 		next := q.mustLock(redlock.New(other, "a", signalbox.RenewedLease(life)))
+		synctest.Wait() // so that what the other goroutine has written is seen
 		require.False(t, ended.IsZero(), "held by two")
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		require.Greater(t, ended.Sub(at), life/2, "and not before it has to")
@@ -287,6 +288,63 @@ func TestSplitVotesEnd(t *testing.T) {
 			require.NoError(t, <-done)
 		}
 	})
+}
+
+// P6, H20: five that ask at the same instant, each nearest to another of five servers, get a vote each and none of them a quorum. What
+// parts them is chance alone, in how long each pauses: their steps are of the same length, and would be for ever.
+func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 5, func(q *quorum) {
+		q.settle()
+		var locks []*redlock.Lock
+		var ways [][]*wire
+		for range 5 {
+			sessions, wires := q.process()
+			locks, ways = append(locks, redlock.New(sessions, "a")), append(ways, wires)
+		}
+		for _, mu := range locks {
+			lease := q.mustLock(mu) // so that all servers know the scripts, and all sessions the time
+			time.Sleep(time.Second)
+			require.NoError(t, lease.Unlock())
+			time.Sleep(time.Second)
+		}
+		for p, wires := range ways {
+			for i, w := range wires {
+				w.latency.Store(int64(hop + time.Duration((i+p)%5)*time.Millisecond))
+			}
+		}
+		q.trySplit(locks)
+		ctx, cancel := context.WithTimeout(q.Context(), 10*time.Second)
+		defer cancel()
+		done := make(chan error, len(locks))
+		for _, mu := range locks {
+			go func() {
+				lease, err := mu.Lock(ctx)
+				if err == nil {
+					err = lease.Unlock()
+				}
+				done <- err
+			}()
+		}
+		for range locks {
+			require.NoError(t, <-done)
+		}
+	})
+}
+
+// trySplit lets all try at once, and checks that none of them has a quorum.
+func (q *quorum) trySplit(locks []*redlock.Lock) {
+	answers := make(chan error, len(locks))
+	for _, mu := range locks {
+		go func() {
+			_, err := mu.TryLock(q.Context())
+			answers <- err
+		}()
+	}
+	for range locks {
+		require.ErrorIs(q, <-answers, signalbox.ErrHeld)
+	}
+	time.Sleep(time.Second) // what they had is given back
 }
 
 // P6: a waiter has the lock as soon as the messages of a quorum have come, and a vote; where servers died that it waited for, a

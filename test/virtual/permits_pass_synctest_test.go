@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// budget is for how long permits are passed on inside a process before the server is asked.
+const budget = 20 * time.Millisecond
+
+// Order, P7: permits are passed on for the budget and no longer, counted from when the server granted them; then whoever
+// stands in line elsewhere has them.
+func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = time.Millisecond
+	for _, held := range []time.Duration{budget - time.Millisecond, budget + time.Millisecond} {
+		bubble(t, func(w *world) {
+			t := w.T
+			users, closeAll := w.lineUsers(t, 2, latency)
+			defer closeAll()
+			here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
+			lease, err := here.Lock(t.Context())
+			require.NoError(t, err)
+			one := permitsInLine(t.Context(), here)
+			two, other := permitsInLine(t.Context(), here), permitsInLine(t.Context(), there)
+			require.NoError(t, lease.Unlock()) // long after the budget
+			first := <-one
+			require.NoError(t, first.err)
+			time.Sleep(held)
+			require.NoError(t, first.lease.Unlock())
+			next, last := two, other
+			if held > budget {
+				next, last = other, two
+			}
+			got := <-next
+			require.NoError(t, got.err)
+			require.Empty(t, last)
+			require.Greater(t, got.lease.Token(), first.lease.Token())
+			if held < budget {
+				require.Equal(t, first.at.Add(held), got.at, "it took a round trip")
+			} else {
+				require.Equal(t, first.at.Add(held+2*latency), got.at, "one script and one message away")
+			}
+			require.NoError(t, got.lease.Unlock())
+			got = <-last
+			require.NoError(t, got.err)
+			require.NoError(t, got.lease.Unlock())
+		})
+	}
+}
+
+// permitsInLine is waitsInLine for permits.
+func permitsInLine(ctx context.Context, p semaphore.Permits) <-chan had {
+	answered := make(chan had, 1)
+	go func() {
+		lease, err := p.Lock(ctx)
+		answered <- had{lease, err, time.Now()}
+	}()
+	time.Sleep(500 * time.Millisecond)
+	return answered
+}
+
+// Order, P6: while permits are passed on in one process all the time, who wants one or all of them elsewhere, or all of
+// them there, waits for no more than the tickets before it, each for a budget and a use.
+func TestNobodyIsKeptOutByPermitsThatArePassedOn(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const capacity, latency, used = 3, time.Millisecond, 2 * time.Millisecond
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, latency)
+		defer closeAll()
+		small := semaphore.New(users[0].Session, "a", capacity)
+		asked := w.counts(scripts.SemaphoreLeave)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		uses := 0
+		var mu sync.Mutex
+		for range 12 {
+			all.Go(func() {
+				for {
+					lease, err := small.Acquire(ctx, 1)
+					if err != nil {
+						return
+					}
+					time.Sleep(used)
+					mu.Lock()
+					uses++
+					mu.Unlock()
+					if err := lease.Unlock(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for n := range 60 {
+			time.Sleep(50*time.Millisecond + time.Duration(n)*time.Millisecond/3)
+			sem, permits := semaphore.New(users[1].Session, "a", capacity), 1
+			switch n % 3 {
+			case 1:
+				permits = capacity
+			case 2:
+				sem, permits = small, capacity
+			}
+			began := time.Now()
+			lease, err := sem.Acquire(t.Context(), permits)
+			require.NoError(t, err)
+			require.Less(t, time.Since(began), 2*(budget+used)+10*latency, "%d of them", permits)
+			require.NoError(t, lease.Unlock())
+		}
+		cancel()
+		all.Wait()
+		require.Greater(t, uses, 20*int(asked.Load()), "they are not passed on")
+	})
+}
