@@ -48,6 +48,7 @@ func works() []work {
 		{"read", read},
 		{"read-release", readRelease},
 		{"drain", drain},
+		{"java", across},
 	}
 }
 

@@ -29,6 +29,11 @@ type scale struct {
 	fewOut, manyOut   int // leases of permits that are out while others come and go
 	readers, releases int // of one lock, and how many of them leave as the server's time is taken
 
+	// Beside Java: before its loops; locks that are held there and here; readers that leave.
+	javaWarmUp             time.Duration
+	javaHeld, javaReleases int
+	javaLease, javaHeldFor time.Duration
+
 	held      int           // locks that are held
 	heldLease time.Duration // their lease
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
@@ -38,7 +43,7 @@ type scale struct {
 	idle            time.Duration // what idling is measured for
 }
 
-// full takes four to five minutes with all implementations.
+// full takes eight to nine minutes with all implementations.
 func full() scale {
 	return scale{
 		rounds: 5, warmUp: 100 * time.Millisecond, window: 500 * time.Millisecond,
@@ -48,6 +53,7 @@ func full() scale {
 		parties: 10_000, counted: 100_000,
 		fewOut: 10, manyOut: 100_000,
 		readers: 10_000, releases: 2_000,
+		javaWarmUp: 3 * time.Second, javaHeld: 2_000, javaReleases: 100, javaLease: 3 * time.Second, javaHeldFor: 6 * time.Second,
 		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
 		waiters: 5_000, waited: 500, settle: 2 * time.Second, idle: 3 * time.Second,
 	}
@@ -63,6 +69,8 @@ func short() scale {
 	s.counted = 10_000
 	s.manyQueued, s.manyOut = 2_000, 2_000
 	s.readers, s.releases = 2_000, 500
+	s.javaWarmUp, s.javaHeld, s.javaReleases = 200*time.Millisecond, 300, 20
+	s.javaLease, s.javaHeldFor = 1500*time.Millisecond, 600*time.Millisecond
 	s.waiters, s.waited, s.settle, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
 	return s
 }

@@ -23,7 +23,7 @@ const (
 const establish = `
 local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local since = string.format('%016.0f', redis.call('TIME')[1] * 1000000 - 86400000000)
-return redis.call('SET', KEYS[1], 'sb1e' .. since .. life, 'PX', 604800000)`
+return redis.call('SET', KEYS[1], 'sb1e' .. since .. since .. life, 'PX', 604800000)`
 
 // quorum is one goroutine that locks and unlocks over five servers, on loopback and at a distance.
 func quorum(b *bench) (tables []table, err error) {

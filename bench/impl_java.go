@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// pairing is one kind of lock, here and there. One of impl and kind says how it is measured.
+type pairing struct {
+	implementation
+
+	kind string // what the Java program calls it; "" for a lock of this project
+}
+
+// pairings are the locks that are compared across the languages: each kind of Redisson's behind its own.
+func pairings() []pairing {
+	return []pairing{
+		{signalboxLock(), ""},
+		{ours("signalbox in Redisson's layout", func(s *signalbox.Session, name string) ownLock {
+			return reentrant.New(s, name, signalbox.Redisson())
+		}), ""},
+		redisson("Redisson RLock", "lock"),
+		{ours(fairName, func(s *signalbox.Session, name string) ownLock { return fair.New(s, name) }), ""},
+		redisson("Redisson RFairLock", "fair"),
+		{writer(), ""},
+		redisson("Redisson RReadWriteLock, writing", "write"),
+		{ownReader(), ""},
+		redisson("Redisson RReadWriteLock, reading", "read"),
+	}
+}
+
+// redisson answers a kind of lock of the Java program. No process of it is started here.
+func redisson(name, kind string) pairing {
+	return pairing{implementation{name: name, excludes: true}, kind}
+}
+
+// isReader reports whether others have the lock beside it, so that it is never handed over.
+func (p pairing) isReader() bool { return p.kind == "read" || p.name == ownReader().name }
+
+// implementationsOf answers them as interleave takes them.
+func implementationsOf(all []pairing) []implementation {
+	var impls []implementation
+	for _, p := range all {
+		impls = append(impls, p.implementation)
+	}
+	return impls
+}
+
+// oneName is a crew of one goroutine that takes one lock again and again.
+func oneName() crew {
+	return crew{1, 1, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "again") }}
+}
