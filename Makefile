@@ -59,6 +59,10 @@ matrix: ## the tests that ask most of a server, on newer ones from Debian's pack
 interop: ## build the Java side of test/interop, which make test runs where it is built; needs Java and Maven
 	.ci/interop
 
+.PHONY: faketime
+faketime: ## install libfaketime, by which tests give servers clocks of their own; Linux with glibc
+	.ci/ensure-faketime
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
