@@ -17,9 +17,6 @@ import (
 // letters is what the key of a semaphore has as a member.
 const letters = "sb1s"
 
-// weightSize is how many digits say how many permits a hold has.
-const weightSize = 10
-
 // holdersPage is how many holders one script tells of.
 const holdersPage = 100
 

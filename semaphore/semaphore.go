@@ -165,7 +165,7 @@ func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
 
 // wanting answers a wish for n permits.
 func (m *Semaphore) wanting(n int) tenure.Lock {
-	mark, capacity, exact := fmt.Sprintf("%0*d", weightSize, n), strconv.Itoa(m.capacity), "0"
+	mark, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {
 		exact = "1"
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// weightSize is how many digits say how many permits a hold has.
-	weightSize = 10
+	// WeightSize is how many digits say how many permits a hold has.
+	WeightSize = 10
 	// greatestWeight is the greatest number that the server's account of a hold has a place for.
 	greatestWeight = 1<<31 - 1
 	// mostPermits bounds the permits of one hold where each of them stands in a set: a thousand cost the server about a
@@ -48,11 +48,11 @@ var nativeSemaphore = Semaphore{
 
 // nativePermits reads a hold, its weight, and the label of its session.
 func nativePermits(_, name string) (permits int, label, owner string) {
-	if len(name) < nativeHold+weightSize {
+	if len(name) < nativeHold+WeightSize {
 		return 0, name, "" // none of ours
 	}
-	permits, _ = strconv.Atoi(name[nativeHold : nativeHold+weightSize]) // 0 where it is none of ours
-	return permits, name[nativeHold+weightSize:], name[:SessionSize]
+	permits, _ = strconv.Atoi(name[nativeHold : nativeHold+WeightSize]) // 0 where it is none of ours
+	return permits, name[nativeHold+WeightSize:], name[:SessionSize]
 }
 
 // redissonSemaphore answers RPermitExpirableSemaphore, whose permits stand in a key with that suffix while they are out.
