@@ -109,11 +109,11 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 func (b *beginning) takeBack() {
 	t := &settle.Settlement{Call: b.latch.resetCall(b.nonce), Until: clock.Now().Add(b.latch.keep)}
 	t.Settled = func(reply wire.Reply) time.Duration {
-		if reply.Int(0) != 0 || reply.Stamp(1) > b.notAfter {
+		left := session.StillComing(b.notAfter, reply.Stamp(1))
+		if reply.Int(0) != 0 || left == 0 {
 			return 0 // reset, none of ours, or too late to begin
 		}
-		left := time.Duration(b.notAfter-reply.Stamp(1))*time.Microsecond + 2*time.Millisecond
-		t.Until = clock.Now().Add(min(left, session.MaxApart) + b.latch.keep)
+		t.Until = session.TakeBackUntil(left, b.latch.keep)
 		return left
 	}
 	b.latch.base.Session.Settler.Settle(t)

@@ -143,12 +143,11 @@ func (b *ballot) settle(i int, notAfter stamp.Stamp) {
 	t.Over = func() { b.gone(i) }
 	t.Settled = func(reply wire.Reply) time.Duration {
 		t.Over() // what may still come is another hold than the next ballot's, and is given back
-		now := reply.Stamp(1)
-		if reply.Int(0) == 1 || now > notAfter {
+		left := session.StillComing(notAfter, reply.Stamp(1))
+		if reply.Int(0) == 1 || left == 0 {
 			return 0 // it was sent once: gone is gone
 		}
-		left := time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
-		t.Until = clock.Now().Add(min(left, session.MaxApart) + life)
+		t.Until = session.TakeBackUntil(left, life)
 		return left
 	}
 	b.lock.members[i].Settler.Settle(t)

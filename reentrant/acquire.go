@@ -340,14 +340,11 @@ func (l *Lock) withdraw(holdID string, notAfter stamp.Stamp) {
 		Until: clock.Now().Add(session.MaxPatience + l.base.Set.Life()),
 	}
 	t.Settled = func(reply wire.Reply) time.Duration {
-		now := reply.Stamp(1)
-		if reply.Int(0) == 1 || now > notAfter {
+		left := session.StillComing(notAfter, reply.Stamp(1))
+		if reply.Int(0) == 1 || left == 0 {
 			return 0 // it was sent once: gone is gone
 		}
-		left := time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
-		// Where the not-after was guessed too late, by the clock of another node or before a step
-		// of this one's, the acquire may still come long after the patience that was meant.
-		t.Until = clock.Now().Add(min(left, session.MaxApart) + l.base.Set.Life())
+		t.Until = session.TakeBackUntil(left, l.base.Set.Life())
 		return left
 	}
 	l.base.Session.Settler.Settle(t)

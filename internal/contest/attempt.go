@@ -251,9 +251,7 @@ func (a *attempt) releaseUntil(until clock.Instant) {
 	t.Settled = func(reply wire.Reply) time.Duration {
 		left := a.copyLeft(reply.Stamp(1))
 		if left > 0 {
-			// Where the not-after was guessed too late, by the clock of another node or before a step of this one's,
-			// the try may still come long after the patience that was meant.
-			t.Until = clock.Now().Add(min(left, session.MaxApart) + a.wish.Life)
+			t.Until = session.TakeBackUntil(left, a.wish.Life)
 		}
 		return left
 	}
@@ -264,8 +262,8 @@ func (a *attempt) releaseUntil(until clock.Instant) {
 func (a *attempt) copyLeft(server stamp.Stamp) time.Duration {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
-	if !a.unknown || server > a.notAfter {
+	if !a.unknown {
 		return 0
 	}
-	return time.Duration(a.notAfter-server)*time.Microsecond + 2*time.Millisecond
+	return session.StillComing(a.notAfter, server)
 }

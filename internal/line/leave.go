@@ -85,7 +85,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 			a.forget()
 			return 0
 		}
-		t.Until = clock.Now().Add(min(left, session.MaxApart) + a.wish.Life)
+		t.Until = session.TakeBackUntil(left, a.wish.Life)
 		return left
 	}
 	a.q.lines.session.Settler.Settle(t)
@@ -96,10 +96,10 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 func (a *Attempt) copyLeft(server stamp.Stamp) time.Duration {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
-	if !a.unknown || server > a.notAfter {
+	if !a.unknown {
 		return 0
 	}
-	return time.Duration(a.notAfter-server)*time.Microsecond + 2*time.Millisecond
+	return session.StillComing(a.notAfter, server)
 }
 
 // givenUp ends the leaving, settled or not. Where it is not, and the session goes on in that line, its

@@ -259,5 +259,21 @@ func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) s
 // whenever it comes. Close waits that long at the worst.
 const MaxApart = 5 * time.Minute
 
+// StillComing answers for how long a call that does nothing after notAfter may still be executed, where it is now o'clock
+// at the server; 0 is not at all.
+func StillComing(notAfter, now stamp.Stamp) time.Duration {
+	if now > notAfter {
+		return 0
+	}
+	return time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
+}
+
+// TakeBackUntil answers until when a call is to be taken back that may still come for left, and whose hold lasts for
+// life. Where its not-after was guessed too late, by the clock of another node or before a step of this one's, it may come
+// long after the patience that was meant.
+func TakeBackUntil(left, life time.Duration) clock.Instant {
+	return clock.Now().Add(min(left, MaxApart) + life)
+}
+
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second
