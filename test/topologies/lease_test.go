@@ -4,6 +4,7 @@ package topologies_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -103,7 +104,13 @@ func TestManyNamesAreHeldAndRenewedAtOnce(t *testing.T) {
 			}
 			return true
 		})
-		kit.Together(w, many, func(i int) error { return leases[i].Unlock() })
+		kit.Together(w, many, func(i int) error {
+			if err := leases[i].Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
+				return err
+			}
+			return nil // on a machine that had no time for it for a second it is settled beside
+		})
+		kit.Await(w, kit.Patience, "the end of what was not confirmed", func() bool { return kit.Settling(mine) == 0 })
 		kit.Together(w, many, func(i int) error {
 			lease, err := lockOf(other, i).TryLock(kit.Context(w))
 			if err != nil {
