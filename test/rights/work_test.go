@@ -17,7 +17,7 @@ import (
 )
 
 // life is that of every lease here: what cannot be given back is over soon.
-const life = time.Second
+const life = 2 * time.Second
 
 // world is a user with certain rights, two sessions of that user, and locks of one kind that no other world has.
 type world struct {
