@@ -13,7 +13,8 @@
 --          {1, now, grants, more}  it had the lock; grants is '', or where an attempt of the session has it now that attempt (19), stamp (16) and number (20); more is 1 where a look is due at once
 --          {2, now}  it stood in line
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that gets the lock, unless it sent this: the reply tells it
--- cost     O(log n) in the tickets: TIME, GET, ZRANGE, HGET, ZREM, SET and the message; the dead at the head cost more
+-- cost     O(log n) in the tickets: TIME, GET, ZRANGE, HGET, ZREM, SET and the message; nobody waits: TIME, GET, ZRANGE twice, DEL, EXISTS, SET;
+--          the dead at the head cost more
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local hold, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

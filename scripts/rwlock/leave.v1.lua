@@ -14,7 +14,7 @@
 --          {1, now, grants, more}  it had the lock; grants has attempt (19), stamp (16) and number (20) of each of this session that was let in; more is 1 where a look is due at once
 --          {2, now, grants, more}  it stood in line
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZREM, ZRANGE, EXISTS; DEL and SET where nobody is left; more where somebody is let in
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice, ZREM, ZRANGE; DEL and SET where nobody is left; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local name, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local kind, keep_ms, asker, caller = 'sb1w', 15000, session, ''

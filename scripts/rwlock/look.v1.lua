@@ -16,7 +16,7 @@
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants has attempt (19), stamp (16) and number (20) of each that has the lock; places a 1 for each of attempts that stood in line, 2 where it had the lock, else 0; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
--- cost     O(attempts log n): TIME, ZMSCORE, two PEXPIRE, the heartbeat, ZMSCORE thrice, ZRANGE, EXISTS; more where somebody is let in
+-- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, the heartbeat, ZMSCORE thrice, ZRANGE; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local session, lw_us, number, label, verb, channel, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local kind, keep_ms, asker, caller = 'sb1w', 15000, session, ''

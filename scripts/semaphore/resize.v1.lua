@@ -12,7 +12,7 @@
 --          {-1, now}  it came after not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
--- cost     O(log n): TIME, ZMSCORE, ZADD, PEXPIRE, ZRANGE twice; more where somebody is let in
+-- cost     O(log n): TIME, ZMSCORE, ZCARD, PEXPIRE, ZADD, ZRANGE; more where somebody is let in
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local permits, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local kind, keep_ms, asker, caller = 'sb1s', 3600000, '', ''

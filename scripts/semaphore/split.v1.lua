@@ -16,7 +16,7 @@
 --          {0, now}  neither hold has anything here
 --          {-1, now}  it came after not_after
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZMSCORE, ZREM, ZADD twice, PEXPIRE, ZRANGE twice; more where somebody is let in
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE twice, ZREM, ZADD twice, PEXPIRE, ZRANGE; more where somebody is let in
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, name, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local kind, keep_ms, asker, caller = 'sb1s', 3600000, session, ''
