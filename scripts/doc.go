@@ -16,5 +16,6 @@
 //  5. A script that creates state takes a not-after and writes nothing when it is over, so
 //     that a copy which was delayed on its way cannot take effect long after its sender gave up.
 //
-// README.md in this folder has the layout of the keys and the rules for a new version.
+// Programs have no use for it: the locks send their scripts themselves. It is for who wants to know what runs in a server,
+// by the digests that SLOWLOG and SCRIPT EXISTS show. README.md in this folder has the layout of the keys and the rules for a new version.
 package scripts

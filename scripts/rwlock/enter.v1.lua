@@ -22,7 +22,7 @@
 --          {-1, now}  it came after not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice; free: GET, SET, DEL, ZADD, PEXPIRE; beside others: ZSCORE, ZADD, PEXPIRE;
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice; free: GET, SET, DEL, ZADD, PEXPIRE; beside others: ZSCORE, HGET, ZRANGE, ZADD, PEXPIRE;
 --          in line: ZSCORE, HGET, ZRANGE thrice, ZADD, PEXPIRE and the heartbeat; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
