@@ -133,8 +133,11 @@ func (s *Session) ID() string { return s.id }
 
 // Made answers why s is no session, or nil.
 func (s *Session) Made() error {
-	if s == nil {
+	switch {
+	case s == nil:
 		return fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
+	case s.bad == nil && s.Timers == nil:
+		return fmt.Errorf("%w: the session was made by neither Dial nor NewSession", errs.ErrBadOption)
 	}
 	return s.bad
 }

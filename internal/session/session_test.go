@@ -38,6 +38,15 @@ func TestHoldIDsAreUniqueAndNameTheirSession(t *testing.T) {
 	}
 }
 
+// The zero Session is none, and says so.
+func TestTheZeroSessionIsAnError(t *testing.T) {
+	t.Parallel()
+	var s session.Session
+	require.ErrorIs(t, s.Made(), errs.ErrBadOption)
+	require.ErrorIs(t, s.Ready(), errs.ErrBadOption)
+	require.NoError(t, s.Close(t.Context()))
+}
+
 // P5: two restores of one snapshot share the number of the attempt, and no id.
 func TestHoldIDsDifferInMoreThanTheirNumber(t *testing.T) {
 	t.Parallel()
