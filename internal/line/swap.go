@@ -69,7 +69,7 @@ func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.I
 	leave := old.leaveCall()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.notAfter = ls.session.NotAfter(q.keys.Slot, sent, max(a.wish.Life, session.MaxPatience))
+	a.notAfter = ls.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	return wire.Call{
 		Script: script,
 		Keys:   q.keys.All,

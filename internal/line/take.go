@@ -262,7 +262,7 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, life time.Duration)
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	life = q.lifeLocked()
-	a.notAfter = s.NotAfter(q.keys.Slot, sent, max(a.wish.Life, session.MaxPatience))
+	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	if a.queues && !q.beatenLocked(sent) {
 		number = q.beatLocked(sent).number
 	}
