@@ -178,6 +178,6 @@ func (d *Dispatcher) warn(err error) {
 	d.mu.warned = true
 	d.mu.Unlock()
 	if first {
-		d.log.Warn("no unlock messages for now; waiters look about once a second", "error", err)
+		d.log.Warn("no unlock messages for now; waiters look by themselves", "error", err)
 	}
 }
