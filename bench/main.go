@@ -36,7 +36,7 @@ type choice struct {
 func choose(args []string, usage io.Writer) (choice, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	quick := flags.Bool("short", false, "run everything in less than a minute, for CI")
+	quick := flags.Bool("short", false, "run everything in its short form, for CI")
 	names := flags.String("works", "", "run only these `works`, of "+strings.Join(workNames(), ","))
 	impls := flags.String("impl", "", "run only these `implementations`, of "+strings.Join(implNames(), ","))
 	server := flags.String("redis", "", "the server's `binary`; redis-server on the PATH by default")

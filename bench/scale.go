@@ -59,7 +59,7 @@ func full() scale {
 	}
 }
 
-// short takes less than a minute; its figures say whether something broke.
+// short takes a minute or two; its figures say whether something broke.
 func short() scale {
 	s := full()
 	s.rounds, s.warmUp, s.window = 2, 20*time.Millisecond, 150*time.Millisecond
