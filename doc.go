@@ -20,7 +20,8 @@
 //     clock, whichever is ahead: the first look after a pause of any kind tells.
 //  2. Every lease has a fencing token, greater than those of all true holders of the name before
 //     it, also when the name was idle, its lease expired, or its server was restarted, unless
-//     that server's new clock is behind the old one by more than the outage lasted.
+//     that server's new clock is behind the old one by more than the outage lasted. What that
+//     means where several hold at once, package rwlock and package semaphore say.
 //  3. A call that answered an error holds nothing, once the server answers.
 //  4. No goroutine, timer or connection for each lock held or waited for.
 //

@@ -33,15 +33,16 @@ var (
 	ErrReleased = errs.ErrReleased
 	// ErrMaxHold: the lease was held for as long as MaxHold allows.
 	ErrMaxHold = errs.ErrMaxHold
-	// ErrNotHeld: there is nothing to unlock: the zero Lease, or one that was unlocked before. Nobody has
-	// the lock: Holder and ForceUnlock.
+	// ErrNotHeld: there is nothing to unlock: the zero Lease, or one that was unlocked before; or nothing to Downgrade.
+	// Nobody has the lock: Holder and ForceUnlock.
 	ErrNotHeld = errs.ErrNotHeld
 	// ErrUnconfirmed: the server did not answer the release; see UnconfirmedError. Or it did not answer a step of a latch in
 	// Redisson's layout, which may be done or not, and is not sent again since it could count twice.
 	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrClosed: the session, or its client, is closed.
 	ErrClosed = errs.ErrClosed
-	// ErrBadName: the name is empty or longer than 512 bytes.
+	// ErrBadName: the name is empty or longer than 512 bytes, or has braces that Redisson's layout cannot keep in one slot
+	// of a cluster.
 	ErrBadName = errs.ErrBadName
 	// ErrBadOption: an option, or an argument, is not valid; the text says which and why.
 	ErrBadOption = errs.ErrBadOption
@@ -54,7 +55,7 @@ var (
 	ErrCapacity = errs.ErrCapacity
 	// ErrRefused: the server refuses for now, for a reason that can pass. Lock waits for that, and
 	// joins it with the context's error where it does not pass in time; TryLock answers it at
-	// once, and an Unlock that meets it is an UnconfirmedError. See "What servers answer" below.
+	// once, and an Unlock that meets it is an UnconfirmedError. See "What servers answer" above.
 	ErrRefused = errs.ErrRefused
 	// ErrDenied: the server denies the credentials, the command, the key or the channel. The text
 	// says what to grant, as far as the server's words tell.

@@ -7,8 +7,8 @@ import "time"
 // Holder is who has a lock, by the server's account at one moment: it may be out of date when it is
 // read, and is for people and for monitoring. Only a lease says that something is held.
 type Holder struct {
-	// Kind is the kind of lock that it is held as: "reentrant", "fair" or "rwlock". Of several readers the one is
-	// told whose hold ends last.
+	// Kind is the kind of lock that it is held as: "reentrant", "fair", "rwlock" or "redlock". Of several readers the
+	// one is told whose hold ends last.
 	Kind string
 	// Shared reports whether others may have the lock beside this holder: a reader. Only Holders of package rwlock
 	// tells that; everywhere else it is false, also for a reader.

@@ -17,10 +17,11 @@ import (
 // renewal, or the server said that the key is gone.
 type Lease hold.Lease
 
-// Token answers the fencing token: greater than that of every true holder of the name before.
+// Token answers the fencing token: greater than that of every true holder of the name before; readers that
+// share a hold share it, and of permits see package semaphore.
 // Hand it to the resource that the lock protects, and let it refuse smaller ones; that holds
 // where a lease alone cannot. Its unit is a quarter of a microsecond of server time since
-// 2025-01-01. Entering again keeps the token. The zero Lease answers 0. No round trip.
+// 2025-01-01; with Redisson's Fenced it is the next number of a counter. Entering again keeps the token. The zero Lease answers 0. No round trip.
 func (l Lease) Token() uint64 { return hold.Lease(l).Token() }
 
 // Err answers nil while the lease can be trusted, else why it ended: ErrReleased, ErrLost or
@@ -29,16 +30,18 @@ func (l Lease) Token() uint64 { return hold.Lease(l).Token() }
 // on the server by the next renewal.
 func (l Lease) Err() error { return hold.Lease(l).Err() }
 
-// Done answers a channel that closes when this lease ends, by its own Unlock or by loss.
+// Done answers a channel that closes when this lease ends, by its own Unlock or by loss. That of the zero Lease is
+// closed.
 func (l Lease) Done() <-chan struct{} { return hold.Lease(l).Done() }
 
-// Deadline answers until when the lease can be trusted if no renewal succeeds any more. It
-// moves with each renewal. The zero Lease answers the zero time.
+// Deadline answers until when the lease can be trusted if no renewal succeeds any more, by this
+// host's clock. It moves with each renewal. The zero Lease answers the zero time.
 func (l Lease) Deadline() time.Time { return hold.Lease(l).Deadline() }
 
 // Bind answers a child of ctx that also ends with the lease, before the lock is given back or
 // passed on; context.Cause tells ErrReleased, ErrLost or ErrMaxHold. Its Err compares the clock
-// itself. It bounds a life, and gives no right to enter again: that is Enter.
+// itself. It bounds a life, and gives no right to enter again: that is Enter. Of a lease that has ended, and of the zero
+// Lease, it has ended at once.
 func (l Lease) Bind(ctx context.Context) context.Context { return hold.Lease(l).Bind(ctx) }
 
 // Enter is Bind, and the right to enter again: Lock and TryLock with the context answered, or

@@ -11,7 +11,7 @@ import (
 // Locker is a lock as a sync.Locker, for code that takes one; the locks' method Locker makes it.
 // Goroutines that share a Locker exclude each other as with a sync.Mutex, and the whole excludes
 // every other holder of the name. It never enters again: a sync.Locker knows no owner, and a
-// goroutine that locks twice waits for itself.
+// goroutine that locks twice waits for itself. The zero Locker is of no use.
 type Locker locker.Locker
 
 var _ sync.Locker = (*Locker)(nil)

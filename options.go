@@ -65,8 +65,8 @@ func WithHashedNames() SessionOption {
 }
 
 // WithPolling lets waiters try again after pauses, from 2 to 250 ms and jittered, and never
-// subscribe: for servers where publishing costs more than trying, such as large clusters
-// without sharded channels. Such a session is told of a ForceUnlock by its next renewal.
+// subscribe; those in a line, or at a latch, look ten times a second. It is for servers where publishing
+// costs more than trying, such as large clusters without sharded channels. Such a session is told of a ForceUnlock by its next renewal.
 func WithPolling() SessionOption {
 	return func(s *settings.Session) { s.Polling = true }
 }

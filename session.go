@@ -14,13 +14,15 @@ import (
 // one client: 128 random bits, one subscription connection while somebody waits or something is held for
 // longer than a moment (in a cluster one to each node that has such a lock), one set of timers, one
 // keeper of leases. One a client is what a process needs; two are strangers to
-// each other. It is safe for concurrent use.
+// each other. It is safe for concurrent use. Dial and NewSession make one; the zero Session is none, which is the
+// error of every call.
 //
 // A session that has held nothing and waited for nothing for some seconds costs nothing: no
 // goroutine, no connection of its own, no command.
 type Session session.Session
 
-// NewSession answers a session on client. It sends nothing. The client stays the caller's: it
+// NewSession answers a session on client. It sends nothing; the first call of a lock asks the server for its time and
+// age, one round trip more. The client stays the caller's: it
 // is not closed by Close, and must not be closed before it. See Tune for what it should be
 // like.
 //

@@ -72,7 +72,8 @@ func Tune(o *rueidis.ClientOption) {
 
 // Dial connects to the server that url names (redis://, rediss:// or unix://, as
 // rueidis.ParseURL takes it), asks whether it is new enough, and answers a session whose Close
-// also closes the connection. Two round trips.
+// also closes the connection. Three round trips on one server, its greeting, the question whether there is a cluster,
+// and its time and age; one more where it does not know the script for that yet.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {

@@ -10,7 +10,7 @@ type Waiter struct {
 	Position int
 	// Label is what its session is called; see WithLabel. In Redisson's layout it is the owner as Redisson writes it.
 	Label string
-	// Session is the id of its session.
+	// Session is the ID of its session.
 	Session string
 	// Since is when it came, by the server's clock. Zero in Redisson's layout.
 	Since time.Time

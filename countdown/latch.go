@@ -17,7 +17,8 @@ import (
 )
 
 // Latch is one name, as one session sees it. It holds nothing itself: what is counted is a Round.
-// Latches of one name in one session are the same latch. It is safe for concurrent use.
+// Latches of one name in one session are the same latch. It is safe for concurrent use. New makes one; the zero Latch
+// is of no use.
 type Latch struct {
 	base  primitive.Base
 	realm *realm

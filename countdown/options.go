@@ -24,8 +24,9 @@ const (
 )
 
 // Keep sets for how long the rounds that this latch starts are kept on the server after their last use:
-// a count-down, or a look of somebody who waits, in whatever process. What was not used for that long is forgotten.
-// From a minute to 30 days; 24 hours by default. In Redisson's layout it has no part: keys there never end.
+// a count-down, a Count, or a look of somebody who waits, in whatever process. What was not used for that long is forgotten.
+// From a minute to 30 days; 24 hours by default. In Redisson's layout it has no part: keys there never end. Locks of other kinds
+// leave it aside.
 func Keep(d time.Duration) signalbox.LockOption {
 	return func(l *settings.Lock) {
 		if d < minKeep || d > maxKeep {

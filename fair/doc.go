@@ -14,11 +14,11 @@
 //  2. Order: first in, first out, by the order in which the server took in the calls, over all
 //     processes. Whoever lives keeps its place; TryLock goes before nobody.
 //  3. The holder knows: a lease ends here before its hold can end on the server; the first look
-//     after a pause tells. What somebody did to the key is told by the next renewal, a third of
-//     the lease later at most.
+//     after a pause tells. ForceUnlock is told by message, at once. What else somebody did to the key is
+//     told by the next renewal, a third of the lease later at most.
 //  4. Fencing: every lease has a token, greater than those of all true holders before it.
 //  5. No leak: a Lock or TryLock that answered an error leaves neither ticket nor hold on the server once
-//     the server answers, at the latest 3 s, or the lease if that is longer, after it was sent.
+//     the server answers, at the latest 3 s after it was sent.
 //  6. Every wait is bounded: a waiter is granted the lock by the very script that releases it, and told by
 //     a message; where that is lost it finds out about a second later. Waiters that died, however many, delay
 //     nobody by more than 3 s, for as long as they count as living, and a second.
@@ -57,6 +57,8 @@
 //	server restarted empty         ErrLost at the next renewal     form a new line
 //	process stopped past the lease ErrLost at its first look       the first that lives gets the lock
 //	waiter stopped for over 3 s    -                               it is passed over, and comes back
+//	key deleted by a stranger      ErrLost at the next renewal     the first gets the lock at the next look
+//	ForceUnlock                    ErrLost at once, by message     the first gets the lock
 //	holder crashed                 -                               the first gets the lock when the hold ends
 //	granted, then crashed          -                               the next gets it within 3 s and a look
 //
@@ -65,7 +67,8 @@
 // Three keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, which stays while somebody
 // stands in line; ":line", a sorted set, one member a waiter; ":lives", a hash, one field a session. The last
 // two go ten minutes after their last use. Grants are told on "<prefix>grants:<session>", in a cluster on
-// "<prefix>{<name>}:grants:<session>". Scripts fair/*, line/beat and holder/renew. Redis 7.0, Valkey 7.2 or newer.
+// "<prefix>{<name>}:grants:<session>", and each session that has held something for 100 ms hears of a ForceUnlock on
+// "<prefix>session:<session>". Scripts fair/*, line/beat, holder/describe and holder/renew. Redis 7.0, Valkey 7.2 or newer.
 //
 // With signalbox.Redisson the keys are those of Redisson's RFairLock, the name, "redisson_lock_queue:{<name>}" and
 // "redisson_lock_timeout:{<name>}", the channels "redisson_lock__channel:{<name>}:<hold>", and the scripts redisson/fair-*. Guarantees 2
@@ -76,6 +79,9 @@
 //	Lock that waits       1 round trip and a message; a look more where the session did not wait a moment ago
 //	entering again        0
 //	Unlock                1, which grants the lock to the next
-//	held                  a renewal each third of the lease, 256 locks a script
+//	held                  a renewal each third of the lease, 256 locks a script, in a cluster one
 //	waiting               1 look a second for each lock, however many wait in the session
+//	Holder, IsLocked      1
+//	Waiters               1 for 100 of them
+//	ForceUnlock           2
 package fair

@@ -20,7 +20,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLoc
 
 // ForceUnlock takes the lock from whoever has it, in any process, and gives it to the next in line: for people,
 // and for holders that hang. It answers nil when the hold that it found is gone, and ErrNotHeld where there was
-// none.
+// none. A lock of another kind that has the name is left alone: ErrWrongKind.
 //
 // The holder is told at once, by message: its lease ends with ErrLost, and its contexts with it. Where the
 // message is lost, or the holder's session polls, it is told at its next renewal. Until then it works on beside the

@@ -15,7 +15,8 @@ import (
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
-// lease. Locks of one name in one session are the same lock. It is safe for concurrent use.
+// lease. Locks of one name in one session are the same lock. It is safe for concurrent use. New
+// makes one; the zero Lock is of no use.
 type Lock struct {
 	base   primitive.Base
 	tenure tenure.Lock

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/member"
 )
 
-// Member is a lock that can be one of several: *reentrant.Lock, *fair.Lock, *rwlock.Lock, which is taken to write, and
-// what its method Reader answers.
+// Member is a lock that can be one of several: *reentrant.Lock, *fair.Lock, *rwlock.Lock, which is taken to write, what
+// its method Reader answers, and what the method Permits of a *semaphore.Semaphore does.
 type Member interface {
 	Lock(ctx context.Context) (signalbox.Lease, error)
 	TryLock(ctx context.Context) (signalbox.Lease, error)
@@ -27,7 +27,7 @@ type Member interface {
 }
 
 // Lock is several locks as one: all of them, or none. It holds nothing itself: what is held is the lease. It is safe
-// for concurrent use.
+// for concurrent use. New makes one; the zero Lock is of no use.
 type Lock struct {
 	members []one    // each lock once; by session, and in the order of their places
 	parties [][]one  // the same, cut where the session changes

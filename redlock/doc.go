@@ -106,4 +106,6 @@
 //	Unlock                1
 //	held                  a renewal each third of the lease, 256 locks a script, to each server
 //	waiting               1 look a second at each server, for each lock
+//	Holder, IsLocked      1 to all servers at once
+//	ForceUnlock           2 to all servers at once
 package redlock

@@ -40,7 +40,8 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 // when a quorum has it no more, and ErrNotHeld where nobody had it there. The other servers are asked as well, in
 // the background. The holder is told by message, and where that is lost by its next renewal.
 //
-// After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then.
+// After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round trips
+// to all servers at once.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.base.Explain("force unlock", l.force(ctx))
 }

@@ -21,7 +21,7 @@ import (
 
 // Lock is one name on several servers, as one process sees it. It holds nothing itself: what is held is the
 // lease. Locks of one name over the same sessions, in whatever order, are the same lock. It is safe for concurrent
-// use.
+// use. New makes one; the zero Lock is of no use.
 type Lock struct {
 	base       primitive.Base
 	group      *group

@@ -81,11 +81,12 @@
 // the counter "redisson_lock_token:{<name>}", which never ends.
 //
 //	uncontended Lock      1 round trip
+//	Lock that waits       1 round trip, a message, and 1; one more, and a subscription, where the session did not wait a moment ago
 //	entering again        0
 //	passed on             0
 //	Unlock                1, or 0 where it is passed on or entered still
-//	held                  a renewal each third of the lease, 256 locks a script
-//	waiting               1 try and 1 look a second, 1 try a message
+//	held                  a renewal each third of the lease, 256 locks a script, in a cluster one
+//	waiting               1 look a second for each lock, however many wait in the session, and 1 try a message
 //	Holder, IsLocked      1
 //	ForceUnlock           2
 package reentrant

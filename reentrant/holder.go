@@ -22,7 +22,8 @@ func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLocked(ctx) }
 
 // ForceUnlock takes the lock from whoever has it, in any process, and gives it to nobody: for people, and for
-// holders that hang. It answers nil when the hold that it found is gone, and ErrNotHeld where there was none.
+// holders that hang. It answers nil when the hold that it found is gone, and ErrNotHeld where there was none. A lock of
+// another kind that has the name is left alone: ErrWrongKind.
 //
 // The holder is told at once, by message: its lease ends with ErrLost, and its contexts with it. Where the
 // message is lost, or the holder's session polls, it is told at its next renewal. Until then it works on beside the

@@ -15,12 +15,12 @@
 //     writer is done come in together, before the next writer, so they wait for one writer at most. The door opens
 //     again when the writer that waits gives up, and within 3 s and a second when its process dies.
 //  3. The holder knows: a lease ends here before its hold can end on the server; the first look
-//     after a pause tells. What somebody did to the key is told by the next renewal, a third of
-//     the lease later at most. Every reader's hold has an end of its own, which its own session renews.
+//     after a pause tells. ForceUnlock is told by message, at once. What else somebody did to the key is told by
+//     the next renewal, a third of the lease later at most. Every reader's hold has an end of its own, which its own session renews.
 //  4. Fencing: every lease has a token. A writer's is greater than those of all who had the lock before it, readers
 //     included; a reader's is greater than those of all writers before it. Readers that share a hold share a token.
 //  5. No leak: a call that answered an error leaves neither ticket nor hold on the server once
-//     the server answers, at the latest 3 s, or the lease if that is longer, after it was sent.
+//     the server answers, at the latest 3 s after it was sent.
 //  6. Every wait is bounded: a waiter is let in by the very script that makes room, and told by a message; where that
 //     is lost it finds out about a second later. Waiters that died, however many, delay nobody by more than 3 s, for as
 //     long as they count as living, and a second. A reader that crashed delays a writer by its own lease.
@@ -74,6 +74,8 @@
 //	server restarted empty         ErrLost at the next renewal     form new lines
 //	process stopped past the lease ErrLost at its first look       come in
 //	waiter stopped for over 3 s    -                               it is passed over, and comes back
+//	key deleted by a stranger      ErrLost at the next renewal     come in at the next look
+//	ForceUnlock                    ErrLost at once, by message     come in
 //	reader crashed                 -                               a writer comes in when that hold ends
 //	writer crashed                 -                               come in when its hold ends
 //	waiting writer crashed         -                               readers come in within 3 s and a look
@@ -83,7 +85,8 @@
 // Four keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, here a sorted set with a member for each
 // hold; ":line" and ":readers", sorted sets, one member a waiter; ":lives", a hash, one field a session. The last three
 // go ten minutes after their last use. Grants are told on "<prefix>grants:<session>", in a cluster on
-// "<prefix>{<name>}:grants:<session>". Scripts rwlock/*, holds/*, line/beat. Redis 7.0, Valkey 7.2 or newer.
+// "<prefix>{<name>}:grants:<session>", and each session that has held something for 100 ms hears of a ForceUnlock on
+// "<prefix>session:<session>". Scripts rwlock/*, holds/*, line/beat and holder/describe. Redis 7.0, Valkey 7.2 or newer.
 //
 //	uncontended Lock, RLock   1 round trip
 //	RLock beside a reader     0; once in 20 ms 1
@@ -91,8 +94,11 @@
 //	entering again            0
 //	Unlock                    1, which lets in whoever comes next; 0 where others share the hold
 //	Downgrade                 1
-//	held                      a renewal each third of the lease, 256 locks a script
+//	held                      a renewal each third of the lease, 256 locks a script, in a cluster one
 //	waiting                   1 look a second for each lock, however many wait in the session
+//	IsLocked                  1
+//	Holders                   1 for 100 of them
+//	ForceUnlock               2 for 100 of them
 //
 // With signalbox.Redisson the keys are those of the Java client's RReadWriteLock, docs/redisson-protocol.md, and its rules hold: there are no phases,
 // readers come in beside readers, and a writer comes in when nobody reads. Release costs what Redisson's does: the more, the more readers there are.

@@ -35,7 +35,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLoc
 // of a writer; of readers the server keeps neither, and both are zero.
 //
 // One round trip for 100 of them; they come and go meanwhile, so that together they are a picture and no promise. An
-// error ends the sequence.
+// error ends the sequence: ErrWrongKind where a lock of another kind has the name.
 func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 	return func(yield func(signalbox.Holder, error) bool) {
 		for from := 0; ; from += holdersPage {
@@ -96,7 +96,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 
 // ForceUnlock takes the lock from whoever has it, a writer or all readers, in any process, and gives it to those who
 // wait: for people, and for holders that hang. It answers nil when the holds that it found are gone, and ErrNotHeld where
-// there were none.
+// there were none. A lock of another kind that has the name is left alone: ErrWrongKind.
 //
 // The holders are told at once, by message: their leases end with ErrLost, and their contexts with them. Where a
 // message is lost, or the holder's session polls, it is told at its next renewal. Until then it works on beside the

@@ -25,7 +25,7 @@
 //  5. Crashes: the permits of a holder that crashed are free when its lease ends, however many holders crashed.
 //     Permits that came back once do not come back again: who releases too late is told so.
 //  6. No leak: an Acquire or TryAcquire that answered an error leaves neither ticket nor permits on the server once
-//     the server answers, at the latest 3 s, or the lease if that is longer, after it was sent.
+//     the server answers, at the latest 3 s after it was sent.
 //  7. Every wait is bounded: a waiter is granted its permits by the very script that gives them back, and told by a
 //     message; where that is lost it finds out about a second later. Waiters that died delay nobody by more than
 //     3 s, for as long as they count as living, and a second.
@@ -90,9 +90,11 @@
 //	Acquire that waits    1 round trip and a message; a look more where the session did not wait a moment ago; none where
 //	                      others of the session wait for the like
 //	Unlock                1, which grants the permits to the next; none where they are passed on, but 1 every 20 ms
-//	held                  a renewal each third of the lease, 256 leases a script
+//	held                  a renewal each third of the lease, 256 leases a script, in a cluster one
 //	waiting               1 look a second for each semaphore, however many wait in the session, of whom one stands in line
 //	Available             1, which writes nothing
+//	SetCapacity           1
+//	Holders               1 for 100 of them
 //
 // The server's work for each grows with the logarithm of how many leases and waiters there are; for Available also
 // with the leases that ended by themselves a moment ago.

@@ -23,7 +23,8 @@ import (
 const MaxPermits = 1<<31 - 1
 
 // Semaphore is one name, as one session sees it. It holds nothing itself: what is held is the lease.
-// Semaphores of one name in one session are the same. It is safe for concurrent use.
+// Semaphores of one name in one session are the same. It is safe for concurrent use. New makes one; the zero
+// Semaphore is of no use.
 type Semaphore struct {
 	base     primitive.Base
 	table    *layout.Semaphore
@@ -42,6 +43,7 @@ func ExactCapacity() signalbox.LockOption {
 
 // Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose users in Java have neither ids
 // nor leases. See "Redisson's layout" in the package's documentation. Without that layout it is ErrBadOption.
+// Locks of other kinds leave it aside.
 func Plain() signalbox.LockOption {
 	return func(l *settings.Lock) { l.Plain = true }
 }
