@@ -36,7 +36,7 @@ type Lock struct {
 // New answers the lock name over the servers of these sessions: three, five or another odd number, each a server of
 // its own that shares nothing with the others. It sends nothing and never fails: what is not valid is the error
 // of every call, and of Check. So are a session that is nil or there twice, one of a cluster, sessions with different
-// prefixes, and WaitReplicas. The first session's defaults are the lock's.
+// prefixes or of which some hash names, and WaitReplicas. The first session's defaults are the lock's.
 func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}
 	for i, s := range sessions {

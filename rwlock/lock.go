@@ -66,8 +66,8 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 }
 
 // TryLock takes the lock to write if nobody has it and nobody stands in line, in one round trip, and answers
-// ErrHeld where that is not so. It is refused without a round trip while this session has the lock, wants it, or is
-// giving it back.
+// ErrHeld where that is not so, or ErrRefused where the server refuses for now. It is refused without a round trip
+// while this session has the lock, wants it, or is giving it back.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
 	return signalbox.Lease(lease), l.base.Explain("try lock", err)
@@ -90,7 +90,7 @@ func (l *Lock) RLock(ctx context.Context) (signalbox.Lease, error) {
 }
 
 // TryRLock takes the lock to read if that is possible at once, and answers ErrHeld where it is not: a writer has it or
-// waits for it, never because of another reader. In one round trip, or none beside a reader; one more where that asks
+// waits for it, never because of another reader; or ErrRefused where the server refuses for now. In one round trip, or none beside a reader; one more where that asks
 // whether a writer waits.
 func (l *Lock) TryRLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryRLock(ctx)

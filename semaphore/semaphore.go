@@ -110,8 +110,8 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error)
 }
 
 // TryAcquire takes n permits if so many are free and nobody stands in line, in one round trip, and answers ErrHeld
-// where that is not so: it goes before nobody, nor before who gave up a moment ago and is about to leave the line. It
-// is refused without a round trip while somebody waits in this session. Where leases of more than a thousand holders
+// where that is not so: it goes before nobody, nor before who gave up a moment ago and is about to leave the line;
+// or ErrRefused where the server refuses for now. It is refused without a round trip while somebody waits in this session. Where leases of more than a thousand holders
 // ended at once it may be refused until as many calls, or looks of those who wait, have taken them out.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := m.tryAcquire(ctx, n)
