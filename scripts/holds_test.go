@@ -93,7 +93,7 @@ func TestADroppedHoldIsOverAtTheNextLook(t *testing.T) {
 	require.Equal(t, int64(1), p.drops(mine))
 	require.Equal(t, int64(0), p.drops(mine), "once")
 	require.Equal(t, []any{claim(mine), fmt.Sprint(noon)}, p.out())
-	require.Equal(t, grantOf(theirs, noon+block, 2), p.looks(they, next)[3])
+	require.Equal(t, grantOf(theirs, noon+longestBlock, 2), p.looks(they, next)[3])
 	require.Equal(t, claim(next), p.out()[0])
 }
 

@@ -81,20 +81,34 @@ func (m *naivePermits) gives(wish string, until int64) {
 	m.holds = append(m.holds, permitHold{wish, until})
 }
 
-// reserves writes a hold down with a stamp that stands for a block of tokens, where there is room for one.
+// reserves writes a hold down with a stamp that stands for a block of tokens: the shorter, the further it runs ahead.
 func (m *naivePermits) reserves(wish string, until int64) {
-	const block = 256
 	first := max(m.now, m.stamp+1)
-	begins := (first + block - 1) / block * block
-	last := begins + block - 1
-	if last >= m.now+headroom {
-		if begins = first; begins%block == 0 {
-			begins++
+	size := int64(1)
+	for _, room := range []struct{ ahead, size int64 }{{80_000, 16}, {60_000, 64}, {40_000, 256}, {20_000, longestBlock}} {
+		if first-m.now < room.ahead {
+			size = room.size
 		}
-		last = begins
 	}
+	begins := first
+	for permitBlock(begins) != size {
+		begins++
+	}
+	last := begins + size - 1
 	m.gives(wish, until)
 	m.granted, m.stamp = begins, last
+}
+
+// longestBlock is how many stamps one stands for at most that is of permits that may be passed on.
+const longestBlock = 1024
+
+// permitBlock answers how many it stands for.
+func permitBlock(stamp int64) int64 {
+	length := int64(longestBlock)
+	for stamp%length != 0 {
+		length /= 4
+	}
+	return length
 }
 
 // handOff grants to all at the head of the line that live and fit; it answers what asker is told, and the stamp of the

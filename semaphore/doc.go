@@ -17,7 +17,7 @@
 //     server took in the calls, over all processes. Whoever lives keeps its place, and a wish for many permits is not
 //     starved by wishes for few. TryAcquire goes before nobody.
 //  3. Passing on: what somebody gives back the first goes to who waits for the like in its session, past others in
-//     line, and without the server: for at most 20 ms, or 1,024 times, since the server granted it or heard that nobody
+//     line, and without the server: for at most 20 ms, or 4,096 times, since the server granted it or heard that nobody
 //     else waits. So who stands in line waits no longer than the order says, and for each of those before it 20 ms and
 //     a use.
 //  4. The holder knows: a lease ends here before its permits can come back on the server; the first look after a

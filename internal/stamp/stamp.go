@@ -27,6 +27,8 @@ const (
 	perMicrosecond = 4
 	// Block is for how many microseconds an acquire reserves tokens; the scripts say the same.
 	Block = 256
+	// longest is the length of the longest block that a stamp begins; the scripts say the same.
+	longest Stamp = 1024
 )
 
 // Parse reads 16 digits; 0 is no stamp.
@@ -57,13 +59,14 @@ func (s Stamp) Append(to []byte) []byte {
 // Time answers s as a time.
 func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 
-// BlockEnd answers the last stamp of the block that s begins, where s is that of a hold that can be passed on: a multiple
-// of Block. Any other is a block of its own.
+// BlockEnd answers the last stamp of the block that s begins, where s is that of a hold that can be passed on. The
+// greatest power of four that s is a multiple of says how long the block is, up to longest.
 func (s Stamp) BlockEnd() Stamp {
-	if s%Block != 0 {
-		return s
+	length := longest
+	for s%length != 0 {
+		length /= 4
 	}
-	return s + Block - 1
+	return s + length - 1
 }
 
 // Token answers the first token at s.

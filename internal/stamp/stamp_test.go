@@ -13,19 +13,19 @@ import (
 // P3: blocks of stamps that follow each other share no token, and a floor is behind none of its own.
 func TestBlocksShareNoToken(t *testing.T) {
 	t.Parallel()
-	const noon stamp.Stamp = 1_780_000_000_000_000 // a multiple of a block
-	last := uint64(0)
-	for s := noon - 3; s < noon+3*stamp.Block; {
+	const noon stamp.Stamp = 1_780_000_000_000_000 // a multiple of the longest block, and of a longer one
+	last, lengths := uint64(0), map[stamp.Stamp]bool{}
+	for s := noon - 1024 + 1; s < noon+3*1024; {
 		require.Greater(t, s.Token(), last)
 		require.LessOrEqual(t, s.Token(), s.LastToken())
 		end := s.BlockEnd()
-		if s%stamp.Block == 0 {
-			require.Equal(t, s+stamp.Block-1, end)
-		} else {
-			require.Equal(t, s, end)
-		}
+		length := end - s + 1
+		require.Zero(t, s%length)
+		require.True(t, length == 1024 || s%(4*length) != 0, "%d would be longer", s)
+		lengths[length] = true
 		last = end.LastToken()
 		require.Equal(t, end+1, stamp.Floor(last))
 		s = end + 1
 	}
+	require.Len(t, lengths, 6, "each power of four up to the longest")
 }

@@ -12,7 +12,7 @@
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- returns  {0, now}  this hold has nothing here
---          {1, now, stamp}  it goes on for life_us more; a stamp that is a multiple of 256 stands for 256 us of tokens from there on, any other for itself
+--          {1, now, stamp}  it goes on for life_us more; stamp stands for as many us of tokens as the greatest power of four says that it is a multiple of, up to 1024
 --          {2, now, grants, more}  it was given back; grants has attempt (19), stamp (16) and number (20) of each of this session that has some now; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE twice, ZCARD, ZSCORE, ZADD, PEXPIRE; as semaphore/leave where it is given back
@@ -255,19 +255,19 @@ local function give_back(names)
 end
 local counted = tonumber(scores[3]) -- the sum as the key has it
 -- Permits that somebody waited for may be passed on inside the process that gets them, and each who gets them there
--- needs a token. So the stamp of such a hold is a multiple of 256, and stands for all from there to the next multiple. Where these would
--- run more than 100 ms ahead of the clock, it is no multiple, and stands for itself. Raises floor, so that the next
--- stamp is that one, and answers the last of those that it stands for.
+-- needs a token. So the stamp of such a hold stands for a block of them: as many as the greatest power of four that it is a
+-- multiple of, up to 1024. Blocks get shorter the further they run ahead of the clock; from 80 ms on each stamp stands for
+-- itself. Raises floor, so that the next stamp is the first of a block, and answers the last.
 local function reserve()
   local first = math.max(tonumber(now), (tonumber(floor) or 0) + 1)
-  local begins = math.ceil(first / 256) * 256
-  local last = begins + 255
-  if last >= tonumber(now) + 100000 then
-    begins = first % 256 == 0 and first + 1 or first
-    last = begins
+  local ahead = first - tonumber(now)
+  local size = ahead < 80000 and 1024 / 4 ^ math.floor(ahead / 20000) or 1
+  local begins = math.ceil(first / size) * size
+  if size < 1024 and begins % (4 * size) == 0 then
+    begins = begins + size
   end
   floor = string.format('%016.0f', begins - 1)
-  return string.format('%016.0f', last)
+  return string.format('%016.0f', begins + size - 1)
 end
 local function grant_in_line()
   local next_ticket = search(line, 'from')
