@@ -29,6 +29,9 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLoc
 // After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round
 // trips; a lock that changes hands between them ten times over is ErrHeld.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
+	if err := l.base.Made(); err != nil {
+		return l.base.Explain("force unlock", err)
+	}
 	return l.base.ForceUnlock(ctx, l.base.Layout.Fair.Letter, func(hold, told string) wire.Call {
 		return wire.Call{
 			Script: l.base.Layout.Fair.Force,

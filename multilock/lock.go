@@ -51,16 +51,12 @@ type one struct {
 // first one's options count. Members may belong to different sessions, of one server or of several.
 func New(members ...Member) *Lock {
 	l := &Lock{given: slices.Clone(members), at: make([]int, len(members))}
-	if len(members) == 0 {
-		l.err = fmt.Errorf("%w: no members", errs.ErrBadOption)
-	}
 	for i, m := range members {
 		l.err = errors.Join(l.err, l.add(i, m))
 	}
-	if l.err != nil {
-		return l
+	if l.made() == nil {
+		l.order()
 	}
-	l.order()
 	return l
 }
 
@@ -113,9 +109,17 @@ func (l *Lock) order() {
 	}
 }
 
+// made answers why there is no such lock, or nil.
+func (l *Lock) made() error {
+	if len(l.given) == 0 {
+		return fmt.Errorf("%w: no members", errs.ErrBadOption)
+	}
+	return l.err
+}
+
 // Check answers what is wrong with the members, or nil. It sends nothing.
 func (l *Lock) Check() error {
-	err := l.err
+	err := l.made()
 	if err != nil {
 		return explain("check", err)
 	}
@@ -167,13 +171,11 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 
 // ready answers why nothing can be taken, or nil.
 func (l *Lock) ready(ctx context.Context) error {
-	switch {
-	case l.err != nil:
-		return l.err
-	case ctx == nil:
-		return fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
+	err := l.made()
+	if err == nil && ctx == nil {
+		err = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 	}
-	return nil
+	return err
 }
 
 // Tokens answers the fencing token of each member, in the order in which New was given them. It answers nil for a lease

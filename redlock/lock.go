@@ -97,7 +97,7 @@ func (l *Lock) checkName(name string) error {
 
 // Check answers what is wrong with the sessions, the name or the options, or nil. It sends nothing.
 func (l *Lock) Check() error {
-	err := l.base.Err
+	err := l.base.Made()
 	if err == nil {
 		err = l.ready()
 	}
@@ -142,8 +142,8 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Loc
 
 // enter answers a lease by the one that ctx carries, if it does, and whether it does.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if l.base.Err != nil {
-		return hold.Lease{}, false, l.base.Err
+	if err = l.base.Made(); err != nil {
+		return hold.Lease{}, false, err
 	}
 	return l.base.Enter(ctx, &l.group.Realm.Realm)
 }

@@ -99,8 +99,8 @@ func (l *Lock) target() dispatch.Target {
 
 // enter answers a lease by the one that ctx carries, if it does, and whether it does.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if l.base.Err != nil {
-		return hold.Lease{}, false, l.base.Err
+	if err = l.base.Made(); err != nil {
+		return hold.Lease{}, false, err
 	}
 	return l.base.Enter(ctx, &l.realm.Realm)
 }

@@ -67,9 +67,17 @@ func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption, h
 	return b
 }
 
+// Made answers what was wrong with what New was given, or that b is of a lock that no New made, or nil.
+func (b *Base) Made() error {
+	if b.Err == nil && b.Session == nil {
+		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
+	}
+	return b.Err
+}
+
 // Check answers what is wrong with the name, the options or the session, or nil.
 func (b *Base) Check() error {
-	err := b.Err
+	err := b.Made()
 	if err == nil {
 		err = b.Session.Ready()
 	}
@@ -78,13 +86,11 @@ func (b *Base) Check() error {
 
 // Valid answers what is wrong with the lock or with ctx, or nil.
 func (b *Base) Valid(ctx context.Context) error {
-	switch {
-	case b.Err != nil:
-		return b.Err
-	case ctx == nil:
-		return fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
+	err := b.Made()
+	if err == nil && ctx == nil {
+		err = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 	}
-	return nil
+	return err
 }
 
 // Ready answers why the server cannot be asked under ctx, or nil.
@@ -141,7 +147,7 @@ func (b *Base) Grants() string {
 // Place answers where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
 // has no place.
 func (b *Base) Place(kind string, side member.Side, g member.Gatherer) signalbox.Place {
-	if b.Err != nil {
+	if b.Made() != nil {
 		return signalbox.Place{}
 	}
 	key := b.Names.Holder

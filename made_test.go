@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// What no New made, and what New made of a session that is nil, is the error of every call, and no panic.
+func TestALockThatIsNoneSaysSoAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for name, calls := range map[string][]func(context.Context) error{
+		"reentrant":           ofLock(new(reentrant.Lock)),
+		"reentrant/nil":       ofLock(reentrant.New(nil, "a")),
+		"fair":                ofLock(new(fair.Lock)),
+		"fair/nil":            ofLock(fair.New(nil, "a")),
+		"rwlock":              ofReadWrite(new(rwlock.Lock)),
+		"rwlock/nil":          ofReadWrite(rwlock.New(nil, "a")),
+		"semaphore":           ofSemaphore(new(semaphore.Semaphore)),
+		"semaphore/nil":       ofSemaphore(semaphore.New(nil, "a", 1)),
+		"countdown":           ofLatch(new(countdown.Latch)),
+		"countdown/nil":       ofLatch(countdown.New(nil, "a")),
+		"redlock":             ofLock(new(redlock.Lock)),
+		"redlock/nil":         ofLock(redlock.New(nil, "a")),
+		"redlock/nils":        ofLock(redlock.New(make([]*signalbox.Session, 3), "a")),
+		"multilock":           ofLock(new(multilock.Lock)),
+		"multilock/none":      ofLock(multilock.New()),
+		"multilock/reentrant": ofLock(multilock.New(new(reentrant.Lock))),
+		"multilock/semaphore": ofLock(multilock.New(new(semaphore.Semaphore).Permits(1))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i, call := range calls {
+				require.ErrorIs(t, call(t.Context()), signalbox.ErrBadOption, "call %d", i)
+			}
+		})
+	}
+}
+
+// locker is what locks of all kinds have.
+type locker interface {
+	Check() error
+	Lock(ctx context.Context) (signalbox.Lease, error)
+	TryLock(ctx context.Context) (signalbox.Lease, error)
+	Do(ctx context.Context, fn func(context.Context, signalbox.Lease) error) error
+}
+
+// told is what a lock has that says who has it.
+type told interface {
+	IsLocked(ctx context.Context) (bool, error)
+	ForceUnlock(ctx context.Context) error
+}
+
+// only answers the error of a call that answers more.
+func only[T any](call func(context.Context) (T, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := call(ctx)
+		return err
+	}
+}
+
+func ofLock(l locker) []func(context.Context) error {
+	calls := []func(context.Context) error{
+		func(context.Context) error { return l.Check() },
+		only(l.Lock),
+		only(l.TryLock),
+		func(ctx context.Context) error {
+			return l.Do(ctx, func(context.Context, signalbox.Lease) error { return nil })
+		},
+	}
+	if l, is := l.(told); is {
+		calls = append(calls, only(l.IsLocked), l.ForceUnlock)
+	}
+	if l, is := l.(interface {
+		Holder(ctx context.Context) (signalbox.Holder, error)
+	}); is {
+		calls = append(calls, only(l.Holder))
+	}
+	return calls
+}
+
+func ofReadWrite(l *rwlock.Lock) []func(context.Context) error {
+	return append(ofLock(l), only(l.RLock), only(l.TryRLock), only(l.Reader().Lock), func(ctx context.Context) error {
+		for _, err := range l.Holders(ctx) {
+			return err
+		}
+		return nil
+	})
+}
+
+func ofSemaphore(m *semaphore.Semaphore) []func(context.Context) error {
+	return []func(context.Context) error{
+		func(context.Context) error { return m.Check() },
+		func(ctx context.Context) error {
+			_, err := m.Acquire(ctx, 1)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := m.TryAcquire(ctx, 1)
+			return err
+		},
+		func(ctx context.Context) error { return m.SetCapacity(ctx, 1) },
+		only(m.Available),
+		only(m.Permits(1).Lock),
+		func(ctx context.Context) error { return m.Weighted(ctx).Acquire(ctx, 1) },
+		func(ctx context.Context) error {
+			for _, err := range m.Holders(ctx) {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+func ofLatch(l *countdown.Latch) []func(context.Context) error {
+	return []func(context.Context) error{
+		func(context.Context) error { return l.Check() },
+		func(ctx context.Context) error {
+			_, err := l.Start(ctx, 1)
+			return err
+		},
+		only(l.Round),
+		l.Reset,
+	}
+}
