@@ -11,7 +11,8 @@
 //     in line too, unless the server has granted something for that.
 //  3. Who comes while nobody is known to wait asks the server itself, beside others who do so: what is not scarce is not
 //     queued for.
-//  4. Who gives up in the instant in which it is given something has it.
+//  4. Who waits for others alone is told at once that nobody is to wait any more (Table.Refuse), whatever a seeker's call takes.
+//  5. Who gives up in the instant in which it is given something has it.
 //
 // # Not guaranteed
 //
@@ -24,6 +25,7 @@
 //
 //	idle      it is told to seek                               away
 //	idle      something is passed on, or granted, to it        served
+//	idle      nobody is to wait any more                       gone
 //	away      it stands in line                                standing
 //	away      it was granted something, and is the first       served
 //	away      it was granted something, and another is first   idle, or away again

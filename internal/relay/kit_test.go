@@ -22,20 +22,16 @@ const like = "one"
 
 var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 
-// fake is a hold that counts how often it was given back.
-type fake struct {
-	hold.Hold
+// fake is a hold that is never given back.
+type fake struct{ hold.Hold }
 
-	vacated atomic.Int32
-}
-
-func (f *fake) Vacated(clock.Instant) error { f.vacated.Add(1); return nil }
+func (f *fake) Vacated(clock.Instant) error { return nil }
 func (f *fake) Lost(error, bool)            {}
 
-// leased answers a hold with a token, and its lease.
-func leased(token uint64) (*fake, hold.Lease) {
+// leased answers the lease of a hold with that token.
+func leased(token uint64) hold.Lease {
 	f := &fake{}
-	return f, f.BeginOf(f, nil, nil, token)
+	return f.BeginOf(f, nil, nil, token)
 }
 
 // gives is a hold that is passed on with that token; 0 is one that refuses.
@@ -45,8 +41,7 @@ func (g gives) Give(clock.Instant) (hold.Lease, bool) {
 	if g == 0 {
 		return hold.Lease{}, false
 	}
-	_, lease := leased(uint64(g))
-	return lease, true
+	return leased(uint64(g)), true
 }
 
 // place is one at a server that does what a test says.
@@ -56,14 +51,16 @@ type place struct {
 	inLine            atomic.Bool  // once Enter said so
 	granted           chan error   // what Wait answers
 	token             uint64       // of what was granted; 0 is nothing
-	began             chan error   // how Begin was called
-	hold              *fake        // what Begin made
+	began             chan error   // how Begin was called, or errServed for Leave
 }
 
 var (
 	errWaits = errors.New("it waits")
 	errFalls = errors.New("the sky falls")
 	errEnded = errors.New("ended, and it was held")
+
+	// errServed is what a place is left with whose owner was served otherwise.
+	errServed = errors.New("it was served otherwise")
 )
 
 func (p *place) Enter(ctx context.Context) (bool, error) {
@@ -102,10 +99,10 @@ func (p *place) Begin(_ context.Context, err error) (hold.Lease, error) {
 	if p.token == 0 {
 		return hold.Lease{}, err
 	}
-	var lease hold.Lease
-	p.hold, lease = leased(p.token)
-	return lease, nil
+	return leased(p.token), nil
 }
+
+func (p *place) Leave() { p.began <- errServed }
 
 func (p *place) Ended(context.Context) error { return errEnded }
 
@@ -141,6 +138,7 @@ type room struct {
 
 	places []*place
 	errs   []error // what places are refused with, in that order
+	closed error   // why nobody is to wait
 }
 
 // inRoom runs a test in which nothing happens by itself.
@@ -160,6 +158,9 @@ func inRoom(t *testing.T, test func(m *room)) {
 		require.Zero(t, table.Len())
 	})
 }
+
+// Ready implements Line.
+func (m *room) Ready() error { return m.closed }
 
 // Place implements Line.
 func (m *room) Place() (Place, error) {
@@ -185,6 +186,12 @@ type guest struct {
 
 // takes begins a call of Take.
 func (m *room) takes() *guest {
+	m.Helper()
+	return m.takesThe(like)
+}
+
+// takesThe begins one that wants another sort.
+func (m *room) takesThe(like string) *guest {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &guest{T: m.T, cancel: cancel}

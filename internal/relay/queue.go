@@ -18,13 +18,16 @@ func (w *waiter) idle() bool { return !w.away && w.call == nil }
 
 // queue has those who wait for the like, as they came. Its fields are guarded by the lock of its Relay.
 type queue struct {
-	like       string // what those in it have in common; "" where there are none yet
+	like       string // what those in it have in common, or had who were in it last
 	more       *queue // the next of the Relay
 	head, tail *waiter
 	// seekers are those who were told to seek, or stand in line, and what they have was not left to another yet.
 	seekers int
 	place   Place // the last one in which somebody stood in line
 }
+
+// isUnused reports whether nobody is in q, nor has a part in it.
+func (q *queue) isUnused() bool { return q.head == nil && q.seekers == 0 }
 
 func (q *queue) append(w *waiter) {
 	w.queued = true

@@ -4,11 +4,9 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
@@ -21,12 +19,16 @@ type Place interface {
 	// Begin ends the place, though it be granted something in the instant in which waiting failed with err, and
 	// answers a lease of that, or why there is none.
 	Begin(ctx context.Context, err error) (hold.Lease, error)
+	// Leave ends the place, and gives back off the caller's path what it was granted in the same instant.
+	Leave()
 	// Ended answers the error of one whose ctx has ended while another waited for both.
 	Ended(ctx context.Context) error
 }
 
 // Line is where places are.
 type Line interface {
+	// Ready answers why nobody is to wait, or nil. It is called under the relay's lock.
+	Ready() error
 	// Place answers a place, or why there is none. Nothing is sent.
 	Place() (Place, error)
 }
@@ -45,14 +47,15 @@ type Relay struct {
 
 	mu struct {
 		sync.Mutex
-		queue queue // the first of its queues; most have no other
+		queue queue // the first of its queues; most need no other
 	}
 }
 
-// turn is what one who waits is told: the lease that it has, or that it is to seek, in the place of another, or where
-// that is nil in one of its own.
+// turn is what one who waits is told: the lease that it has, or why it gets none, or that it is to seek, in the place of
+// another, or where that is nil in one of its own.
 type turn struct {
 	lease hold.Lease
+	err   error
 	seeks bool
 	place Place
 }
@@ -60,9 +63,11 @@ type turn struct {
 // Take answers a lease of what is wanted, and waits for it. like is the same for all to whom what one of them has can be
 // passed on.
 func (r *Relay) Take(ctx context.Context, like string, line Line) (hold.Lease, error) {
-	s := sitting{relay: r, line: line, waiter: r.table.waiter()}
+	s := sitting{relay: r, like: like, line: line, waiter: r.table.waiter()}
 	defer r.table.waited(s.waiter) // it is in no queue on return, and was told nothing that it has not read
-	if s.join(like) {
+	if joined, err := s.join(); err != nil {
+		return hold.Lease{}, err
+	} else if joined {
 		return s.wait(ctx)
 	}
 	p, err := line.Place()
@@ -103,7 +108,10 @@ func (r *Relay) Pass(now clock.Instant, like string, from Giver) Verdict {
 func (r *Relay) pass(now clock.Instant, like string, from Giver) (Verdict, context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q := r.queueLocked(like)
+	q := r.findLocked(like)
+	if q == nil {
+		return Unwanted, nil
+	}
 	w := q.first(nil)
 	if w == nil {
 		return Unwanted, nil
@@ -115,19 +123,45 @@ func (r *Relay) pass(now clock.Instant, like string, from Giver) (Verdict, conte
 	return Passed, q.serve(w, turn{lease: lease})
 }
 
-// queueLocked answers the queue of those who want the like.
-func (r *Relay) queueLocked(like string) *queue {
-	q := &r.mu.queue
-	for q.like != like {
-		switch {
-		case q.like == "": // nobody has used it
-			q.like = like
+// refuse tells all who do nothing but wait that they get nothing, and why.
+func (r *Relay) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for q := &r.mu.queue; q != nil; q = q.more {
+		for w := q.head; w != nil; {
+			next := w.next
+			if w.idle() {
+				q.serve(w, turn{err: err})
+			}
+			w = next
+		}
+	}
+}
+
+// findLocked answers the queue of those who want the like, nil where nobody waits for that.
+func (r *Relay) findLocked(like string) *queue {
+	for q := &r.mu.queue; q != nil; q = q.more {
+		if q.like == like && q.head != nil {
 			return q
-		case q.more == nil:
+		}
+	}
+	return nil
+}
+
+// openLocked is findLocked for one who is to be in the queue. One that is unused serves for another sort of wish: there are as
+// many as sorts that were waited for at one time, however many sorts there are.
+func (r *Relay) openLocked(like string) *queue {
+	if q := r.findLocked(like); q != nil {
+		return q
+	}
+	q := &r.mu.queue
+	for !q.isUnused() {
+		if q.more == nil {
 			q.more = &queue{}
 		}
 		q = q.more
 	}
+	q.like, q.place = like, nil
 	return q
 }
 
@@ -143,28 +177,31 @@ func (r *Relay) busy() bool {
 	return false
 }
 
-// errServed ends a place whose owner was served otherwise. Nobody is told it.
-var errServed = errors.New("it was served otherwise")
-
 // sitting is one call of Take.
 type sitting struct {
 	relay  *Relay
+	like   string
 	line   Line
-	queue  *queue
+	queue  *queue // from the instant in which the caller is in it
 	waiter *waiter
 }
 
-// join queues the caller where others wait, and reports whether it did.
-func (s *sitting) join(like string) bool {
+// join queues the caller where others wait, and reports whether it did, or answers why nobody is to wait.
+func (s *sitting) join() (joined bool, err error) {
 	r := s.relay
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.queue = r.queueLocked(like)
-	if s.queue.head == nil {
-		return false
+	q := r.findLocked(s.like)
+	if q == nil {
+		return false, nil
 	}
-	s.queue.append(s.waiter)
-	return true
+	// Under the lock: who refuses all who wait finds the caller among them, or the caller finds it said here.
+	if err = s.line.Ready(); err != nil {
+		return false, err
+	}
+	s.queue = q
+	q.append(s.waiter)
+	return true, nil
 }
 
 // wait waits until the caller is told that it has a lease, and does its part as the seeker whenever it is told to.
@@ -180,7 +217,7 @@ func (s *sitting) wait(ctx context.Context) (hold.Lease, error) {
 			t = <-s.waiter.told // in the same instant: what it was told is its own
 		}
 		if !t.seeks {
-			return t.lease, nil
+			return t.lease, t.err
 		}
 		if lease, goesOn, err := s.seek(ctx, t.place); !goesOn {
 			return lease, err
@@ -196,9 +233,6 @@ func (s *sitting) leave(ctx context.Context) (err error, left bool) {
 		return nil, false
 	}
 	s.queue.remove(s.waiter)
-	if s.queue.place == nil {
-		return errs.Ended(ctx), true
-	}
 	return s.queue.place.Ended(ctx), true
 }
 
@@ -225,7 +259,7 @@ func (s *sitting) seekAt(ctx context.Context, p Place) (lease hold.Lease, goesOn
 	s.stands(p, call)
 	err = p.Wait(called)
 	if s.wasServed() {
-		s.vacate(ctx, p)
+		s.vacate(p)
 		return (<-s.waiter.told).lease, false, nil
 	}
 	return s.begin(ctx, p, err)
@@ -237,6 +271,7 @@ func (s *sitting) stands(p Place, call context.CancelFunc) {
 	s.relay.mu.Lock()
 	defer s.relay.mu.Unlock()
 	if !s.waiter.queued {
+		s.queue = s.relay.openLocked(s.like)
 		s.queue.seekers++
 		s.queue.append(s.waiter)
 	}
@@ -251,14 +286,10 @@ func (s *sitting) wasServed() bool {
 	return !s.waiter.queued
 }
 
-// vacate leaves the place of one who was served otherwise to another who waits, and the line where there is none. What
-// it was granted in the same instant goes on to whoever is next.
-func (s *sitting) vacate(ctx context.Context, p Place) {
-	if s.leavePart(p) {
-		return
-	}
-	if lease, err := p.Begin(ctx, errServed); err == nil {
-		_ = lease.Unlock() // if it was lost, nobody has missed it
+// vacate leaves the place of one who was served otherwise to another who waits, and the line where there is none.
+func (s *sitting) vacate(p Place) {
+	if !s.leavePart(p) {
+		p.Leave()
 	}
 }
 

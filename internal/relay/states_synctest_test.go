@@ -4,6 +4,7 @@ package relay
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -61,19 +62,6 @@ func TestAPlaceGoesToTheLastWhoIsIdle(t *testing.T) {
 		require.Equal(t, Passed, m.passes(2))
 		guests[2].requireHas(2)
 		m.places[0].requireLeft(t, errServed)
-	})
-}
-
-// standing -> served: what was granted in the same instant goes on.
-func TestWhatIsGrantedToOneWhoWasServedGoesOn(t *testing.T) {
-	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := m.queued(1)
-		m.places[0].token = 7
-		require.Equal(t, Passed, m.passes(1))
-		guests[0].requireHas(1)
-		m.places[0].requireLeft(t, errServed)
-		require.Equal(t, int32(1), m.places[0].hold.vacated.Load())
 	})
 }
 
@@ -222,6 +210,62 @@ func TestAllAreToldThatThereAreNoPlaces(t *testing.T) {
 	})
 }
 
+// P6: who does nothing but wait for others is told at once when nobody is to wait, however long the seeker's call takes.
+func TestAllWhoOnlyWaitAreSentAway(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		guests := m.queued(3)
+		m.places[0].grant(1)
+		guests[0].requireHas(1)
+		require.Equal(t, int32(1), m.places[1].entering.Load(), "the last seeks")
+		guests = append(guests, m.takes())
+		m.closed = errFalls
+		m.table.Refuse(errFalls)
+		synctest.Wait()
+		guests[1].requireFailed(errFalls)
+		guests[3].requireFailed(errFalls)
+		guests[2].requireWaits()
+		late := m.takes()
+		late.requireFailed(errFalls)
+		require.Len(t, m.places, 2, "it asks no more")
+		m.answers(errWaits)
+		m.table.Refuse(errFalls) // who stands in line hears of it there
+		guests[2].requireWaits()
+		m.places[1].granted <- errFalls
+		synctest.Wait()
+		guests[2].requireFailed(errFalls)
+	})
+}
+
+// P7: wishes that nobody waits for any more leave nothing behind, however many sorts of them there were.
+func TestThereAreAsManyQueuesAsSortsOfWishes(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		guests := m.queued(2)
+		for n := range 100 {
+			sort := strconv.Itoa(n)
+			other := m.takesThe(sort)
+			m.answers(errWaits)
+			also := m.takesThe(sort)
+			other.cancel()
+			synctest.Wait()
+			other.requireFailed(context.Canceled)
+			require.Equal(t, Passed, m.Pass(now, sort, gives(7)))
+			synctest.Wait()
+			also.requireHas(7)
+			m.places[n+1].requireLeft(t, errServed)
+		}
+		queues := 0
+		for q := &m.mu.queue; q != nil; q = q.more {
+			queues++
+		}
+		require.Equal(t, 2, queues)
+		requireAllWait(guests)
+		require.Equal(t, Passed, m.passes(1))
+		require.Equal(t, Passed, m.passes(2))
+	})
+}
+
 // P4: who gives up in the instant in which it is given something has it.
 func TestWhoGivesUpInTheSameInstantHasIt(t *testing.T) {
 	t.Parallel()
@@ -251,7 +295,7 @@ func TestWhoWasToldToSeekDoesNotLeaveUnheard(t *testing.T) {
 	t.Parallel()
 	table := NewTable()
 	r := table.Use("a")
-	s := sitting{relay: r, queue: r.queueLocked(like), waiter: table.waiter()}
+	s := sitting{relay: r, queue: r.openLocked(like), waiter: table.waiter()}
 	s.queue.append(s.waiter)
 	s.queue.seekers = 1
 	require.True(t, s.leavePart(nil))

@@ -26,12 +26,17 @@ type market struct {
 	most  int64
 	used  atomic.Int64 // by those who believe to have one
 
+	leaving sync.WaitGroup
+
 	mu struct {
 		sync.Mutex
 		free int
 		line []*spot
 	}
 }
+
+// Ready implements Line.
+func (m *market) Ready() error { return nil }
 
 // Place implements Line.
 func (m *market) Place() (Place, error) {
@@ -80,6 +85,15 @@ func (p *spot) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return errs.Ended(ctx)
 	}
+}
+
+// Leave ends the place as a line does: off the caller's path.
+func (p *spot) Leave() {
+	p.market.leaving.Go(func() {
+		if lease, err := p.Begin(context.Background(), context.Canceled); err == nil {
+			_ = lease.Unlock()
+		}
+	})
 }
 
 func (p *spot) Ended(ctx context.Context) error { return errs.Ended(ctx) }
@@ -151,6 +165,7 @@ func TestNothingIsLostAndNobodyForgotten(t *testing.T) {
 		})
 	}
 	all.Wait()
+	m.leaving.Wait()
 	require.Positive(t, served.Load())
 	require.Positive(t, gone.Load())
 	require.Equal(t, permits, m.mu.free, "all came back")

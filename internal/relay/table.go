@@ -2,7 +2,11 @@
 
 package relay
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // Table has the relays of one kind of lock in one session, by key. A relay is there while anybody uses it.
 type Table struct {
@@ -48,6 +52,17 @@ func (t *Table) Busy(key string) bool {
 	r := t.mu.relays[key]
 	t.mu.Unlock()
 	return r != nil && r.busy()
+}
+
+// Refuse sends everybody away with err who does nothing but wait for others. Who is on its way to the server, or stands
+// in line, finds out by itself, as does who comes later by Line.Ready.
+func (t *Table) Refuse(err error) {
+	t.mu.Lock()
+	relays := slices.Collect(maps.Values(t.mu.relays))
+	t.mu.Unlock()
+	for _, r := range relays {
+		r.refuse(err)
+	}
 }
 
 // Len answers how many relays there are.

@@ -42,6 +42,17 @@ func (l *Lock) takeHere(ctx context.Context) (hold.Lease, error) {
 	return r.Take(ctx, l.Wish.Like, l)
 }
 
+// Refuse implements session.Part.
+func (k *Kind) Refuse(err error) {
+	if k.Passing != nil {
+		k.Passing.Relays.Refuse(err)
+	}
+	k.Source.Refuse(err)
+}
+
+// Ready implements relay.Line.
+func (l *Lock) Ready() error { return l.Base.Session.Ready() }
+
 // Place implements relay.Line.
 func (l *Lock) Place() (relay.Place, error) {
 	c, err := l.Stand()
@@ -64,6 +75,14 @@ func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
 	}
 	err = c.place.Wait(ctx)
 	return err == nil, err
+}
+
+// Leave implements relay.Place.
+func (c *Candidate) Leave() {
+	if a := c.place.Leave(); a != nil {
+		a.Abandon()
+	}
+	c.lock.leave(c.queue)
 }
 
 // yielder is an Attempt that can be asked about.
