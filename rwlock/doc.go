@@ -54,7 +54,8 @@
 //	empty --a reader comes--> led: it asks for all, the others wait for it
 //	led --granted--> open: those who wait, and for 20 ms all who come, enter without the server
 //	led --the leader's context ended--> led by the next who waits, in the same place in line; or empty
-//	led --refused, closed--> that is the leader's error; the next leads, or empty
+//	led --refused--> that is the leader's error; the next leads, or empty
+//	led --Close--> empty: those who wait are told at once, the leader when its call is over
 //	led --TryRLock that leads finds it held--> the next leads, or empty; one that comes to a room that is led asks alone
 //	open --20 ms are over, a reader comes--> led: it asks whether a writer waits
 //	led --no writer waits--> open

@@ -3,6 +3,8 @@
 package rwlock
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +45,17 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 		r.mu.rooms = make(map[roomKey]*room)
 		return r
 	})
+}
+
+// Refuse implements session.Part.
+func (r *realm) Refuse(err error) {
+	r.mu.Lock()
+	rooms := slices.Collect(maps.Values(r.mu.rooms))
+	r.mu.Unlock()
+	for _, m := range rooms {
+		m.refuse(err)
+	}
+	r.Kind.Refuse(err)
 }
 
 // use answers the room of key, which create makes where nobody is in it, and counts the caller in.

@@ -42,9 +42,10 @@ type reader struct {
 	news chan outcome // room for one; it is sent once, by whoever takes the reader off the list
 }
 
-// outcome is what came of waiting: a lease, or the lead.
+// outcome is what came of waiting: a lease, or why there is none, or the lead.
 type outcome struct {
 	lease hold.Lease
+	err   error
 	leads bool
 }
 
@@ -70,7 +71,7 @@ func (m *room) got(ctx context.Context, got outcome) (hold.Lease, error) {
 	if got.leads {
 		return m.lead(ctx)
 	}
-	return got.lease, nil
+	return got.lease, got.err
 }
 
 // enter answers a lease beside others, or a reader who waits; the lead, where nobody has it, is told as news.
@@ -82,13 +83,25 @@ func (m *room) enter() (hold.Lease, *reader) {
 		return lease, nil
 	}
 	r := &reader{news: make(chan outcome, 1)}
-	if m.mu.led {
-		m.mu.waiting = append(m.mu.waiting, r)
-	} else {
+	if !m.mu.led {
 		m.mu.led = true
 		r.news <- outcome{leads: true}
+	} else if err := m.lock.Base.Session.Ready(); err != nil {
+		r.news <- outcome{err: err} // refuse finds r among those who wait, or r finds it said here
+	} else {
+		m.mu.waiting = append(m.mu.waiting, r)
 	}
 	return hold.Lease{}, r
+}
+
+// refuse sends everybody away who waits for the leader. Who leads finds out by itself.
+func (m *room) refuse(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.mu.waiting {
+		r.news <- outcome{err: err}
+	}
+	m.mu.waiting = nil
 }
 
 // joinLocked enters beside others, where the door was open a moment ago.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -67,6 +68,34 @@ func TestCloseSendsTheWholeRoomAway(t *testing.T) {
 	require.NoError(t, within(t, "the end of Close", closed))
 	require.Zero(t, mu.Rooms())
 	require.NoError(t, mustHave(t, writer).Unlock())
+}
+
+// P6: though the leader's call is not answered.
+func TestCloseSendsThoseAwayWhoWaitForALeaderWhoIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := signalbox.NewSession(proxy.Client(t, func(o *rueidis.ClientOption) {
+		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour // it gives no call up by itself
+		signalbox.Tune(o)
+	}))
+	mu := rwlock.New(s, "a")
+	require.NoError(t, must(t, mu, read).Unlock()) // teaches the server the script
+	proxy.SetMatch(isOf(scripts.RWLockEnter))
+	proxy.ResetCount()
+	struck := proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
+	leader := later(t.Context(), mu, read)
+	within(t, "its call", struck.Fired())
+	waiting := []<-chan outcome{follow(t.Context(), t, mu, 1), follow(t.Context(), t, mu, 2)}
+	require.Error(t, s.Close(endedContext()))
+	for _, w := range waiting {
+		require.ErrorIs(t, mustFail(t, w), signalbox.ErrClosed)
+	}
+	require.False(t, isClosed(leader), "nothing answers its call")
+	proxy.Disarm()
+	proxy.CutAll()
+	require.ErrorIs(t, mustFail(t, leader), signalbox.ErrClosed)
+	require.Zero(t, mu.Rooms())
 }
 
 // open -> empty: whoever joins as the last one leaves has the lock, of that hold or of another.
