@@ -9,6 +9,9 @@ package hold
 const (
 	placeBits = 24
 	maxPlaces = 1 << placeBits // entries of one hold at a time
+	// maxSerial is how many entries a hold has in all. One that is passed on a million times a second comes there in
+	// twelve days, and is given back then.
+	maxSerial = 1<<(64-placeBits) - 1
 )
 
 // place is where an entry stands, and what ends with it.
@@ -23,8 +26,11 @@ type furtherPlaces struct {
 	free   []uint64 // those that are empty, by their numbers
 }
 
-// addLocked answers a new entry, or 0 where there are too many.
+// addLocked answers a new entry, or 0 where there are too many, or were.
 func (h *Hold) addLocked() uint64 {
+	if h.mu.serial == maxSerial {
+		return 0
+	}
 	place := h.freePlaceLocked()
 	if place == maxPlaces {
 		return 0

@@ -45,6 +45,25 @@ func TestAHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
 	}
 }
 
+// No number is used twice: a hold that has used up all of them is entered and passed on no more.
+func TestAHoldThatWasEnteredTooOftenIsGivenBack(t *testing.T) {
+	t.Parallel()
+	b, first := begin(t, "key")
+	b.mu.serial = maxSerial - 1
+	last := again(t, first)
+	require.NoError(t, last.Err())
+	_, err := last.Again()
+	require.ErrorIs(t, err, errs.ErrHeld)
+	_, ok := last.Join()
+	require.False(t, ok)
+	require.NoError(t, first.Unlock())
+	require.NoError(t, last.Unlock())
+	token := b.Token()
+	_, ok = b.Pass(clock.Now())
+	require.False(t, ok)
+	require.Equal(t, token, b.Token())
+}
+
 func TestASecondUnlockEndsNobodyElsesEntry(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")

@@ -34,8 +34,8 @@ type Home interface {
 // lock that is entered again at all is seldom entered more than once again.
 const inlineEntries = 2
 
-// errTooMany is the error of an entry beyond maxPlaces.
-var errTooMany = fmt.Errorf("%w: the hold was entered %d times", errs.ErrHeld, maxPlaces)
+// errTooMany is the error of an entry beyond maxPlaces or maxSerial.
+var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 
 // Hold is one hold id at the server, and everybody here who shares it. Embed it by value;
 // it must not be copied once it began.
@@ -83,15 +83,19 @@ func (h *Hold) Refill(token, last uint64) {
 
 // Pass begins a new tenure with the next token, for another who waits in this process. It
 // answers false, and changes nothing, when the hold is lost, has less than half of its time
-// left, or has no token left. Call it only between Vacated and whatever else ends the hold.
+// left, or has no token or entry left. Call it only between Vacated and whatever else ends the hold.
 func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.cause != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
+	entry := h.addLocked()
+	if entry == 0 {
+		return Lease{}, false
+	}
 	h.mu.token++
-	return Lease{hold: h, entry: h.addLocked(), token: h.mu.token}, true
+	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
 
 // TermEnded implements renewal.Owner: everything that hangs on the hold ends, then its
