@@ -227,3 +227,13 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 
 // told is the message of a grant to an attempt, which the heartbeat with that number paid for.
 func told(attempt, paid string) string { return attempt + "1780000000000000" + paid }
+
+// Take waits in line until the lock is the caller's, in one step.
+func (q *Queue) Take(ctx context.Context, wish Wish) (*Attempt, error) {
+	p := q.Stand(wish)
+	err := p.Wait(ctx)
+	if a := p.Leave(); a != nil {
+		return a, nil
+	}
+	return nil, err
+}

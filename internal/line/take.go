@@ -63,17 +63,6 @@ func (q *Queue) tryOnce(ctx context.Context, wish Wish) (*Attempt, error) {
 	return nil, err
 }
 
-// Take waits in line until the lock is the caller's. Where it fails nothing stays behind: what may be on
-// the server is given back in the background.
-func (q *Queue) Take(ctx context.Context, wish Wish) (*Attempt, error) {
-	p := q.Stand(wish)
-	err := p.Wait(ctx)
-	if a := p.Leave(); a != nil {
-		return a, nil
-	}
-	return nil, err
-}
-
 // Place is somebody's standing in line: an attempt, and a new one where that has lost its place. Whoever has it
 // waits, one at a time, and may leave the waiting to another.
 type Place struct {

@@ -12,8 +12,8 @@ import (
 )
 
 // Swap ends the hold of lease, which is to be its only entry and bound to nothing, and answers the first lease of a
-// hold by the wish of l, which script put in its place in one step: with a term of its own, but for an end that the old one had. It waits for that as long as the old hold
-// lasts. Where it fails both are given back in the background.
+// hold by the wish of l, which script put in its place in one step: with a term of its own, but for an end that the old
+// one had. It waits for that as long as the old hold lasts. Where it fails both are given back in the background.
 func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
 	n, is := lease.Home().(*tenure)
 	if !is {
@@ -30,11 +30,11 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 		wish.Life = min(wish.Life, until.Until(now)) // it is no longer for having been divided
 	}
 	a, err := n.attempt.Swap(patience, script, wish)
-	n.leaveRelay()
 	if err != nil {
 		n.attempt.Abandon()
-		n.lock.leave(n.queue)
+		n.over()
 		return hold.Lease{}, errors.Join(errs.ErrLost, err)
 	}
+	n.leaveRelay()
 	return l.start(n.queue, a, until), nil // which takes the place of n in the session and in the line
 }
