@@ -4,6 +4,7 @@ package tenure_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -39,9 +40,15 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	u := p.join()
 	lease, err := u.swap(u.has())
 	require.NoError(t, err)
-	closed := make(chan error, 1)
+	closed, wish := make(chan error, 1), u.wanting(1)
 	go func() { closed <- u.session.Close(t.Context()) }()
-	redistest.Await(t, patience, "a session that closes", func() bool { _, err := u.wanting(1).Try(t.Context()); return err != nil })
+	redistest.Await(t, patience, "a session that closes", func() bool {
+		early, err := wish.Try(t.Context())
+		if err == nil {
+			require.NoError(t, early.Unlock()) // or Close would wait for that
+		}
+		return errors.Is(err, signalbox.ErrClosed)
+	})
 	select {
 	case err := <-closed:
 		require.FailNow(t, "Close did not wait", "%v", err)
