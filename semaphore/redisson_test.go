@@ -206,7 +206,7 @@ func TestSharedStepsWhoseAnswersAreLostCountOnce(t *testing.T) {
 func TestSharedPermitsAreRenewedAndNeverMadeAgain(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
-		lease := mustAcquire(s, s.of(s.server, signalbox.RenewedLease(300*time.Millisecond)), 2)
+		lease := mustAcquire(s, s.of(s.server, signalbox.RenewedLease(3*time.Second)), 2)
 		ends := func() any { return s.server.MustDo(s, "ZRANGE", s.timeouts, "0", "0", "WITHSCORES").([]any)[1] }
 		before := ends()
 		await(s, "a renewal", func() bool { return ends() != before })

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// pass takes the one permit for a moment and gives it back, to others of its session mostly, until the game ends.
+func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
+	sem := semaphore.New(s, c.name, 1, terms...)
+	for c.ended.Err() == nil {
+		patience := 20 * time.Second
+		if c.oneIn(4) {
+			patience = 30 * time.Millisecond // gives up as it is passed the permit, now and then
+		}
+		ctx, cancel := context.WithTimeout(c.ended, time.Millisecond+c.below(patience))
+		take := sem.Acquire
+		if c.oneIn(16) {
+			take = sem.TryAcquire
+		}
+		if lease, err := take(ctx, 1); err == nil {
+			c.enters(lease)
+			works := 4 * time.Millisecond
+			if c.oneIn(200) {
+				works = 5 * time.Second
+			}
+			select {
+			case <-lease.Done():
+			case <-time.After(c.below(works)):
+			}
+			c.leaves(lease)
+			err := lease.Unlock()
+			if err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrUnconfirmed) {
+				c.Error(err)
+			}
+		}
+		cancel()
+		time.Sleep(c.below(10 * time.Millisecond))
+	}
+}
+
+// P1, P3, P4, P6: whatever becomes of wires, messages and callers while a permit is passed on inside of processes and
+// between them, nobody has it beside another, tokens rise, and when it is over it is there for whoever comes.
+func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for seed := range uint64(2) {
+		bubble(t, func(w *world) { w.passes(seed, time.Minute) })
+	}
+}
+
+// P1, P3, P4, P6: the same, for as long as it is asked for.
+func TestSoakOfChaosWhereAPermitIsPassedOn(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for more := kit.Soak(t); more(); {
+		seed := rand.Uint64()
+		t.Log("seed", seed)
+		bubble(t, func(w *world) { w.passes(seed, 3*time.Minute) })
+	}
+}
+
+func (w *world) passes(seed uint64, lasts time.Duration) {
+	t := w.T
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	c := &chaos{T: t, name: fmt.Sprint("passes/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 4))}
+	users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+	defer closeAll()
+	var all sync.WaitGroup
+	for _, u := range users {
+		all.Go(func() { c.spoil(u.wire) })
+		for range 6 {
+			all.Go(func() { c.pass(u.Session, signalbox.RenewedLease(2*time.Second)) })
+		}
+		all.Go(func() { c.pass(u.Session, signalbox.FixedLease(2*time.Second)) })
+		all.Go(func() { c.pass(u.Session, signalbox.RenewedLease(time.Second)) })
+	}
+	all.Wait()
+	scripts := w.scripts.Load()
+	t.Logf("%d uses, %d scripts", c.mu.took, scripts)
+	require.Greater(t, 4*c.mu.took, int(scripts), "it was no use")
+	time.Sleep(45 * time.Second) // permits of which the server has not heard come back by themselves
+	for _, u := range users {
+		began := time.Now()
+		lease, err := semaphore.New(u.Session, c.name, 1).TryAcquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 10*time.Millisecond)
+		c.enters(lease)
+		require.NoError(t, lease.Unlock())
+		c.leaves(lease)
+	}
+	synctest.Wait()
+	keys, err := names.Make(names.DefaultPrefix, c.name)
+	require.NoError(t, err)
+	require.False(t, w.redis.Exists(keys.PermitsLine()))
+}
