@@ -10,7 +10,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -109,15 +108,14 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	stopped := errors.New("the program is asked to end")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dialled := later(func() error {
-		_, err := signalbox.Dial(ctx, server.URL())
+		// Nothing but the context ends it while the test waits.
+		_, err := signalbox.Dial(ctx, server.URL()+"?dial_timeout=1m&write_timeout=1m")
 		return err
 	})
 	await(t, "a connection", func() bool { return pendingConnections(t, server) > 0 })
-	began := time.Now()
 	cancel(stopped)
 	err := within(t, "the end of Dial", dialled)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Less(t, time.Since(began), 2*time.Second)
 }
 
 // P6: nor does it begin with a context that has ended.
@@ -158,7 +156,7 @@ func TestASessionOutlivesItsServersAbsence(t *testing.T) {
 	require.NoError(t, err)
 	server.Kill()
 	mu := reentrant.New(s, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*shortest)
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
 	_, err = mu.Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -196,7 +194,7 @@ func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
 	s, err := signalbox.Dial(t.Context(), strings.Replace(server.URL(), "redis://", "redis://teller:right@", 1), signalbox.WithLogger(logger))
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
-		lease := mustLock(t, reentrant.New(newSession(t, server), name, signalbox.FixedLease(3*shortest)))
+		lease := mustLock(t, reentrant.New(newSession(t, server), name, signalbox.FixedLease(moment)))
 		next := mustLock(t, reentrant.New(s, name)) // when the key of the first ends
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		require.NoError(t, next.Unlock())

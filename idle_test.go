@@ -39,6 +39,7 @@ func runIdler(stdin io.Reader, stdout io.Writer) {
 	signalbox.Tune(&o)
 	o.PipelineMultiplex = -1                   // one connection for commands
 	o.Dialer.KeepAlive = 50 * time.Millisecond // pings often: they tell how time passes
+	o.ConnWriteTimeout = patience              // and no ping is late on a busy machine
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		fmt.Fprintln(stdout, err)
@@ -61,7 +62,7 @@ func runIdler(stdin io.Reader, stdout io.Writer) {
 func handOver(s, other *signalbox.Session, name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	lease, err := reentrant.New(s, name, signalbox.RenewedLease(shortest)).Lock(ctx)
+	lease, err := reentrant.New(s, name, signalbox.RenewedLease(moment)).Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,9 +72,10 @@ func handOver(s, other *signalbox.Session, name string) error {
 			answers <- reentrant.New(s, name).Do(ctx, func(context.Context, signalbox.Lease) error { return nil })
 		}()
 	}
-	first := lease.Deadline()
-	for lease.Deadline().Equal(first) && ctx.Err() == nil { // until it was renewed
-		runtime.Gosched()
+	first, again := lease.Deadline(), time.NewTicker(10*time.Millisecond)
+	defer again.Stop()
+	for lease.Deadline().Sub(first) < shortest && ctx.Err() == nil { // until it was renewed
+		<-again.C
 	}
 	err = lease.Unlock()
 	for range 4 {
@@ -82,6 +84,9 @@ func handOver(s, other *signalbox.Session, name string) error {
 	return err
 }
 
+// clientReads is where a client reads from its connection, which the library has wrapped.
+const clientReads = "rueidis.(*pipe)._backgroundRead"
+
 // busyGoroutines answers which goroutines are in code of the library.
 func busyGoroutines() string {
 	text := make([]byte, 1<<20)
@@ -89,7 +94,8 @@ func busyGoroutines() string {
 	var busy []string
 	for i, stack := range strings.Split(string(text), "\n\n") {
 		// The first is this one.
-		if i > 0 && strings.Contains(stack, "signalbox-go/signalbox") && !strings.Contains(stack, "signalbox_test") {
+		if i > 0 && strings.Contains(stack, "signalbox-go/signalbox") &&
+			!strings.Contains(stack, "signalbox_test") && !strings.Contains(stack, clientReads) {
 			busy = append(busy, strings.ReplaceAll(stack, "\n", " | "))
 		}
 	}

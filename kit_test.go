@@ -20,8 +20,14 @@ import (
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
 const patience = 20 * time.Second
 
-// shortest is the shortest lease that there is.
-const shortest = 100 * time.Millisecond
+const (
+	// shortest is the shortest lease that there is.
+	shortest = 100 * time.Millisecond
+	// steady is a lease that goes on though the machine stalls for seconds: it is renewed each two, and has four left then.
+	steady = 6 * time.Second
+	// moment is how long a call waits that is to be told something before its context ends.
+	moment = 3 * time.Second
+)
 
 // wire is a server, or a proxy before one.
 type wire interface {
