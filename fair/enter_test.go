@@ -17,7 +17,7 @@ import (
 // P7: entering again makes no round trip and allocates nothing.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
+	mu := fair.New(newPoller(t, server), "a")
 	lease := mustLock(t, mu)
 	ctx := lease.Enter(t.Context())
 	var allocated float64

@@ -24,6 +24,12 @@ const (
 	shortest = 100 * time.Millisecond
 	// prepaid is for how long a hold lasts on the server that was granted to a waiter.
 	prepaid = 3 * time.Second
+	// steady is a lease that goes on though the machine stalls for seconds: it is renewed each two, and has four left then.
+	steady = 6 * time.Second
+	// moment is how long a call waits that is to be told something before its context ends.
+	moment = 3 * time.Second
+	// delay is longer than it takes to give a call up that is delayed, and shorter than a client bears with a silent wire.
+	delay = 1500 * time.Millisecond
 )
 
 // dialer is a server, or a proxy before one.
@@ -39,6 +45,13 @@ func newSession(tb testing.TB, at dialer, options ...signalbox.SessionOption) *s
 	}), options...)
 	tb.Cleanup(func() { _ = s.Close(endedContext()) })
 	return s
+}
+
+// newPoller answers a session that sends nothing by itself, so that what it is asked for can be counted: one that
+// listens begins to do so when it has held a lock for a while.
+func newPoller(tb testing.TB, at dialer) *signalbox.Session {
+	tb.Helper()
+	return newSession(tb, at, signalbox.WithPolling())
 }
 
 // endedContext answers a context that has ended.

@@ -19,28 +19,40 @@ import (
 // heartbeats gave.
 func granted(t *testing.T, server *redistest.Server, mu *fair.Lock) signalbox.Lease {
 	t.Helper()
-	before := mustLock(t, fair.New(newSession(t, server), "a"))
-	waiting := queue(t.Context(), t, server, mu, "a", 1)
-	require.NoError(t, before.Unlock())
-	return mustHave(t, waiting)
+	lease, _ := grantedAt(t, server, mu)
+	return lease
 }
 
-// each runs a test for a lease that was taken at once, and for one that was waited for.
-func each(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease)) {
+// grantedAt is granted, and answers when the lock could not be had yet.
+func grantedAt(t *testing.T, server *redistest.Server, mu *fair.Lock) (signalbox.Lease, time.Time) {
 	t.Helper()
-	for name, lock := range map[string]func(*testing.T, *redistest.Server, *fair.Lock) signalbox.Lease{
-		"AtOnce": func(t *testing.T, _ *redistest.Server, mu *fair.Lock) signalbox.Lease {
+	before := mustLock(t, fair.New(newSession(t, server), "a"))
+	waiting := queue(t.Context(), t, server, mu, "a", 1)
+	early := time.Now()
+	require.NoError(t, before.Unlock())
+	return mustHave(t, waiting), early
+}
+
+// taken is when a lease was taken: after early, and before late.
+type taken struct{ early, late time.Time }
+
+// each runs a test for a lease that was taken at once, and for one that was waited for.
+func each(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease)) {
+	t.Helper()
+	for name, lock := range map[string]func(*testing.T, *redistest.Server, *fair.Lock) (signalbox.Lease, time.Time){
+		"AtOnce": func(t *testing.T, _ *redistest.Server, mu *fair.Lock) (signalbox.Lease, time.Time) {
 			t.Helper()
-			return mustLock(t, mu)
+			early := time.Now()
+			return mustLock(t, mu), early
 		},
-		"Granted": granted,
+		"Granted": grantedAt,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			mu := fair.New(newSession(t, server), "a", options...)
-			lease := lock(t, server, mu)
-			test(t, server, time.Now(), lease)
+			lease, early := lock(t, server, mu)
+			test(t, server, taken{early, time.Now()}, lease)
 		})
 	}
 }
@@ -48,7 +60,7 @@ func each(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, 
 // P2: everything that hangs on a lease ends with its own Unlock, and again is ErrNotHeld.
 func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 	t.Parallel()
-	each(t, nil, func(t *testing.T, server *redistest.Server, _ time.Time, lease signalbox.Lease) {
+	each(t, nil, func(t *testing.T, server *redistest.Server, _ taken, lease signalbox.Lease) {
 		t.Helper()
 		done := lease.Done()
 		bound, entered := lease.Bind(t.Context()), lease.Enter(t.Context())
@@ -83,15 +95,15 @@ func TestTheZeroLeaseHoldsNothing(t *testing.T) {
 // where the lease is shorter than what was granted, and must go on after that.
 func TestALeaseEndsBeforeItsHoldAcrossRenewals(t *testing.T) {
 	t.Parallel()
-	each(t, []signalbox.LockOption{signalbox.RenewedLease(10 * shortest)},
-		func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease) {
+	each(t, []signalbox.LockOption{signalbox.RenewedLease(steady)},
+		func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease) {
 			t.Helper()
 			await(t, "renewals beyond what was granted", func() bool {
 				deadline := lease.Deadline() // before the hold's end, which only moves forward
 				require.True(t, deadline.Before(until(t, server, "a")))
 				require.NoError(t, lease.Err())
-				require.LessOrEqual(t, time.Until(deadline), 10*shortest)
-				return deadline.Sub(taken) > prepaid+10*shortest
+				require.LessOrEqual(t, time.Until(deadline), steady)
+				return deadline.Sub(at.late) > prepaid+steady
 			})
 			require.NoError(t, lease.Unlock())
 		})
@@ -113,13 +125,13 @@ func TestAFixedLeaseEndsInTime(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{3 * shortest, prepaid + 5*shortest} {
 		each(t, []signalbox.LockOption{signalbox.FixedLease(life)},
-			func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease) {
+			func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease) {
 				t.Helper()
 				bound := lease.Bind(t.Context())
 				within(t, "the end of the lease", lease.Done())
 				require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-				require.False(t, lease.Deadline().After(taken.Add(life)), "not later than it says, whatever was granted")
-				require.False(t, time.Now().Before(taken.Add(life*9/10-shortest)))
+				require.False(t, lease.Deadline().After(at.late.Add(life)), "not later than it says, whatever was granted")
+				require.False(t, time.Now().Before(at.early.Add(life*9/10-shortest)))
 				within(t, "the end of the bound context", bound.Done())
 				require.ErrorIs(t, context.Cause(bound), signalbox.ErrLost)
 				require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
@@ -162,15 +174,15 @@ func TestAFixedLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
 // P2: after MaxHold a lease ends with ErrMaxHold, and its hold soon after.
 func TestMaxHoldEndsALease(t *testing.T) {
 	t.Parallel()
-	for _, maxHold := range []time.Duration{2 * shortest, prepaid + 5*shortest} {
-		each(t, []signalbox.LockOption{signalbox.RenewedLease(20 * shortest), signalbox.MaxHold(maxHold)},
-			func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease) {
+	for _, maxHold := range []time.Duration{2 * shortest, steady + 20*shortest} {
+		each(t, []signalbox.LockOption{signalbox.RenewedLease(steady), signalbox.MaxHold(maxHold)},
+			func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease) {
 				t.Helper()
 				bound := lease.Bind(t.Context())
 				within(t, "the end of the lease", lease.Done())
 				require.ErrorIs(t, lease.Err(), signalbox.ErrMaxHold)
-				require.False(t, lease.Deadline().After(taken.Add(maxHold)), "not later than it says, whatever was granted")
-				require.False(t, time.Now().Before(taken.Add(maxHold*8/10-shortest)))
+				require.False(t, lease.Deadline().After(at.late.Add(maxHold)), "not later than it says, whatever was granted")
+				require.False(t, time.Now().Before(at.early.Add(maxHold*8/10-shortest)))
 				require.ErrorIs(t, context.Cause(bound), signalbox.ErrMaxHold)
 				require.ErrorIs(t, lease.Unlock(), signalbox.ErrMaxHold)
 				await(t, "the end of the hold", func() bool { return !isHeld(t, server, "a") })
@@ -182,7 +194,7 @@ func TestMaxHoldEndsALease(t *testing.T) {
 func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	each(t, []signalbox.LockOption{signalbox.RenewedLease(10 * shortest)},
-		func(t *testing.T, server *redistest.Server, _ time.Time, lease signalbox.Lease) {
+		func(t *testing.T, server *redistest.Server, _ taken, lease signalbox.Lease) {
 			t.Helper()
 			server.MustDo(t, "DEL", holderKey("a"))
 			within(t, "the loss", lease.Done())
@@ -209,7 +221,7 @@ func TestAWaiterHasTheLockWhenALostHoldEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	lost := mustLock(t, fair.New(newSession(t, proxy), "a", signalbox.RenewedLease(5*shortest)))
+	lost := mustLock(t, fair.New(newSession(t, proxy), "a", signalbox.RenewedLease(steady)))
 	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
 	proxy.HalfOpenAll()
 	proxy.Refuse()
@@ -225,7 +237,7 @@ func TestAWaiterHasTheLockWhenALostHoldEnds(t *testing.T) {
 func TestAFrozenServerEndsLeasesAtTheirDeadlineAndNoWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, fair.New(newSession(t, server), "a", signalbox.RenewedLease(3*shortest)))
+	lease := mustLock(t, fair.New(newSession(t, server), "a", signalbox.RenewedLease(steady)))
 	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
 	server.Freeze()
 	within(t, "the loss", lease.Done())
@@ -239,8 +251,8 @@ func TestAFrozenServerEndsLeasesAtTheirDeadlineAndNoWait(t *testing.T) {
 // in the background.
 func TestAnUnconfirmedUnlockIsFinishedInTheBackground(t *testing.T) {
 	t.Parallel()
-	each(t, []signalbox.LockOption{signalbox.RenewedLease(20 * shortest)},
-		func(t *testing.T, server *redistest.Server, _ time.Time, lease signalbox.Lease) {
+	each(t, []signalbox.LockOption{signalbox.RenewedLease(steady)},
+		func(t *testing.T, server *redistest.Server, _ taken, lease signalbox.Lease) {
 			t.Helper()
 			server.Freeze()
 			began := time.Now()
@@ -248,7 +260,7 @@ func TestAnUnconfirmedUnlockIsFinishedInTheBackground(t *testing.T) {
 			require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 			var unconfirmed *signalbox.UnconfirmedError
 			require.ErrorAs(t, err, &unconfirmed)
-			require.WithinRange(t, unconfirmed.KeyEnds, began.Add(20*shortest), began.Add(prepaid+patience))
+			require.WithinRange(t, unconfirmed.KeyEnds, began.Add(steady), began.Add(prepaid+patience))
 			require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 			server.Thaw()

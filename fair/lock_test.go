@@ -182,7 +182,7 @@ func TestTryLockTakesAFreeLock(t *testing.T) {
 func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := fair.New(newSession(t, server), "a")
+	holder := fair.New(newPoller(t, server), "a")
 	lease := mustLock(t, holder)
 	require.Empty(t, sentBy(server, func() {
 		_, err := holder.TryLock(t.Context())
@@ -259,7 +259,7 @@ func TestErrHeldIsJoinedWithTheDeadlineBehindAHolderOfTheSession(t *testing.T) {
 	server := redistest.Start(t)
 	mu := fair.New(newSession(t, server), "a")
 	lease := mustLock(t, mu)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
 	_, err := mu.Lock(ctx)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
@@ -278,7 +278,7 @@ func TestAnUnreachableServerIsWaitedForWithinTheContext(t *testing.T) {
 	require.NoError(t, mustLock(t, mu).Unlock())
 	proxy.Refuse()
 	proxy.CutAll()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
 	_, err := mu.Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -328,7 +328,7 @@ func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
 		proxy := redistest.NewProxy(t, server.Addr())
 		mu := fair.New(newSession(t, proxy), "a")
 		require.NoError(t, mustLock(t, mu).Unlock())
-		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: 50 * time.Millisecond})
+		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
 		ctx, cancel := context.WithCancel(t.Context())
 		trying := make(chan error, 1)
 		go func() {

@@ -27,13 +27,13 @@ func keyEnds(t *testing.T, server *redistest.Server, name string) time.Time {
 func TestALeaseEndsBeforeItsKeyAcrossRenewals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(2*shortest)))
+	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady)))
 	first := lease.Deadline()
 	sent := sentBy(server, func() {
 		await(t, "a few renewals", func() bool {
 			deadline := lease.Deadline() // before the key's end, which only moves forward
 			require.True(t, deadline.Before(keyEnds(t, server, "a")))
-			return deadline.Sub(first) > 3*shortest
+			return deadline.Sub(first) > steady/2
 		})
 	})
 	require.GreaterOrEqual(t, sent["pexpire"], int64(2))
@@ -45,12 +45,12 @@ func TestALeaseEndsBeforeItsKeyAcrossRenewals(t *testing.T) {
 func TestAFixedLeaseIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(3*shortest))
+	mu := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(moment))
 	require.NoError(t, mustLock(t, mu).Unlock()) // teaches the server the scripts
 	sent := sentBy(server, func() {
 		lease := mustLock(t, mu)
 		bound := lease.Bind(t.Context())
-		require.WithinDuration(t, lease.Deadline(), time.Now(), 3*shortest)
+		require.LessOrEqual(t, time.Until(lease.Deadline()), moment)
 		require.True(t, lease.Deadline().Before(keyEnds(t, server, "a")))
 		within(t, "the end of the lease", lease.Done())
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
@@ -73,10 +73,10 @@ func TestMaxHoldEndsARenewedLeaseAndItsKey(t *testing.T) {
 		return len(request) > 1 && request[1] == scripts.ReentrantWithdraw.SHA1
 	})
 	proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
-	const maxHold = 4 * shortest
-	mu := reentrant.New(newSession(t, proxy), "a", signalbox.RenewedLease(3*shortest), signalbox.MaxHold(maxHold))
+	const maxHold = steady * 4 / 3
+	mu := reentrant.New(newSession(t, proxy), "a", signalbox.RenewedLease(steady), signalbox.MaxHold(maxHold))
 	lease := mustLock(t, mu)
-	latest := time.Now().Add(maxHold + shortest) // just after is later on a busy machine; untrimmed is later still
+	latest := time.Now().Add(maxHold + steady/2) // just after is later on a busy machine; untrimmed is later still
 	bound := lease.Bind(t.Context())
 	first := lease.Deadline()
 	await(t, "the end of the lease", func() bool {
@@ -91,7 +91,6 @@ func TestMaxHoldEndsARenewedLeaseAndItsKey(t *testing.T) {
 	require.ErrorIs(t, context.Cause(bound), signalbox.ErrMaxHold)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrMaxHold)
 	await(t, "the end of the key", func() bool { return !isHeld(t, server, "a") })
-	require.WithinDuration(t, latest, time.Now(), time.Second)
 	proxy.CutAll() // or closing the client would wait for an answer
 }
 
@@ -99,9 +98,9 @@ func TestMaxHoldEndsARenewedLeaseAndItsKey(t *testing.T) {
 func TestMaxHoldEndsALeaseThatIsLonger(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a", signalbox.MaxHold(shortest))
+	mu := reentrant.New(newSession(t, server), "a", signalbox.MaxHold(moment))
 	lease := mustLock(t, mu)
-	require.False(t, keyEnds(t, server, "a").After(time.Now().Add(shortest)))
+	require.False(t, keyEnds(t, server, "a").After(time.Now().Add(moment)))
 	within(t, "the end of the lease", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrMaxHold)
 	next := mustLock(t, mu)
@@ -113,7 +112,7 @@ func TestMaxHoldEndsALeaseThatIsLonger(t *testing.T) {
 func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(10*shortest)))
+	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady)))
 	bound := lease.Bind(t.Context())
 	server.MustDo(t, "DEL", holderKey("a"))
 	deadline := lease.Deadline()
@@ -142,9 +141,9 @@ func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
 func TestARenewalSparesTheNextHolder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lost := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(3*shortest)))
+	lost := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(moment)))
 	server.MustDo(t, "DEL", holderKey("a"))
-	next := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.FixedLease(10*time.Second)))
+	next := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.FixedLease(longest)))
 	ends := keyEnds(t, server, "a")
 	within(t, "the loss", lost.Done())
 	require.Equal(t, ends, keyEnds(t, server, "a"))
@@ -155,7 +154,7 @@ func TestARenewalSparesTheNextHolder(t *testing.T) {
 func TestARestartedServerEndsLeasesAndServesWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(3*shortest)))
+	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady)))
 	waiting := contend(t.Context(), t, server, reentrant.New(newSession(t, server), "a"), "a")
 	server.Restart()
 	got := within(t, "the lock of the restarted server", waiting)
@@ -200,11 +199,11 @@ func TestAnUnconfirmedUnlockIsFinishedInTheBackground(t *testing.T) {
 	server.Freeze()
 	began := time.Now()
 	err := lease.Unlock()
-	require.Less(t, time.Since(began), 3*time.Second)
+	require.Less(t, time.Since(began), 20*time.Second, "it waited for the end of the lease")
 	require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 	var unconfirmed *signalbox.UnconfirmedError
 	require.ErrorAs(t, err, &unconfirmed)
-	require.WithinDuration(t, began.Add(30*time.Second), unconfirmed.KeyEnds, 5*time.Second)
+	require.WithinDuration(t, began.Add(30*time.Second), unconfirmed.KeyEnds, patience)
 	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 	server.Thaw()

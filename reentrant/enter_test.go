@@ -27,7 +27,7 @@ func deeper(ctx context.Context, depth int) context.Context {
 // P7: entering again makes no round trip and allocates nothing, ten contexts deep.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(newPoller(t, server), "a")
 	lease := mustLock(t, mu)
 	ctx := deeper(lease.Enter(t.Context()), 10)
 	var allocated float64
@@ -71,7 +71,7 @@ func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(newPoller(t, server), "a")
 	lease := mustLock(t, mu)
 	entered := lease.Enter(t.Context())
 	require.NoError(t, lease.Unlock())
@@ -181,7 +181,7 @@ func TestABoundContextDoesNotEnter(t *testing.T) {
 func TestManyEntriesAreOneHold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(newPoller(t, server), "a")
 	lease := mustLock(t, mu)
 	ctx := lease.Enter(t.Context())
 	entries := make([]signalbox.Lease, 100)

@@ -144,7 +144,7 @@ func TestAPollingSessionIsToldAtItsNextRenewal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server, signalbox.WithPolling())
-	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(3*time.Second)))
+	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(steady)))
 	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(t.Context()))
 	within(t, "the end of the lease", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)

@@ -30,6 +30,15 @@ const (
 	longest  = 24 * time.Hour
 )
 
+const (
+	// steady is a lease that goes on though the machine stalls for seconds: it is renewed each two, and has four left then.
+	steady = 6 * time.Second
+	// moment is how long a call waits that is to be told something before its context ends.
+	moment = 3 * time.Second
+	// delay is longer than it takes to give a call up that is delayed, and shorter than a client bears with a silent wire.
+	delay = 1500 * time.Millisecond
+)
+
 // wire is a server, or a proxy before one.
 type wire interface {
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
@@ -54,6 +63,13 @@ func newSession(tb testing.TB, at wire, options ...signalbox.SessionOption) *sig
 	s := signalbox.NewSession(at.Client(tb, signalbox.Tune), options...)
 	tb.Cleanup(func() { _ = s.Close(endedContext()) })
 	return s
+}
+
+// newPoller answers a session that sends nothing by itself, so that what it is asked for can be counted: one that
+// listens begins to do so when it has held a lock for a while.
+func newPoller(tb testing.TB, at wire) *signalbox.Session {
+	tb.Helper()
+	return newSession(tb, at, signalbox.WithPolling())
 }
 
 // endedContext answers a context that has ended.

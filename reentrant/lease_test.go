@@ -133,7 +133,7 @@ func TestABoundContextThatHasEndedSaysWhy(t *testing.T) {
 func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newPoller(t, server)
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		name := fmt.Sprint("order ", order)
 		mu := reentrant.New(s, name)

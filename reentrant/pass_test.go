@@ -117,7 +117,7 @@ func TestACancelledContenderLeavesItsPartToTheNext(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder := mustLock(t, reentrant.New(newSession(t, server), "a"))
-	mu := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(shortest))
+	mu := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady))
 	ctx, cancel := context.WithCancel(t.Context())
 	contender := contend(ctx, t, server, mu, "a")
 	next := queue(t.Context(), t, mu)

@@ -22,7 +22,7 @@ import (
 const urlVariable = "REENTRANT_TEST_URL"
 
 // processLease is short, so that a process that has died is soon forgotten.
-const processLease = 300 * time.Millisecond
+const processLease = steady
 
 // runHolder is a process that does what it is told, a word a line: lock, keep (a lock with a lease
 // that no test outlives), err, wait (for the end of the lease), unlock. It answers each with a

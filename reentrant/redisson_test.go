@@ -84,7 +84,7 @@ func TestASharedLockIsNotKeptInsideTheProcess(t *testing.T) {
 func TestASharedLockThatAnotherTookIsLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, shared(t, server, signalbox.RenewedLease(300*time.Millisecond)))
+	lease := mustLock(t, shared(t, server, signalbox.RenewedLease(moment)))
 	server.MustDo(t, "DEL", "a")
 	server.MustDo(t, "HSET", "a", "00010203-0405-0607-0809-0a0b0c0d0e0f:1", "1")
 	within(t, "the end of the lease", lease.Done())

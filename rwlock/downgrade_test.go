@@ -205,7 +205,7 @@ func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newPoller(t, server)
 	mu, name, elsewhere := rwlock.New(s, "a"), rwlock.New(s, "b"), newLock(t, server, "a")
 	lease := must(t, mu, write)
 	require.Empty(t, sentBy(server, func() {

@@ -15,8 +15,11 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
+// taken is when a lease was taken: after early, and before late.
+type taken struct{ early, late time.Time }
+
 // each runs a test for writers and readers, whose lease was taken at once, or waited for and granted.
-func each(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease)) {
+func each(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease)) {
 	t.Helper()
 	for name, side := range map[string]side{"Write": write, "Read": read} {
 		for _, granted := range []bool{false, true} {
@@ -24,16 +27,18 @@ func each(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, 
 				t.Parallel()
 				server := redistest.Start(t)
 				mu := newLock(t, server, "a", options...)
+				early := time.Now()
 				var lease signalbox.Lease
 				if granted {
 					before := must(t, newLock(t, server, "a"), write)
 					waiting := queue(t.Context(), t, server, mu, side, 1)
+					early = time.Now()
 					require.NoError(t, before.Unlock())
 					lease = mustHave(t, waiting)
 				} else {
 					lease = must(t, mu, side)
 				}
-				test(t, server, time.Now(), lease)
+				test(t, server, taken{early, time.Now()}, lease)
 			})
 		}
 	}
@@ -53,7 +58,7 @@ func until(t *testing.T, server *redistest.Server, name string) time.Time {
 // P2: everything that hangs on a lease ends with its own Unlock, and again is ErrNotHeld.
 func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 	t.Parallel()
-	each(t, nil, func(t *testing.T, server *redistest.Server, _ time.Time, lease signalbox.Lease) {
+	each(t, nil, func(t *testing.T, server *redistest.Server, _ taken, lease signalbox.Lease) {
 		t.Helper()
 		done := lease.Done()
 		bound, entered := lease.Bind(t.Context()), lease.Enter(t.Context())
@@ -91,14 +96,14 @@ func TestUnlockOfAReaderEndsNothingOfThoseBesideIt(t *testing.T) {
 // P2: at every moment the lease ends before its hold on the server, while renewals move both.
 func TestALeaseEndsBeforeItsHoldAcrossRenewals(t *testing.T) {
 	t.Parallel()
-	each(t, []signalbox.LockOption{signalbox.RenewedLease(20 * shortest)},
-		func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease) {
+	each(t, []signalbox.LockOption{signalbox.RenewedLease(steady)},
+		func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease) {
 			t.Helper()
 			await(t, "renewals beyond what was granted", func() bool {
 				deadline := lease.Deadline() // before the hold's end, which only moves forward
 				require.True(t, deadline.Before(until(t, server, "a")))
 				require.NoError(t, lease.Err())
-				return deadline.Sub(taken) > prepaid+20*shortest
+				return deadline.Sub(at.late) > prepaid+steady
 			})
 			require.NoError(t, lease.Unlock())
 		})
@@ -109,13 +114,13 @@ func TestAFixedLeaseEndsInTime(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{3 * shortest, prepaid + 5*shortest} {
 		each(t, []signalbox.LockOption{signalbox.FixedLease(life)},
-			func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease) {
+			func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease) {
 				t.Helper()
 				bound := lease.Bind(t.Context())
 				within(t, "the end of the lease", lease.Done())
 				require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-				require.False(t, lease.Deadline().After(taken.Add(life)), "not later than it says, whatever was granted")
-				require.False(t, time.Now().Before(taken.Add(life*9/10-shortest)))
+				require.False(t, lease.Deadline().After(at.late.Add(life)), "not later than it says, whatever was granted")
+				require.False(t, time.Now().Before(at.early.Add(life*9/10-shortest)))
 				within(t, "the end of the bound context", bound.Done())
 				require.ErrorIs(t, context.Cause(bound), signalbox.ErrLost)
 				require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
@@ -127,13 +132,13 @@ func TestAFixedLeaseEndsInTime(t *testing.T) {
 // P2: after MaxHold a lease ends with ErrMaxHold, and its hold soon after.
 func TestMaxHoldEndsALease(t *testing.T) {
 	t.Parallel()
-	each(t, []signalbox.LockOption{signalbox.RenewedLease(20 * shortest), signalbox.MaxHold(5 * shortest)},
-		func(t *testing.T, server *redistest.Server, taken time.Time, lease signalbox.Lease) {
+	each(t, []signalbox.LockOption{signalbox.RenewedLease(steady), signalbox.MaxHold(5 * shortest)},
+		func(t *testing.T, server *redistest.Server, at taken, lease signalbox.Lease) {
 			t.Helper()
 			bound := lease.Bind(t.Context())
 			within(t, "the end of the lease", lease.Done())
 			require.ErrorIs(t, lease.Err(), signalbox.ErrMaxHold)
-			require.False(t, lease.Deadline().After(taken.Add(5*shortest)))
+			require.False(t, lease.Deadline().After(at.late.Add(5*shortest)))
 			require.ErrorIs(t, context.Cause(bound), signalbox.ErrMaxHold)
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrMaxHold)
 			awaitFree(t, server, "a")
@@ -168,8 +173,8 @@ func TestAReaderThatCrashedDelaysAWriterByItsOwnLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	crashed := must(t, newLock(t, proxy, "a", signalbox.RenewedLease(10*shortest)), read)
-	living := must(t, newLock(t, server, "a", signalbox.RenewedLease(50*shortest)), read)
+	crashed := must(t, newLock(t, proxy, "a", signalbox.RenewedLease(moment)), read)
+	living := must(t, newLock(t, server, "a", signalbox.RenewedLease(2*steady)), read)
 	writer := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
 	proxy.HalfOpenAll()
 	proxy.Refuse()
@@ -190,7 +195,7 @@ func TestNothingIsRenewedThatWasGivenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	mu := newLock(t, proxy, "a", signalbox.RenewedLease(10*shortest))
+	mu := newLock(t, proxy, "a", signalbox.RenewedLease(steady))
 	for _, side := range []side{read, write} {
 		lease := must(t, mu, side)
 		again, err := mu.RLock(lease.Enter(t.Context()))
@@ -208,7 +213,7 @@ func TestNothingIsRenewedThatWasGivenBack(t *testing.T) {
 	proxy.SetMatch(func(request []string) bool { return strings.HasPrefix(strings.ToUpper(request[0]), "EVAL") })
 	proxy.ResetCount()
 	before := proxy.Requests()
-	pass(6 * shortest)
+	pass(steady / 2) // a third of it is when it would be renewed
 	require.Equal(t, before, proxy.Requests(), proxy.Log())
 	require.Zero(t, mu.Rooms())
 }
@@ -217,7 +222,7 @@ func TestNothingIsRenewedThatWasGivenBack(t *testing.T) {
 func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	each(t, []signalbox.LockOption{signalbox.RenewedLease(10 * shortest)},
-		func(t *testing.T, server *redistest.Server, _ time.Time, lease signalbox.Lease) {
+		func(t *testing.T, server *redistest.Server, _ taken, lease signalbox.Lease) {
 			t.Helper()
 			server.MustDo(t, "DEL", holderKey("a"))
 			within(t, "the loss", lease.Done())
@@ -250,7 +255,7 @@ func TestThoseWhoWaitHaveTheLockWhenALostHoldEnds(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server.Addr())
-			lost := must(t, newLock(t, proxy, "a", signalbox.RenewedLease(5*shortest)), side)
+			lost := must(t, newLock(t, proxy, "a", signalbox.RenewedLease(steady)), side)
 			writer := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
 			reader := queue(t.Context(), t, server, newLock(t, server, "a"), read, 2)
 			proxy.HalfOpenAll()
@@ -274,7 +279,7 @@ func TestThoseWhoWaitHaveTheLockWhenALostHoldEnds(t *testing.T) {
 func TestAFrozenServerEndsLeasesAtTheirDeadlineAndNoWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := newLock(t, server, "a", signalbox.RenewedLease(3*shortest))
+	mu := newLock(t, server, "a", signalbox.RenewedLease(steady))
 	leases := []signalbox.Lease{must(t, mu, read), must(t, mu, read)}
 	waiting := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
 	server.Freeze()
@@ -291,8 +296,8 @@ func TestAFrozenServerEndsLeasesAtTheirDeadlineAndNoWait(t *testing.T) {
 // P4, P5: an Unlock that gets no answer says until when the lock may be held, and goes on in the background.
 func TestAnUnconfirmedUnlockIsFinishedInTheBackground(t *testing.T) {
 	t.Parallel()
-	each(t, []signalbox.LockOption{signalbox.RenewedLease(20 * shortest)},
-		func(t *testing.T, server *redistest.Server, _ time.Time, lease signalbox.Lease) {
+	each(t, []signalbox.LockOption{signalbox.RenewedLease(steady)},
+		func(t *testing.T, server *redistest.Server, _ taken, lease signalbox.Lease) {
 			t.Helper()
 			server.Freeze()
 			began := time.Now()
@@ -300,7 +305,7 @@ func TestAnUnconfirmedUnlockIsFinishedInTheBackground(t *testing.T) {
 			require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 			var unconfirmed *signalbox.UnconfirmedError
 			require.ErrorAs(t, err, &unconfirmed)
-			require.WithinRange(t, unconfirmed.KeyEnds, began.Add(20*shortest), began.Add(prepaid+patience))
+			require.WithinRange(t, unconfirmed.KeyEnds, began.Add(steady), began.Add(prepaid+patience))
 			require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 			server.Thaw()

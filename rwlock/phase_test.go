@@ -234,7 +234,7 @@ func TestThoseWhoWaitOutliveAServerThatLostEverything(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mus := newLocks(t, server, 3)
-	lost := must(t, newLock(t, server, "a", signalbox.RenewedLease(10*shortest)), read)
+	lost := must(t, newLock(t, server, "a", signalbox.RenewedLease(steady)), read)
 	waiting := []<-chan outcome{
 		queue(t.Context(), t, server, mus[0], write, 1), queue(t.Context(), t, server, mus[1], read, 2),
 		follow(t.Context(), t, mus[1], 1), queue(t.Context(), t, server, mus[2], write, 3),

@@ -133,10 +133,10 @@ func TestASharedHoldIsRenewedAndMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			lease := take(t, shared(t, server, signalbox.RenewedLease(time.Second)))
+			lease := take(t, shared(t, server, signalbox.RenewedLease(steady)))
 			for _, key := range server.Keys("*") {
 				before := integer(t, server.MustDo(t, "PEXPIRETIME", key))
-				await(t, "two renewals", func() bool { return integer(t, server.MustDo(t, "PEXPIRETIME", key)) >= before+600 })
+				await(t, "two renewals", func() bool { return integer(t, server.MustDo(t, "PEXPIRETIME", key)) >= before+steady.Milliseconds()/2 })
 			}
 			require.NoError(t, lease.Err())
 			server.MustDo(t, "DEL", "a")

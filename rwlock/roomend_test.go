@@ -130,7 +130,7 @@ func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 func TestNobodyEntersAHoldThatIsLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := newLock(t, server, "a", signalbox.RenewedLease(10*shortest))
+	mu := newLock(t, server, "a", signalbox.RenewedLease(steady))
 	lost := []signalbox.Lease{must(t, mu, read), must(t, mu, read)}
 	server.MustDo(t, "DEL", holderKey("a"))
 	pass(2 * rwlock.ShareFor)

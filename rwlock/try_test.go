@@ -41,7 +41,7 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := newLock(t, server, "a")
+	holder := rwlock.New(newPoller(t, server), "a")
 	for _, take := range []side{write, read} {
 		lease := must(t, holder, take)
 		require.Empty(t, sentBy(server, func() {
