@@ -113,7 +113,7 @@ func TestASplitVoteIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
 	for i, attempt := range []string{"1", "1", "2", "2"} {
-		w.servers[i].MustDo(t, "SET", key("a"), foreign(strings.Repeat(attempt, 19)), "PX", 700)
+		w.servers[i].MustDo(t, "SET", key("a"), foreign(strings.Repeat(attempt, 19)), "PX", moment.Milliseconds())
 	}
 	mu := w.lock("a")
 	_, err := mu.TryLock(t.Context())
@@ -238,7 +238,7 @@ func (w *world) strike(name string, script *scripts.Script, kind redistest.Kind,
 	w.awaitFree(name)
 	settled(w, sessions)
 	require.Zero(w, w.holds(name), "%v on %d", kind, struck)
-	other := redlock.New(w.sessions(), name, signalbox.RenewedLease(time.Second), redlock.Fenced())
+	other := redlock.New(w.sessions(), name, signalbox.RenewedLease(steady), redlock.Fenced())
 	next := mustLock(w, other)
 	require.Greater(w, next.Token(), lease.Token())
 	require.NoError(w, next.Unlock())

@@ -22,6 +22,13 @@ import (
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
 const patience = 20 * time.Second
 
+const (
+	// steady is a lease that goes on though the machine stalls for seconds: it is renewed each two, and has four left then.
+	steady = 6 * time.Second
+	// moment is how long a call waits that is to be told something before its context ends, and a lease lasts that is to end.
+	moment = 3 * time.Second
+)
+
 // establish lets a server look as one that has had its data for a day, so that it grants at once.
 const establish = `
 local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')

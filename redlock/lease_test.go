@@ -22,7 +22,7 @@ import (
 func TestEnteringAgainSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	sessions := w.sessions()
+	sessions := w.sessions(signalbox.WithPolling()) // those that listen ask when they begin to whether their holds are there still
 	mu := redlock.New(sessions, "a")
 	lease := mustLock(t, mu)
 	w.awaitHolds("a", 3)
@@ -42,7 +42,7 @@ func TestEnteringAgainSendsNothing(t *testing.T) {
 		require.Zero(t, p.Requests())
 	}
 	// Other servers, or other sessions, are another lock, which this lease does not enter.
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, moment)
 	defer cancel()
 	_, err := w.lock("a").Lock(short)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
@@ -106,14 +106,14 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 func TestAFixedLeaseEndsBeforeItsKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	lease := mustLock(t, w.lock("a", signalbox.FixedLease(400*time.Millisecond)))
+	lease := mustLock(t, w.lock("a", signalbox.FixedLease(moment)))
 	for w.holds("a") > 1 {
 		if lease.Err() != nil {
 			break
 		}
 	}
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	lease = mustLock(t, w.lock("b", signalbox.MaxHold(300*time.Millisecond)))
+	lease = mustLock(t, w.lock("b", signalbox.MaxHold(moment)))
 	within(t, "the end of the lease", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrMaxHold)
 }
@@ -122,7 +122,7 @@ func TestAFixedLeaseEndsBeforeItsKeys(t *testing.T) {
 func TestAHoldThatAQuorumLostIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	lease := mustLock(t, w.lock("a", signalbox.RenewedLease(time.Second)))
+	lease := mustLock(t, w.lock("a", signalbox.RenewedLease(steady)))
 	w.awaitHolds("a", 3)
 	w.servers[0].MustDo(t, "DEL", key("a"))
 	first := lease.Deadline()
@@ -138,7 +138,7 @@ func TestAHoldThatAQuorumLostIsLost(t *testing.T) {
 func TestUnlockSaysWhatAQuorumSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	mu := redlock.New(w.sessions(signalbox.WithPolling()), "a", signalbox.FixedLease(2*time.Second))
+	mu := redlock.New(w.sessions(signalbox.WithPolling()), "a", signalbox.FixedLease(steady))
 	lease := mustLock(t, mu)
 	w.awaitHolds("a", 3)
 	w.servers[0].MustDo(t, "DEL", key("a"))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,7 +53,7 @@ func TestAWaitEndsWithItsContextAndSaysThatTheLockIsHeld(t *testing.T) {
 	w := newWorld(t, 3)
 	lease := mustLock(t, w.lock("a"))
 	sessions := w.sessions()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
 	_, err := redlock.New(sessions, "a").Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)

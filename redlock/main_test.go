@@ -15,7 +15,7 @@ import (
 // serverURLs are where the examples find servers, such as "redis://localhost:6379".
 var serverURLs [3]string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(besideServers{m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(4, besideServers{m})) }
 
 // besideServers runs everything while the servers of the examples run. Tests start servers of their own.
 type besideServers struct{ tests *testing.M }

@@ -5,7 +5,6 @@ package redlock_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -33,7 +32,7 @@ func TestServersThatRefuseForNowAreWaitedFor(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrRefused)
 	require.ErrorContains(t, err, "OOM")
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), moment)
 	defer cancel()
 	_, err = mu.Lock(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -78,7 +77,7 @@ func TestServersThatDenyAreServersWithoutAVote(t *testing.T) {
 func TestServersThatAreAwayAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	mu := w.lock("a", signalbox.RenewedLease(time.Second))
+	mu := w.lock("a", signalbox.RenewedLease(moment))
 	require.NoError(t, mustLock(t, mu).Unlock())
 	for _, s := range w.servers[1:] {
 		s.Kill()

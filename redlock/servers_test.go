@@ -22,13 +22,13 @@ import (
 func TestAHoldOutlivesAMinorityOfItsServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
-	mu, other := w.lock("a", signalbox.RenewedLease(2*time.Second)), w.lock("a", signalbox.RenewedLease(2*time.Second))
+	mu, other := w.lock("a", signalbox.RenewedLease(steady)), w.lock("a", signalbox.RenewedLease(steady))
 	lease := mustLock(t, mu)
 	w.awaitHolds("a", 5)
 	w.servers[0].Kill()
 	w.servers[3].Kill()
 	first := lease.Deadline()
-	await(t, "two renewals by those that are left", func() bool { return lease.Deadline().After(first.Add(1200 * time.Millisecond)) })
+	await(t, "two renewals by those that are left", func() bool { return lease.Deadline().After(first.Add(steady/2)) })
 	require.NoError(t, lease.Err())
 	_, err := other.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
@@ -41,7 +41,7 @@ func TestAHoldOutlivesAMinorityOfItsServers(t *testing.T) {
 func TestTheHolderIsToldBeforeItsHoldCanEndWhereAQuorumDied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
-	lease := mustLock(t, w.lock("a", signalbox.RenewedLease(time.Second)))
+	lease := mustLock(t, w.lock("a", signalbox.RenewedLease(moment)))
 	w.awaitHolds("a", 5)
 	for _, s := range w.servers[:3] {
 		s.Kill()
@@ -75,8 +75,8 @@ func TestAServerThatRestartedEmptyGrantsNothingForOneLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 3)
-			w.servers[0].MustDo(t, "SET", key("a"), foreign(strings.Repeat("1", 19)), "PX", 500) // so the hold is a bare quorum
-			fixed := signalbox.FixedLease(3 * time.Second)
+			w.servers[0].MustDo(t, "SET", key("a"), foreign(strings.Repeat("1", 19)), "PX", 2000) // so the hold is a bare quorum
+			fixed := signalbox.FixedLease(8 * time.Second)
 			// One that listens on no channel, and asks for nothing: it does not learn that its hold is no quorum's any more.
 			lease := mustLock(t, redlock.New(w.sessions(signalbox.WithPolling()), "a", fixed))
 			require.Equal(t, 3, w.holds("a"))
@@ -123,13 +123,13 @@ func TestAnEpochIsKeptByItsUse(t *testing.T) {
 func TestTheGreatestLeaseIsThatOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	w := newServers(t, 3)
-	longer := w.lock("a", signalbox.FixedLease(100*time.Millisecond), redlock.GreatestLease(time.Hour))
+	longer := w.lock("a", signalbox.FixedLease(moment), redlock.GreatestLease(time.Hour))
 	await(t, "a refusal that names the hour", func() bool {
 		_, err := longer.TryLock(t.Context())
-		require.ErrorIs(t, err, signalbox.ErrRefused)
-		return strings.Contains(err.Error(), "59m") || strings.Contains(err.Error(), "1h0m")
+		require.Error(t, err)
+		return errors.Is(err, signalbox.ErrRefused) && (strings.Contains(err.Error(), "59m") || strings.Contains(err.Error(), "1h0m"))
 	})
-	require.NoError(t, mustLock(t, w.lock("a", signalbox.FixedLease(100*time.Millisecond))).Unlock())
+	require.NoError(t, mustLock(t, w.lock("a", signalbox.FixedLease(moment))).Unlock())
 }
 
 // P6: a server that is frozen, dead, or far away delays nobody. Each of these would take a second for each Lock and Unlock if it
@@ -224,7 +224,7 @@ func TestASlowServersVoteIsGivenBackOnce(t *testing.T) {
 func TestAServerThatThawsIsLeftWithNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	mu := w.lock("a", signalbox.RenewedLease(time.Second))
+	mu := w.lock("a", signalbox.RenewedLease(moment))
 	require.NoError(t, mustLock(t, mu).Unlock())
 	w.servers[1].Freeze()
 	lease := mustLock(t, mu)

@@ -24,7 +24,7 @@ func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
 		proxy := redistest.NewProxy(t, server.Addr())
 		sem := semaphore.New(newSession(t, proxy), "a", 3)
 		require.NoError(t, mustAcquire(t, sem, 1).Unlock())
-		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: 50 * time.Millisecond})
+		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
 		ctx, cancel := context.WithCancel(t.Context())
 		trying := make(chan error, 1)
 		go func() {
@@ -117,7 +117,7 @@ func TestAGrantWhoseMessageIsLostIsFound(t *testing.T) {
 func TestAFlushIsToldAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(time.Second))
+	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(steady))
 	lease := mustAcquire(t, sem, 1)
 	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 2), 2, 1)
 	server.MustDo(t, "FLUSHALL")
@@ -192,7 +192,7 @@ redis.call('PEXPIRE', KEYS[1], 600000)`, 1, permitsKey, n)
 func TestAServerThatComesBackEmptyServesAllWhoWaited(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 4, signalbox.RenewedLease(2*time.Second))
+	sem := semaphore.New(newSession(t, server), "a", 4, signalbox.RenewedLease(steady))
 	held := mustAcquire(t, sem, 4)
 	sessions := []*semaphore.Semaphore{semaphore.New(newSession(t, server), "a", 4), semaphore.New(newSession(t, server), "a", 4)}
 	var waiting []<-chan outcome

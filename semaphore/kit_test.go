@@ -23,6 +23,10 @@ const (
 	patience = 20 * time.Second
 	// shortest is the shortest lease that there is.
 	shortest = 100 * time.Millisecond
+	// steady is a lease that goes on though the machine stalls for seconds: it is renewed each two, and has four left then.
+	steady = 6 * time.Second
+	// delay is longer than it takes to give a call up that is delayed, and shorter than a client bears with a silent wire.
+	delay = 1500 * time.Millisecond
 )
 
 // The keys of the semaphore "a".

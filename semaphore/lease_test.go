@@ -22,7 +22,7 @@ import (
 func TestAFixedLeaseEndsBeforeItsPermitsAreFree(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.FixedLease(2*time.Second))
+	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.FixedLease(steady))
 	lease := mustAcquire(t, sem, 2)
 	var holders []semaphore.Holder
 	for h, err := range sem.Holders(t.Context()) {
@@ -63,7 +63,7 @@ func TestPermitsReleasedLateDoNotRaiseTheCount(t *testing.T) {
 func TestMaxHoldEndsALeaseOfPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 1, signalbox.RenewedLease(300*time.Millisecond), signalbox.MaxHold(time.Second))
+	sem := semaphore.New(newSession(t, server), "a", 1, signalbox.RenewedLease(steady), signalbox.MaxHold(steady+shortest))
 	lease := mustAcquire(t, sem, 1)
 	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 1)
 	within(t, "the end of the lease", lease.Done())

@@ -404,7 +404,7 @@ func TestPermitsThatWereLostAreNotPassedOn(t *testing.T) {
 	holdFor(2 * budget)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 	inAnyOrder(t, 1, waiting)
-	short := semaphore.New(newSession(t, server), "a", 1, signalbox.RenewedLease(300*time.Millisecond))
+	short := semaphore.New(newSession(t, server), "a", 1, signalbox.RenewedLease(steady))
 	lease = mustAcquire(t, short, 1)
 	waiting = crowd(t, server, short, 3)
 	server.MustDo(t, "DEL", permitsKey)

@@ -165,7 +165,7 @@ func TestSharedPermitsWithoutAnAnswerComeBack(t *testing.T) {
 			proxy := redistest.NewProxy(s, s.server.Addr())
 			sem := s.of(proxy)
 			require.NoError(s, mustAcquire(s, sem, 1).Unlock())
-			lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: 50 * time.Millisecond})
+			lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
 			ctx, cancel := context.WithCancel(s.Context())
 			trying := make(chan error, 1)
 			go func() {
@@ -206,7 +206,7 @@ func TestSharedStepsWhoseAnswersAreLostCountOnce(t *testing.T) {
 func TestSharedPermitsAreRenewedAndNeverMadeAgain(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
-		lease := mustAcquire(s, s.of(s.server, signalbox.RenewedLease(3*time.Second)), 2)
+		lease := mustAcquire(s, s.of(s.server, signalbox.RenewedLease(steady)), 2)
 		ends := func() any { return s.server.MustDo(s, "ZRANGE", s.timeouts, "0", "0", "WITHSCORES").([]any)[1] }
 		before := ends()
 		await(s, "a renewal", func() bool { return ends() != before })
@@ -225,7 +225,7 @@ func TestSharedPermitsOfACrashedHolderComeBack(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
 		proxy := redistest.NewProxy(s, s.server.Addr())
-		crashed := mustAcquire(s, s.of(proxy, signalbox.RenewedLease(500*time.Millisecond)), 3)
+		crashed := mustAcquire(s, s.of(proxy, signalbox.RenewedLease(steady)), 3)
 		waiting := acquireLater(s.Context(), s.of(s.server), 2)
 		s.awaitListeners(1)
 		proxy.Refuse()

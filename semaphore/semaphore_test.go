@@ -5,7 +5,6 @@ package semaphore_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +17,8 @@ import (
 func TestAcquireAndUnlockAreOneRoundTripEach(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 3)
+	// One that listens asks when it begins to whether its holds are there still.
+	sem := semaphore.New(newSession(t, server, signalbox.WithPolling()), "a", 3)
 	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
 	sent := sentBy(server, func() { require.NoError(t, mustAcquire(t, sem, 2).Unlock()) })
 	require.Equal(t, int64(2), sent["evalsha"])
@@ -55,10 +55,10 @@ func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 func TestPermitsAreRenewedForAsLongAsTheyAreHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(300*time.Millisecond))
+	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(steady))
 	lease := mustAcquire(t, sem, 2)
 	first := lease.Deadline()
-	await(t, "several renewals", func() bool { return lease.Deadline().After(first.Add(time.Second)) })
+	await(t, "several renewals", func() bool { return lease.Deadline().After(first.Add(steady/2)) })
 	require.NoError(t, lease.Err())
 	require.Equal(t, 2, out(t, server))
 	require.NoError(t, lease.Unlock())
@@ -68,7 +68,7 @@ func TestPermitsAreRenewedForAsLongAsTheyAreHeld(t *testing.T) {
 func TestBadArgumentsAreErrorsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newSession(t, server, signalbox.WithPolling())
 	sem := semaphore.New(s, "a", 3)
 	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
 	require.Empty(t, sentBy(server, func() {

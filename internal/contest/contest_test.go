@@ -143,8 +143,8 @@ func TestWhoGivesUpLeavesNothing(t *testing.T) {
 	for n, word := range *try.Load() {
 		late[n] = word
 	}
-	p.server.MustDo(t, late...)
-	require.Equal(t, int64(1), p.server.MustDo(t, "EXISTS", "a"), "it was taken within its not-after")
+	answer, _ := p.server.MustDo(t, late...).([]any)
+	require.Equal(t, int64(1), answer[0], "it was taken within its not-after")
 	p.free()
 	p.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
 }

@@ -25,6 +25,8 @@ const (
 	patience = 20 * time.Second
 	// lease is longer than any test.
 	lease = time.Hour
+	// delay is longer than it takes to do something meanwhile, and shorter than a client bears with a silent wire.
+	delay = 1500 * time.Millisecond
 )
 
 // wish is one for a hold that is longer than any test.

@@ -28,7 +28,7 @@ func TestALookFindsTheGrantWhoseMessageVanished(t *testing.T) {
 	p.proxy.DropPushes(true)
 	holder.gives(held)
 	a := within(t, "the lock", waiting).mustHave(t)
-	require.Equal(t, 1, p.proxy.DroppedPushes())
+	await(t, "the message that vanished", func() bool { return p.proxy.DroppedPushes() == 1 })
 	require.Equal(t, lives*lookEvery, a.Grant().Life)
 	u.gives(a)
 	p.nothingLeft(holder, u)
@@ -141,7 +141,7 @@ func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
 	copied := u.session.NewHold()
 	keys := u.q.keys
 	p.server.MustDo(t, "EVAL", `local now = redis.call('TIME')
-local till = string.format('%016.0f', (now[1] + 5) * 1000000)
+local till = string.format('%016.0f', (now[1] + 10) * 1000000)
 redis.call('SET', KEYS[1], 'sb1f1780000000000000' .. ARGV[1] .. till .. '------', 'PX', 20000)`, 1, keys.Holder, copied)
 	p.only(scripts.FairLook)
 	waiting := u.waiting(t.Context(), 1)
@@ -233,7 +233,7 @@ func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
 	p.only(scripts.FairLeave)
-	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: 300 * time.Millisecond})
+	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: delay})
 	released := make(chan bool, 1)
 	go func() {
 		had, err := a.Release(t.Context(), lease)

@@ -225,7 +225,7 @@ func TestASwapIsToldWhyWaitingCannotHelp(t *testing.T) {
 func TestASwapThatIsGivenUpLeavesNeitherHold(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []redistest.Fault{
-		{Kind: redistest.SwallowRequest}, {Kind: redistest.SwallowReply}, {Kind: redistest.DelayRequest, Delay: 500 * time.Millisecond},
+		{Kind: redistest.SwallowRequest}, {Kind: redistest.SwallowReply}, {Kind: redistest.DelayRequest, Delay: delay},
 	} {
 		t.Run(fault.Kind.String(), func(t *testing.T) {
 			t.Parallel()
