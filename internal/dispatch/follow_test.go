@@ -178,7 +178,7 @@ func TestWaitersFollowAFailover(t *testing.T) {
 			}
 			slot := c.Slot(t, targets[0].Key)
 			old := c.Owner(t, slot)
-			old.MustDo(t, "WAIT", 1, 0) // or the locks are free after the failover, which a look finds
+			old.AwaitCopied(t, c.Replica(t, slot)) // or the locks are free after the failover, which a look finds
 			owners := make([]*redistest.Server, len(targets))
 			for i, target := range targets {
 				owners[i] = c.Owner(t, c.Slot(t, target.Key))

@@ -187,7 +187,7 @@ func TestDelayLastsAsLongAsSaid(t *testing.T) {
 func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet})
+	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: 2 * time.Second}) // more than it takes to close and look
 	c := dial(t, p.Addr())
 	c.send(evalIncr())
 	receive(t, f.Fired())
@@ -249,7 +249,7 @@ func TestClientSeesEveryKind(t *testing.T) {
 			s, p := proxied(t)
 			c := p.Client(t, func(o *rueidis.ClientOption) {
 				o.Dialer.KeepAlive = quiet // a silent connection is found by a ping
-				o.ConnWriteTimeout = 500 * time.Millisecond
+				o.ConnWriteTimeout = 2 * time.Second
 			})
 			f := p.Arm(redistest.Fault{Kind: kind, Delay: quiet / 2})
 			err := callIncr(t.Context(), c)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// patience is how long something that must happen may take.
-	patience = 10 * time.Second
+	patience = 20 * time.Second
 	// quiet is how long nothing must happen. What is tested takes below 1 ms.
 	quiet = 60 * time.Millisecond
 )

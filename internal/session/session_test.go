@@ -76,7 +76,9 @@ func TestTheServersTimeIsAskedForOnce(t *testing.T) {
 func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t))
+	began := time.Now()
 	require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
+	took := time.Since(began) // the server's time is known as well as that
 	now := clock.Now()
 	for life, patience := range map[time.Duration]time.Duration{
 		100 * time.Millisecond: 100 * time.Millisecond,
@@ -85,7 +87,7 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	} {
 		// The server's clock is this host's.
 		notAfter := time.UnixMicro(int64(s.NotAfter(0, now, life)))
-		require.WithinDuration(t, now.Time().Add(patience), notAfter, 50*time.Millisecond)
+		require.WithinDuration(t, now.Time().Add(patience), notAfter, took+50*time.Millisecond)
 	}
 }
 
@@ -136,7 +138,7 @@ func TestCloseWaitsNoLongerThanItsContext(t *testing.T) {
 	require.NoError(t, s.Begin())
 	began := time.Now()
 	require.Error(t, s.Close(endedContext()))
-	require.Less(t, time.Since(began), 3*time.Second)
+	require.Less(t, time.Since(began), patience)
 	require.ErrorIs(t, s.Evicted(), errs.ErrLost)
 	require.ErrorIs(t, s.Evicted(), errs.ErrClosed)
 	s.End()

@@ -129,7 +129,7 @@ func TestASwapThatFailsIsALossAndLeavesNothing(t *testing.T) {
 func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	u := p.join(signalbox.FixedLease(200 * time.Millisecond))
+	u := p.join(signalbox.FixedLease(3 * time.Second))
 	_, err := u.swap(hold.Lease{})
 	require.ErrorIs(t, err, errs.ErrNotHeld)
 	released := u.has()
