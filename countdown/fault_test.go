@@ -115,7 +115,7 @@ func TestAStartThatFailedLeavesNoRound(t *testing.T) {
 			require.NoError(t, mustStart(t, l, 1).Wait(endAfterCount(t, l)))
 			before := round(t, server, "a")
 			runs(proxy, scripts.CountdownStart)
-			armed := proxy.Arm(redistest.Fault{Kind: kind, Delay: 500 * time.Millisecond})
+			armed := proxy.Arm(redistest.Fault{Kind: kind, Delay: 1500 * time.Millisecond})
 			ctx, cancel := context.WithCancel(t.Context())
 			failed := make(chan error, 1)
 			go func() {

@@ -97,6 +97,16 @@ func listening(tb testing.TB, s *signalbox.Session, r countdown.Round, name stri
 	return answered
 }
 
+// awaitSilence waits until a session listens to nothing, by its own account and by that of the server, which knows of nobody
+// else.
+func awaitSilence(tb testing.TB, server *redistest.Server, s *signalbox.Session) {
+	tb.Helper()
+	await(tb, "the end of the subscription", func() bool {
+		channels, _ := server.MustDo(tb, "PUBSUB", "CHANNELS").([]any)
+		return (*session.Session)(s).Dispatch.Channels() == 0 && len(channels) == 0
+	})
+}
+
 // isSilent reports whether nothing was answered so far.
 func isSilent[T any](c <-chan T) bool { return len(c) == 0 }
 

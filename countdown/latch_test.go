@@ -342,7 +342,7 @@ func TestNothingRemainsOfAWaitThatWasGivenUp(t *testing.T) {
 	await(t, "a subscription", func() bool { return (*session.Session)(s).Dispatch.Channels() == 1 })
 	cancel()
 	require.ErrorIs(t, within(t, "the end of the wait", waiting), context.Canceled)
-	await(t, "the end of the subscription", func() bool { return (*session.Session)(s).Dispatch.Channels() == 0 })
+	awaitSilence(t, server, s)
 	require.Empty(t, sentBy(server, func() { within(t, "two seconds", time.NewTimer(2*time.Second).C) }))
 }
 

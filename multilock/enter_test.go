@@ -19,7 +19,7 @@ import (
 func TestEnteringCarriesEveryMember(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newSession(t, server, signalbox.WithPolling()) // one that listens asks when it begins to whether its holds are there still
 	mine := oneOfEach(s)
 	outer := mustLock(t, all(mine))
 	ctx := outer.Enter(soon(t))
