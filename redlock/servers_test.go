@@ -28,7 +28,7 @@ func TestAHoldOutlivesAMinorityOfItsServers(t *testing.T) {
 	w.servers[0].Kill()
 	w.servers[3].Kill()
 	first := lease.Deadline()
-	await(t, "two renewals by those that are left", func() bool { return lease.Deadline().After(first.Add(steady/2)) })
+	await(t, "two renewals by those that are left", func() bool { return lease.Deadline().After(first.Add(steady / 2)) })
 	require.NoError(t, lease.Err())
 	_, err := other.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)

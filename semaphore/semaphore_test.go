@@ -58,7 +58,7 @@ func TestPermitsAreRenewedForAsLongAsTheyAreHeld(t *testing.T) {
 	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(steady))
 	lease := mustAcquire(t, sem, 2)
 	first := lease.Deadline()
-	await(t, "several renewals", func() bool { return lease.Deadline().After(first.Add(steady/2)) })
+	await(t, "several renewals", func() bool { return lease.Deadline().After(first.Add(steady / 2)) })
 	require.NoError(t, lease.Err())
 	require.Equal(t, 2, out(t, server))
 	require.NoError(t, lease.Unlock())
