@@ -3,7 +3,6 @@
 package crash_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -29,7 +28,7 @@ func TestWaiterGetsTheLockOfADeadProcessAmongManyKeys(t *testing.T) {
 
 func waitForTheDead(t *testing.T, kind kit.Primitive) {
 	t.Helper()
-	const life, late = 2 * time.Second, 2 * time.Second
+	const life, late = 6 * time.Second, 15 * time.Second
 	w := newWorld(t)
 	w.server.MustDo(t, "EVAL", junk, 0, 100_000)
 	holder := start(t, "holder", w.server, kind.Name, "dead", life)
@@ -48,7 +47,7 @@ func waitForTheDead(t *testing.T, kind kit.Primitive) {
 	require.NoError(t, <-got)
 	t.Logf("the waiter had the lock %v after the end of the key", time.Since(ends))
 	require.Less(t, time.Since(ends), late)
-	require.Greater(t, time.Since(ends), -late)
+	require.Greater(t, time.Since(ends), -time.Second, "it had the lock before")
 }
 
 // P4: processes that are killed anywhere in the middle leave no key that outlives its lease,
@@ -72,12 +71,8 @@ func TestSoakKilledProcessesLeaveNothing(t *testing.T) { //nolint:paralleltest /
 	t.Logf("%d processes were killed", kills)
 }
 
-const (
-	// workLife is the lease of the workers.
-	workLife = 500 * time.Millisecond
-	// heardFor is how long who stands in line counts as living after it was heard of, and may be granted the lock.
-	heardFor = 3 * time.Second
-)
+// workLife is the lease of the workers.
+const workLife = 500 * time.Millisecond
 
 // work answers the kind of lock that a worker uses, and what the names of its locks begin with. Two have them in common.
 func work(i int) (kind, prefix string) {
@@ -103,10 +98,9 @@ func (w *world) killSome(t *testing.T, n int) {
 	})
 }
 
-// nothingLeft waits until nobody holds what n workers used, a second longer than that may take, and fails the test if
-// anything is left that keeps who comes from the lock. One of the dead who was heard of not long ago may stand in line
-// still, and be granted the lock before who comes: so that one waits, for as long as the dead count as living, and for
-// the second that a grant lasts at least.
+// nothingLeft waits until nobody holds what n workers used, and fails the test if anything is left that keeps who comes
+// from the lock. One of the dead who was heard of not long ago may stand in line still, and be granted the lock before who
+// comes: so that one waits.
 func (w *world) nothingLeft(t *testing.T, n int) {
 	t.Helper()
 	locks := map[string]kit.Primitive{}
@@ -115,7 +109,7 @@ func (w *world) nothingLeft(t *testing.T, n int) {
 		locks[prefix+strconv.Itoa(i%names)] = kit.Named(kind)
 	}
 	for name := range locks {
-		kit.Await(t, heardFor+time.Second, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })
+		kit.Await(t, kit.Patience, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })
 	}
 	w.view.NoImmortals(t)
 	kit.Await(t, kit.Patience, "nobody listens", func() bool {
@@ -123,9 +117,7 @@ func (w *world) nothingLeft(t *testing.T, n int) {
 		return ok && len(channels) == 0
 	})
 	for name, kind := range locks {
-		ctx, cancel := context.WithTimeout(kit.Context(t), heardFor+2*time.Second)
-		lease, err := kind.New(w.session, name).Lock(ctx)
-		cancel()
+		lease, err := kind.New(w.session, name).Lock(kit.Context(t))
 		require.NoError(t, err, name)
 		require.NoError(t, lease.Unlock(), name)
 	}

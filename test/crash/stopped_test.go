@@ -81,7 +81,7 @@ func (w *world) holders(t *testing.T, n int) []*process {
 		if kind.Name == kit.Reader().Name {
 			rival = kit.Writer() // whom it keeps out
 		}
-		all[i] = &process{start(t, "holder", w.server, kind.Name, name, 300*time.Millisecond), name, rival}
+		all[i] = &process{start(t, "holder", w.server, kind.Name, name, 4*time.Second), name, rival}
 	}
 	for _, h := range all {
 		says(t, h.Process, "held")

@@ -38,13 +38,19 @@ func (b *book) enter(lease signalbox.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	token, alone := lease.Token(), true
+	var overlaps []string
 	for other, l := range b.mu.inside {
 		if l.Err() == nil {
 			alone = false
-			b.mu.overlaps = append(b.mu.overlaps, fmt.Sprintf("%d while %d", token, other))
+			overlaps = append(overlaps, fmt.Sprintf("%d while %d", token, other))
 		}
 	}
-	if token == b.mu.last || alone && token < b.mu.last {
+	// One that is over before its holder comes here overlaps with nobody, and may come behind the next.
+	late := lease.Err() != nil
+	if !late {
+		b.mu.overlaps = append(b.mu.overlaps, overlaps...)
+	}
+	if token == b.mu.last || alone && !late && token < b.mu.last {
 		b.mu.faults = append(b.mu.faults, fmt.Sprintf("token %d after %d", token, b.mu.last))
 	}
 	b.mu.last = max(b.mu.last, token)

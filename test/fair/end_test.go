@@ -71,7 +71,7 @@ func TestUnlockOfWhatIsNotHeldIsErrNotHeld(t *testing.T) {
 func TestHolderWithoutAServerIsToldAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const name, leased = "away", time.Second
+	const name, leased = "away", 5 * time.Second
 	proxy := redistest.NewProxy(t, w.server.Addr())
 	lease, err := fair.New(kit.Session(t, proxy), name, signalbox.RenewedLease(leased)).Lock(kit.Context(t))
 	require.NoError(t, err)

@@ -48,7 +48,7 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 			require.Equal(t, h.Token, r.lease.Token())
 			require.Less(t, granted(r.lease).Sub(granted(held)), bound)
 			if name == "MessageDropped" {
-				require.Positive(t, proxy.DroppedPushes())
+				kit.Await(t, kit.Patience, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
 			}
 			require.NoError(t, r.lease.Unlock())
 			w.nothingLeft(t)
@@ -61,9 +61,9 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 func TestGrantBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const name, rounds = "early", 8
+	const name, rounds, soon = "early", 50, 80 * time.Millisecond
 	var took []time.Duration
-	for range rounds {
+	for len(took) < rounds && (len(took) < 8 || slices.Min(took) >= soon) {
 		proxy := redistest.NewProxy(t, w.server.Addr())
 		proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
 		held, released := w.hold(t, name), make(chan error, 1)
@@ -77,11 +77,10 @@ func TestGrantBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 		require.NoError(t, <-released)
 		require.NoError(t, lease.Unlock())
 	}
-	slices.Sort(took)
 	t.Logf("from the grant to the lock: %v", took)
 	// Who cannot hear yet looks ten times a second, after 80 ms at the earliest. A busy machine makes some
 	// of them late; without a look at the confirmation every one is.
-	require.Less(t, took[0], 80*time.Millisecond)
+	require.Less(t, slices.Min(took), soon)
 	w.nothingLeft(t)
 }
 

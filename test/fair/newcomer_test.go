@@ -35,7 +35,7 @@ func TestNewcomerFindsAFreeLockAndIsNotBeforeTheLine(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			holder := redistest.NewProxy(t, w.server.Addr())
-			held, err := fair.New(kit.Session(t, holder), name, signalbox.RenewedLease(life/10)).Lock(kit.Context(t))
+			held, err := fair.New(kit.Session(t, holder), name, signalbox.RenewedLease(life/2)).Lock(kit.Context(t))
 			require.NoError(t, err)
 			holder.HalfOpenAll()
 			holder.Refuse()

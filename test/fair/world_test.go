@@ -76,7 +76,7 @@ func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-c
 // waiting waits until n stand in line.
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "they stand in line", func() bool { return w.view.Waiting(name) == n })
+	kit.Await(t, limit, "they stand in line", func() bool { return w.view.Waiting(name) == n })
 }
 
 // gets receives what a Lock answered, which must be a lease, within limit.

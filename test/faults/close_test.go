@@ -98,7 +98,7 @@ func closeInFullUse(t *testing.T, w *world) {
 				if !ended {
 					require.NoError(t, err)
 				}
-				require.Less(t, time.Since(begun), 3*time.Second)
+				require.Less(t, time.Since(begun), kit.Patience/2)
 				c.over(t, kit.Patience)
 				require.NoError(t, c.session.Close(t.Context()), "the second Close")
 				kit.Await(t, settled, "nothing is held", func() bool {
@@ -134,7 +134,7 @@ func closeFrozen(t *testing.T, w *world) {
 	require.ErrorIs(t, held.Err(), signalbox.ErrClosed)
 	kit.Closed(t, kit.Patience, "Done is closed", held.Done())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, took, 3*time.Second)
+	require.Less(t, took, kit.Patience/2, "it waited for the end of the lease")
 	c.over(t, kit.Patience)
 	w.server.Thaw()
 }

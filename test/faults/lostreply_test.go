@@ -34,7 +34,7 @@ func loseAcquires(t *testing.T, w *world) {
 		if err != nil {
 			return err
 		}
-		if !kit.Became(time.Second, armed.HasFired) {
+		if !kit.Became(kit.Patience, armed.HasFired) {
 			return errors.New("not struck")
 		}
 		if err := w.valid(name, lease); err != nil {
@@ -103,7 +103,7 @@ func loseReleases(t *testing.T, w *world) {
 		if err != nil {
 			return err
 		}
-		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: 3 * time.Second / 2})
+		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: 3 * time.Second})
 		if err := unlocked(kinds[i], lease.Unlock()); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
@@ -116,7 +116,7 @@ func loseReleases(t *testing.T, w *world) {
 		if err := w.settled(name, link.session); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
-		if !kit.Became(time.Second, armed.HasFired) {
+		if !kit.Became(kit.Patience, armed.HasFired) {
 			return errors.New("not struck")
 		}
 		return nil
@@ -127,7 +127,7 @@ func loseReleases(t *testing.T, w *world) {
 // unlocked says what is wrong with the answer of an Unlock that a fault struck, or nil.
 func unlocked(kind redistest.Kind, err error) error {
 	if kind == redistest.CutAfterReply {
-		return err
+		return confirmed(err)
 	}
 	var unconfirmed *signalbox.UnconfirmedError
 	switch {

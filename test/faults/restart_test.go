@@ -18,7 +18,7 @@ import (
 func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const life = 6 * time.Second
+	const life = 15 * time.Second
 	waiters := w.links(t, 1, redistest.Commands(subscribe))[0]
 	queues := w.queues(t, 16, waiters.session, signalbox.RenewedLease(life))
 	w.listening(t, queues)

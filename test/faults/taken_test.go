@@ -21,7 +21,7 @@ func TestHolderWhoseKeyIsTakenAwayIsToldAtItsNextRenewal(t *testing.T) {
 
 func takeKeys(t *testing.T, w *world) {
 	t.Helper()
-	const life = 6 * time.Second
+	const life = 15 * time.Second
 	k := w.kind
 	for name, take := range map[string][]any{
 		"Deleted":  {"DEL", k.Key("taken")},

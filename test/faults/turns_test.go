@@ -37,7 +37,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 					return err
 				}
 				taken[i]++
-				if err := lease.Unlock(); err != nil {
+				if err := confirmed(lease.Unlock()); err != nil {
 					return err
 				}
 			}
@@ -51,7 +51,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 				return err
 			}
 			waits = append(waits, time.Since(begun))
-			if err := lease.Unlock(); err != nil {
+			if err := confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}

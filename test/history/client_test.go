@@ -21,8 +21,8 @@ import (
 
 const (
 	life = 300 * time.Millisecond
-	// undone is how long the undoing of a call takes at the most, on a wire that is found dead.
-	undone = 8 * time.Second
+	// undone is how long the undoing of a call takes at the most: 8 s on a wire that is found dead, and more on a busy machine.
+	undone = kit.Patience
 	// crashed is when the hold of a client that died is over: that of a waiter lasts for what it counted
 	// as living for, whatever its lease.
 	crashed = 4 * time.Second

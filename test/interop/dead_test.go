@@ -34,7 +34,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 // holds starts a process in Go that holds the lock "a", and renews it for as long as it lives.
 func holds(t *testing.T, server *redistest.Server) *redistest.Process {
 	t.Helper()
-	holder := child(t, "holder", server, time.Second)
+	holder := child(t, "holder", server, 5*time.Second)
 	said, err := holder.ReadLine(kit.Patience)
 	require.NoError(t, err, holder.Stderr())
 	require.Equal(t, "held", said)
@@ -146,7 +146,7 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 		p, holder := newPeer(t, line, server), holds(t, server)
 		p.must(t, "a", "lock", "b", -1)
 		p.must(t, "a", "lock", "c", -1)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
 		lease, err := reentrant.New(s, "d").Lock(kit.Context(t))
 		require.NoError(t, err)
 		for _, key := range []string{"c", "d"} {

@@ -225,7 +225,7 @@ func TestALineGoesOnBehindADeadHolder(t *testing.T) {
 		p.take(t, second)
 		p.must(t, "a", "fair-unlock", "a")
 
-		holder := child(t, "fair", server, time.Second)
+		holder := child(t, "fair", server, 5*time.Second)
 		said, err := holder.ReadLine(kit.Patience)
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "held", said)
@@ -259,7 +259,7 @@ func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
 				dead.ask("a", "fair-lock", "a", 60_000)
 				return dead.Process
 			},
-			"go": func() *redistest.Process { return child(t, "fair", server, time.Second) },
+			"go": func() *redistest.Process { return child(t, "fair", server, 5*time.Second) },
 		} {
 			p.must(t, "a", "fair-lock", "a", 60_000)
 			process := kill()

@@ -110,7 +110,7 @@ func TestTokensRiseAfterADeath(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, mu := newPeer(t, line, server), fenced(t, server, signalbox.RenewedLease(time.Second))
+		p, mu := newPeer(t, line, server), fenced(t, server, signalbox.RenewedLease(5*time.Second))
 		require.Equal(t, "1", p.must(t, "a", "fence", "a", -1))
 		p.Kill()
 		lease, err := mu.Lock(kit.Context(t))

@@ -127,7 +127,7 @@ func runRWHolder(stdin io.Reader, stdout io.Writer) {
 // holdsHalf starts a process in Go that holds one half of the lock "a", and renews it for as long as it lives.
 func holdsHalf(t *testing.T, server *redistest.Server, half string) *redistest.Process {
 	t.Helper()
-	holder := child(t, "rwholder", server, time.Second, halfEnv+"="+half)
+	holder := child(t, "rwholder", server, 5*time.Second, halfEnv+"="+half)
 	said, err := holder.ReadLine(kit.Patience)
 	require.NoError(t, err, holder.Stderr())
 	require.Equal(t, "held", said)

@@ -172,7 +172,7 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(3*time.Second)))
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(6*time.Second)))
 		sem := semaphore.New(s, "a", 5)
 		lease, err := sem.Acquire(kit.Context(t), 2)
 		require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestPermitsThatJavaGaveBackAreLost(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
 		lease, err := semaphore.New(s, "a", 3).Acquire(kit.Context(t), 3)
 		require.NoError(t, err)
 		for id := range permits(t, server, "a") {
@@ -262,7 +262,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			server := redistest.Start(t)
 			p := newPeer(t, line, server)
 			p.must(t, "a", "permit-found", "a", 3)
-			p.must(t, "a", "permit-take", "a", 3, 3000)
+			p.must(t, "a", "permit-take", "a", 3, 6000)
 			g := newGoPermits(t, server, permitKinds()[0], signalbox.Redisson())
 			taken := g.take("a", 3)
 			p.Kill()
@@ -276,7 +276,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			p := newPeer(t, line, server)
-			holder := child(t, "permits", server, time.Second)
+			holder := child(t, "permits", server, 5*time.Second)
 			said, err := holder.ReadLine(kit.Patience)
 			require.NoError(t, err, holder.Stderr())
 			require.Equal(t, "held", said)

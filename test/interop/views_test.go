@@ -82,7 +82,7 @@ func TestEitherSideTakesByForce(t *testing.T) {
 		require.Equal(t, "false", p.must(t, "a", "mine", "a"))
 		p.must(t, "b", "unlock", "a")
 
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
 		lease, err := reentrant.New(s, "b").Lock(kit.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "true", p.must(t, "a", "force", "b"))

@@ -20,7 +20,7 @@ import (
 // renewal; the next holder has a greater token.
 func TestHolderWhoseKeyIsEvictedIsToldAtItsNextRenewal(t *testing.T) {
 	t.Parallel()
-	const life = 6 * time.Second
+	const life = 15 * time.Second
 	w := newWorld(t, teller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
 	lease := w.lock(t, w.holder, "evicted", life)
 	begun := time.Now()

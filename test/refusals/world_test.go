@@ -24,8 +24,10 @@ const (
 	// long is a lease that outlives a test's refusals, brief one that does not.
 	long  = 5 * time.Minute
 	brief = 600 * time.Millisecond
+	// steady is one that is renewed meanwhile, also on a machine that stalls for some seconds.
+	steady = 6 * time.Second
 	// moment is how long a Lock waits that is to see a refusal.
-	moment = 400 * time.Millisecond
+	moment = 3 * time.Second
 
 	teller, password = "teller", "the-teller's-password"
 )

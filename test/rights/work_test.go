@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// life is that of every lease here: what cannot be given back is over soon.
-const life = 2 * time.Second
+// life is that of every lease here: what cannot be given back is over soon, though not while a machine stalls for a moment.
+const life = 3 * time.Second
 
 // world is a user with certain rights, two sessions of that user, and locks of one kind that no other world has.
 type world struct {

@@ -88,7 +88,7 @@ func TestACrashedReaderDelaysAWriterByItsOwnLease(t *testing.T) {
 			ends := w.view.MustHold(t, name).Ends
 			var beside signalbox.Lease
 			if renewing {
-				beside = takes(t, kit.Reader(), w.holder, name, signalbox.RenewedLease(life))
+				beside = takes(t, kit.Reader(), w.holder, name, signalbox.RenewedLease(2*life)) // renewed before the dead one's ends
 			}
 			p.Kill()
 			got := begins(long(t), rwlock.New(w.other, name))
@@ -110,7 +110,7 @@ func TestACrashedReaderDelaysAWriterByItsOwnLease(t *testing.T) {
 // P6: a writer that dies with the lock keeps the others out for its lease; then all readers that wait come in together.
 func TestReadersComeInTogetherWhenADeadWritersHoldEnds(t *testing.T) {
 	t.Parallel()
-	const life, name = 2 * time.Second, "dead"
+	const life, name = 5 * time.Second, "dead"
 	w := newWorld(t)
 	p := w.start(t, "side", kit.Writer(), name, life)
 	says(t, p, "began")

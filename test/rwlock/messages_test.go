@@ -40,7 +40,7 @@ func TestALostGrantIsFoundByALook(t *testing.T) {
 				require.Greater(t, lease.Token(), held.Token())
 				require.Equal(t, w.view.MustHold(t, name).Token, lease.Token())
 				if name == "MessageDropped" {
-					require.Positive(t, proxy.DroppedPushes())
+					kit.Await(t, kit.Patience, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
 				}
 				require.NoError(t, lease.Unlock())
 				w.nothingLeft(t)

@@ -176,7 +176,7 @@ func TestPermitsAreKeptWhileTheSlotIsMoved(t *testing.T) {
 	slot := c.Slot(t, kit.Keys(name).Permits())
 	require.Equal(t, slot, c.Slot(t, kit.Keys(name).PermitsLine()))
 	require.Equal(t, slot, c.Slot(t, kit.Keys(name).PermitsLives()))
-	here := semaphore.New(kit.Session(t, c), name, capacity, signalbox.RenewedLease(3*time.Second))
+	here := semaphore.New(kit.Session(t, c), name, capacity, signalbox.RenewedLease(15*time.Second))
 	there := semaphore.New(kit.Session(t, c), name, capacity)
 	held := take(t, here, 3)
 	got := make(chan result, 1)
