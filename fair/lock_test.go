@@ -232,12 +232,12 @@ func TestTryLockNeverGoesBeforeAWaiter(t *testing.T) {
 func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
 	holder := mustLock(t, fair.New(newSession(t, server), "a"))
 	stopped := errors.New("the request was dropped")
-	mu := fair.New(newSession(t, proxy), "a")
-	requests(proxy, scripts.FairLook)
 	for _, want := range []error{context.Canceled, stopped} {
+		proxy := redistest.NewProxy(t, server.Addr())
+		requests(proxy, scripts.FairLook)
+		mu := fair.New(newSession(t, proxy), "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		looks := proxy.Replies()
 		waiting := queue(ctx, t, server, mu, "a", 1)

@@ -106,7 +106,7 @@ func TestAnEpochIsKeptByItsUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
 	for _, s := range w.servers {
-		s.MustDo(t, "PEXPIRE", "sb:epoch", 1000)
+		s.MustDo(t, "PEXPIRE", "sb:epoch", patience.Milliseconds())
 	}
 	lease := mustLock(t, w.lock("a"))
 	defer func() { require.NoError(t, lease.Unlock()) }()

@@ -148,7 +148,6 @@ func TestTryLockIsRefusedWithoutACommandWhileTheSessionContends(t *testing.T) {
 func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
 	holder := mustLock(t, reentrant.New(newSession(t, server), "a"))
 	stopped := errors.New("the request was dropped")
 	for name, end := range map[string]struct {
@@ -159,7 +158,7 @@ func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 		"WithItsCause": {func() (context.Context, func()) { return cancelled(t.Context(), stopped) }, stopped},
 	} {
 		ctx, stop := end.ctx()
-		proxy.ResetCount()
+		proxy := redistest.NewProxy(t, server.Addr())
 		waiting := lockLater(ctx, reentrant.New(newSession(t, proxy), "a"))
 		await(t, "the answers to the waiter's two tries", func() bool { return proxy.Replies() >= 3 })
 		stop()

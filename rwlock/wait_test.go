@@ -21,12 +21,12 @@ import (
 func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
 	holder := must(t, newLock(t, server, "a"), write)
 	stopped := errors.New("the request was dropped")
-	mu := newLock(t, proxy, "a")
 	for _, want := range []error{context.Canceled, stopped} {
 		for _, take := range []side{write, read} {
+			proxy := redistest.NewProxy(t, server.Addr())
+			mu := newLock(t, proxy, "a")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting := []<-chan outcome{queue(ctx, t, server, mu, take, 1)}
 			if users, _ := mu.InRoom(); users > 0 {
