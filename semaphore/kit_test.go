@@ -4,8 +4,10 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,3 +225,32 @@ func requests(proxy *redistest.Proxy, script *scripts.Script) {
 
 // sentBy answers how often each command ran while do did.
 func sentBy(server *redistest.Server, do func()) map[string]int64 { return server.SentBy(do) }
+
+// inAnyOrder answers the tokens of all who wait, each of whom gives back what it gets: most of them at once have something.
+func inAnyOrder(t *testing.T, most int64, waiting []<-chan outcome) []uint64 {
+	t.Helper()
+	served := make(chan outcome, len(waiting))
+	var has atomic.Int64
+	for _, w := range waiting {
+		go func() {
+			got := <-w
+			if got.err == nil {
+				if n := has.Add(1); n > most {
+					t.Errorf("%d have something", n)
+				}
+				has.Add(-1)
+				if got.err = got.lease.Unlock(); errors.Is(got.err, signalbox.ErrUnconfirmed) {
+					got.err = nil
+				}
+			}
+			served <- got
+		}()
+	}
+	var tokens []uint64
+	for range waiting {
+		got := within(t, "the permit", served)
+		require.NoError(t, got.err)
+		tokens = append(tokens, got.lease.Token())
+	}
+	return tokens
+}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -273,64 +272,6 @@ func TestWhoGivesUpAsItIsPassedPermitsLosesNone(t *testing.T) {
 	require.Equal(t, 1, available(t, sem))
 }
 
-// P3: whoever has the one permit next has a greater token, wherever it is and however it came by it.
-func TestTokensRiseAcrossPassesAndProcesses(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sems := []*semaphore.Semaphore{semaphore.New(newSession(t, server), "a", 1), semaphore.New(newSession(t, server), "a", 1)}
-	var last, served atomic.Uint64
-	var users sync.WaitGroup
-	for n := range 16 {
-		users.Go(func() {
-			for served.Load() < 20_000 {
-				lease, err := sems[n%2].Acquire(t.Context(), 1)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if before := last.Swap(lease.Token()); lease.Token() <= before {
-					t.Errorf("%d after %d", lease.Token(), before)
-				}
-				served.Add(1)
-				if err := lease.Unlock(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	users.Wait()
-}
-
-// P3: no two leases have one token, however many are had at once, and who comes new has a greater one than all.
-func TestNoTwoLeasesHaveOneToken(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sems := []*semaphore.Semaphore{semaphore.New(newSession(t, server), "a", 4), semaphore.New(newSession(t, server), "a", 4)}
-	var users sync.WaitGroup
-	tokens := make([][]uint64, 16)
-	for n := range tokens {
-		users.Go(func() {
-			for range 1000 {
-				lease, err := sems[n%2].Acquire(t.Context(), 1)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				tokens[n] = append(tokens[n], lease.Token())
-				if err := lease.Unlock(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	users.Wait()
-	all := slices.Sorted(slices.Values(slices.Concat(tokens...)))
-	require.Len(t, slices.Compact(slices.Clone(all)), len(all))
-	lease := mustAcquire(t, sems[0], 4)
-	require.Greater(t, lease.Token(), all[len(all)-1])
-	require.NoError(t, lease.Unlock())
-}
-
 // P5: whatever becomes of the question, the permits come back or go on, and count once.
 func TestAQuestionOfUnknownOutcomeLosesNoPermits(t *testing.T) {
 	t.Parallel()
@@ -362,35 +303,6 @@ func TestAQuestionOfUnknownOutcomeLosesNoPermits(t *testing.T) {
 			})
 		}
 	}
-}
-
-// inAnyOrder answers the tokens of all who wait, each of whom gives back what it gets: most of them at once have something.
-func inAnyOrder(t *testing.T, most int64, waiting []<-chan outcome) []uint64 {
-	t.Helper()
-	served := make(chan outcome, len(waiting))
-	var has atomic.Int64
-	for _, w := range waiting {
-		go func() {
-			got := <-w
-			if got.err == nil {
-				if n := has.Add(1); n > most {
-					t.Errorf("%d have something", n)
-				}
-				has.Add(-1)
-				if got.err = got.lease.Unlock(); errors.Is(got.err, signalbox.ErrUnconfirmed) {
-					got.err = nil
-				}
-			}
-			served <- got
-		}()
-	}
-	var tokens []uint64
-	for range waiting {
-		got := within(t, "the permit", served)
-		require.NoError(t, got.err)
-		tokens = append(tokens, got.lease.Token())
-	}
-	return tokens
 }
 
 // P2, P6: permits that were lost while others waited for them are told, by the question too, and the others are served.
