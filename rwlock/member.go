@@ -12,7 +12,8 @@ import (
 // Place answers where the lock, to write, stands among all locks, for package multilock.
 func (l *Lock) Place() signalbox.Place { return l.base.Place(kind, member.Whole, nil) }
 
-// Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock.
+// Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock. The method Reader of
+// a Lock makes one; the zero Reader is of no use.
 type Reader struct{ lock *Lock }
 
 // Reader answers the reading side of the lock.

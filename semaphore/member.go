@@ -10,7 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/member"
 )
 
-// Permits is some permits of a semaphore with the surface of a lock, for package multilock.
+// Permits is some permits of a semaphore with the surface of a lock, for package multilock. The method Permits of a
+// Semaphore makes one; the zero Permits is of no use.
 type Permits struct {
 	semaphore *Semaphore
 	n         int

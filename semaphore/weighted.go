@@ -17,7 +17,7 @@ import (
 
 // Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that takes these: it
 // counts what was acquired through it, and whoever shares it may release. Permits of others cannot be released through
-// it. It is safe for concurrent use.
+// it. It is safe for concurrent use. The method Weighted of a Semaphore makes one; the zero Weighted is of no use.
 type Weighted struct {
 	sem *Semaphore
 	ctx context.Context //nolint:containedctx // TryAcquire takes none
