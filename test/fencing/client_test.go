@@ -47,7 +47,7 @@ func add(ctx context.Context, lock kit.Lock, s *store, meanwhile func()) error {
 	return errors.Join(err, unlocked)
 }
 
-// runAdder adds until it is killed, and says how each addition ended. A paced one says when
+// runAdder says that it began, adds until it is killed, and says how each addition ended. A paced one says when
 // it has read, and writes when it gets a line.
 func runAdder(stdin io.Reader, stdout io.Writer) {
 	s, err := signalbox.Dial(context.Background(), os.Getenv(lockEnv), signalbox.WithDefaults(signalbox.RenewedLease(life)))
@@ -57,6 +57,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 	kit.Tuned(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
+	fmt.Fprintln(stdout, "began")
 	in, meanwhile := bufio.NewScanner(stdin), func() {}
 	if os.Getenv(pacedEnv) != "" {
 		meanwhile = func() {

@@ -107,7 +107,9 @@ func (w *world) underFire(t *testing.T, more func() bool) (stale int) {
 
 func (w *world) adder(t *testing.T, paced string) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, "adder", lockEnv+"="+w.locks.URL(), kindEnv+"="+w.kind.Name, storeEnv+"="+w.stores.URL(), pacedEnv+"="+paced)
+	p := redistest.Child(t, "adder", lockEnv+"="+w.locks.URL(), kindEnv+"="+w.kind.Name, storeEnv+"="+w.stores.URL(), pacedEnv+"="+paced)
+	says(t, p, "began") // who is stopped in the midst of a Dial fails
+	return p
 }
 
 func says(t *testing.T, p *redistest.Process, want string) {

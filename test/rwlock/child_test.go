@@ -88,12 +88,16 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 	client, err := rueidis.NewClient(options)
 	must(err)
 	notes := &book{client, os.Getenv(nameEnv)}
-	fmt.Fprintln(stdout, "began")
+	modes := []string{"w", "r", "r", "r", "shared"}
+	sessions := make([]*signalbox.Session, len(modes))
+	for i := range sessions {
+		sessions[i] = dial()
+	}
+	fmt.Fprintln(stdout, "began") // whoever is stopped from here on is stopped in no Dial, which would fail
 	var group sync.WaitGroup
-	for i, mode := range []string{"w", "r", "r", "r", "shared"} {
-		s := dial()
+	for i, mode := range modes {
 		for j := range map[string]int{"w": 1, "r": 1, "shared": 3}[mode] {
-			group.Go(func() { must(notes.endless(user{s, fmt.Sprint(i, ".", j), mode[:1]}, mode)) })
+			group.Go(func() { must(notes.endless(user{sessions[i], fmt.Sprint(i, ".", j), mode[:1]}, mode)) })
 		}
 	}
 	group.Wait()

@@ -139,8 +139,12 @@ const children = "shared"
 
 func start(t *testing.T, server *redistest.Server, capacity int, lease time.Duration) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, "workers", urlEnv+"="+server.URL(),
+	p := redistest.Child(t, "workers", urlEnv+"="+server.URL(),
 		fmt.Sprintf("%s=%d", capacityEnv, capacity), fmt.Sprintf("%s=%v", leaseEnv, lease))
+	line, err := p.ReadLine(kit.Patience)
+	require.NoError(t, err, p.Stderr())
+	require.Equal(t, "began", line) // who is stopped in the midst of a Dial fails
+	return p
 }
 
 func must(err error) {
@@ -159,6 +163,7 @@ func runWorkers(_ io.Reader, stdout io.Writer) {
 	must(err)
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
 	must(err)
+	fmt.Fprintln(stdout, "began")
 	sem := semaphore.New(s, children, capacity, signalbox.RenewedLease(lease))
 	had := make(chan uint64, 1)
 	for i := range 8 {
