@@ -26,8 +26,5 @@ func (l *Lock) tryAcquire(ctx context.Context) (hold.Lease, error) {
 
 // enter answers a lease by the one that ctx carries.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.base.Made(); err != nil {
-		return hold.Lease{}, false, err
-	}
 	return l.base.Enter(ctx, l.tenure.Realm)
 }

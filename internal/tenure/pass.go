@@ -23,8 +23,8 @@ type Passing struct {
 	Yield *scripts.Script
 }
 
-// passFor is for how long a hold is passed on before the server is asked whether others wait. That many tokens are the
-// other bound: a hold has a block of them.
+// passFor is for how long a hold is passed on before the server is asked whether others wait. The other bound is its block
+// of tokens.
 const passFor = gate.MaxTime
 
 // passes reports whether what l takes is passed on.
