@@ -5,7 +5,6 @@ package interop_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,22 +33,25 @@ func listenersOf(t *testing.T, cluster *redistest.Cluster, command, channel stri
 	return n
 }
 
+// clusterModes are the modes of Java's channels in a cluster: what Go has to say for the same, and the command that counts who listens.
+var clusterModes = map[string]struct {
+	option  signalbox.LockOption
+	command string
+}{
+	"auto": {signalbox.Redisson(), "SHARDNUMSUB"},
+	"off":  {signalbox.Redisson(signalbox.PlainChannels), "NUMSUB"},
+}
+
 // P1, P6: in a cluster too whoever waits is woken by whoever holds, as long as both sides tell by the same kind of channel.
 func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	for mode, c := range map[string]struct {
-		option  signalbox.LockOption
-		command string
-	}{
-		"auto": {signalbox.Redisson(), "SHARDNUMSUB"},
-		"off":  {signalbox.Redisson(signalbox.PlainChannels), "NUMSUB"},
-	} {
+	for mode, c := range clusterModes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			eachLine(t, func(t *testing.T, line string) {
-				peer := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+				peer := newClusterPeer(t, line, cluster, mode)
 				newSide := func() *goSide {
 					return &goSide{
 						session: kit.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.RenewedLease(time.Hour))),
@@ -94,7 +96,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 	}
 	eachLine(t, func(t *testing.T, line string) {
 		newJava := func(mode string) *peer {
-			return startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+			return newClusterPeer(t, line, cluster, mode)
 		}
 		newGo := func(options ...signalbox.RedissonOption) *goSide {
 			return &goSide{

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"testing"
 	"time"
 
@@ -371,7 +370,7 @@ func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
 		} {
 			key := "line-" + line + "-" + mode
 			owner := cluster.Owner(t, cluster.Slot(t, key))
-			p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+			p := newClusterPeer(t, line, cluster, mode)
 			s := kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour)))
 			mu := fair.New(s, key)
 			for round := range 3 {

@@ -142,17 +142,11 @@ func TestALatchOpensInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	for mode, c := range map[string]struct {
-		option  signalbox.LockOption
-		command string
-	}{
-		"auto": {signalbox.Redisson(), "SHARDNUMSUB"},
-		"off":  {signalbox.Redisson(signalbox.PlainChannels), "NUMSUB"},
-	} {
+	for mode, c := range clusterModes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			eachLine(t, func(t *testing.T, line string) {
-				p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+				p := newClusterPeer(t, line, cluster, mode)
 				s := kit.Session(t, cluster, signalbox.WithDefaults(c.option))
 				require.ErrorIs(t, countdown.New(s, "{a}:b").Check(), signalbox.ErrBadName)
 				for i := range 4 {

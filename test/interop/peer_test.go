@@ -91,6 +91,12 @@ func newPeer(tb testing.TB, line string, server *redistest.Server) *peer {
 	return startPeer(tb, line, "single", "redis://"+server.Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10))
 }
 
+// newClusterPeer starts one that uses a cluster, and tells by channels of that mode.
+func newClusterPeer(tb testing.TB, line string, cluster *redistest.Cluster, mode string) *peer {
+	tb.Helper()
+	return startPeer(tb, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+}
+
 func startPeer(tb testing.TB, line string, arguments ...string) *peer {
 	tb.Helper()
 	program := programOf(tb, line)

@@ -273,7 +273,7 @@ func TestJavaTellsOfPermitsBySlotInACluster(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			eachLine(t, func(t *testing.T, line string) {
-				p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+				p := newClusterPeer(t, line, cluster, mode)
 				name := mode + line
 				p.must(t, "a", "permit-found", name, 1)
 				id := p.must(t, "a", "permit-take", name, 1, 60_000)

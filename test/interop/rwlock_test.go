@@ -366,7 +366,7 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
 	eachLine(t, func(t *testing.T, line string) {
-		p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), "auto")
+		p := newClusterPeer(t, line, cluster, "auto")
 		from, to := halvesOf(t, p, "holder", cluster), halvesOf(t, p, "waiter", cluster)
 		for holder := range from {
 			for waiter := range to {

@@ -369,22 +369,7 @@ func crowd(t *testing.T, line string, times int, limit time.Duration) {
 		process.Kill()
 		server.MustDo(t, "SREM", "inside", fmt.Sprint("go-goes", n))
 	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	for _, answer := range threads {
-		select {
-		case text := <-answer:
-			require.Equal(t, "ok "+strconv.Itoa(times), text)
-		case <-late.C:
-			require.FailNow(t, "Java has not come to the end", p.Stderr())
-		}
-	}
-	for _, process := range processes {
-		said, err := process.ReadLine(limit)
-		require.NoError(t, err, process.Stderr())
-		require.Equal(t, "done", said, process.Stderr())
-		require.Zero(t, process.Wait(kit.Patience))
-	}
+	awaitWorkers(t, p, threads, processes, times, limit)
 	// The permits of the dead come back when they end.
 	ids := p.must(t, "0", "permit-take", "crowd", capacity, 60_000)
 	require.Equal(t, strconv.Itoa(capacity), p.must(t, "0", "permit-give-all", "crowd", ids))
@@ -414,7 +399,7 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
 	eachLine(t, func(t *testing.T, line string) {
-		p := startPeer(t, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), "auto")
+		p := newClusterPeer(t, line, cluster, "auto")
 		for _, kind := range permitKinds() {
 			newGo := func() permitSide { return newGoPermits(t, cluster, kind, signalbox.Redisson()) }
 			newJava := func(thread string) permitSide { return javaPermits{p, thread, kind, map[string]string{}} }
