@@ -130,15 +130,21 @@ func TestASharedLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	mu := shared(t, proxy, signalbox.RenewedLease(longest))
+	lease := locksWithoutReply(t, proxy, shared(t, proxy, signalbox.RenewedLease(longest)))
+	require.NoError(t, lease.Unlock())
+	await(t, "nothing is left", func() bool { return server.MustDo(t, "DBSIZE") == int64(0) })
+}
+
+// locksWithoutReply takes a lock though the reply to the first acquire is lost.
+func locksWithoutReply(t *testing.T, proxy *redistest.Proxy, mu *reentrant.Lock) signalbox.Lease {
+	t.Helper()
 	require.NoError(t, mustLock(t, mu).Unlock())
 	proxy.SetMatch(redistest.Commands("EVALSHA"))
 	armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	lease, err := mu.Lock(t.Context())
 	within(t, "the fault", armed.Fired())
 	require.NoError(t, err, "it is tried again under another hold")
-	require.NoError(t, lease.Unlock())
-	await(t, "nothing is left", func() bool { return server.MustDo(t, "DBSIZE") == int64(0) })
+	return lease
 }
 
 // P10, P6: also where the session polls.

@@ -23,20 +23,26 @@ func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		sem := semaphore.New(newSession(t, proxy), "a", 3)
-		require.NoError(t, mustAcquire(t, sem, 1).Unlock())
-		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
-		ctx, cancel := context.WithCancel(t.Context())
-		trying := make(chan error, 1)
-		go func() {
-			_, err := sem.TryAcquire(ctx, 2)
-			trying <- err
-		}()
-		within(t, "the fault", lost.Fired())
-		cancel()
-		require.Error(t, within(t, "the answer to TryAcquire", trying), kind)
+		givesUp(t, proxy, sem, kind)
 		require.NoError(t, mustAcquire(t, semaphore.New(newSession(t, server), "a", 3), 3).Unlock())
 		await(t, "nobody has permits", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
 	}
+}
+
+// givesUp asks for two permits by a TryAcquire that a fault strikes, and cancels it then.
+func givesUp(tb testing.TB, proxy *redistest.Proxy, sem *semaphore.Semaphore, kind redistest.Kind) {
+	tb.Helper()
+	require.NoError(tb, mustAcquire(tb, sem, 1).Unlock())
+	lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
+	ctx, cancel := context.WithCancel(tb.Context())
+	trying := make(chan error, 1)
+	go func() {
+		_, err := sem.TryAcquire(ctx, 2)
+		trying <- err
+	}()
+	within(tb, "the fault", lost.Fired())
+	cancel()
+	require.Error(tb, within(tb, "the answer to TryAcquire", trying), kind)
 }
 
 // P4, P6: a ticket of somebody who gave up, whose leaving came before its entering, keeps nobody out beyond the

@@ -164,17 +164,7 @@ func TestSharedPermitsWithoutAnAnswerComeBack(t *testing.T) {
 		for _, kind := range []redistest.Kind{redistest.CutAfterRequest, redistest.DelayReply, redistest.DelayRequest} {
 			proxy := redistest.NewProxy(s, s.server.Addr())
 			sem := s.of(proxy)
-			require.NoError(s, mustAcquire(s, sem, 1).Unlock())
-			lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
-			ctx, cancel := context.WithCancel(s.Context())
-			trying := make(chan error, 1)
-			go func() {
-				_, err := sem.TryAcquire(ctx, 2)
-				trying <- err
-			}()
-			within(s, "the fault", lost.Fired())
-			cancel()
-			require.Error(s, within(s, "the answer to TryAcquire", trying), kind)
+			givesUp(s, proxy, sem, kind)
 			await(s, "all permits are free", func() bool { return s.free() == "3" && s.out() == 0 })
 		}
 	})

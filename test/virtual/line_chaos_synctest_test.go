@@ -86,10 +86,7 @@ func (c *chaos) use(s *signalbox.Session) {
 			if c.oneIn(4) {
 				works = 10 * time.Second
 			}
-			select {
-			case <-lease.Done():
-			case <-time.After(c.below(works)):
-			}
+			c.works(lease, works)
 			c.leaves(lease)
 			err := lease.Unlock()
 			for _, known := range []error{nil, signalbox.ErrLost, signalbox.ErrMaxHold, signalbox.ErrUnconfirmed} {
@@ -103,6 +100,14 @@ func (c *chaos) use(s *signalbox.Session) {
 		}
 		cancel()
 		time.Sleep(c.below(200 * time.Millisecond))
+	}
+}
+
+// works keeps a lease for a while, or until it ends.
+func (c *chaos) works(lease signalbox.Lease, most time.Duration) {
+	select {
+	case <-lease.Done():
+	case <-time.After(c.below(most)):
 	}
 }
 
@@ -138,13 +143,19 @@ func TestChaosInALineLeavesNothingBehind(t *testing.T) { //nolint:paralleltest /
 	}
 }
 
-// P1, P3, P4, P6: the same, for as long as it is asked for.
-func TestSoakOfChaosInALine(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+// soak plays games of chaos one after the other, each from a seed of its own, which it says.
+func soak(t *testing.T, play func(w *world, seed uint64)) {
+	t.Helper()
 	for more := kit.Soak(t); more(); {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
-		bubble(t, func(w *world) { w.chaos(seed, 10*time.Minute) })
+		bubble(t, func(w *world) { play(w, seed) })
 	}
+}
+
+// P1, P3, P4, P6: the same, for as long as it is asked for.
+func TestSoakOfChaosInALine(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	soak(t, func(w *world, seed uint64) { w.chaos(seed, 10*time.Minute) })
 }
 
 func (w *world) chaos(seed uint64, lasts time.Duration) {

@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // permits is how many there are of a semaphore whose users have bad wires, bad manners and little patience.
@@ -77,10 +76,7 @@ func (c *crowd) use(s *signalbox.Session) {
 			if c.oneIn(4) {
 				works = 10 * time.Second
 			}
-			select {
-			case <-lease.Done():
-			case <-time.After(c.below(works)):
-			}
+			c.works(lease, works)
 			c.leaves(lease)
 			err := lease.Unlock()
 			for _, known := range []error{nil, signalbox.ErrLost, signalbox.ErrMaxHold, signalbox.ErrUnconfirmed} {
@@ -107,11 +103,7 @@ func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) { //nolint:parallel
 
 // P1, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosAroundPermits(t *testing.T) { //nolint:paralleltest // looks at all goroutines
-	for more := kit.Soak(t); more(); {
-		seed := rand.Uint64()
-		t.Log("seed", seed)
-		bubble(t, func(w *world) { w.crowd(seed, 10*time.Minute) })
-	}
+	soak(t, func(w *world, seed uint64) { w.crowd(seed, 10*time.Minute) })
 }
 
 func (w *world) crowd(seed uint64, lasts time.Duration) {

@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // pass takes the one permit for a moment and gives it back, to others of its session mostly, until the game ends.
@@ -39,10 +38,7 @@ func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 			if c.oneIn(200) {
 				works = 5 * time.Second
 			}
-			select {
-			case <-lease.Done():
-			case <-time.After(c.below(works)):
-			}
+			c.works(lease, works)
 			c.leaves(lease)
 			err := lease.Unlock()
 			if err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrUnconfirmed) {
@@ -64,11 +60,7 @@ func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) { //nolint
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosWhereAPermitIsPassedOn(t *testing.T) { //nolint:paralleltest // looks at all goroutines
-	for more := kit.Soak(t); more(); {
-		seed := rand.Uint64()
-		t.Log("seed", seed)
-		bubble(t, func(w *world) { w.passes(seed, 3*time.Minute) })
-	}
+	soak(t, func(w *world, seed uint64) { w.passes(seed, 3*time.Minute) })
 }
 
 func (w *world) passes(seed uint64, lasts time.Duration) {
