@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -42,7 +43,7 @@ func TestACountDownWhoseAnswerIsLostCountsOnce(t *testing.T) {
 func TestALostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	load(t, server)
+	wiretest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	calm := countdown.New(newSession(t, server), "a")
 	r := mustStart(t, calm, 1)
@@ -80,7 +81,7 @@ func TestAStartWhoseAnswerIsLostAnswersItsOwnRound(t *testing.T) {
 func TestAResetWhoseAnswerIsLostResetsNoOtherRound(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	load(t, server)
+	wiretest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	calm := countdown.New(newSession(t, server), "a")
 	first := mustStart(t, calm, 1)
@@ -108,7 +109,7 @@ func TestAStartThatFailedLeavesNoRound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			load(t, server)
+			wiretest.LoadScripts(t, server)
 			proxy := redistest.NewProxy(t, server.Addr())
 			s := newSession(t, proxy)
 			l := countdown.New(s, "a")
@@ -171,7 +172,7 @@ func eachFault(t *testing.T, script *scripts.Script, test func(t *testing.T, at 
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			load(t, server)
+			wiretest.LoadScripts(t, server)
 			proxy := redistest.NewProxy(t, server.Addr())
 			runs(proxy, script)
 			test(t, &struck{

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -142,7 +143,7 @@ func TestAForgedMessageOpensNothing(t *testing.T) {
 func TestAnOldAnswerSaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	load(t, server)
+	wiretest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := newSession(t, proxy)
 	l, calm := countdown.New(s, "a"), countdown.New(newSession(t, server), "a")
@@ -164,7 +165,7 @@ func TestAnOldAnswerSaysNothingOfANewRound(t *testing.T) {
 func TestAMessageOpensWithoutALook(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	load(t, server)
+	wiretest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := newSession(t, dialerOf(func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 		tb.Helper()

@@ -140,16 +140,6 @@ func runs(proxy *redistest.Proxy, these ...*scripts.Script) {
 	})
 }
 
-// load makes all scripts known to the server, so that each step is one request.
-func load(tb testing.TB, server *redistest.Server) {
-	tb.Helper()
-	all, err := scripts.All()
-	require.NoError(tb, err)
-	for _, s := range all {
-		server.MustDo(tb, "SCRIPT", "LOAD", s.Source)
-	}
-}
-
 // sentBy answers how often each command ran while do did.
 func sentBy(server *redistest.Server, do func()) map[string]int64 { return server.SentBy(do) }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -258,7 +259,7 @@ func TestAStepOfASharedLatchIsSentOnce(t *testing.T) {
 			t.Run(name+strconv.FormatBool(isDone), func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				load(t, server)
+				wiretest.LoadScripts(t, server)
 				proxy := redistest.NewProxy(t, server.Addr())
 				l := shared(t, proxy)
 				_, err := l.RoundOf(1).Count(t.Context()) // the connection stands

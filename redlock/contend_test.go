@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -197,11 +198,7 @@ func TestWhateverIsLostNothingIsLeft(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 3)
 			for _, s := range w.servers {
-				all, err := scripts.All()
-				require.NoError(t, err)
-				for _, one := range all {
-					s.MustDo(t, "SCRIPT", "LOAD", one.Source)
-				}
+				wiretest.LoadScripts(t, s)
 			}
 			for n, kind := range kinds {
 				for _, struck := range []int{1, 3} { // a minority, and all

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -176,9 +177,7 @@ func TestAForgedMessageChangesNothing(t *testing.T) {
 // holds it and the order to take it.
 func forcer(t *testing.T, server *redistest.Server, between func(order int)) *reentrant.Lock {
 	t.Helper()
-	for _, s := range []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce} {
-		server.MustDo(t, "SCRIPT", "LOAD", s.Source)
-	}
+	wiretest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.HolderForce.SHA1 })
 	proxy.OnRequest(func(order int, _ []string) { between(order) })

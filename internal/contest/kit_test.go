@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/tenure"
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 const (
@@ -48,11 +48,7 @@ func newPlace(t *testing.T) *place {
 	t.Helper()
 	p := &place{T: t, server: redistest.Start(t)}
 	p.proxy = redistest.NewProxy(t, p.server.Addr())
-	all, err := scripts.All()
-	require.NoError(t, err)
-	for _, s := range all {
-		p.server.MustDo(t, "SCRIPT", "LOAD", s.Source) // so that each is one request
-	}
+	wiretest.LoadScripts(t, p.server)
 	p.proxy.SetMatch(redistest.Commands("EVALSHA"))
 	return p
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/tenure"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -39,9 +40,7 @@ func newPlace(t *testing.T) *place {
 	t.Helper()
 	p := &place{T: t, server: redistest.Start(t)}
 	p.proxy = redistest.NewProxy(t, p.server.Addr())
-	for _, s := range []*scripts.Script{scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave} {
-		p.server.MustDo(t, "SCRIPT", "LOAD", s.Source) // so that each is one request
-	}
+	wiretest.LoadScripts(t, p.server)
 	p.proxy.SetMatch(func(request []string) bool { return len(request) > 1 && request[1] == scripts.SemaphoreSplit.SHA1 })
 	return p
 }

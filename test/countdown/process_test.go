@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -53,7 +54,7 @@ func TestOfTwoProcessesOneStarts(t *testing.T) {
 func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	kit.LoadScripts(t, server)
+	wiretest.LoadScripts(t, server)
 	l := countdown.New(kit.Session(t, server), "jobs")
 	const workers, jobs = 4, 200
 	r := mustStart(t, l, workers*jobs+1) // one more, so that nobody but the test opens it

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -51,7 +52,7 @@ func sweep(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			kit.LoadScripts(t, server)
+			wiretest.LoadScripts(t, server)
 			calm := kit.Session(t, server)
 			trials := make([]trial, steps)
 			for i := range trials {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -38,7 +39,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	kit.LoadScripts(t, server) // so that each is one request from the start
+	wiretest.LoadScripts(t, server) // so that each is one request from the start
 	return &world{reentrantLocks(), server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -92,7 +93,7 @@ func newGame(t *testing.T, kind kit.Primitive, faults []redistest.Kind) *game {
 		model: model,
 		known: func(history []porcupine.Operation) []porcupine.Operation { return history },
 	}
-	kit.LoadScripts(t, g.server)
+	wiretest.LoadScripts(t, g.server)
 	return g
 }
 

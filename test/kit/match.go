@@ -4,7 +4,6 @@ package kit
 
 import (
 	"strings"
-	"testing"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -37,16 +36,4 @@ func Names(req []string) string {
 		}
 	}
 	return strings.ToUpper(req[0])
-}
-
-// LoadScripts makes every script known to the server.
-func LoadScripts(tb testing.TB, server *redistest.Server) {
-	tb.Helper()
-	all, err := scripts.All()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, s := range all {
-		server.MustDo(tb, "SCRIPT", "LOAD", s.Source)
-	}
 }

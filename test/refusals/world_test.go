@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -52,7 +53,7 @@ func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
 	w.server.MustDo(t, "ACL", "SETUSER", teller, "on", ">"+password, "~*", "&*", "+@all")
-	kit.LoadScripts(t, w.server)
+	wiretest.LoadScripts(t, w.server)
 	desk := kit.As{Server: w.server, User: "operator", Password: operator}
 	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
 	w.view = kit.NewView(t, desk)

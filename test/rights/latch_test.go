@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -105,7 +106,7 @@ func TestEachRightThatALatchLacksIsToldOrDoneWithout(t *testing.T) {
 			s := newSite(t, redistest.Start(t))
 			require.Contains(t, all, without)
 			s.allow(t, "latches", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == without }))
-			kit.LoadScripts(t, s.data[0])
+			wiretest.LoadScripts(t, s.data[0])
 			one, other := kit.Session(t, s.as("latches")), kit.Session(t, s.as("latches"))
 			got := playRounds(t, one, other, kit.Session(t, s), "a latch")
 			for step, ended := range map[string][2]error{

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -36,7 +37,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	kit.LoadScripts(t, server)
+	wiretest.LoadScripts(t, server)
 	return &world{server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
 }
 

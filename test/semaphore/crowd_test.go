@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
@@ -36,7 +37,7 @@ func strikes(t *testing.T, more func() bool) {
 	t.Helper()
 	const capacity, processes, lease = 5, 3, time.Second
 	server := redistest.Start(t)
-	kit.LoadScripts(t, server)
+	wiretest.LoadScripts(t, server)
 	v := newView(t, server, children)
 	stop := v.check(t, capacity)
 	crowd := make([]*redistest.Process, processes)
