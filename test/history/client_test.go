@@ -28,6 +28,12 @@ const (
 	crashed = 4 * time.Second
 )
 
+// A history with fewer holders, or fewer faults, shows nothing.
+const (
+	enoughTaken  = 15
+	enoughGhosts = 5
+)
+
 // recorder has the history.
 type recorder struct {
 	begun  time.Time
@@ -36,7 +42,14 @@ type recorder struct {
 	mu struct {
 		sync.Mutex
 		history []porcupine.Operation
+		counts  map[kind]int
 	}
+}
+
+func newRecorder() *recorder {
+	r := &recorder{begun: time.Now()}
+	r.mu.counts = make(map[kind]int)
+	return r
 }
 
 func (r *recorder) now() int64 { return int64(time.Since(r.begun)) }
@@ -45,6 +58,14 @@ func (r *recorder) add(o op, from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.history = append(r.mu.history, porcupine.Operation{ClientId: o.who, Input: o, Call: from, Return: to})
+	r.mu.counts[o.kind]++
+}
+
+// shows reports whether the history has enough in it to show something: holders, faults.
+func (r *recorder) shows() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.counts[took] >= enoughTaken && r.mu.counts[mayTake] >= enoughGhosts
 }
 
 // ghost adds what a call may have done that nobody knows of.
@@ -66,10 +87,10 @@ type client struct {
 	kinds   []redistest.Kind
 }
 
-// run makes n calls. It dies early, now and then, while it holds the lock, and answers whether
+// run makes n calls, and more until the history shows something: on a busy machine most calls give up. It dies early, now and then, while it holds the lock, and answers whether
 // it did.
 func (c *client) run(n int) (died bool, err error) {
-	for range n {
+	for i := 0; i < n || !c.shows() && i < 10*n; i++ {
 		lease, from, err := c.take()
 		if err != nil || lease == (signalbox.Lease{}) {
 			if err != nil {
