@@ -64,11 +64,13 @@ func (q *queue) first(self *waiter) *waiter {
 	return nil
 }
 
-// serve gives w what it waited for, and answers what is to be called when the lock is let go of, or nil.
+// serve gives w what it waited for, and answers what is to be called when the lock is let go of, or nil. Who only waits is
+// gone once it is told, and may be waiting at another Relay: w is read before.
 func (q *queue) serve(w *waiter, t turn) context.CancelFunc {
 	q.remove(w)
+	call := w.call
 	w.told <- t
-	return w.call
+	return call
 }
 
 // leavePart leaves the part of a seeker to the last who is idle, with the place that it has in line, if it has one. It
