@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
@@ -27,12 +28,20 @@ func RetryPause(fails int) time.Duration {
 
 // Patience is a context that ends after a while, by the session's timers: no timer of the
 // operating system and, mostly, no allocation for the releases that are answered in time.
+//
+// A process that gets no processor, as one that is throttled or a machine that is suspended, has not been patient
+// meanwhile, and the answer may lie in its socket: patience that ends late goes on for as long as it was late, and
+// for no more than graceAtMost.
 type Patience struct {
 	session *Session
 	entry   wheel.Entry
+	due     time.Duration // monotonic; written before the entry is scheduled, by whoever does that
 	done    chan struct{}
 	over    atomic.Bool
 }
+
+// What is late by no more than lateAtMost is not late: a busy machine is.
+const lateAtMost, graceAtMost = 50 * time.Millisecond, time.Second
 
 func newPatience(s *Session) *Patience {
 	p := &Patience{session: s, done: make(chan struct{})}
@@ -43,8 +52,13 @@ func newPatience(s *Session) *Patience {
 // Patient answers a context that ends after d. End it with End.
 func (s *Session) Patient(d time.Duration) *Patience {
 	p := s.patiences.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
-	s.Timers.Schedule(&p.entry, d)
+	p.wait(clock.Now(), d)
 	return p
+}
+
+func (p *Patience) wait(now clock.Instant, d time.Duration) {
+	p.due = now.Mono() + d
+	p.session.Timers.Schedule(&p.entry, d)
 }
 
 // End lets go of the context, which must not be used any more. One that is over, or may be
@@ -63,8 +77,13 @@ func (s *Session) Waiter() *gate.Waiter {
 // Waited takes a waiter back.
 func (s *Session) Waited(w *gate.Waiter) { s.waiters.Put(w) }
 
-// Fire implements wheel.Event.
+// Fire implements wheel.Event. Once it has waited anew the patience is not its own any more: End may have let go of it.
 func (p *Patience) Fire() {
+	now := clock.Now()
+	if late := now.Mono() - p.due; late > lateAtMost {
+		p.wait(now, min(late, graceAtMost))
+		return
+	}
 	p.over.Store(true)
 	close(p.done)
 }
