@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mixed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P4, P6: whatever is used at once, and however callers give up and sessions close, nobody is inside who must not
+// be, nobody is told what did not happen to it, and nothing is left.
+func TestAllKindsAtOnce(t *testing.T) {
+	t.Parallel()
+	play(t, redistest.Start(t), func(round int) bool { return round < 150 })
+}
+
+func TestSoakAllKindsAtOnce(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	var mu sync.Mutex
+	play(t, redistest.Start(t), func(int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return more()
+	})
+}
+
+const callers, desks = 32, 3
+
+// desk is where callers find a session, which is closed and replaced now and then.
+type desk struct {
+	server  *redistest.Server
+	session atomic.Pointer[open]
+}
+
+// open is a session, and whether it is about to be closed.
+type open struct {
+	*signalbox.Session
+
+	closing atomic.Bool
+}
+
+func (d *desk) replace(t *testing.T) error {
+	t.Helper()
+	old := d.session.Swap(&open{Session: signalbox.NewSession(d.server.Client(t, kit.Tuned))})
+	if old == nil {
+		return nil
+	}
+	old.closing.Store(true)
+	return old.Close(kit.Context(t))
+}
+
+func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
+	t.Helper()
+	w := newWorld()
+	var all [desks]desk
+	for i := range all {
+		all[i].server = server
+		require.NoError(t, all[i].replace(t))
+	}
+	var taken, gaveUp, refused, closed atomic.Int64
+	kit.Together(t, callers, func(int) error {
+		for round := 0; more(round); round++ {
+			d := &all[rand.N(desks)]
+			if rand.N(200) == 0 {
+				if err := d.replace(t); err != nil {
+					return fmt.Errorf("close: %w", err)
+				}
+			}
+			at := d.session.Load()
+			want := w.wish(at.Session)
+			err := want.visit(at)
+			switch {
+			case err == nil:
+				taken.Add(1)
+			case errors.Is(err, signalbox.ErrHeld):
+				refused.Add(1)
+			case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errImpatient):
+				gaveUp.Add(1)
+			case errors.Is(err, signalbox.ErrClosed) && at.closing.Load():
+				closed.Add(1)
+			default:
+				return fmt.Errorf("%v: %w", want.kind, err)
+			}
+		}
+		return nil
+	})
+	t.Logf("%d taken, %d gave up, %d refused, %d closed", taken.Load(), gaveUp.Load(), refused.Load(), closed.Load())
+	for i := range all {
+		require.NoError(t, all[i].session.Load().Close(t.Context()))
+	}
+	view := kit.NewView(t, server)
+	kit.Await(t, kit.Patience, "nothing is held, and nobody waits", func() bool {
+		_, held, err := view.Leaks()
+		shared := server.MustDo(t, "KEYS", "mixed/redisson/*") // in which layout a lock has its name for a key
+		return err == nil && len(held) == 0 && fmt.Sprint(shared) == "[]"
+	})
+	view.NoImmortals(t)
+}
+
+// errImpatient is that the caller gave up, as it meant to.
+var errImpatient = errors.New("it gave up")
+
+// visit takes what is wished for, is inside for a moment, and gives it back.
+func (want wish) visit(at *open) error {
+	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	defer cancel()
+	var impatient atomic.Bool
+	if rand.N(4) == 0 {
+		timer := time.AfterFunc(rand.N(3*time.Millisecond), func() { //nolint:forbidigo // somebody gives up
+			impatient.Store(true)
+			cancel()
+		})
+		defer timer.Stop()
+	}
+	call := want.lock
+	if rand.N(5) == 0 {
+		call = want.tryLock
+	}
+	lease, err := call(ctx)
+	if err != nil {
+		if errors.Is(err, context.Canceled) && impatient.Load() && !errors.Is(err, signalbox.ErrHeld) {
+			return errImpatient
+		}
+		return err
+	}
+	for i, s := range want.things {
+		if err := s.enter(lease, want.room); err != nil {
+			return fmt.Errorf("thing %d: %w", i, err)
+		}
+	}
+	for range rand.N(20) {
+		runtime.Gosched()
+	}
+	for _, s := range want.things {
+		s.leave(lease)
+	}
+	if err := lease.Unlock(); err != nil {
+		if at.closing.Load() && (errors.Is(err, signalbox.ErrLost) || errors.Is(err, signalbox.ErrUnconfirmed)) {
+			return nil
+		}
+		return fmt.Errorf("unlock: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mixed_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// thing is what a lock protects: it has room for so many at a time, and knows who is inside.
+type thing struct {
+	room int
+	mu   struct {
+		sync.Mutex
+		inside map[signalbox.Lease]int // how much room each takes
+	}
+}
+
+func newThing(room int) *thing {
+	s := &thing{room: room}
+	s.mu.inside = make(map[signalbox.Lease]int)
+	return s
+}
+
+// enter says that one is inside, by a lease, and answers why it must not be. Those whose leases have ended have been told.
+func (s *thing) enter(lease signalbox.Lease, room int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := room
+	for other, takes := range s.mu.inside {
+		if other.Err() == nil {
+			used += takes
+		}
+	}
+	s.mu.inside[lease] = room
+	if used > s.room && lease.Err() == nil {
+		return fmt.Errorf("%d are inside, and there is room for %d", used, s.room)
+	}
+	return nil
+}
+
+func (s *thing) leave(lease signalbox.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.inside, lease)
+}
+
+// kind is a way to have things.
+type kind int
+
+const (
+	reentrants kind = iota
+	redissons
+	fairs
+	writers
+	readers
+	permits
+	several
+	kinds
+)
+
+func (k kind) String() string {
+	return [...]string{"reentrant", "redisson", "fair", "writer", "reader", "permits", "several"}[k]
+}
+
+const (
+	names    = 3   // of each kind
+	capacity = 3   // permits of a semaphore
+	readable = 100 // readers beside each other
+)
+
+// world is all things: those that a lock of one kind and one name protects.
+type world struct {
+	reentrant, redisson, fair, rwlock, semaphore [names]*thing
+}
+
+func newWorld() *world {
+	w := &world{}
+	for i := range names {
+		w.reentrant[i], w.redisson[i], w.fair[i] = newThing(1), newThing(1), newThing(1)
+		w.rwlock[i], w.semaphore[i] = newThing(readable), newThing(capacity)
+	}
+	return w
+}
+
+// wish is what a caller wants once: one lock, or several, and what it protects.
+type wish struct {
+	kind    kind
+	things  []*thing
+	room    int
+	lock    func(ctx context.Context) (signalbox.Lease, error)
+	tryLock func(ctx context.Context) (signalbox.Lease, error)
+}
+
+func (w *world) wish(s *signalbox.Session) wish {
+	k, i := kind(rand.N(int(kinds))), rand.N(names)
+	name := fmt.Sprintf("mixed/%v/%d", k, i)
+	switch k {
+	case redissons:
+		l := reentrant.New(s, name, signalbox.Redisson())
+		return wish{k, []*thing{w.redisson[i]}, 1, l.Lock, l.TryLock}
+	case fairs:
+		l := fair.New(s, name)
+		return wish{k, []*thing{w.fair[i]}, 1, l.Lock, l.TryLock}
+	case writers:
+		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
+		return wish{k, []*thing{w.rwlock[i]}, readable, l.Lock, l.TryLock}
+	case readers:
+		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
+		return wish{k, []*thing{w.rwlock[i]}, 1, l.RLock, l.TryRLock}
+	case permits:
+		n := 1 + rand.N(capacity)
+		p := semaphore.New(s, name, capacity).Permits(n)
+		return wish{k, []*thing{w.semaphore[i]}, n, p.Lock, p.TryLock}
+	case several:
+		j := rand.N(names)
+		l := multilock.New(reentrant.New(s, fmt.Sprint("mixed/reentrant/", i)), fair.New(s, fmt.Sprint("mixed/fair/", j)))
+		return wish{k, []*thing{w.reentrant[i], w.fair[j]}, 1, l.Lock, l.TryLock}
+	default:
+		l := reentrant.New(s, name)
+		return wish{k, []*thing{w.reentrant[i]}, 1, l.Lock, l.TryLock}
+	}
+}
