@@ -28,21 +28,29 @@ func (m *Semaphore) available(ctx context.Context) (int, error) {
 	if err := m.base.Ready(ctx); err != nil {
 		return 0, err
 	}
-	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.Asked]})
+	capacity, used, err := m.account(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if reply.Int(0) == -2 {
-		return 0, session.WrongKind(reply.Text(1))
-	}
-	capacity := reply.Int(1)
-	switch {
-	case capacity < 0:
-		capacity = int64(m.capacity)
-	case m.base.Exact && capacity != int64(m.capacity):
+	if m.base.Exact && capacity != int64(m.capacity) {
 		return 0, inexact(capacity)
 	}
-	return int(max(capacity-reply.Int(2), 0)), nil
+	return int(max(capacity-used, 0)), nil
+}
+
+// account asks how many permits there are, and how many of them are out.
+func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err error) {
+	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.Asked]})
+	if err != nil {
+		return 0, 0, err
+	}
+	if reply.Int(0) == -2 {
+		return 0, 0, session.WrongKind(reply.Text(1))
+	}
+	if capacity = reply.Int(1); capacity < 0 {
+		capacity = int64(m.capacity)
+	}
+	return capacity, reply.Int(2), nil
 }
 
 // SetCapacity sets how many permits there are, for all processes. More are granted to those who wait, by this very

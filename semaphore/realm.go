@@ -34,11 +34,15 @@ func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *rea
 func refusal(reply wire.Reply) error {
 	switch reply.Int(0) {
 	case -3:
-		return fmt.Errorf("%w: there are %d permits", errs.ErrCapacity, reply.Int(1))
+		return tooFew(reply.Int(1))
 	case -4:
 		return inexact(reply.Int(1))
 	}
 	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Int(0))
+}
+
+func tooFew(capacity int64) error {
+	return fmt.Errorf("%w: there are %d permits", errs.ErrCapacity, capacity)
 }
 
 func inexact(capacity int64) error {

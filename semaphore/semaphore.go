@@ -48,9 +48,11 @@ func Plain() signalbox.LockOption {
 	return func(l *settings.Lock) { l.Plain = true }
 }
 
-// New answers the semaphore name of the session. capacity is how many permits there are to begin with: what
-// SetCapacity said counts for as long as the server has it, an hour after the last use at the least. It sends nothing
-// and never fails: a name, a capacity or an option that is not valid is the error of every call, and of Check.
+// New answers the semaphore name of the session. capacity is how many permits there are to begin with: the first who
+// takes some tells the server, and from then on the server's number counts, or what SetCapacity made of it, for as long
+// as the server has it, an hour after the last use at the least. So a deployment that wants another number calls
+// SetCapacity: telling New is not enough. New sends nothing and never fails: a name, a capacity or an option that is
+// not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
 	m := &Semaphore{base: primitive.MakeIn(s, name, options, has), capacity: capacity}
 	m.base.Err = errors.Join(m.base.Err, checkCapacity(capacity))
@@ -111,8 +113,10 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error)
 
 // TryAcquire takes n permits if so many are free and nobody stands in line, in one round trip, and answers ErrHeld
 // where that is not so: it goes before nobody, nor before who gave up a moment ago and is about to leave the line;
-// or ErrRefused where the server refuses for now. It is refused without a round trip while somebody waits in this session. Where leases of more than a thousand holders
-// ended at once it may be refused until as many calls, or looks of those who wait, have taken them out.
+// or ErrRefused where the server refuses for now. It is refused without a round trip while somebody waits in this
+// session; where n is more than New was told of with one, so that it is ErrCapacity where there are fewer at all. Where
+// leases of more than a thousand holders ended at once it may be refused until as many calls, or looks of those who
+// wait, have taken them out.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := m.tryAcquire(ctx, n)
 	return signalbox.Lease(lease), m.base.Explain("try acquire", err)
@@ -143,7 +147,23 @@ func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	return lock.Try(ctx)
+	lease, err := lock.Try(ctx)
+	if n > m.capacity && errors.Is(err, errs.ErrHeld) {
+		err = m.hopeless(ctx, n, err)
+	}
+	return lease, err
+}
+
+// hopeless answers ErrCapacity where there are fewer than n permits at all, else held. Who is refused here, because others
+// wait, has not asked the server, and would be refused so for as long as any do.
+func (m *Semaphore) hopeless(ctx context.Context, n int, held error) error {
+	if !m.table.Total {
+		return held
+	}
+	if capacity, _, err := m.account(ctx); err == nil && int64(n) > capacity {
+		return tooFew(capacity)
+	}
+	return held
 }
 
 // ask answers the wish for n permits, or what is wrong with it.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// More than there are at all is refused as that, also while somebody waits in the session, who goes before every try: whoever
+// tries again and again would never learn it.
+func TestATryForMoreThanThereAreIsErrCapacityThoughOthersWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	sem := semaphore.New(s, "a", 3)
+	held := mustAcquire(t, sem, 3)
+	waiting := stand(t.Context(), t, server, sem)
+	_, err := sem.TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	require.NotErrorIs(t, err, signalbox.ErrHeld)
+	require.ErrorContains(t, err, "there are 3 permits")
+	_, err = semaphore.New(s, "a", 5).TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrHeld, "New was told of more, which nobody has asked the server about")
+	require.NoError(t, sem.SetCapacity(t.Context(), 4))
+	require.NoError(t, mustHave(t, waiting).Unlock())
+	waiting = queue(t.Context(), t, server, sem, 4, 1)
+	_, err = sem.TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrHeld, "there are more by now than New was told of")
+	require.NoError(t, held.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock())
+}
