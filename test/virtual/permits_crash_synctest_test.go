@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// firstEnd answers when the first of all holds of a semaphore ends, by the server's account.
+func (w *world) firstEnd(name string) (first time.Time) {
+	key := kit.Keys(name).Permits()
+	members, err := w.redis.ZMembers(key)
+	require.NoError(w.T, err)
+	for _, member := range members {
+		if len(member) < 41 {
+			continue // says something of the semaphore
+		}
+		ends, err := w.redis.ZScore(key, member)
+		require.NoError(w.T, err)
+		if at := time.UnixMicro(int64(ends)); first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	require.False(w.T, first.IsZero(), "nobody has any")
+	return first
+}
+
+// H10, P6: the permits of a holder that crashed go to the first in line as its lease ends, be they one or several, and
+// those of others stay where they are.
+func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const capacity, life = 5, 10 * time.Second
+	bubble(t, func(w *world) {
+		t := w.T
+		for n := range 12 {
+			name, had := fmt.Sprint("crash/", n), 1+n%4
+			users, closeAll := w.lineUsers(t, 3, 0)
+			beside, err := semaphore.New(users[1].Session, name, capacity).Acquire(t.Context(), capacity-had)
+			require.NoError(t, err)
+			crashed, err := semaphore.New(users[0].Session, name, capacity, signalbox.RenewedLease(life)).Acquire(t.Context(), had)
+			require.NoError(t, err)
+			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
+			next := permitsInLine(t.Context(), semaphore.New(users[2].Session, name, capacity).Permits(had))
+			users[0].dead()
+			died, ends := time.Now(), w.firstEnd(name)
+			require.WithinRange(t, ends, died.Add(life/2), died.Add(life))
+			got := <-next
+			require.NoError(t, got.err)
+			require.WithinRange(t, got.at, ends, ends.Add(5*time.Millisecond))
+			require.ErrorIs(t, crashed.Err(), signalbox.ErrLost)
+			require.NoError(t, beside.Err())
+			require.NoError(t, got.lease.Unlock())
+			require.NoError(t, beside.Unlock())
+			closeAll()
+		}
+	})
+}
+
+// H10, H11: as the lease of a holder that crashed ends its permits are free, for who asks how many are, though nobody has
+// touched the semaphore since; and its late release adds none.
+func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const capacity, life = 4, 10 * time.Second
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, 0)
+		defer closeAll()
+		sem := semaphore.New(users[1].Session, "a", capacity)
+		free := func() int {
+			n, err := sem.Available(t.Context())
+			require.NoError(t, err)
+			return n
+		}
+		crashed, err := semaphore.New(users[0].Session, "a", capacity, signalbox.RenewedLease(life)).Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		users[0].dead()
+		ends := w.firstEnd("a")
+		time.Sleep(time.Until(ends) - time.Millisecond)
+		require.Equal(t, 1, free())
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, capacity, free())
+		for range sem.Holders(t.Context()) {
+			t.Error("nobody has any")
+		}
+		users[0].heals()
+		require.ErrorIs(t, crashed.Unlock(), signalbox.ErrLost)
+		time.Sleep(time.Minute)
+		require.Equal(t, capacity, free())
+		_, err = sem.TryAcquire(t.Context(), capacity+1)
+		require.ErrorIs(t, err, signalbox.ErrCapacity)
+		lease, err := sem.TryAcquire(t.Context(), capacity)
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock())
+	})
+}
+
+// Order, P6: among hundreds of semaphores that several want in each of several processes nobody waits for longer than it
+// takes the others who want the same to have it once, each for a use and what it may be passed on for.
+func TestNobodyStarvesAmongHundredsOfSemaphores(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const names, processes, each, uses = 200, 2, 2, 2
+	const latency, used = time.Millisecond, 15 * time.Millisecond
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, processes, latency)
+		defer closeAll()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		longest := time.Duration(0)
+		for i := range names * processes * each {
+			sem := semaphore.New(users[i/names%processes].Session, fmt.Sprint("load/", i%names), 1)
+			all.Go(func() {
+				for range uses {
+					began := time.Now()
+					lease, err := sem.Acquire(t.Context(), 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					longest = max(longest, time.Since(began))
+					mu.Unlock()
+					time.Sleep(used)
+					if err := lease.Unlock(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("%v at the longest", longest)
+		require.Greater(t, longest, used, "nobody waited")
+		require.Less(t, longest, processes*each*(used+budget+4*latency))
+	})
+}
