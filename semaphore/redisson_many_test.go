@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// P6: in the layout of Redisson, whose own scripts fail on 8,000 of them, ever so many permits that ended are told as free, and
+// come back by whoever asks, for those who want many at once too.
+func TestTwentyThousandSharedPermitsThatEndedAtOnceComeBack(t *testing.T) {
+	t.Parallel()
+	const n, most = 20_000, 1000
+	for name, kind := range sharedKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			sem := semaphore.New(newSession(t, server), "a", n, kind.options...)
+			server.MustDo(t, "EVAL", `
+for i = 1, ARGV[1] do
+  redis.call('ZADD', KEYS[2], 1000, string.format('%016d', i))
+end
+redis.call('SET', KEYS[1], 0)`, 2, "a", kind.timeouts, n)
+			require.Equal(t, n, available(t, sem))
+			for range sem.Holders(t.Context()) {
+				t.Error("nobody has any")
+			}
+			lease := mustAcquire(t, sem, most)
+			require.Equal(t, n-most, available(t, sem))
+			_ = lease.Unlock() // at once, or in the background
+			await(t, "the end of all that ended", func() bool {
+				_ = mustAcquire(t, sem, 1).Unlock()
+				return server.MustDo(t, "ZCARD", kind.timeouts) == int64(0) && server.MustDo(t, "GET", "a") == "20000"
+			})
+		})
+	}
+}
