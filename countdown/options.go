@@ -23,10 +23,10 @@ const (
 	maxKeep = 30 * 24 * time.Hour
 )
 
-// Keep sets for how long the rounds that this latch starts are kept on the server after their last use:
-// a count-down, a Count, or a look of somebody who waits, in whatever process. What was not used for that long is forgotten.
-// From a minute to 30 days; 24 hours by default. In Redisson's layout it has no part: keys there never end. Locks of other kinds
-// leave it aside.
+// Keep sets for how long the rounds that this latch starts are kept on the server after their last use: a count-down, a
+// Count, or a look of somebody who waits, in whatever process; after a Count or a look it may be a sixtieth less. What was
+// not used for that long is forgotten. From a minute to 30 days; 24 hours by default. In Redisson's layout it has no part:
+// keys there never end. Locks of other kinds leave it aside.
 func Keep(d time.Duration) signalbox.LockOption {
 	return func(l *settings.Lock) {
 		if d < minKeep || d > maxKeep {

@@ -62,11 +62,13 @@ func TestARoundIsCountedDownAndOpens(t *testing.T) {
 	require.Equal(t, []any{int64(1), latchSays(noon, "o", nonceA, noon, 3), "", int64(0)}, p.lookAtLatch())
 	require.EqualValues(t, 2, p.server.MustDo(t, "HLEN", p.key))
 	p.requireLife(time.Hour)
-	unchanged := p.untouched()
+	says := p.server.MustDo(t, "DUMP", p.key)
 	for _, id := range []string{"x", "z", "new"} {
+		p.server.MustDo(t, "PEXPIRE", p.key, time.Minute.Milliseconds())
 		require.Equal(t, []any{int64(1), int64(0)}, p.count(noon, id))
+		p.requireLife(time.Hour)
 	}
-	unchanged()
+	require.Equal(t, says, p.server.MustDo(t, "DUMP", p.key))
 	require.Empty(t, listener.heard(), "told once")
 }
 
@@ -189,13 +191,15 @@ func TestALookKeepsTheLatch(t *testing.T) {
 	p := newPlace(t)
 	require.Equal(t, []any{int64(0)}, p.lookAtLatch())
 	p.start(nonceA, 1)
-	p.server.MustDo(t, "PEXPIRE", p.key, (50 * time.Minute).Milliseconds())
+	p.server.MustDo(t, "PEXPIRE", p.key, (59*time.Minute + 50*time.Second).Milliseconds())
 	unchanged := p.untouched()
 	p.lookAtLatch()
 	unchanged()
-	p.server.MustDo(t, "PEXPIRE", p.key, (20 * time.Minute).Milliseconds())
-	p.lookAtLatch()
-	p.requireLife(time.Hour)
+	for _, left := range []time.Duration{58 * time.Minute, 20 * time.Minute} {
+		p.server.MustDo(t, "PEXPIRE", p.key, left.Milliseconds())
+		p.lookAtLatch()
+		p.requireLife(time.Hour)
+	}
 }
 
 // Count-downs cost the same whatever was counted before.

@@ -9,7 +9,7 @@
 -- returns  {1, left}         the id counts, and left more open the round: 0 is open, now or before
 --          {0, value, past}  another round is the newest, or this one was reset: both fields of the key, '' where there is none
 --          {-2}              the key is no latch's
--- effects  writes KEYS[1]; publishes stamp, 'o' and nonce where it opens the round
+-- effects  writes KEYS[1], and makes an open one live on; publishes stamp, 'o' and nonce where it opens the round
 -- cost     O(1), whatever was counted: HGET, HLEN, HSET, PEXPIRE; the last one: HGET three times, HSET and PEXPIRE twice, UNLINK, and the message
 local latch = KEYS[1]
 local round, id, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -53,6 +53,7 @@ if stamp ~= round or state == 'x' then
   return {0, value or '', redis.call('HGET', latch, 'past') or ''}
 end
 if state == 'o' then
+  redis.pcall('PEXPIRE', latch, ms)
   return {1, 0}
 end
 

@@ -5,7 +5,7 @@
 -- returns  {1, value, past, left}  both fields, and how many ids more open the round, 0 where it does not count
 --          {0}                     there is no key
 --          {-2}                    the key is no latch's
--- effects  makes KEYS[1] live on where less than half of its life is left; publishes nothing
+-- effects  makes KEYS[1] live on where a sixtieth of its life is over; publishes nothing
 -- cost     O(1): HGET twice, HLEN, PTTL; PEXPIRE at times
 local latch = KEYS[1]
 
@@ -34,7 +34,9 @@ local left = 0
 if state == 'c' then
   left = tonumber(string.sub(value, 48, 55)) - redis.call('HLEN', latch) + 2
 end
-if redis.call('PTTL', latch) < ms / 2 then
+-- Whoever waits looks each second, and is not to write each second. What is not written is missing from the key's life: a
+-- sixtieth of it.
+if redis.call('PTTL', latch) < ms - ms / 60 then
   -- By pcall: who may only look is told all the same.
   redis.pcall('PEXPIRE', latch, ms)
 end
