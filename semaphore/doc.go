@@ -112,7 +112,8 @@
 //   - Java's acquire without a lease takes permits that never end. Where its process dies nobody gets them back.
 //   - The capacity is kept for ever, since Java gives keys no end. What Java's trySetPermits, setPermits and addPermits say counts; where
 //     nobody has said anything, New's does. SetCapacity is setPermits.
-//   - One call takes 1,000 permits at the most. Each has an id of its own.
+//   - One call takes 1,000 permits at the most. Each has an id of its own. Where more than a hundred ended at once, TryAcquire
+//     may be refused until as many calls have taken them out.
 //   - Tokens come from the server's clock alone: they rise as long as it is not set back. Those of Java have none.
 //   - Holders tells of each permit by itself, with its id in Label. Whose it is nobody says: Session is that of this session, or "".
 //     Until is zero for one without an end.

@@ -36,7 +36,8 @@ type Semaphore struct {
 
 // ExactCapacity makes it an error, ErrCapacity, to ask a semaphore for permits that has another capacity on the
 // server than New was told. Without it the server's counts: while a fleet is deployed anew, part of it says
-// another number for a while, and nobody should fail for that. Locks of other kinds leave it aside.
+// another number for a while, and nobody should fail for that. Whoever waits when the number changes goes on waiting. Locks
+// of other kinds leave it aside.
 func ExactCapacity() signalbox.LockOption {
 	return func(l *settings.Lock) { l.Exact = true }
 }
