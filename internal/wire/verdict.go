@@ -38,6 +38,12 @@ var waiting = []string{
 	"max number of clients",
 }
 
+// halfway lists how the refusals begin that pass by themselves, but that a script may meet behind its first write: a slot on
+// the move, some of whose keys are away and are not among the script's KEYS, as those that Redisson keeps for readers.
+//
+//nolint:gochecknoglobals // a constant table
+var halfway = []string{"Script attempted to access a non local key"}
+
 // finals lists what is wrong for good, and known to be: no server's words among them.
 //
 //nolint:gochecknoglobals // a constant table
@@ -55,6 +61,9 @@ func Judge(err error) Verdict {
 	if errors.As(err, &refusal) {
 		if begins(refusal.Error(), waiting) {
 			return Wait
+		}
+		if begins(refusal.Error(), halfway) {
+			return Unknown
 		}
 		return Final
 	}
@@ -82,7 +91,7 @@ func Explain(err error) error {
 	}
 	words := refusal.Error()
 	switch {
-	case begins(words, waiting):
+	case begins(words, waiting), begins(words, halfway):
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
 	case begins(words, denied):
 		return denial(err, words)

@@ -34,6 +34,7 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  {wire.Wait, errs.ErrRefused},
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   {wire.Wait, errs.ErrRefused},
 		"NOREPLICAS Not enough good replicas to write.":                                                            {wire.Wait, errs.ErrRefused},
+		"ERR Script attempted to access a non local key in a cluster node script: 0a1b, on @user_script:60.":       {wire.Unknown, errs.ErrRefused},
 		"MOVED 3999 127.0.0.1:6381":                                                                                {wire.Wait, errs.ErrRefused},
 		"ASK 3999 127.0.0.1:6381":                                                                                  {wire.Wait, errs.ErrRefused},
 		"ERR max number of clients reached":                                                                        {wire.Wait, errs.ErrRefused},

@@ -38,14 +38,14 @@ end
 
 local taken, sessions, mode = 0, {}, redis.call('HGET', lock, 'mode')
 for session, field in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
-  local entries = tonumber(redis.call('HGET', lock, field)) or 0
+  -- Keys before fields: one may be refused, where the slot is on the move, and this is sent again.
+  for n = tonumber(redis.call('HGET', lock, field)) or 0, 1, -1 do
+    local timeout = timeout_of(lock, field, n)
+    redis.call('DEL', timeout)
+  end
   if redis.call('HDEL', lock, field, field .. ':write') > 0 then
     taken = taken + 1
     sessions[session] = true
-    for n = entries, 1, -1 do
-      local timeout = timeout_of(lock, field, n)
-      redis.call('DEL', timeout)
-    end
   end
 end
 if taken > 0 and redis.call('HLEN', lock) == 1 then

@@ -84,8 +84,9 @@ elseif mode == 'read' and longest == 0 then
   redis.call('DEL', lock, timeout)
   tell(verb, channel, '0')
 else
-  redis.call('HDEL', lock, had)
+  -- The key before the field: it may be refused, where the slot is on the move, and this is sent again.
   redis.call('DEL', timeout)
+  redis.call('HDEL', lock, had)
   if longest > 0 then
     redis.call('PEXPIRE', lock, string.format('%.0f', longest))
   end
