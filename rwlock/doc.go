@@ -103,6 +103,8 @@
 //
 // With signalbox.Redisson the keys are those of the Java client's RReadWriteLock, docs/redisson-protocol.md, and its rules hold: there are no phases,
 // readers come in beside readers, and a writer comes in when nobody reads. Release costs what Redisson's does: the more, the more readers there are.
+// Readers beside Java's must not have leases longer than Java's lockWatchdogTimeout, 30 s unless it is set: its renewal makes the lock end after that
+// time, whoever reads. MaxHold bounds a hold as a long FixedLease would.
 //
 // The phases are those of the phase-fair locks of Brandenburg and Anderson (Spin-Based Reader-Writer Synchronization for
 // Multiprocessor Real-Time Systems, 2010).

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// reads lets somebody read, who is neither Java nor Go, and answers the key of its hold.
+func reads(t *testing.T, server *redistest.Server, name string, life time.Duration) (timeout string) {
+	t.Helper()
+	const owner = "00000000-0000-0000-0000-000000000000:1"
+	timeout = timeoutOf(name, owner, "1")
+	server.MustDo(t, "SET", timeout, "1", "PX", life.Milliseconds())
+	server.MustDo(t, "HSET", name, "mode", "read", owner, "1")
+	server.MustDo(t, "PEXPIRE", name, life.Milliseconds())
+	return timeout
+}
+
+// P1, P2: what another reader counts on is cut short by a Java reader beside it, but never to less than the watchdog's time.
+func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		other := reads(t, server, "x", time.Hour)
+		p.must(t, "a", "rw.lock", "x", "read", -1)
+		kit.Await(t, kit.Patience, "a renewal", func() bool { return ttl(t, server, "x") <= watchdog })
+		if line == "redisson3" { // which renews all
+			require.LessOrEqual(t, ttl(t, server, other), watchdog)
+		} else {
+			require.Greater(t, ttl(t, server, other), watchdog)
+		}
+		p.Kill()
+		awaitEnd(t, server, "x")
+		require.Equal(t, "true", newPeer(t, line, server).must(t, "a", "rw.try", "x", "write", 0, 60_000))
+	})
+}
+
+// P1: a reader in Go whose lease is no longer than that is safe beside one that dies: no writer comes in before its lease has ended.
+func TestAShortLeaseEndsBeforeAWriterComesIn(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p := newPeer(t, line, server)
+		g := newGoSide(t, server)
+		lease, err := rwlock.New(g.session, "x", signalbox.FixedLease(watchdog)).RLock(kit.Context(t))
+		require.NoError(t, err)
+		p.must(t, "a", "rw.lock", "x", "read", -1)
+		renewed(t, server, timeoutOf("x", p.owner(t, "a"), "1"))
+		p.Kill()
+		w := newGoHalf(t, server, writing)
+		took(t, w.take("x"))
+		require.Error(t, lease.Err())
+		w.giveBack(t, "x")
+	})
+}
