@@ -52,7 +52,8 @@ if fields['err'] then
   return {0, now}
 end
 -- What is asked is asked before the first write. longest is for how long the holds of others keep the hash: those of a
--- reader that died stand there still, and keep it no longer than they would have lasted.
+-- reader that died stand there still, and keep it no longer than they would have lasted. Where somebody made the hash
+-- live for ever, or is just ending it, they count all the same.
 local mode, had, others, longest, lasts = '', nil, 0, 0, redis.call('PTTL', lock)
 for i = 1, #fields, 2 do
   local field = fields[i]
@@ -63,7 +64,7 @@ for i = 1, #fields, 2 do
   else
     others = others + 1
     for n = tonumber(fields[i + 1]) or 0, 1, -1 do
-      if longest < lasts then
+      if longest < lasts or longest == 0 or lasts < 0 then
         local timeout = timeout_of(lock, field, n)
         longest = math.max(longest, redis.call('PTTL', timeout))
       end

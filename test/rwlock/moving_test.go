@@ -14,7 +14,7 @@ import (
 )
 
 // P10: the keys that Redisson has for each reader are not among those that a script names, so a slot on the move lets it find out in its
-// midst that one is away. Who waits waits on, who gives back goes on, and nothing is left when the slot has moved.
+// midst that one is away. Waiters wait on, releases go on, and nothing is left when the slot has moved.
 func TestReadersInRedissonsLayoutGoOnWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(5*time.Minute))
