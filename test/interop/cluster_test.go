@@ -122,7 +122,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 				}
 				from, to := sides[holder][0], sides[waiter][1]
 				key := strings.ReplaceAll(line+"-"+holder+"-"+waiter, " ", "-")
-				told := hearIn(t, cluster, key)
+				told := hearIn(t, cluster, "redisson_lock__channel:{"+key+"}")
 				took(t, from.take(key))
 				taken := to.take(key)
 				for _, way := range hears {
@@ -143,17 +143,17 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 	})
 }
 
-// hearIn answers what is told on the channel of a lock, by way.
-func hearIn(t *testing.T, cluster *redistest.Cluster, key string) map[string]<-chan string {
+// hearIn answers what is told on a channel, by way.
+func hearIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string]<-chan string {
 	t.Helper()
-	channel, told := "redisson_lock__channel:{"+key+"}", make(map[string]<-chan string)
+	told := make(map[string]<-chan string)
 	for way, subscribe := range map[string]func(rueidis.DedicatedClient) rueidis.Completed{
 		"by bus":  func(c rueidis.DedicatedClient) rueidis.Completed { return c.B().Subscribe().Channel(channel).Build() },
 		"by slot": func(c rueidis.DedicatedClient) rueidis.Completed { return c.B().Ssubscribe().Channel(channel).Build() },
 	} {
 		client, release := cluster.Client(t, nil).Dedicate()
 		t.Cleanup(release)
-		messages := make(chan string, 10)
+		messages := make(chan string, 1024)
 		client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { messages <- m.Message }})
 		require.NoError(t, client.Do(context.Background(), subscribe(client)).Error())
 		told[way] = messages
