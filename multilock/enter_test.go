@@ -20,7 +20,7 @@ func TestEnteringCarriesEveryMember(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server, signalbox.WithPolling()) // one that listens asks when it begins to whether its holds are there still
-	mine := oneOfEach(s)
+	mine := allKinds(s)
 	outer := mustLock(t, all(mine))
 	ctx := outer.Enter(soon(t))
 	require.Zero(t, scriptsRun(server, func() {

@@ -133,7 +133,7 @@ func TestCancelledAtEachMemberNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := newSession(t, server), newSession(t, server)
-	mine, others := oneOfEach(s), oneOfEach(other)
+	mine, others := allKinds(s), allKinds(other)
 	for i := range mine {
 		if r, reads := others[i].(reader); reads {
 			others[i] = writer{r.whole}
@@ -157,7 +157,7 @@ func TestALostReplyAtEachMemberLeavesNothing(t *testing.T) {
 	t.Parallel()
 	faults := []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply}
 	for _, kind := range faults {
-		for at := 1; at <= 5; at++ {
+		for at := 1; at <= 6; at++ {
 			t.Run(fmt.Sprint(kind, "/", at), func(t *testing.T) {
 				t.Parallel()
 				loseReply(t, kind, at)
@@ -170,8 +170,8 @@ func loseReply(t *testing.T, kind redistest.Kind, at int) {
 	t.Helper()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s, view := impatient(t, proxy), oneOfEach(newSession(t, server))
-	mine := oneOfEach(s)
+	s, view := impatient(t, proxy), allKinds(newSession(t, server))
+	mine := allKinds(s)
 	require.NoError(t, mustLock(t, all(mine)).Unlock()) // scripts and time are known
 	proxy.ResetCount()
 	armed := proxy.Arm(redistest.Fault{Kind: kind, At: at})

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/wheel"
@@ -26,8 +28,8 @@ func patienceIn(round int) time.Duration {
 	return p/2 + rand.N(p/2)
 }
 
-// errPatience ends the waiting of a round that gives others their chance.
-var errPatience = errors.New("another round is due")
+// errAgain ends the waiting of a round that gives others their chance, or has lost a member.
+var errAgain = errors.New("another round is due")
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	if err := l.ready(ctx); err != nil {
@@ -36,11 +38,27 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	first := 0
 	for n := 0; ; n++ {
 		r := l.round(ctx, first, patienceIn(n))
-		if r.err == nil || !r.again || ctx.Err() != nil {
+		if r.err == nil || !r.again {
 			return r.lease, r.err
+		}
+		if ctx.Err() != nil {
+			return hold.Lease{}, endedAfter(ctx, r.err)
 		}
 		first = r.blocked
 	}
+}
+
+// endedAfter answers the error of a context that ended when a round had, by an error that nobody outside is to know of. It names the
+// member that the round came to, and says what was heard of that.
+func endedAfter(ctx context.Context, last error) error {
+	err, name := errs.Ended(ctx), ""
+	if errors.Is(last, errs.ErrHeld) {
+		err = errors.Join(errs.ErrHeld, err)
+	}
+	if of := new(signalbox.OpError); errors.As(last, &of) {
+		name = of.Name
+	}
+	return &signalbox.OpError{Op: "lock", Name: name, Err: err}
 }
 
 // round is what came of taking the members once.
@@ -63,7 +81,7 @@ func (l *Lock) round(ctx context.Context, first int, patience time.Duration) (r 
 		}
 		r.again = true // a member was lost, and is to be had again
 	}
-	r.again = r.again || until.Err() != nil
+	r.again = r.again || errors.Is(context.Cause(until), errAgain)
 	r.lease = hold.Lease{}
 	g.giveBackWithin(ctx)
 	return r
@@ -116,7 +134,7 @@ type limit struct {
 }
 
 // Fire implements wheel.Event.
-func (t *limit) Fire() { t.stop(errPatience) }
+func (t *limit) Fire() { t.stop(errAgain) }
 
 // gatherParty takes members of one session, in order: who waits for one holds of this session only what is before it.
 func (g *group) gatherParty(ctx context.Context, party []one) error {

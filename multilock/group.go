@@ -60,7 +60,7 @@ func (g *group) ended(m *one, cause error) {
 	case begun:
 		g.Term.Break(lost, false)
 	case stop != nil:
-		stop(lost)
+		stop(errAgain)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mine, others := oneOfEach(newSession(t, server)), oneOfEach(newSession(t, server))
+	mine, others := allKinds(newSession(t, server)), allKinds(newSession(t, server))
 	lease := mustLock(t, all(mine))
 	require.NoError(t, lease.Err())
 	require.Len(t, held(t, mine), len(mine))
@@ -45,7 +45,7 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := newSession(t, server), newSession(t, server)
-	mine, others := oneOfEach(s), oneOfEach(other)
+	mine, others := allKinds(s), allKinds(other)
 	for i := range others {
 		if r, reads := others[i].(reader); reads {
 			others[i] = writer{r.whole} // who reads is in the way of no reader
@@ -173,7 +173,7 @@ func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := oneOfEach(newSession(t, server)), oneOfEach(newSession(t, server))
+	one, other := allKinds(newSession(t, server)), allKinds(newSession(t, server))
 	var last signalbox.Lease
 	for i := range 4 {
 		lease := mustLock(t, all([][]lock{one, other}[i%2]))

@@ -4,6 +4,7 @@ package multilock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,4 +52,25 @@ func TestPermitsAreAMemberAsALockIs(t *testing.T) {
 	require.ErrorIs(t, multilock.New(pool.Permits(0)).Check(), signalbox.ErrBadOption)
 	_, err = multilock.New(pool.Permits(4), mu).Lock(soon(t))
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
+}
+
+// P2, P4: permits that are lost are the loss of all, and permits go back where another member is lost.
+func TestTheLossOfPermitsIsTheLossOfAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	life := signalbox.RenewedLease(6 * time.Second)
+	mine := []lock{newPermits(s, "pool", life), reentrant.New(s, "a", life)}
+	lease := mustLock(t, all(mine))
+	server.MustDo(t, "DEL", "sb:{pool}:permits")
+	within(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	require.ErrorContains(t, lease.Err(), `"pool"`)
+	awaitFree(t, mine, s)
+
+	lease = mustLock(t, all(mine))
+	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(soon(t)))
+	within(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	awaitFree(t, mine, s)
 }

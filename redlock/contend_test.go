@@ -213,7 +213,11 @@ func TestWhateverIsLostNothingIsLeft(t *testing.T) {
 func (w *world) strike(name string, script *scripts.Script, kind redistest.Kind, struck int) {
 	w.Helper()
 	sessions := w.sessions()
-	mu := redlock.New(sessions, name, signalbox.RenewedLease(time.Second), redlock.Fenced())
+	life := time.Minute // what is left is not to end by itself before it is seen
+	if script == scripts.HolderRenew {
+		life = time.Second // renewed a third into it
+	}
+	mu := redlock.New(sessions, name, signalbox.RenewedLease(life), redlock.Fenced())
 	for _, p := range w.proxies[:struck] {
 		p.SetMatch(runs(script))
 		p.ResetCount()
