@@ -8,6 +8,11 @@
 // See the examples. New takes a session for each server: three, five or another odd number. The rest is the surface
 // of package reentrant.
 //
+// A process can begin while a minority of its servers is away, and must not leave these out: a quorum of fewer servers is
+// another quorum, and both could grant. signalbox.Dial answers an error for a server that is away. rueidis.NewClient, with the option
+// ForceSingleClient, answers a client beside its error: a session over that has a vote when the server is back. The first example
+// does so.
+//
 // A server that is new to this lock grants nothing for one lease, since it cannot be told from one that lost its data: the
 // first Lock over new servers takes that long, once.
 //

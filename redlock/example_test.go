@@ -7,31 +7,49 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
-// dialAll answers a session for each of three servers that share nothing.
-func dialAll(ctx context.Context) (sessions []*signalbox.Session, err error) {
-	for _, url := range serverURLs {
-		session, err := signalbox.Dial(ctx, url)
-		if err != nil {
-			return nil, err
+// openAll answers a session for each of three servers that share nothing, also for one that is away for now, and what closes
+// them.
+func openAll(ctx context.Context) (sessions []*signalbox.Session, closeAll func(), err error) {
+	var closes []func()
+	closeAll = func() {
+		for _, c := range closes {
+			c()
 		}
-		sessions = append(sessions, session)
 	}
-	return sessions, nil
+	for _, url := range serverURLs {
+		options, err := rueidis.ParseURL(url)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		options.ForceSingleClient = true // there is a client though the server is away, which connects when it is back
+		signalbox.Tune(&options)
+		client, err := rueidis.NewClient(options)
+		if client == nil {
+			return nil, closeAll, err
+		}
+		session := signalbox.NewSession(client)
+		sessions = append(sessions, session)
+		closes = append(closes, func() {
+			_ = session.Close(ctx)
+			client.Close()
+		})
+	}
+	return sessions, closeAll, nil
 }
 
 func Example() {
 	ctx := context.Background()
-	sessions, err := dialAll(ctx) // three servers
+	sessions, closeAll, err := openAll(ctx) // three servers
+	defer closeAll()
 	if err != nil {
 		fmt.Println(err)
 		return
-	}
-	for _, session := range sessions {
-		defer session.Close(ctx)
 	}
 	mu := redlock.New(sessions, "order/42", redlock.Fenced())
 
@@ -58,13 +76,11 @@ func ExampleNew() {
 
 func ExampleFenced() {
 	ctx := context.Background()
-	sessions, err := dialAll(ctx)
+	sessions, closeAll, err := openAll(ctx)
+	defer closeAll()
 	if err != nil {
 		fmt.Println(err)
 		return
-	}
-	for _, session := range sessions {
-		defer session.Close(ctx)
 	}
 	mu := redlock.New(sessions, "report", redlock.Fenced(), signalbox.RenewedLease(10*time.Second))
 	var last uint64

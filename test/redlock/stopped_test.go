@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P1, P2: a process that is stopped while it votes, until what the servers granted has ended, has no lease when it goes on: the time is looked at
+// again when the last answer is in. Who has the lock by then keeps it.
+func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var wires []*redistest.Proxy
+	var urls []string
+	for _, s := range w.servers {
+		wiretest.LoadScripts(t, s)
+		wire := redistest.NewProxy(t, s.Addr())
+		wires, urls = append(wires, wire), append(urls, "redis://"+wire.Addr())
+	}
+	child := redistest.Child(t, "voter", urlsEnv+"="+strings.Join(urls, " "))
+	says(t, child, "ready")
+	var asked atomic.Int64
+	all, given := make(chan struct{}), t.Context().Done()
+	for _, wire := range wires {
+		wire.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.RedlockAcquire.SHA1 })
+		wire.ResetCount()
+		wire.OnRequest(func(int, []string) {
+			if asked.Add(1) == int64(len(wires)) {
+				child.Freeze() // when all servers have been asked, and before any can answer
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-given: // up
+			}
+		})
+	}
+	child.Send("try")
+	for _, wire := range wires {
+		kit.Await(t, kit.Patience, "what the server answers", func() bool { return wire.Replies() > 0 })
+	}
+	next, err := redlock.New(w.process(), "a", signalbox.RenewedLease(patient)).Lock(kit.Context(t))
+	require.NoError(t, err)
+	child.Thaw()
+	says(t, child, "none")
+	require.NoError(t, next.Err())
+	require.NoError(t, next.Unlock())
+	child.CloseInput()
+	require.Zero(t, child.Wait(kit.Patience), child.Stderr())
+}
+
+const (
+	urlsEnv = "URLS"
+	// brief is a lease that ends while a process is stopped, and patient one that does not while it goes on.
+	brief, patient = 2 * time.Second, 10 * time.Second
+)
+
+// says reads the child's next line and fails the test if it is another.
+func says(t *testing.T, p *redistest.Process, want string) {
+	t.Helper()
+	line, err := p.ReadLine(kit.Patience)
+	require.NoError(t, err, p.Stderr())
+	require.Equal(t, want, line, p.Stderr())
+}
+
+// runVoter is a process that tries to have the lock at each line that it reads, and says what came of it.
+func runVoter(stdin io.Reader, stdout io.Writer) {
+	ctx := context.Background()
+	var sessions []*signalbox.Session
+	for _, url := range strings.Fields(os.Getenv(urlsEnv)) {
+		s, err := signalbox.Dial(ctx, url)
+		if err != nil {
+			fmt.Fprintln(stdout, err)
+			return
+		}
+		sessions = append(sessions, s)
+	}
+	mu := redlock.New(sessions, "a", signalbox.FixedLease(brief))
+	fmt.Fprintln(stdout, "ready")
+	for in := bufio.NewScanner(stdin); in.Scan(); {
+		lease, err := mu.TryLock(ctx)
+		switch {
+		case err != nil:
+			fmt.Fprintln(os.Stderr, err)
+			fmt.Fprintln(stdout, "none")
+		case lease.Err() == nil:
+			fmt.Fprintln(stdout, "good")
+		default:
+			fmt.Fprintln(stdout, "lost")
+		}
+	}
+	for _, s := range sessions {
+		_ = s.Close(ctx)
+	}
+}
