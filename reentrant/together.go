@@ -153,8 +153,8 @@ func (l *Lock) lot(ctx context.Context, g *gate.Gate, behind []member.Gatherer) 
 	return lot
 }
 
-// goesTogether reports whether the lock is taken as others are: not where replicas are waited for.
-// goesTogether reports whether the lock may be taken with others by one script: there is one for the library's own layout.
+// goesTogether reports whether the lock may be taken with others by one script: there is one for the library's own layout, and it
+// waits for no replicas.
 func (l *Lock) goesTogether() bool {
 	return l.base.Err == nil && l.base.Replicas.Count == 0 && l.base.Layout == layout.Native()
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
@@ -33,11 +34,24 @@ const (
 	urlEnv             = "URL"
 )
 
-// P1, P4: a thousand random sets of ten locks of all kinds, which overlap and are asked for in any order by sixteen
+// P1, P4: a thousand random sets of ten locks of all kinds and of permits, which overlap and are asked for in any order by sixteen
 // workers in four processes, some of which do not wait or give up. None waits for good, no two have one lock, tokens
 // rise, and nothing is left.
 func TestOverlappingSetsOfManyProcesses(t *testing.T) {
 	t.Parallel()
+	overlap(t)
+}
+
+func TestSoakOverlappingSetsOfManyProcesses(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	for n := 0; more(); n++ {
+		t.Run(fmt.Sprint(n), overlap)
+	}
+}
+
+// overlap lets processes take sets, on a server of their own.
+func overlap(t *testing.T) {
+	t.Helper()
 	server := redistest.Start(t)
 	children := make([]*redistest.Process, processes)
 	for i := range children {
@@ -64,9 +78,12 @@ func TestOverlappingSetsOfManyProcesses(t *testing.T) {
 	kit.NewView(t, server).NoImmortals(t)
 }
 
-// everything answers ten locks; the last two are one, to write and to read.
+// seats is how many permits there are.
+const seats = 2
+
+// everything answers a permit, and ten locks; the last two are one, to write and to read.
 func everything(s *signalbox.Session) []multilock.Member {
-	var all []multilock.Member
+	all := []multilock.Member{semaphore.New(s, "p0", seats).Permits(1)}
 	for i := range 6 {
 		all = append(all, reentrant.New(s, fmt.Sprint("r", i)))
 	}
@@ -141,6 +158,10 @@ func takeSet(ctx context.Context, client rueidis.Client, all []multilock.Member)
 		writesBoth = writesBoth || i == len(all)-2
 	}
 	for n, i := range places {
+		if i == 0 {
+			err = errors.Join(err, visit(ctx, client, i, "seat", 0))
+			continue
+		}
 		if i == len(all)-1 { // a reader
 			if !writesBoth {
 				err = errors.Join(err, visit(ctx, client, len(all)-2, "read", 0))
@@ -160,6 +181,7 @@ local room = KEYS[1]
 local inside, last = redis.call('HINCRBY', room, ARGV[1], 1), tonumber(redis.call('HGET', room, 'token') or 0)
 local readers = tonumber(redis.call('HGET', room, 'read') or 0)
 local writers = tonumber(redis.call('HGET', room, 'write') or 0)
+if ARGV[1] == 'seat' and inside > tonumber(ARGV[3]) then return 'more are in than there are seats' end
 if writers > 1 or writers == 1 and readers > 0 then return 'another is in' end
 if ARGV[1] == 'write' then
   if tonumber(ARGV[2]) <= last then return 'the token fell' end
@@ -168,7 +190,7 @@ end
 return ''`
 	room := "room:" + strconv.Itoa(i)
 	b := client.B()
-	wrong, err := client.Do(ctx, b.Eval().Script(enter).Numkeys(1).Key(room).Arg(side, strconv.FormatUint(token, 10)).Build()).ToString()
+	wrong, err := client.Do(ctx, b.Eval().Script(enter).Numkeys(1).Key(room).Arg(side, strconv.FormatUint(token, 10), strconv.Itoa(seats)).Build()).ToString()
 	if err != nil {
 		return err
 	}

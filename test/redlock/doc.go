@@ -7,4 +7,6 @@
 //
 // Whether a holder that does not look at its lease overlaps with the next: a span counts from the return of Lock to a
 // look at the lease that found it good.
+//
+// Tests named TestSoak... run for as long as SIGNALBOX_SOAK says, and are skipped without it.
 package redlock

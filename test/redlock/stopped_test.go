@@ -38,7 +38,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	child := redistest.Child(t, "voter", urlsEnv+"="+strings.Join(urls, " "))
 	says(t, child, "ready")
 	var asked atomic.Int64
-	all, given := make(chan struct{}), t.Context().Done()
+	all, ended := make(chan struct{}), t.Context().Done()
 	for _, wire := range wires {
 		wire.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.RedlockAcquire.SHA1 })
 		wire.ResetCount()
@@ -49,7 +49,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 			}
 			select {
 			case <-all:
-			case <-given: // up
+			case <-ended:
 			}
 		})
 	}

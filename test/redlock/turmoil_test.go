@@ -94,6 +94,19 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 // tokens rise.
 func TestNoTwoHaveTheLockWhileServersFail(t *testing.T) {
 	t.Parallel()
+	storm(t)
+}
+
+func TestSoakNoTwoHaveTheLockWhileServersFail(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := kit.Soak(t)
+	for n := 0; more(); n++ {
+		t.Run(fmt.Sprint(n), storm)
+	}
+}
+
+// storm lets processes work while servers fail, on servers of its own.
+func storm(t *testing.T) {
+	t.Helper()
 	w := newWorld(t)
 	b := &book{begun: time.Now()}
 	ctx, cancel := context.WithTimeout(t.Context(), turmoil)
