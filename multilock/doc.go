@@ -27,8 +27,8 @@
 // One instant: the members are taken one after the other, and who waits for one holds those before it, which may be
 // for long.
 //
-// An order over several servers. Members of different sessions are waited for with a patience of 10 ms to
-// 1.3 s, at random; then all is given back and begun again. Two that meet the other way round find the gap between two rounds soon,
+// An order over several servers. A member that somebody has, of another session than those that are held, is waited for with a
+// patience of 10 ms to 1.3 s, at random, and one whose server does not say for a second; then all is given back and begun again. Two that meet the other way round find the gap between two rounds soon,
 // within their contexts, but nothing says which of them is first, and a place in the line of a fair member is lost with
 // each round.
 //
@@ -73,7 +73,7 @@
 //	reentrant members beside each other in order   1 round trip to take them, 1 to give them back, 64 at a time
 //	in a cluster                                   the same for those of one slot
 //	every other member                             as its package says, taken one after the other, given back at once
-//	a member that somebody has                     a round trip more
+//	a member that somebody has                     a round trip more; two while members of another session are held
 //	entering again                                 0
 //	held                                           the members' renewals
 package multilock

@@ -12,16 +12,21 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
-// For how long members of one session are waited for while members of another are held. It is doubled a random number of
-// times, at most as often as there were rounds: now and then it is long enough for members that others hold for long, and
-// of two who wait for each other one gives up soon.
+// For how long a member of one session is waited for that somebody has, while members of another are held. It is doubled a
+// random number of times, at most as often as there were rounds: now and then it is long enough for members that others hold for
+// long, and of two who wait for each other one gives up soon.
 const (
 	shortPatience = 20 * time.Millisecond
 	maxDoublings  = 6
 )
+
+// longestAnswer is how long a server has to say whether a member is free, while members of another session are held: its way may be
+// long, and nobody waits for the caller's locks to get there.
+const longestAnswer = time.Second
 
 func patienceIn(round int) time.Duration {
 	p := shortPatience << rand.N(min(round, maxDoublings)+1)
@@ -107,19 +112,17 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 // holds none of another session then, and for the others only so long. It answers which session it came to.
 func (g *group) gather(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
 	parties := g.lock.parties
-	if err = g.gatherParty(ctx, parties[first]); err != nil {
+	if err = g.gatherParty(ctx, parties[first], nil); err != nil {
 		return first, err
 	}
 	for i, party := range parties {
 		if i == first {
 			continue
 		}
-		limit := &limit{stop: g.mu.stop}
+		limit := &limit{stop: g.mu.stop, patience: patience, timers: party[0].place.Session.Timers}
 		limit.entry.Init(limit)
-		timers := party[0].place.Session.Timers
-		timers.Schedule(&limit.entry, patience)
-		err = g.gatherParty(ctx, party)
-		timers.Cancel(&limit.entry)
+		err = g.gatherParty(ctx, party, limit)
+		limit.timers.Cancel(&limit.entry)
 		if err != nil {
 			return i, err
 		}
@@ -127,19 +130,36 @@ func (g *group) gather(ctx context.Context, first int, patience time.Duration) (
 	return first, nil
 }
 
-// limit ends a round.
+// limit ends a round. Where it is nil nothing does.
 type limit struct {
-	entry wheel.Entry
-	stop  context.CancelCauseFunc
+	entry    wheel.Entry
+	stop     context.CancelCauseFunc
+	patience time.Duration
+	timers   *timers.Timers
 }
 
 // Fire implements wheel.Event.
 func (t *limit) Fire() { t.stop(errAgain) }
 
+// take takes o and those behind it if they are free, and waits for o, with patience, if it is not: a way that is longer than the
+// patience must not end every round.
+func (t *limit) take(ctx context.Context, o *one, behind []one) ([]hold.Lease, error) {
+	if t == nil {
+		return o.take(ctx, behind)
+	}
+	t.timers.Schedule(&t.entry, longestAnswer)
+	leases, err := o.try(ctx, behind)
+	if err == nil {
+		return leases, nil
+	}
+	t.timers.Schedule(&t.entry, t.patience)
+	return o.take(ctx, behind)
+}
+
 // gatherParty takes members of one session, in order: who waits for one holds of this session only what is before it.
-func (g *group) gatherParty(ctx context.Context, party []one) error {
+func (g *group) gatherParty(ctx context.Context, party []one, limit *limit) error {
 	for len(party) > 0 {
-		leases, err := party[0].take(ctx, party[1:])
+		leases, err := limit.take(ctx, &party[0], party[1:])
 		if err != nil {
 			return explainFor("lock", party[0].place.Name, err)
 		}

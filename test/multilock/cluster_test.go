@@ -184,12 +184,12 @@ func locked(t *testing.T, l *reentrant.Lock) bool {
 	return is
 }
 
-// free waits until the members of these parts are free.
+// free waits until the members of these parts are free, for less than a lease: by then they end by themselves.
 func (c *town) free(t *testing.T, parts ...int) {
 	t.Helper()
 	s := kit.Session(t, c)
 	for _, i := range parts {
-		kit.Await(t, limit, "a free lock", func() bool {
+		kit.Await(t, kit.Patience, "a free lock", func() bool {
 			is, err := reentrant.New(s, c.names[i]).IsLocked(long(t))
 			return err == nil && !is
 		})

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// The order of members is that of a cluster's slots, also for a process that does not know the cluster: the places of locks of every
+// kind are the same by a client of one server as by one of a cluster, and their slots are those that the cluster tells.
+func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
+	of := func(s *signalbox.Session) (places []member.Place) {
+		for _, m := range everything(s) {
+			places = append(places, member.Place(m.Place()))
+		}
+		slices.SortFunc(places, member.Compare)
+		return places
+	}
+	apart, single := of(kit.Session(t, c)), of(kit.Session(t, redistest.Start(t)))
+	require.Len(t, single, len(apart))
+	seen := map[uint16]bool{}
+	for i, p := range apart {
+		require.Equal(t, fmt.Sprint(p.Slot, p.Key, p.Kind), fmt.Sprint(single[i].Slot, single[i].Key, single[i].Kind))
+		require.EqualValues(t, c.Slot(t, p.Key), single[i].Slot, p.Key)
+		seen[p.Slot] = true
+	}
+	require.Greater(t, len(seen), 5)
+}
