@@ -26,16 +26,23 @@ type crossing struct {
 	proxy    *redistest.Proxy // before the first
 }
 
-func newCrossing(t *testing.T) *crossing {
+// newCrossing answers one whose first session is made by open.
+func newCrossing(t *testing.T, open func(tb testing.TB, at wire) *signalbox.Session) *crossing {
 	t.Helper()
 	c := &crossing{servers: [2]*redistest.Server{redistest.Start(t), redistest.Start(t)}}
 	c.proxy = redistest.NewProxy(t, c.servers[0].Addr())
 	other := newSession(t, c.servers[1])
 	for c.sessions[0] == nil || c.sessions[0].ID() > other.ID() { // sessions are taken in the order of their ids
-		c.sessions[0] = impatient(t, c.proxy)
+		c.sessions[0] = open(t, c.proxy)
 	}
 	c.sessions[1] = other
 	return c
+}
+
+// usual is newSession without options.
+func usual(tb testing.TB, at wire) *signalbox.Session {
+	tb.Helper()
+	return newSession(tb, at)
 }
 
 // both answers a lock of each server as one.
@@ -46,7 +53,7 @@ func (c *crossing) both() *multilock.Lock {
 // A context that ends while a round is given back is the error, and not what ended the round.
 func TestAContextThatEndsBetweenTwoRoundsIsTheError(t *testing.T) {
 	t.Parallel()
-	c := newCrossing(t)
+	c := newCrossing(t, impatient)
 	require.NoError(t, mustLock(t, c.both()).Unlock()) // scripts and time are known
 	theirs := mustLock(t, reentrant.New(newSession(t, c.servers[1]), "b"))
 	c.proxy.ResetCount()
@@ -70,7 +77,7 @@ func TestAContextThatEndsBetweenTwoRoundsIsTheError(t *testing.T) {
 // nothing while it waits for them.
 func TestTheNextRoundBeginsWithWhatWasNotToBeHad(t *testing.T) {
 	t.Parallel()
-	c := newCrossing(t)
+	c := newCrossing(t, usual)
 	require.NoError(t, mustLock(t, c.both()).Unlock())
 	theirs := mustLock(t, reentrant.New(newSession(t, c.servers[1]), "b"))
 	c.proxy.SetMatch(func(req []string) bool {
@@ -92,7 +99,7 @@ func TestTheNextRoundBeginsWithWhatWasNotToBeHad(t *testing.T) {
 // P4: a server that does not answer keeps none of the others' members.
 func TestAServerThatDoesNotAnswerKeepsTheOthersMembersFromNobody(t *testing.T) {
 	t.Parallel()
-	c := newCrossing(t)
+	c := newCrossing(t, usual)
 	lease := mustLock(t, c.both())
 	c.servers[1].Freeze()
 	err := lease.Unlock()
