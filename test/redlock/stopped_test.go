@@ -85,7 +85,7 @@ func says(t *testing.T, p *redistest.Process, want string) {
 func runVoter(stdin io.Reader, stdout io.Writer) {
 	ctx := context.Background()
 	var sessions []*signalbox.Session
-	for _, url := range strings.Fields(os.Getenv(urlsEnv)) {
+	for url := range strings.FieldsSeq(os.Getenv(urlsEnv)) {
 		s, err := signalbox.Dial(ctx, url)
 		if err != nil {
 			fmt.Fprintln(stdout, err)
