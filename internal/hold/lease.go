@@ -43,8 +43,9 @@ func (l Lease) Deadline() time.Time {
 	if l.hold == nil {
 		return time.Time{}
 	}
-	now := clock.Now()
-	return time.Now().Add(l.hold.left(now))
+	// In this order: a goroutine that is held up between the two looks at the clock answers too early, never too late.
+	at := time.Now()
+	return at.Add(l.hold.left(clock.Now()))
 }
 
 // Unlock ends the lease.

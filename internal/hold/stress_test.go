@@ -5,12 +5,15 @@ package hold
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // user enters again, binds and unlocks until its lease ends, and checks what was bound.
@@ -75,4 +78,24 @@ func TestATenureEndsExactlyOnceInACrowd(t *testing.T) {
 		require.Error(t, bound.Err())
 		require.Zero(t, b.watchers())
 	}
+}
+
+// P2: the deadline that is answered is never later than the lease's, wherever the goroutine that asks is held up: there
+// are more of them than processors, so that each is now and then.
+func TestADeadlineIsNeverAnsweredTooLate(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t, "key")
+	latest := time.Now().Add(life - renewal.Allowance(life))
+	var users sync.WaitGroup
+	for range 8 * runtime.GOMAXPROCS(0) {
+		users.Go(func() {
+			for range 30_000 {
+				if answered := l.Deadline(); answered.After(latest) {
+					t.Errorf("%v too late", answered.Sub(latest))
+					return
+				}
+			}
+		})
+	}
+	users.Wait()
 }
