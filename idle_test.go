@@ -62,7 +62,7 @@ func runIdler(stdin io.Reader, stdout io.Writer) {
 func handOver(s, other *signalbox.Session, name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	lease, err := reentrant.New(s, name, signalbox.RenewedLease(moment)).Lock(ctx)
+	lease, err := reentrant.New(s, name, signalbox.RenewedLease(steady)).Lock(ctx)
 	if err != nil {
 		return err
 	}
