@@ -4,6 +4,7 @@ package reentrant_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,8 +31,8 @@ func TestALeaseEndsBeforeItsKeyAcrossRenewals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady)))
-	first := lease.Deadline()
 	sent := sentBy(server, func() {
+		first := lease.Deadline()
 		await(t, "a few renewals", func() bool {
 			deadline := lease.Deadline() // before the key's end, which only moves forward
 			require.True(t, deadline.Before(keyEnds(t, server, "a")))
@@ -114,7 +115,7 @@ func TestMaxHoldEndsALeaseThatIsLonger(t *testing.T) {
 func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady)))
+	lease := mustLock(t, reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(2*steady)))
 	bound := lease.Bind(t.Context())
 	server.MustDo(t, "DEL", holderKey("a"))
 	deadline := lease.Deadline()
@@ -216,9 +217,21 @@ func TestAnUnconfirmedUnlockIsFinishedInTheBackground(t *testing.T) {
 func TestAnUnlockThatPassesOnIsNotSlowerThanOneThatReleases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, oneConnection{server})
-	mu := reentrant.New(s, "a")
-	lease, other := mustLock(t, mu), mustLock(t, reentrant.New(s, "b"))
+	s, n := newSession(t, oneConnection{server}), 0
+	// They are compared in time: a machine that runs the one and not the other may need another try.
+	await(t, "one that passes on and is not slower", func() bool {
+		n++
+		passing, releasing := unlockBoth(t, server, s, fmt.Sprint(n))
+		return passing < releasing+session.UnlockPatience*2/3
+	})
+}
+
+// unlockBoth unlocks a lock that somebody waits for in the session, and one that nobody waits for, while the server is frozen, and
+// answers how long each took.
+func unlockBoth(t *testing.T, server *redistest.Server, s *signalbox.Session, name string) (passing, releasing time.Duration) {
+	t.Helper()
+	mu := reentrant.New(s, name)
+	lease, other := mustLock(t, mu), mustLock(t, reentrant.New(s, "beside "+name))
 	waiting := queue(t.Context(), t, mu)
 	// Passing on takes no round trip for 20 ms; after that the server is asked.
 	held := time.Now()
@@ -234,10 +247,11 @@ func TestAnUnlockThatPassesOnIsNotSlowerThanOneThatReleases(t *testing.T) {
 		return answered
 	}
 	// At the same time, so that a machine that stalls holds up both.
-	passing, releasing := took(lease), took(other)
-	require.Less(t, within(t, "the one that passes on", passing), within(t, "the one that releases", releasing)+session.UnlockPatience*2/3)
+	first, second := took(lease), took(other)
+	passing, releasing = within(t, "the one that passes on", first), within(t, "the one that releases", second)
 	server.Thaw()
 	got := within(t, "the waiter", waiting)
 	require.NoError(t, got.err)
 	require.NoError(t, got.lease.Unlock())
+	return passing, releasing
 }

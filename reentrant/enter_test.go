@@ -27,7 +27,7 @@ func deeper(ctx context.Context, depth int) context.Context {
 // P7: entering again makes no round trip and allocates nothing, ten contexts deep.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := reentrant.New(newPoller(t, server), "a")
+	mu := reentrant.New(newPoller(t, server), "a", signalbox.RenewedLease(longest))
 	lease := mustLock(t, mu)
 	ctx := deeper(lease.Enter(t.Context()), 10)
 	var allocated float64
@@ -51,7 +51,7 @@ func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
-	lease := mustLock(t, reentrant.New(s, "a"))
+	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(longest)))
 	ctx := lease.Enter(t.Context())
 	// The options of the lock that enters are those of another hold: they are left aside.
 	mu := reentrant.New(s, "a", signalbox.FixedLease(time.Second))
@@ -59,7 +59,7 @@ func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 		again, err := enter(ctx)
 		require.NoError(t, err)
 		require.Equal(t, lease.Token(), again.Token())
-		require.WithinDuration(t, lease.Deadline(), again.Deadline(), time.Second/10)
+		require.WithinDuration(t, lease.Deadline(), again.Deadline(), time.Minute)
 		require.NoError(t, again.Unlock())
 	}
 	require.NoError(t, lease.Err())
@@ -112,10 +112,11 @@ func TestALeaseOfAnotherSessionIsAStranger(t *testing.T) {
 	server := redistest.Start(t)
 	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
 	ctx := lease.Enter(t.Context())
-	other := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(shortest))
+	other := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady))
 	_, err := other.TryLock(ctx)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	waiting := contend(ctx, t, server, other, "a")
+	await(t, "all three tries, or the last might have the lock", func() bool { return server.CommandStats()["pttl"].Calls >= 3 })
 	// Its context ends with the lease: that is the end of the wait, not the lock.
 	require.NoError(t, lease.Unlock())
 	require.ErrorIs(t, within(t, "the end of the wait", waiting).err, signalbox.ErrReleased)
@@ -181,7 +182,7 @@ func TestABoundContextDoesNotEnter(t *testing.T) {
 func TestManyEntriesAreOneHold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newPoller(t, server), "a")
+	mu := reentrant.New(newPoller(t, server), "a", signalbox.RenewedLease(longest))
 	lease := mustLock(t, mu)
 	ctx := lease.Enter(t.Context())
 	entries := make([]signalbox.Lease, 100)

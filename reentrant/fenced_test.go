@@ -55,7 +55,7 @@ func TestAFencedLockHasANumberForEachHoldInsideTheProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := fenced(t, server)
-	const n = 20
+	const n = 5
 	// What was asked for when the 20 ms of passing on were over is not used: a slow machine may need another try.
 	await(t, "holds without a gap between their numbers", func() bool {
 		lease := mustLock(t, mu)

@@ -172,7 +172,7 @@ func TestAForeignSortedSetIsTold(t *testing.T) {
 func TestAKeyWithoutAnEndIsTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(longest)) // a renewal would give it one
 	lease := mustLock(t, mu)
 	server.MustDo(t, "PERSIST", holderKey("a"))
 	require.True(t, requireHolder(t, mu).Until.IsZero())

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
@@ -211,6 +212,19 @@ func sentBy(server *redistest.Server, do func()) map[string]int64 { return serve
 func stacks() string {
 	text := make([]byte, 1<<20)
 	return string(text[:runtime.Stack(text, true)])
+}
+
+// thisGoroutine answers what stacks call the caller: "goroutine 7".
+func thisGoroutine() string {
+	text := make([]byte, 100)
+	name, _, _ := strings.Cut(string(text[:runtime.Stack(text, false)]), " [")
+	return name
+}
+
+// onlyAcquires lets a proxy count the acquires of locks, and no looks, from here on. Somebody has taken one before.
+func onlyAcquires(proxy *redistest.Proxy) {
+	proxy.SetMatch(func(request []string) bool { return len(request) > 1 && request[1] == scripts.ReentrantAcquire.SHA1 })
+	proxy.ResetCount()
 }
 
 // integer reads a number out of a reply, where it may be a text.

@@ -136,7 +136,7 @@ func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 	s := newPoller(t, server)
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		name := fmt.Sprint("order ", order)
-		mu := reentrant.New(s, name)
+		mu := reentrant.New(s, name, signalbox.RenewedLease(longest))
 		leases := []signalbox.Lease{mustLock(t, mu)}
 		for range 2 {
 			// Through the first each time, so that no context ends with another's lease.
@@ -234,7 +234,7 @@ func TestBoundContextsCostNoGoroutine(t *testing.T) {
 		context.AfterFunc(child, func() { ended <- struct{}{} })
 		_ = cancel
 	}
-	require.NotContains(t, stacks(), "context.(*cancelCtx).propagateCancel.func")
+	require.NotContains(t, stacks(), "created by context.(*cancelCtx).propagateCancel in "+thisGoroutine()+"\n")
 	require.NoError(t, lease.Unlock())
 	for range 100 {
 		within(t, "the end of a child", ended)

@@ -53,7 +53,7 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 func TestALockersGoroutinesExcludeEachOtherAfterALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	locker := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(shortest)).Locker(t.Context())
+	locker := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(moment)).Locker(t.Context())
 	lost := make(chan error, 2)
 	locker.OnLost(func(err error) { lost <- err })
 	locker.Lock()
