@@ -40,6 +40,7 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := newPlace(t).plain()
+			u.withoutLooks() // which would move them further
 			a := u.q.beginWaiting(wish)
 			u.mu.Lock()
 			a.state, a.notAfter = c.before, 1

@@ -105,11 +105,11 @@ func TestAHoldGoesOnForThoseWhoWantTheLike(t *testing.T) {
 	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "who waited has a block of tokens")
 	_, attempts, _ := q.lines.Len()
 	require.Equal(t, 2, attempts, "those of the holder and of the other")
+	require.Nil(t, other.Leave())
 
 	p.server.MustDo(t, "DEL", q.keys.Holder)
 	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
 	require.Equal(t, Gone, fate)
 	held.Abandon()
-	require.Nil(t, other.Leave())
 }
