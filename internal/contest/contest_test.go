@@ -66,7 +66,8 @@ func TestThoseOfASessionTryOneAtATimeInTheirOrder(t *testing.T) {
 		}
 	})
 	looks := 2 + 2*int64(time.Since(began)/time.Second)
-	require.LessOrEqual(t, scripts, 2*waiters+1+looks, "an acquire and a release each, and a look now and then")
+	const early = waiters / 2 // of those who had the turn before the release was sent, and asked before it was executed
+	require.LessOrEqual(t, scripts, 2*waiters+1+early+looks, "an acquire and a release each, and a look now and then")
 	p.free()
 }
 
@@ -129,24 +130,32 @@ func TestWhoGivesUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join(p.proxy)
+	// It has three seconds to come in, which a machine that stalls can use up.
+	p.await("a try that comes in time", func() bool { return u.triesLate() })
+	p.free()
+	p.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
+}
+
+// triesLate lets a try come in when it was taken back, and reports whether it had the lock then.
+func (u *user) triesLate() bool {
+	p := u.place
+	p.Helper()
 	var try atomic.Pointer[[]string]
 	p.proxy.SetMatch(func(request []string) bool {
 		return request[0] == "EVALSHA" && request[1] == scripts.RedissonRWAcquire.SHA1 && try.CompareAndSwap(nil, &request)
 	})
 	armed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	_, err := u.queue.Try(t.Context(), writes)
-	require.Error(t, err)
-	within(t, armed.Fired())
-	before := p.server.CommandStats()["evalsha"].Calls
+	before := p.server.CommandStats()["evalsha"].Calls // without the try, which is not executed
+	_, err := u.queue.Try(p.Context(), writes)
+	require.Error(p, err)
+	within(p, armed.Fired())
 	p.await("a release", func() bool { return p.server.CommandStats()["evalsha"].Calls > before })
 	late := make([]any, len(*try.Load()))
 	for n, word := range *try.Load() {
 		late[n] = word
 	}
-	answer, _ := p.server.MustDo(t, late...).([]any)
-	require.Equal(t, int64(1), answer[0], "it was taken within its not-after")
-	p.free()
-	p.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
+	answer, _ := p.server.MustDo(p, late...).([]any)
+	return answer[0] == int64(1)
 }
 
 // Who waits is told what is known: that the lock is held.
