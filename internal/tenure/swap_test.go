@@ -147,6 +147,13 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 // What is swapped while the session closes, and waits no longer for holders, is lost as they are, and given back.
 func TestASwapIsEvictedWithItsSession(t *testing.T) {
 	t.Parallel()
+	// Close has a second of its own for giving back, which a machine that stalls can use up. What it did not come to ends with its lease.
+	redistest.Await(t, patience, "a Close that ends in its own time", func() bool { return closesOverASwap(t) < time.Second })
+}
+
+// closesOverASwap closes a session while a swap is under way, and answers how long that took.
+func closesOverASwap(t *testing.T) time.Duration {
+	t.Helper()
 	p := newPlace(t)
 	u := p.join()
 	old := u.has()
@@ -163,12 +170,17 @@ func TestASwapIsEvictedWithItsSession(t *testing.T) {
 	redistest.Receive(t, patience, "a swap under way", delayed.Fired())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
+	began := time.Now()
 	require.ErrorContains(t, u.session.Close(ended), "holders were left")
+	took := time.Since(began)
 	got := redistest.Receive(t, patience, "the end of the swap", swapped)
 	if got.err == nil {
 		require.ErrorIs(t, got.lease.Err(), errs.ErrClosed)
 		got.err = got.lease.Unlock()
 	}
 	require.Error(t, got.err)
-	redistest.Await(t, patience, "nothing is held", func() bool { return p.holds() == 0 })
+	if took < time.Second {
+		redistest.Await(t, patience, "nothing is held", func() bool { return p.holds() == 0 })
+	}
+	return took
 }
