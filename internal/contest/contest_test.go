@@ -162,16 +162,19 @@ func (u *user) triesLate() bool {
 func TestWhoGivesUpIsToldThatItIsHeld(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	one, other := p.join(p.server), p.join(p.server)
+	one, writer, reader := p.join(p.server), p.join(p.server), p.join(p.server)
 	first := one.must(writes)
 	ctx, cancel := context.WithCancel(t.Context())
-	waits := []<-chan outcome{other.later(ctx, writes), other.later(ctx, writes), other.later(ctx, reads)}
-	p.heardBy(1)
+	told := []<-chan outcome{writer.later(ctx, writes), reader.later(ctx, reads)}
+	behind := writer.later(ctx, writes)
+	p.heardBy(2) // which is where they were told
 	cancel()
-	for _, w := range waits {
+	for _, w := range told {
 		err := within(t, w).err
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, errs.ErrHeld)
 	}
+	require.ErrorIs(t, within(t, behind).err, context.Canceled)
 	p.gives(first)
 	p.free()
 }
