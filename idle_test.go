@@ -112,7 +112,7 @@ func TestNothingRemainsAfterTheLinger(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	process := redistest.Child(t, "idler", addressVariable+"="+server.Addr())
-	line, err := process.ReadLine(patience)
+	line, err := process.ReadLine(3 * patience) // for three locks
 	require.NoError(t, err, process.Stderr())
 	require.Equal(t, "idle", line)
 
