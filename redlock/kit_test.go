@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ const (
 	steady = 6 * time.Second
 	// moment is how long a call waits that is to be told something before its context ends, and a lease lasts that is to end.
 	moment = 3 * time.Second
+	// lastVote is how long after a quorum has granted the others have their part in the hold, or have none: more than a server
+	// is asked for.
+	lastVote = 2 * time.Second
 )
 
 // establish lets a server look as one that has had its data for a day, so that it grants at once.
@@ -149,6 +153,43 @@ func mustLock(tb testing.TB, mu *redlock.Lock) signalbox.Lease {
 	require.NoError(tb, err)
 	require.NoError(tb, lease.Err())
 	return lease
+}
+
+// mustLockAll locks on every server. A lock needs a quorum: a server that answers too late, or could not be asked in time,
+// may have no part in it, and then it is taken anew.
+func (w *world) mustLockAll(mu *redlock.Lock, name string) (lease signalbox.Lease) {
+	w.Helper()
+	await(w, "a lock that all servers have", func() bool {
+		if lease = mustLock(w, mu); becomes(lastVote, func() bool { return w.holds(name) == len(w.servers) }) {
+			return true
+		}
+		_ = lease.Unlock() // where that is not confirmed the next one waits for it
+		return false
+	})
+	return lease
+}
+
+// mustBeHeld tries to lock until the servers say that somebody has the lock. Those that do not answer in time say
+// nothing, and a vote without them may come to nothing; but it must not be won.
+func mustBeHeld(ctx context.Context, tb testing.TB, mu *redlock.Lock) {
+	tb.Helper()
+	await(tb, "the answer that somebody has the lock", func() bool {
+		_, err := mu.TryLock(ctx)
+		require.Error(tb, err)
+		return errors.Is(err, signalbox.ErrHeld)
+	})
+}
+
+// becomes polls until done, or until limit is over, and reports which.
+func becomes(limit time.Duration, done func() bool) bool {
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for ends := time.Now().Add(limit); !done(); <-pause.C {
+		if time.Now().After(ends) {
+			return false
+		}
+	}
+	return true
 }
 
 // mustHave takes the lease that a call answers.

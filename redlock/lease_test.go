@@ -24,8 +24,7 @@ func TestEnteringAgainSendsNothing(t *testing.T) {
 	w := newWorld(t, 3)
 	sessions := w.sessions(signalbox.WithPolling()) // those that listen ask when they begin to whether their holds are there still
 	mu := redlock.New(sessions, "a")
-	lease := mustLock(t, mu)
-	w.awaitHolds("a", 3)
+	lease := w.mustLockAll(mu, "a")
 	for _, p := range w.proxies {
 		p.ResetCount()
 	}
@@ -42,12 +41,9 @@ func TestEnteringAgainSendsNothing(t *testing.T) {
 		require.Zero(t, p.Requests())
 	}
 	// Other servers, or other sessions, are another lock, which this lease does not enter.
-	short, cancel := context.WithTimeout(ctx, moment)
-	defer cancel()
-	_, err := w.lock("a").Lock(short)
-	require.ErrorIs(t, err, signalbox.ErrHeld)
+	mustBeHeld(ctx, t, w.lock("a"))
 	require.NoError(t, lease.Unlock())
-	_, err = mu.Lock(ctx)
+	_, err := mu.Lock(ctx)
 	require.ErrorIs(t, err, signalbox.ErrReleased)
 	w.awaitFree("a")
 }
@@ -122,8 +118,7 @@ func TestAFixedLeaseEndsBeforeItsKeys(t *testing.T) {
 func TestAHoldThatAQuorumLostIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	lease := mustLock(t, w.lock("a", signalbox.RenewedLease(steady)))
-	w.awaitHolds("a", 3)
+	lease := w.mustLockAll(w.lock("a", signalbox.RenewedLease(steady)), "a")
 	w.servers[0].MustDo(t, "DEL", key("a"))
 	first := lease.Deadline()
 	await(t, "a renewal", func() bool { return lease.Deadline().After(first.Add(500 * time.Millisecond)) })
@@ -139,14 +134,12 @@ func TestUnlockSaysWhatAQuorumSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
 	mu := redlock.New(w.sessions(signalbox.WithPolling()), "a", signalbox.FixedLease(steady))
-	lease := mustLock(t, mu)
-	w.awaitHolds("a", 3)
+	lease := w.mustLockAll(mu, "a")
 	w.servers[0].MustDo(t, "DEL", key("a"))
 	require.NoError(t, lease.Unlock(), "two had it")
 	w.awaitFree("a")
 
-	lease = mustLock(t, mu)
-	w.awaitHolds("a", 3)
+	lease = w.mustLockAll(mu, "a")
 	for _, s := range w.servers[:2] {
 		s.MustDo(t, "DEL", key("a"))
 	}
@@ -177,10 +170,12 @@ func TestFencedTokensRiseWhateverTheClocksSay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 3)
+			mu, other := w.lock("a", c.options...), w.lock("a", c.options...)
+			require.NoError(t, w.mustLockAll(mu, "a").Unlock()) // it knows every server's time, and is granted by one that thaws
+			w.awaitFree("a")
 			// Server 0 gives stamps as one whose clock is ten minutes ahead.
 			w.servers[0].MustDo(t, "EVAL", `return redis.call('SET', KEYS[1],
 				'sb1-' .. string.format('%016.0f', redis.call('TIME')[1] * 1000000 + 600000000), 'PX', 3600000)`, 1, key("a"))
-			mu, other := w.lock("a", c.options...), w.lock("a", c.options...)
 			w.servers[1].Freeze()
 			lease := mustLock(t, mu)
 			w.servers[1].Thaw()
@@ -210,8 +205,7 @@ func TestForceUnlockTakesTheLockEverywhere(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrNotHeld)
 
 	sessions := w.sessions(signalbox.WithLabel("host:42"))
-	lease := mustLock(t, redlock.New(sessions, "a", hours))
-	w.awaitHolds("a", 3)
+	lease := w.mustLockAll(redlock.New(sessions, "a", hours), "a")
 	holder, err := mu.Holder(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "redlock", holder.Kind)
@@ -268,8 +262,7 @@ func TestCloseOfAnySessionEndsTheLock(t *testing.T) {
 func TestCloseDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	lease := mustLock(t, w.lock("a"))
-	w.awaitHolds("a", 3)
+	lease := w.mustLockAll(w.lock("a"), "a")
 	sessions := w.sessions()
 	waiting := lockLater(t.Context(), redlock.New(sessions, "a"))
 	await(t, "the marks of the waiter", func() bool { return w.marked("a") >= 2 })
@@ -286,7 +279,8 @@ func TestCloseDoesNotWaitForever(t *testing.T) {
 func TestNothingRemainsAfterUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	one, other := w.lock("a"), w.lock("a")
+	sessions, others := w.sessions(), w.sessions()
+	one, other := redlock.New(sessions, "a"), redlock.New(others, "a")
 	for range 3 {
 		lease := mustLock(t, one)
 		waiting := lockLater(t.Context(), other)
@@ -299,6 +293,8 @@ func TestNothingRemainsAfterUse(t *testing.T) {
 			return len(channels) == 0
 		})
 	}
+	settled(t, sessions)
+	settled(t, others)
 	for _, p := range w.proxies {
 		p.ResetCount()
 	}
@@ -355,7 +351,7 @@ func TestABadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 func TestAClusterIsNoMember(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
 	sessions := append(w.sessions(), newSession(t, cluster))
 	require.ErrorIs(t, redlock.New(sessions, "a").Check(), signalbox.ErrBadOption)
 }

@@ -18,15 +18,13 @@ func TestALockIsHeldByOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)
 	one, other := w.lock("a"), w.lock("a")
-	lease := mustLock(t, one)
-	w.awaitHolds("a", 5)
-	_, err := other.TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrHeld)
+	lease := w.mustLockAll(one, "a")
+	mustBeHeld(t.Context(), t, other)
 	require.NoError(t, lease.Unlock())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 	w.awaitFree("a")
-	lease, err = other.TryLock(t.Context())
+	lease, err := other.TryLock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock())
 }
@@ -53,7 +51,7 @@ func TestAWaitEndsWithItsContextAndSaysThatTheLockIsHeld(t *testing.T) {
 	w := newWorld(t, 3)
 	lease := mustLock(t, w.lock("a"))
 	sessions := w.sessions()
-	ctx, cancel := context.WithTimeout(t.Context(), moment)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*moment)
 	defer cancel()
 	_, err := redlock.New(sessions, "a").Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -81,9 +79,7 @@ func TestNamesAreKeptApart(t *testing.T) {
 	w := newWorld(t, 3)
 	sessions := w.sessions()
 	for _, name := range []string{"a", "{a}", "a}", "}{", "%7Ba", "a:lock", "\x00*", strings.Repeat("x", 512)} {
-		lease, err := redlock.New(sessions, name).TryLock(t.Context())
-		require.NoError(t, err, name)
-		w.awaitHolds(name, 3)
+		lease := w.mustLockAll(redlock.New(sessions, name), name)
 		defer func() { require.NoError(t, lease.Unlock()) }()
 	}
 }
