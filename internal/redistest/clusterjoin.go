@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -64,35 +65,48 @@ func (c *Cluster) share() error {
 	return nil
 }
 
-// meet introduces the nodes to the first one, and waits until each has heard of all others.
+// meetLimit is when nodes are introduced anew. They meet within milliseconds, and give up where they have not within their
+// time-out, as on a machine that stands still.
+const meetLimit = 3 * clusterFailover
+
+// meet introduces the nodes to the first one until each has heard of all others.
 func (c *Cluster) meet() error {
 	host := c.nodes[0]
-	for _, n := range c.nodes[1:] {
-		if _, err := n.Do("CLUSTER", "MEET", "127.0.0.1", host.port, host.bus); err != nil {
-			return fmt.Errorf("redistest: meet: %w", err)
+	for ends := time.Now().Add(startLimit); ; {
+		for _, n := range c.nodes[1:] {
+			if _, err := n.Do("CLUSTER", "MEET", "127.0.0.1", host.port, host.bus); err != nil {
+				return fmt.Errorf("redistest: meet: %w", err)
+			}
+		}
+		if poll(meetLimit, c.met) {
+			return nil
+		}
+		if time.Now().After(ends) {
+			return fmt.Errorf("redistest: the nodes did not meet within %v:\n%s", startLimit, c.describe())
 		}
 	}
-	met := func(n *Server) bool {
+}
+
+// met reports whether each node has heard of all others.
+func (c *Cluster) met() bool {
+	return all(c.nodes, func(n *Server) bool {
 		v, err := n.view()
 		if err != nil || len(v) != len(c.nodes) {
 			return false
 		}
-		for _, m := range v {
-			if m.flagged("handshake") {
-				return false
-			}
-		}
-		return true
-	}
-	if !poll(startLimit, func() bool { return all(c.nodes, met) }) {
-		return fmt.Errorf("redistest: the nodes did not meet within %v:\n%s", startLimit, c.describe())
-	}
-	return nil
+		return !slices.ContainsFunc(v, func(m member) bool { return m.flagged("handshake") })
+	})
 }
 
 // replicate makes the second half of the nodes the replicas of the first.
 func (c *Cluster) replicate() error {
-	selves := c.selves()
+	var selves map[*Server]member
+	if !poll(startLimit, func() bool {
+		selves = c.selves()
+		return len(selves) == len(c.nodes)
+	}) {
+		return fmt.Errorf("redistest: not all nodes answered within %v:\n%s", startLimit, c.describe())
+	}
 	for i, n := range c.nodes[primaries:] {
 		if _, err := n.Do("CLUSTER", "REPLICATE", selves[c.nodes[i]].id); err != nil {
 			return fmt.Errorf("redistest: replicate: %w", err)

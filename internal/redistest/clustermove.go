@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 )
 
@@ -36,10 +37,20 @@ func (c *Cluster) BeginMove(tb testing.TB, slot int, to *Server) *Move {
 	if m.From == to {
 		tb.Fatalf("redistest: slot %d is at %s already", slot, to.Addr())
 	}
-	selves := c.selves()
+	selves := m.selves(tb)
 	to.MustDo(tb, "CLUSTER", "SETSLOT", slot, "IMPORTING", selves[m.From].id)
 	m.From.MustDo(tb, "CLUSTER", "SETSLOT", slot, "MIGRATING", selves[to].id)
 	return m
+}
+
+// selves is that of the cluster once both ends have answered.
+func (m *Move) selves(tb testing.TB) (selves map[*Server]member) {
+	tb.Helper()
+	mustBecome(tb, "both ends of slot "+strconv.Itoa(m.Slot), func() bool {
+		selves = m.cluster.selves()
+		return selves[m.From].id != "" && selves[m.To].id != ""
+	}, m.cluster.describe)
+	return selves
 }
 
 // Keys transfers these keys of the slot, or all that there are where none is named.
@@ -64,7 +75,7 @@ func (m *Move) Keys(tb testing.TB, keys ...string) {
 func (m *Move) Finish(tb testing.TB) {
 	tb.Helper()
 	m.Keys(tb)
-	selves := m.cluster.selves()
+	selves := m.selves(tb)
 	told := []*Server{m.To, m.From}
 	for n, self := range selves {
 		if self.of == "" && n != m.To && n != m.From {

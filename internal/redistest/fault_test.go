@@ -187,7 +187,7 @@ func TestDelayLastsAsLongAsSaid(t *testing.T) {
 func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: 2 * time.Second}) // more than it takes to close and look
+	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: patience / 2}) // more than it takes to close and look
 	c := dial(t, p.Addr())
 	c.send(evalIncr())
 	receive(t, f.Fired())
@@ -248,8 +248,12 @@ func TestClientSeesEveryKind(t *testing.T) {
 			t.Parallel()
 			s, p := proxied(t)
 			c := p.Client(t, func(o *rueidis.ClientOption) {
-				o.Dialer.KeepAlive = quiet // a silent connection is found by a ping
-				o.ConnWriteTimeout = 2 * time.Second
+				switch kind {
+				case redistest.SwallowRequest, redistest.SwallowReply, redistest.HalfOpen:
+					o.Dialer.KeepAlive = quiet // a silent connection is found by a ping
+					o.ConnWriteTimeout = 5 * time.Second
+				default:
+				}
 			})
 			f := p.Arm(redistest.Fault{Kind: kind, Delay: quiet / 2})
 			err := callIncr(t.Context(), c)

@@ -12,8 +12,8 @@ import (
 
 const (
 	// viewLimit bounds how long one of several servers is waited for when all are asked for
-	// what they see. A frozen one is taken for absent.
-	viewLimit = time.Second
+	// what they see. A frozen one is taken for absent, and one of a machine that stalls for a moment is not.
+	viewLimit = 2 * time.Second
 	// changeLimit bounds changes in which servers must agree. They take seconds.
 	changeLimit = time.Minute
 )

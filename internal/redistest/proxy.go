@@ -200,10 +200,13 @@ func (p *Proxy) accept(listener *net.TCPListener) {
 	}
 }
 
+// dialLimit bounds what takes microseconds: only a machine that stands still makes it last.
+const dialLimit = 10 * time.Second
+
 // dialTCP connects to a server on loopback. That takes microseconds, also if the server is
 // frozen, since the kernel accepts for it, so it may hold up the connections after it.
 func dialTCP(addr string) (*net.TCPConn, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+	c, err := net.DialTimeout("tcp", addr, dialLimit)
 	if err != nil {
 		return nil, err
 	}
