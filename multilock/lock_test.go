@@ -82,7 +82,7 @@ func TestOppositeOrdersInTwoProcessesDoNotDeadlock(t *testing.T) {
 func oppose(t *testing.T, one, other *signalbox.Session) {
 	t.Helper()
 	const rounds = 100
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*patience)
 	defer cancel()
 	var inside [3]sync.Mutex // of a, b and c; locked by whoever has the lock
 	var group sync.WaitGroup
