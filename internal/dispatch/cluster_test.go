@@ -95,7 +95,7 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 		}
 		require.Equal(t, connections, subscribers(t, node), i)
 	}
-	require.Equal(t, 3, d.Running())
+	awaitRunning(t, d, 3)
 	for target, w := range waits {
 		require.False(t, isWoken(w))
 		c.Owner(t, c.Slot(t, target.Key)).MustDo(t, "SPUBLISH", target.Channel, "1")

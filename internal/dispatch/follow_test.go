@@ -83,7 +83,7 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	client.at.Store(&after)
 	within(t, "the confirmation by the other server", w.C)
 	require.Equal(t, int64(1), subscribed(t, next, a))
-	require.Equal(t, 1, d.Running())
+	awaitRunning(t, d, 1)
 	await(t, "the end of the old subscription", func() bool { return subscribed(t, old, a) == 0 })
 	next.MustDo(t, "PUBLISH", a.Channel, "1")
 	within(t, "the wake-up by a message", w.C)
@@ -121,7 +121,7 @@ func TestWaitersFollowTheSentinels(t *testing.T) {
 			for _, w := range waits {
 				within(t, "the wake-up by a message", w.C)
 			}
-			require.Equal(t, 1, d.Running())
+			awaitRunning(t, d, 1)
 		})
 	}
 }

@@ -114,6 +114,13 @@ func within[T any](tb testing.TB, what string, c <-chan T) {
 	redistest.Receive(tb, patience, what, c)
 }
 
+// awaitRunning waits until the dispatcher has so many goroutines: that which finds the nodes of channels may end after the
+// channels are confirmed.
+func awaitRunning(tb testing.TB, d *dispatch.Dispatcher, n int) {
+	tb.Helper()
+	await(tb, fmt.Sprintf("%d goroutines", n), func() bool { return d.Running() == n })
+}
+
 // isWoken takes a wake-up if there is one.
 func isWoken(w *dispatch.Wait) bool {
 	select {

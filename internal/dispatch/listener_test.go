@@ -159,7 +159,7 @@ func TestInAClusterListenersHearLocksAndPlainChannels(t *testing.T) {
 	l := d.Listen(a.Channel, dispatch.BySlot, lock)
 	within(t, "the lock's subscription", l.Live())
 	within(t, "the plain channel's subscription", d.Listen("sb:plain", dispatch.ByBus, everywhere).Live())
-	require.Equal(t, 1, d.Running(), "one connection for both")
+	awaitRunning(t, d, 1) // one connection for both
 	within(t, "the word of it", lock.subscriptions)
 	within(t, "the word of it", everywhere.subscriptions)
 	tell := func() {
