@@ -22,6 +22,9 @@ PACKAGES ?= ./...
 SOAK ?= 10m
 MODELFLAGS ?=
 
+# What one package's tests may take: some wait for minutes where nothing is wrong, and a machine may be ten times slower than another.
+LONGEST := 30m
+
 # -race, or nothing where the race detector cannot be built.
 RACE = $(shell .ci/race-flag)
 
@@ -45,11 +48,11 @@ quickstart: ## run the first program of the README; needs no server
 .PHONY: test
 test: redis ## all tests of all modules, under the race detector where there is a C compiler
 	$(call each,go vet ./...)
-	$(call each,go test $(RACE) -shuffle=on ./...)
+	$(call each,go test $(RACE) -shuffle=on -timeout $(LONGEST) ./...)
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order
-	GOWORK=off go test -race -shuffle=on -count=$(REPEAT) $(PACKAGES)
+	GOWORK=off go test -race -shuffle=on -timeout $(LONGEST) -count=$(REPEAT) $(PACKAGES)
 
 .PHONY: matrix
 matrix: ## the tests that ask most of a server, on newer ones from Debian's packages, unpacked into .bin
