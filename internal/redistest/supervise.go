@@ -31,7 +31,8 @@ import (
 // Why it holds:
 //   - The supervisor leads a session of its own: what a terminal or a runner sends to
 //     the process group of the test does not reach it. HUP, INT, QUIT and TERM sent to
-//     itself end the read and so kill the program as well. The traps are handlers,
+//     itself end the read and so kill the program as well; where one comes before the read, that
+//     finds the end of another file in the place of the lifeline. The traps are handlers,
 //     not SIG_IGN, which the program would inherit.
 //   - kill hits the right process: its process id cannot be given to another before it
 //     is waited for, which comes after. (A shell that reaps its children early, as bash
@@ -41,7 +42,8 @@ import (
 //   - After the start the supervisor keeps none of the program's descriptors, so the
 //     reader of the program's standard error sees its end when the program ends.
 const supervisor = `
-trap : HUP INT QUIT TERM PIPE
+trap 'exec 3</dev/null' HUP INT QUIT TERM
+trap : PIPE
 dir=$(mktemp -d "${TMPDIR:-/tmp}/redistest.XXXXXX") && cd "$dir" || exit 1
 while [ "$1" != -- ]; do
 	printf %s "$2" >"$1"
