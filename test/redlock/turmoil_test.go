@@ -24,8 +24,11 @@ const (
 	servers   = 5
 	processes = 5
 	life      = time.Second
-	// turmoil is how long processes work while servers fail.
+	// turmoil is how long processes work while servers fail, at the least, and longest how long they may take to have the lock
+	// fewest times: a machine that stalls wins few votes, since a server is waited for a tenth of a lease.
 	turmoil = 12 * time.Second
+	longest = 3 * time.Minute
+	fewest  = 20
 )
 
 // establish lets a server look as one that has had its data for a day, so that it grants at once.
@@ -53,6 +56,12 @@ type book struct {
 
 func (b *book) now() time.Duration { return time.Since(b.begun) }
 
+func (b *book) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.mu.spans)
+}
+
 func (b *book) add(s span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +78,6 @@ func (b *book) judge(t *testing.T) {
 		require.Greater(t, spans[i].token, spans[i-1].token, "an older token: %+v after %+v", spans[i], spans[i-1])
 	}
 	t.Logf("%d spans", len(spans))
-	require.Greater(t, len(spans), 20)
 }
 
 // The judge finds what it is there for.
@@ -88,6 +96,10 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		<-ended
 		require.True(t, inner.Failed())
 	}
+	b := &book{}
+	b.add(span{0, 10, 0, 10})
+	b.add(span{1, 11, 10, 20})
+	b.judge(t) // and nothing else
 }
 
 // P1, P3, H19: however servers are cut off, stopped, emptied and restarted, one after the other, and whatever the wires lose, at most one has the lock, and
@@ -109,7 +121,7 @@ func storm(t *testing.T) {
 	t.Helper()
 	w := newWorld(t)
 	b := &book{begun: time.Now()}
-	ctx, cancel := context.WithTimeout(t.Context(), turmoil)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	var group sync.WaitGroup
 	for who := range processes {
@@ -122,13 +134,16 @@ func storm(t *testing.T) {
 			}
 		})
 	}
-	for i := 0; ctx.Err() == nil; i++ {
+	for i := 0; ctx.Err() == nil && (b.now() < turmoil || b.size() <= fewest); i++ {
 		w.strike(ctx, i)
 	}
+	cancel()
 	group.Wait()
 	b.judge(t)
+	require.Greater(t, b.size(), fewest, "hardly anybody had the lock")
 	for _, s := range w.servers {
-		kit.Await(t, kit.Patience, "a server with nothing of the lock", func() bool { return kit.NewView(t, s).Free("a") })
+		view := kit.NewView(t, s)
+		kit.Await(t, kit.Patience, "a server with nothing of the lock", func() bool { return view.Free("a") })
 	}
 }
 
