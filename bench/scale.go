@@ -70,7 +70,7 @@ func short() scale {
 	s.manyQueued, s.manyOut = 2_000, 2_000
 	s.readers, s.releases = 2_000, 500
 	s.javaWarmUp, s.javaHeld, s.javaReleases = 200*time.Millisecond, 300, 20
-	s.javaLease, s.javaHeldFor = 1500*time.Millisecond, 600*time.Millisecond
+	s.javaLease, s.javaHeldFor = 6*time.Second, 2400*time.Millisecond // a loss ends the run, and a machine may stall
 	s.waiters, s.waited, s.settle, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
 	return s
 }

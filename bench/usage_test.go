@@ -29,6 +29,7 @@ func TestRequestsAreWhatCrossesTheWire(t *testing.T) {
 			proxy.ResetCount()
 			m, err := begin(server)
 			require.NoError(t, err)
+			begun := proxy.Requests()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			const times = 20
@@ -38,9 +39,12 @@ func TestRequestsAreWhatCrossesTheWire(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, unlock())
 			}
+			ending := proxy.Requests()
 			used, err := m.end(impl.sends)
 			require.NoError(t, err)
-			require.EqualValues(t, proxy.Requests(), used.requests, "%v", proxy.Log())
+			// A ping of a client that a stalled machine made wait may cross the wire while the server is asked.
+			require.GreaterOrEqual(t, used.requests, int64(ending-begun), "%v", proxy.Log())
+			require.LessOrEqual(t, used.requests, int64(proxy.Requests()), "%v", proxy.Log())
 			require.GreaterOrEqual(t, used.requests, int64(2*times))
 			require.Greater(t, used.commands, used.requests)
 		})

@@ -80,6 +80,7 @@ func acrossTables(t *testing.T, tables []table) {
 
 func TestHeldLocksAreNotLost(t *testing.T) { //nolint:paralleltest // see above
 	b := &bench{server: redistest.Start(t), scale: tiny()}
+	b.scale.heldLease, b.scale.heldFor = 6*time.Second, 4*time.Second // renewed once, with time for a machine that stalls
 	for _, impl := range only(implementations(), ownName, "rueidislock") {
 		require.NoError(t, b.clear())
 		one, err := b.hold(impl)
