@@ -69,7 +69,7 @@ faketime: ## install libfaketime, by which tests give servers clocks of their ow
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
-	$(BIN)/golangci-lint run $(MODULES:%=./%/...)
+	$(BIN)/golangci-lint run --allow-serial-runners $(MODULES:%=./%/...)
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME
