@@ -15,7 +15,10 @@ import (
 // serverURLs are where the examples find servers, such as "redis://localhost:6379".
 var serverURLs [3]string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(4, besideServers{m})) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(redistest.AtATime(4, besideServers{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
+}
 
 // besideServers runs everything while the servers of the examples run. Tests start servers of their own.
 type besideServers struct{ tests *testing.M }

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
-	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
-	// one that has left five seconds after that, whether it was closed itself by then or not.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
 }

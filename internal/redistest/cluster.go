@@ -28,6 +28,9 @@ const (
 	// ClusterDelay is another one: the goroutine in which a client of a cluster that met an error waits for up to
 	// a second before it asks for the nodes again.
 	ClusterDelay = "github.com/redis/rueidis.(*call).DelayDo.func1"
+	// ClusterRedirect is a third: the goroutine in which a client of a cluster that was sent back to the node it had asked
+	// closes, after five seconds, the connection that it had to it.
+	ClusterRedirect = "github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"
 	// nodesFile is where a node keeps what it knows and what it has promised.
 	nodesFile = "nodes.conf"
 )

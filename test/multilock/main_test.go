@@ -18,6 +18,6 @@ func TestMain(m *testing.M) {
 	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
+		goleak.IgnoreAnyFunction(redistest.ClusterRedirect),
 	)
 }
