@@ -26,8 +26,8 @@ func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
-	others := allKinds(newSession(t, server))
-	mine := allKinds(s)
+	others := oneOfEach(newSession(t, server))
+	mine := oneOfEach(s)
 	for i := range mine {
 		lease := mustLock(t, all(mine))
 		bound := lease.Bind(t.Context())
