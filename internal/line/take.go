@@ -180,8 +180,11 @@ func (a *Attempt) join(ctx context.Context, t *trouble.Trouble) error {
 		if err = t.Take(ctx, err); err != nil {
 			return err
 		}
-	case answer == taken || answer == waits:
+	case answer == taken:
 		t.Fails = 0
+		return nil
+	case answer == waits:
+		t.Held() // here, since ctx may have ended meanwhile: it is what was heard last all the same
 		return nil
 	}
 	return a.pause(ctx, t)
