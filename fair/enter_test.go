@@ -17,7 +17,7 @@ import (
 // P7: entering again makes no round trip and allocates nothing.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := fair.New(newPoller(t, server), "a")
+	mu := fair.New(newPoller(t, server), "a", signalbox.RenewedLease(time.Hour))
 	lease := mustLock(t, mu)
 	ctx := lease.Enter(t.Context())
 	var allocated float64
@@ -63,8 +63,10 @@ func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 	inner, err := mu.Lock(outer.Enter(t.Context()))
 	require.NoError(t, err)
 	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
-	require.Empty(t, sentBy(server, func() { require.NoError(t, outer.Unlock()) })["del"])
+	hold := holdID(t, server, "a")
+	require.NoError(t, outer.Unlock())
 	require.NoError(t, inner.Err())
+	require.Equal(t, hold, holdID(t, server, "a"))
 	require.False(t, isClosed(waiting))
 	require.NoError(t, inner.Unlock())
 	require.NoError(t, mustHave(t, waiting).Unlock())

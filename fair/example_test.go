@@ -52,7 +52,7 @@ func ExampleLock_Lock() {
 	}
 	defer lease.Unlock()
 
-	patience, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	patience, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	_, err = mu.Lock(patience)
 	fmt.Println("out of patience:", errors.Is(err, context.DeadlineExceeded))

@@ -20,6 +20,8 @@ import (
 const (
 	// patience is how long a test waits for what must happen. It is reached by failing tests only.
 	patience = 20 * time.Second
+	// limit is how long a test waits for the turns of many. It is reached by failing tests only.
+	limit = 3 * time.Minute
 	// shortest is the shortest lease that there is.
 	shortest = 100 * time.Millisecond
 	// prepaid is for how long a hold lasts on the server that was granted to a waiter.
@@ -139,6 +141,12 @@ func until(tb testing.TB, server *redistest.Server, name string) time.Time {
 	tb.Helper()
 	value, _ := server.MustDo(tb, "GETRANGE", holderKey(name), 61, 76).(string)
 	return time.UnixMicro(integer(tb, value))
+}
+
+// holdID answers who has a plain name, by the server's account.
+func holdID(tb testing.TB, server *redistest.Server, name string) any {
+	tb.Helper()
+	return server.MustDo(tb, "GETRANGE", holderKey(name), 20, 60)
 }
 
 func serverTime(tb testing.TB, server *redistest.Server) time.Time {

@@ -4,6 +4,7 @@ package fair_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,8 +114,15 @@ func TestALeaseEndsBeforeItsHoldAcrossRenewals(t *testing.T) {
 func TestAGrantedHoldIsRenewedToItsFullLength(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := granted(t, server, fair.New(newSession(t, server), "a"))
+	proxy := redistest.NewProxy(t, server.Addr())
+	requests(proxy, scripts.HolderRenew)
+	looked := make(chan struct{})
+	proxy.OnRequest(func(int, []string) { <-looked })
+	goOn := sync.OnceFunc(func() { close(looked) })
+	defer goOn()
+	lease := granted(t, server, fair.New(newSession(t, proxy), "a"))
 	require.Less(t, time.Until(lease.Deadline()), prepaid)
+	goOn()
 	await(t, "a renewal", func() bool { return time.Until(lease.Deadline()) > 20*time.Second })
 	require.Greater(t, until(t, server, "a").Sub(serverTime(t, server)), 20*time.Second)
 	require.NoError(t, lease.Unlock())
@@ -180,6 +188,7 @@ func TestMaxHoldEndsALease(t *testing.T) {
 				t.Helper()
 				bound := lease.Bind(t.Context())
 				within(t, "the end of the lease", lease.Done())
+				within(t, "the end of the bound context", bound.Done())
 				require.ErrorIs(t, lease.Err(), signalbox.ErrMaxHold)
 				require.False(t, lease.Deadline().After(at.late.Add(maxHold)), "not later than it says, whatever was granted")
 				require.False(t, time.Now().Before(at.early.Add(maxHold*8/10-shortest)))

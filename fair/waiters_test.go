@@ -54,7 +54,7 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 func TestALongLineIsToldInPages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
+	mu := fair.New(newPoller(t, server), "a")
 	require.NoError(t, mustLock(t, mu).Unlock()) // teaches the server the scripts
 	for range mu.Waiters(t.Context()) {
 		t.Error("nobody waits")
