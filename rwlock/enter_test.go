@@ -18,7 +18,7 @@ import (
 // P7: entering again makes no round trip and allocates nothing, to write and to read; a writer may read.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := rwlock.New(newPoller(t, server), "a")
+	mu := rwlock.New(newPoller(t, server), "a", signalbox.RenewedLease(time.Hour))
 	for _, c := range []struct {
 		outer side
 		inner []side

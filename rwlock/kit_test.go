@@ -62,6 +62,17 @@ func newPoller(tb testing.TB, at dialer) *signalbox.Session {
 	return newSession(tb, at, signalbox.WithPolling())
 }
 
+// newPatient answers a session whose client gives no call up by itself, for wires on which an answer is kept back.
+func newPatient(tb testing.TB, at dialer) *signalbox.Session {
+	tb.Helper()
+	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
+		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour
+		signalbox.Tune(o)
+	}))
+	tb.Cleanup(func() { _ = s.Close(endedContext()) })
+	return s
+}
+
 // endedContext answers a context that has ended.
 func endedContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())

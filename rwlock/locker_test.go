@@ -190,13 +190,13 @@ func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 // P2: work that was not protected to its end says so, beside its own error; also where it was downgraded.
 func TestDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	mu := newLock(t, redistest.Start(t), "a", signalbox.FixedLease(5*shortest))
+	mu := newLock(t, redistest.Start(t), "a", signalbox.FixedLease(moment))
 	failed := errors.New("no funds")
 	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
 		if err := mu.Downgrade(ctx, lease); err != nil {
 			return err
 		}
-		<-ctx.Done()
+		within(t, "the end of the context", ctx.Done())
 		return failed
 	})
 	require.ErrorIs(t, err, failed)

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // The lock in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
@@ -197,7 +198,7 @@ func TestASharedLockWhoseReplyWasLostIsTakenOnce(t *testing.T) {
 			proxy := redistest.NewProxy(t, server.Addr())
 			mu := shared(t, proxy)
 			require.NoError(t, must(t, mu, take).Unlock()) // so that the script is there
-			proxy.SetMatch(redistest.Commands("EVALSHA"))
+			proxy.SetMatch(isOf(scripts.RedissonRWAcquire, scripts.RedissonRWRelease))
 			armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 			lease := must(t, mu, take)
 			within(t, "the fault", armed.Fired())

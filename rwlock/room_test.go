@@ -78,7 +78,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	mu := newLock(t, proxy, "a")
+	mu := rwlock.New(newPatient(t, proxy), "a")
 	require.NoError(t, must(t, mu, read).Unlock())
 	for _, asks := range []*scripts.Script{scripts.RWLockEnter, scripts.RWLockDoor} {
 		var before signalbox.Lease
@@ -159,8 +159,10 @@ func TestAtAClosedDoorTheOldHoldGoesOnAndThoseWhoComeQueue(t *testing.T) {
 func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	proxy := redistest.NewProxy(t, server.Addr())
+	mu := newLock(t, proxy, "a")
 	holder := must(t, newLock(t, server, "a"), write)
+	proxy.SetMatch(isOf(scripts.RWLockLook))
 	ticket := func() any { return server.MustDo(t, "ZRANGE", "sb:{a}:readers", 0, -1, "WITHSCORES") }
 	var leave []context.CancelFunc
 	var waiting []<-chan outcome
@@ -174,6 +176,7 @@ func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 			waiting = append(waiting, follow(ctx, t, mu, n))
 		}
 	}
+	await(t, "a look, after the answer", func() bool { return proxy.Replies() > 0 })
 	place := ticket()
 	for _, n := range []int{0, 2, 1} { // the leader, one who waits for it, and who leads then
 		leave[n]()

@@ -5,6 +5,7 @@ package rwlock_test
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +42,7 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := rwlock.New(newPoller(t, server), "a")
+	holder := rwlock.New(newPoller(t, server), "a", signalbox.RenewedLease(time.Hour))
 	for _, take := range []side{write, read} {
 		lease := must(t, holder, take)
 		require.Empty(t, sentBy(server, func() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,7 +81,7 @@ func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newPoller(t, server)
-	mu, free := rwlock.New(s, "a"), rwlock.New(s, "b")
+	mu, free := rwlock.New(s, "a", signalbox.RenewedLease(time.Hour)), rwlock.New(s, "b")
 	require.NoError(t, must(t, free, write).Unlock())
 	reader := must(t, mu, read)
 	stopped := errors.New("the request was dropped")
@@ -121,6 +122,7 @@ func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
 				mu := newLock(t, proxy, "a")
 				require.NoError(t, must(t, mu, take).Unlock())
 				proxy.Refuse()
+				proxy.SetMatch(isOf(scripts.RWLockEnter))
 				lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
 				ctx, cancel := context.WithCancel(t.Context())
 				trying := later(ctx, mu, take)
