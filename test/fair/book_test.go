@@ -24,8 +24,8 @@ type book struct {
 }
 
 // note takes down who holds the lock, and judges it by the note before: where somebody stood
-// first in line then, it has to be that one now. It answers how many notes there are, or -1 where
-// the caller does not hold the lock.
+// first in line then, it has to be that one now. It answers how often it was, or -1 where the caller does
+// not hold the lock.
 //
 // What is counted, beside the notes: followed, the first in line came next; passed, it did not, and
 // stands in line and lives; left, it did not, and is gone or dead; fallen, the token was not
@@ -60,26 +60,27 @@ if next[1] then
 else
   redis.call('HDEL', book, 'next')
 end
-return redis.call('HINCRBY', book, 'notes', 1)`
+redis.call('HINCRBY', book, 'notes', 1)
+return tonumber(redis.call('HGET', book, 'followed') or 0)`
 
 func (b *book) key() string { return "book:" + kit.Key(b.name) }
 
 // note makes the holder's note. A stranger, the caller of a lease that is good at the end of it, is
 // an error. What the server cannot do at the moment is tried again until ctx ends.
-func (b *book) note(ctx context.Context, lease signalbox.Lease) (notes int64, err error) {
+func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
 	keys := kit.Keys(b.name)
 	for {
-		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
+		followed, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
 			Key(keys.Holder, keys.Line(), keys.Lives(), b.key()).
 			Arg(stamp.Floor(lease.Token()).Text()).Build()).AsInt64()
 		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
 			break
 		}
 	}
-	if err == nil && notes < 0 && lease.Err() == nil {
+	if err == nil && followed < 0 && lease.Err() == nil {
 		err = fmt.Errorf("somebody else has the lock, but the lease of token %d is good", lease.Token())
 	}
-	return notes, err
+	return followed, err
 }
 
 // account is what a book has counted.
@@ -98,23 +99,23 @@ func (b *book) account(tb testing.TB) account {
 	return account{of("notes"), of("followed"), of("passed"), of("left"), of("fallen"), of("sunk"), of("strangers")}
 }
 
-// inOrder fails the test if anybody was passed over that lives, and if less than part of the
-// notes, from 0 to 1, say anything because somebody stood in line.
-func (b *book) inOrder(tb testing.TB, part float64) account {
+// inOrder fails the test if anybody was passed over that lives, and if fewer than enough notes say anything because
+// somebody stood in line.
+func (b *book) inOrder(tb testing.TB, enough int64) account {
 	tb.Helper()
 	a := b.account(tb)
 	tb.Logf("%s: %+v", b.name, a)
 	require.Zero(tb, a.passed, "somebody that lives was passed over: %+v", a)
 	require.Zero(tb, a.fallen, "a token fell: %+v", a)
 	require.Zero(tb, a.sunk, "somebody came before the first in line: %+v", a)
-	require.GreaterOrEqual(tb, float64(a.followed), part*float64(a.notes), "too few stood in line: %+v", a)
+	require.GreaterOrEqual(tb, a.followed, enough, "too few stood in line: %+v", a)
 	return a
 }
 
 // faultless is inOrder of a run without faults: nobody was lost in any way.
-func (b *book) faultless(tb testing.TB, part float64) account {
+func (b *book) faultless(tb testing.TB, enough int64) account {
 	tb.Helper()
-	a := b.inOrder(tb, part)
+	a := b.inOrder(tb, enough)
 	require.Zero(tb, a.left, "somebody lost its place: %+v", a)
 	require.Zero(tb, a.strangers, "somebody lost the lock: %+v", a)
 	return a

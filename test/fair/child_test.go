@@ -30,7 +30,8 @@ const (
 	nameEnv     = "NAME"
 	sessionsEnv = "SESSIONS" // how many it has, each with a client of its own
 	usersEnv    = "USERS"    // goroutines of each session
-	goalEnv     = "GOAL"     // of a crowd: how many notes the book is to have
+	goalEnv     = "GOAL"     // of a crowd: how often the first in line is to have been next
+	leaseEnv    = "LEASE"    // of its locks
 	skewEnv     = "SKEW"     // how wrong its wall clock is
 )
 
@@ -39,6 +40,7 @@ type order struct {
 	name            string // of the lock
 	sessions, users int
 	goal            int64
+	lease           time.Duration // 0 is the library's own
 	skew            time.Duration
 }
 
@@ -47,7 +49,7 @@ func (w *world) start(t *testing.T, child string, o order) *redistest.Process {
 	t.Helper()
 	return redistest.Child(t, child, urlEnv+"="+w.server.URL(), nameEnv+"="+o.name,
 		fmt.Sprintf("%s=%d", sessionsEnv, o.sessions), fmt.Sprintf("%s=%d", usersEnv, o.users),
-		fmt.Sprintf("%s=%d", goalEnv, o.goal), fmt.Sprintf("%s=%v", skewEnv, o.skew))
+		fmt.Sprintf("%s=%d", goalEnv, o.goal), fmt.Sprintf("%s=%v", leaseEnv, o.lease), fmt.Sprintf("%s=%v", skewEnv, o.skew))
 }
 
 // says reads the child's next line and fails the test if it does not begin so.
@@ -77,9 +79,15 @@ func open() []*signalbox.Session {
 	skew, err := time.ParseDuration(os.Getenv(skewEnv))
 	must(err)
 	clock.Skew(skew)
+	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
+	must(err)
+	var options []signalbox.SessionOption
+	if lease > 0 {
+		options = append(options, signalbox.WithDefaults(signalbox.RenewedLease(lease)))
+	}
 	sessions := make([]*signalbox.Session, number(sessionsEnv))
 	for i := range sessions {
-		sessions[i], err = signalbox.Dial(context.Background(), os.Getenv(urlEnv))
+		sessions[i], err = signalbox.Dial(context.Background(), os.Getenv(urlEnv), options...)
 		must(err)
 	}
 	return sessions
@@ -89,7 +97,7 @@ func open() []*signalbox.Session {
 func openBook() *book {
 	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
 	must(err)
-	kit.Tuned(&options)
+	kit.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
 	return &book{client, os.Getenv(nameEnv)}
@@ -109,8 +117,8 @@ func together(sessions []*signalbox.Session, use func(user int, lock *fair.Lock)
 	}
 }
 
-// runCrowd takes the lock, makes a note and gives the lock back, again and again, until the book
-// has as many notes as are asked for. It says when it has begun and when it is done.
+// runCrowd takes the lock, makes a note and gives the lock back, again and again, until the first in line was
+// next as often as is asked for. It says when it has begun and when it is done.
 func runCrowd(_ io.Reader, stdout io.Writer) {
 	sessions, notes, goal := open(), openBook(), int64(number(goalEnv))
 	defer notes.client.Close()
@@ -121,7 +129,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 	fmt.Fprintln(stdout, "done")
 }
 
-// fill makes one note after the other until there are goal.
+// fill makes one note after the other until the first in line was next goal times.
 func (b *book) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
 	for {
 		n, err := b.turn(ctx, lock)
@@ -132,15 +140,15 @@ func (b *book) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
 }
 
 // turn has the lock once.
-func (b *book) turn(ctx context.Context, lock *fair.Lock) (notes int64, err error) {
+func (b *book) turn(ctx context.Context, lock *fair.Lock) (followed int64, err error) {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if notes, err = b.note(ctx, lease); err != nil {
+	if followed, err = b.note(ctx, lease); err != nil {
 		return 0, err
 	}
-	return notes, forgive(lease.Unlock())
+	return followed, forgive(lease.Unlock())
 }
 
 // runQueue takes the lock once for each user, and says "granted" with the number of the user and the

@@ -28,7 +28,14 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 			t.Helper()
 			w.server.MustDo(t, "FLUSHALL")
 		},
-		"Restarted": func(_ *testing.T, w *world) { w.server.Restart() },
+		"Restarted": func(t *testing.T, w *world) {
+			t.Helper()
+			w.server.Restart()
+			kit.Await(t, kit.Patience, "a new connection", func() bool {
+				_, err := fair.New(w.holder, "Restarted").IsLocked(t.Context())
+				return err == nil
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +64,7 @@ func TestUnlockOfWhatIsNotHeldIsErrNotHeld(t *testing.T) {
 	const name = "mine"
 	lease := w.hold(t, name)
 	require.NoError(t, lease.Unlock())
-	next := gets(t, w.asks(t, w.waiter, name, 0), bound).lease
+	next := gets(t, begins(t, w.waiter, name), bound).lease
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 	require.ErrorIs(t, signalbox.Lease{}.Unlock(), signalbox.ErrNotHeld)
 	require.NoError(t, next.Err())
@@ -77,7 +84,7 @@ func TestHolderWithoutAServerIsToldAtItsDeadline(t *testing.T) {
 	require.NoError(t, err)
 	proxy.HalfOpenAll()
 	proxy.Refuse()
-	got := w.asks(t, w.waiter, name, 1)
+	got := begins(t, w.waiter, name)
 	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	next := gets(t, got, bound).lease

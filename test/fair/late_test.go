@@ -120,11 +120,12 @@ func TestGrantToATicketOfNobodyPassesOn(t *testing.T) {
 func TestTryThatTookTooLongIsNotInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const name, leased = "slow", 300 * time.Millisecond
+	// Before the server was told not to, and with time enough for the second on a machine that stalls.
+	const name, leased, answered = "slow", 1500 * time.Millisecond, 2200 * time.Millisecond
 	proxy := redistest.NewProxy(t, w.server.Addr())
 	proxy.SetMatch(kit.Runs(scripts.FairEnter))
-	armed := proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, At: 1, Delay: 2 * leased})
-	lock := fair.New(kit.Session(t, proxy), name, signalbox.RenewedLease(leased))
+	armed := proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, At: 1, Delay: answered})
+	lock := fair.New(kit.SessionOf(t, proxy.Client(t, kit.Steady)), name, signalbox.RenewedLease(leased))
 	lease, err := lock.TryLock(kit.Context(t))
 	require.True(t, armed.HasFired())
 	require.NoError(t, err)

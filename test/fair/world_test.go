@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) book(t *testing.T, name string) *book {
 	t.Helper()
-	return &book{w.server.Client(t, kit.Tuned), name}
+	return &book{w.server.Client(t, kit.Steady), name}
 }
 
 // hold takes a lock for the holder.
@@ -65,13 +65,29 @@ type result struct {
 // asks lets a session wait for a lock. It returns when it stands in line, where n are then.
 func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan result {
 	t.Helper()
+	got := begins(t, s, name)
+	w.waiting(t, name, n)
+	return got
+}
+
+// begins lets a session wait for a lock that it may have at once.
+func begins(t *testing.T, s *signalbox.Session, name string) <-chan result {
+	t.Helper()
 	ctx, got := long(t), make(chan result, 1)
 	go func() {
 		lease, err := fair.New(s, name).Lock(ctx)
 		got <- result{lease, err, time.Now()}
 	}()
-	w.waiting(t, name, n)
 	return got
+}
+
+// hear waits until n sessions hear of their grants.
+func (w *world) hear(t *testing.T, n int) {
+	t.Helper()
+	kit.Await(t, kit.Patience, "they hear of grants", func() bool {
+		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
+		return ok && len(channels) == n
+	})
 }
 
 // waiting waits until n stand in line.

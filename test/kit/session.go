@@ -21,11 +21,23 @@ func Tuned(o *rueidis.ClientOption) {
 	signalbox.Tune(o)
 }
 
+// Steady makes a client that nothing is to happen to: it bears with a server that is silent for as long as a test does.
+func Steady(o *rueidis.ClientOption) {
+	o.ConnWriteTimeout, o.Dialer.Timeout = Patience, Patience
+	signalbox.Tune(o)
+}
+
 // Session answers a session that goes to the server or through the proxy. It is closed when
 // the test ends, in no time: leases that are left then are ended.
 func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
-	s := signalbox.NewSession(to.Client(tb, Tuned), options...)
+	return SessionOf(tb, to.Client(tb, Tuned), options...)
+}
+
+// SessionOf is Session with a client that the test has made.
+func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.SessionOption) *signalbox.Session {
+	tb.Helper()
+	s := signalbox.NewSession(client, options...)
 	tb.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
