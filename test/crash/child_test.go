@@ -29,6 +29,10 @@ const (
 	lifeEnv = "LIFE"
 )
 
+// limit is how long a test waits for what a child has to say, beside many others that start on a busy machine. Only a broken
+// promise takes that long.
+const limit = 3 * time.Minute
+
 // kinds are those that crash: by the name of each, what its processes want. Readers stop beside writers.
 func kinds() map[string][]kit.Primitive {
 	all := map[string][]kit.Primitive{}
@@ -49,7 +53,7 @@ func start(t *testing.T, child string, server *redistest.Server, kind, name stri
 // says reads the child's next line and fails the test if it is another.
 func says(t *testing.T, p *redistest.Process, want string) {
 	t.Helper()
-	line, err := p.ReadLine(kit.Patience)
+	line, err := p.ReadLine(limit)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, want, line, p.Stderr())
 }
@@ -111,7 +115,9 @@ func runWorker(_ io.Reader, stdout io.Writer) {
 				lease, err := lock.Lock(context.Background())
 				must(err)
 				fmt.Fprintln(stdout, "held")
-				if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) {
+				// Its lease is a short one, which a machine that stands still for a moment lets run out.
+				err = lease.Unlock()
+				if err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrLost) {
 					must(err)
 				}
 				fmt.Fprintln(stdout, "free")

@@ -89,7 +89,7 @@ func (w *world) killSome(t *testing.T, n int) {
 		kind, prefix := work(i)
 		p := start(t, "worker", w.server, kind, prefix, workLife)
 		for range 1 + rand.N(40) {
-			if _, err := p.ReadLine(kit.Patience); err != nil {
+			if _, err := p.ReadLine(limit); err != nil {
 				return fmt.Errorf("%w; it said %s", err, p.Stderr())
 			}
 		}

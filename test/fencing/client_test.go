@@ -54,7 +54,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 	must(err)
 	options, err := rueidis.ParseURL(os.Getenv(storeEnv))
 	must(err)
-	kit.Tuned(&options)
+	kit.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
 	fmt.Fprintln(stdout, "began")

@@ -144,7 +144,7 @@ func (b *book) mustBeTrue(tb testing.TB) account {
 
 func (w *world) book(t *testing.T, name string) *book {
 	t.Helper()
-	return &book{w.server.Client(t, kit.Tuned), name}
+	return &book{w.server.Client(t, kit.Steady), name}
 }
 
 // The book finds what it is there for: somebody beside a writer, a token that falls, and one whom nobody let in.

@@ -84,7 +84,7 @@ func runSide(stdin io.Reader, stdout io.Writer) {
 func runCrowd(_ io.Reader, stdout io.Writer) {
 	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
 	must(err)
-	kit.Tuned(&options)
+	kit.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
 	notes := &book{client, os.Getenv(nameEnv)}

@@ -22,7 +22,7 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 	const name, sessions = "moved", 6
 	// Nothing here is about failovers: a node may be silent for longer than any machine is busy.
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	notes, slot := &book{c.Client(t, kit.Tuned), name}, c.Slot(t, kit.Key(name))
+	notes, slot := &book{c.Client(t, kit.Steady), name}, c.Slot(t, kit.Key(name))
 	over, end := context.WithCancel(context.Background())
 	var served [2]atomic.Int64 // readers, writers
 	all := make([]*signalbox.Session, sessions)

@@ -32,6 +32,10 @@ func TestALostGrantIsFoundByALook(t *testing.T) {
 				proxy.SetMatch(kit.Runs(scripts.RWLockLook))
 				held := takes(t, kit.Writer(), w.holder, name)
 				got := w.asks(t, side, kit.Session(t, proxy), name, 1)
+				kit.Await(t, kit.Patience, "it hears of grants", func() bool {
+					channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
+					return ok && len(channels) == 1
+				})
 				// The first look comes with the subscription. From then on nobody looks for most of a second.
 				kit.Await(t, kit.Patience, "a look", func() bool { return proxy.Replies() > 0 })
 				lose(t, w, proxy)

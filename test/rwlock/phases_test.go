@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +32,7 @@ func (w *world) circles(t *testing.T, side kit.Primitive, name string, n int, op
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &crowd{stop: stop}
-	client := w.server.Client(t, kit.Tuned)
+	client := w.server.Client(t, kit.Steady)
 	sessions := make([]*signalbox.Session, 4)
 	for i := range sessions {
 		sessions[i] = kit.Session(t, w.server)
@@ -98,8 +99,8 @@ func (w *world) waits(t *testing.T, side kit.Primitive, name string, n int, opti
 	t.Helper()
 	lines := []string{kit.Keys(name).Line(), kit.Keys(name).Readers()}
 	lock := side.New(w.other, name, options...)
-	for tries := 0; len(seen) < n; tries++ {
-		require.Less(t, tries, 100*n, "it does not wait")
+	for begun := time.Now(); len(seen) < n; {
+		require.Less(t, time.Since(begun), limit, "it does not wait")
 		got := begins(long(t), lock)
 		var from stamp.Stamp
 		kit.Await(t, limit, "a turn", func() bool {

@@ -75,7 +75,7 @@ func TestAllGoOnThoughTheServerIsDisturbed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			client := w.server.Client(t, kit.Tuned)
+			client := w.server.Client(t, kit.Steady)
 			ctx, cancel := context.WithCancel(long(t))
 			var disturber sync.WaitGroup
 			disturber.Go(func() {
