@@ -105,18 +105,21 @@ func TestLockOfADeadHolderGoesToTheFirstInLine(t *testing.T) {
 	w := newWorld(t)
 	const name, waiters = "orphan", 12
 	held := w.hold(t, name)
-	p := w.start(t, "queue", order{name: name, sessions: 1, users: 1})
+	p := w.start(t, "queue", order{name: name, sessions: 1, users: 1, lease: 3 * life})
 	w.waiting(t, name, 1)
 	require.NoError(t, held.Unlock())
 	says(t, p, kit.Patience, "began")
 	says(t, p, kit.Patience, "granted")
-	p.Freeze() // mostly before its first renewal, with a hold of three seconds and not of thirty
+	kit.Await(t, kit.Patience, "a renewal, which gives time for a line to form", func() bool {
+		return w.view.MustHold(t, name).Ends.Sub(w.view.Now(t)) > life
+	})
+	p.Freeze()
+	h := w.view.MustHold(t, name)
 	sessions := []*signalbox.Session{w.waiter, w.holder, kit.Session(t, w.server)}
 	line := make([]<-chan result, waiters)
 	for i := range line {
 		line[i] = w.asks(t, sessions[i%len(sessions)], name, i+1)
 	}
-	h := w.view.MustHold(t, name)
 	p.Kill()
 	var last uint64
 	for i, got := range line {
