@@ -62,7 +62,7 @@ func (w *world) circles(t *testing.T, side kit.Primitive, name string, n int, op
 		})
 	}
 	t.Cleanup(c.ends)
-	kit.Await(t, kit.Patience, "a crowd that goes round", func() bool { return c.len() >= 4*n })
+	kit.Await(t, limit, "a crowd that goes round", func() bool { return c.len() >= 4*n })
 	return c
 }
 
@@ -131,7 +131,7 @@ func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 				require.Zero(t, readers.between(waited.from, waited.to), "readers were let in while a writer waited")
 			}
 			before := readers.len()
-			kit.Await(t, kit.Patience, "readers go on", func() bool { return readers.len() > before })
+			kit.Await(t, limit, "readers go on", func() bool { return readers.len() > before })
 			readers.ends()
 			w.nothingLeft(t)
 		})
@@ -148,7 +148,7 @@ func TestAReaderWaitsForOneWriter(t *testing.T) {
 		require.LessOrEqual(t, writers.between(waited.from, waited.to), 1, "more than one writer was let in while a reader waited")
 	}
 	before := writers.len()
-	kit.Await(t, kit.Patience, "writers go on", func() bool { return writers.len() > before })
+	kit.Await(t, limit, "writers go on", func() bool { return writers.len() > before })
 	writers.ends()
 	w.nothingLeft(t)
 }

@@ -78,7 +78,7 @@ func begins(ctx context.Context, lock kit.Lock) <-chan result {
 // waiting waits until n stand in line.
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
-	kit.Await(t, kit.Patience, fmt.Sprint(n, " stand in line"), func() bool { return w.view.Waiting(name) == n })
+	kit.Await(t, limit, fmt.Sprint(n, " stand in line"), func() bool { return w.view.Waiting(name) == n })
 }
 
 // gets receives what a Lock answered, which must be a lease, within limit.
