@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,7 +112,13 @@ func (p *Proxy) Refuse() {
 
 // Accept makes new connections succeed again.
 func (p *Proxy) Accept() {
-	if err := p.listen(); err != nil {
+	var err error
+	// A process that is being started has the last listener as well, until it becomes another program.
+	poll(startLimit, func() bool {
+		err = p.listen()
+		return !errors.Is(err, syscall.EADDRINUSE)
+	})
+	if err != nil {
 		p.report.failf("accept connections: %v", err)
 	}
 }
