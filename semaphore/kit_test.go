@@ -161,6 +161,36 @@ func mustAcquire(tb testing.TB, sem *semaphore.Semaphore, n int) signalbox.Lease
 	return lease
 }
 
+// deadlineOf answers until when a lease can be trusted. A single look may be held up between the two clocks that it
+// compares, and then tells too much.
+func deadlineOf(lease signalbox.Lease) time.Time {
+	ends := lease.Deadline()
+	for range 100 {
+		if look := lease.Deadline(); look.Before(ends) {
+			ends = look
+		}
+	}
+	return ends
+}
+
+// closesClean closes a session that is in use, with a context that has ended or with one that lasts, and checks that nothing
+// of it is left on the server. With an ended one it has a second to give all back: what it left on a machine that
+// stood still for longer ends with the leases.
+func closesClean(tb testing.TB, server *redistest.Server, s *signalbox.Session, ended bool) { //nolint:revive // a case of the test
+	tb.Helper()
+	ctx := tb.Context()
+	if ended {
+		ctx = endedContext()
+	}
+	began := time.Now()
+	_ = s.Close(ctx)
+	if !ended || time.Since(began) < time.Second {
+		require.Zero(tb, out(tb, server))
+		require.Zero(tb, inLine(tb, server))
+	}
+	await(tb, "the end of it on the server", func() bool { return out(tb, server) == 0 && inLine(tb, server) == 0 })
+}
+
 // mustHave answers the lease of permits that were waited for.
 func mustHave(tb testing.TB, answered <-chan outcome) signalbox.Lease {
 	tb.Helper()
@@ -226,6 +256,15 @@ func requests(proxy *redistest.Proxy, script *scripts.Script) {
 // sentBy answers how often each command ran while do did.
 func sentBy(server *redistest.Server, do func()) map[string]int64 { return server.SentBy(do) }
 
+// givesBack unlocks. On a machine that is busy that may be confirmed later.
+func givesBack(lease signalbox.Lease) error {
+	err := lease.Unlock()
+	if errors.Is(err, signalbox.ErrUnconfirmed) {
+		return nil
+	}
+	return err
+}
+
 // inAnyOrder answers the tokens of all who wait, each of whom gives back what it gets: most of them at once have something.
 func inAnyOrder(t *testing.T, most int64, waiting []<-chan outcome) []uint64 {
 	t.Helper()
@@ -239,9 +278,7 @@ func inAnyOrder(t *testing.T, most int64, waiting []<-chan outcome) []uint64 {
 					t.Errorf("%d have something", n)
 				}
 				has.Add(-1)
-				if got.err = got.lease.Unlock(); errors.Is(got.err, signalbox.ErrUnconfirmed) {
-					got.err = nil
-				}
+				got.err = givesBack(got.lease)
 			}
 			served <- got
 		}()

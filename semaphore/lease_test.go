@@ -29,12 +29,7 @@ func TestAFixedLeaseEndsBeforeItsPermitsAreFree(t *testing.T) {
 		require.NoError(t, err)
 		holders = append(holders, h)
 	}
-	ends := lease.Deadline()
-	for range 100 { // one look may have been held up between two clocks
-		if look := lease.Deadline(); look.Before(ends) {
-			ends = look
-		}
-	}
+	ends := deadlineOf(lease)
 	require.True(t, ends.Before(holders[0].Until), "it ends first: %v, %v", ends, holders[0].Until)
 	within(t, "the end of the lease", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
@@ -194,7 +189,7 @@ func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 	server := redistest.Start(t)
 	other := newSession(t, server)
 	for round := range 6 {
-		s := newSession(t, server)
+		s := newSession(t, server, signalbox.WithDefaults(signalbox.RenewedLease(steady)))
 		var users sync.WaitGroup
 		begun := make(chan struct{}, 1000)
 		use := func(sem *semaphore.Semaphore, n int) {
@@ -210,7 +205,7 @@ func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 				case begun <- struct{}{}:
 				default:
 				}
-				if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrLost) {
+				if err := givesBack(lease); err != nil && !errors.Is(err, signalbox.ErrLost) {
 					t.Error(err)
 				}
 			}
@@ -221,14 +216,8 @@ func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 		for range 10 + 9*round {
 			within(t, "some use", begun)
 		}
-		ctx := t.Context()
-		if round%2 == 0 {
-			ctx = endedContext()
-		}
-		_ = s.Close(ctx)
+		closesClean(t, server, s, round%2 == 0)
 		users.Wait()
-		sem := semaphore.New(other, "a", 3)
-		require.NoError(t, mustAcquire(t, sem, 3).Unlock())
-		await(t, "the end of it on the server", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
+		require.NoError(t, mustAcquire(t, semaphore.New(other, "a", 3), 3).Unlock())
 	}
 }

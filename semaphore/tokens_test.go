@@ -33,7 +33,7 @@ func TestTokensRiseAcrossPassesAndProcesses(t *testing.T) {
 					t.Errorf("%d after %d", lease.Token(), before)
 				}
 				served.Add(1)
-				if err := lease.Unlock(); err != nil {
+				if err := givesBack(lease); err != nil {
 					t.Error(err)
 				}
 			}
@@ -58,7 +58,7 @@ func TestNoTwoLeasesHaveOneToken(t *testing.T) {
 					return
 				}
 				tokens[n] = append(tokens[n], lease.Token())
-				if err := lease.Unlock(); err != nil {
+				if err := givesBack(lease); err != nil {
 					t.Error(err)
 				}
 			}

@@ -57,6 +57,45 @@ func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) { //nolint:para
 	}
 }
 
+// Order, P3, P7: within the budget permits go from goroutine to goroutine in the order of arrival, with tokens that rise, in no
+// time and without a command.
+func TestPermitsThatArePassedOnCostNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = time.Millisecond
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, latency)
+		defer closeAll()
+		here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
+		held, err := there.Lock(t.Context())
+		require.NoError(t, err)
+		var waiting []<-chan had
+		for range 5 {
+			waiting = append(waiting, permitsInLine(t.Context(), here))
+		}
+		require.NoError(t, held.Unlock())
+		got := <-waiting[0]
+		require.NoError(t, got.err)
+		time.Sleep(budget / 2) // another stands in line by now
+		before, passed := w.commands.Load(), time.Now()
+		for i, next := range waiting[1:4] {
+			last := got.lease.Token()
+			require.NoError(t, got.lease.Unlock())
+			got = <-next
+			require.NoError(t, got.err)
+			require.Equal(t, passed, got.at)
+			require.Greater(t, got.lease.Token(), last)
+			for _, later := range waiting[i+2:] {
+				require.Empty(t, later, "out of order")
+			}
+		}
+		require.Equal(t, before, w.commands.Load())
+		require.NoError(t, got.lease.Unlock())
+		got = <-waiting[4]
+		require.NoError(t, got.err)
+		require.NoError(t, got.lease.Unlock())
+	})
+}
+
 // permitsInLine is waitsInLine for permits.
 func permitsInLine(ctx context.Context, p semaphore.Permits) <-chan had {
 	answered := make(chan had, 1)
