@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -23,26 +24,31 @@ func TestACallWithoutAnAnswerIsUndone(t *testing.T) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		sem := semaphore.New(newSession(t, proxy), "a", 3)
-		givesUp(t, proxy, sem, kind)
+		givesUp(t, proxy, sem, scripts.SemaphoreEnter, kind)
 		require.NoError(t, mustAcquire(t, semaphore.New(newSession(t, server), "a", 3), 3).Unlock())
 		await(t, "nobody has permits", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
 	}
 }
 
-// givesUp asks for two permits by a TryAcquire that a fault strikes, and cancels it then.
-func givesUp(tb testing.TB, proxy *redistest.Proxy, sem *semaphore.Semaphore, kind redistest.Kind) {
+// givesUp asks for two permits by a TryAcquire that a fault strikes, and whose context ends while its script is on the way.
+// Where the answer was heard all the same, before the end of the context was, it asks again.
+func givesUp(tb testing.TB, proxy *redistest.Proxy, sem *semaphore.Semaphore, script *scripts.Script, kind redistest.Kind) {
 	tb.Helper()
 	require.NoError(tb, mustAcquire(tb, sem, 1).Unlock())
-	lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
-	ctx, cancel := context.WithCancel(tb.Context())
-	trying := make(chan error, 1)
-	go func() {
-		_, err := sem.TryAcquire(ctx, 2)
-		trying <- err
-	}()
-	within(tb, "the fault", lost.Fired())
-	cancel()
-	require.Error(tb, within(tb, "the answer to TryAcquire", trying), kind)
+	requests(proxy, script)
+	defer proxy.OnRequest(nil)
+	await(tb, "a TryAcquire that is given up", func() bool {
+		ctx, cancel := context.WithCancel(tb.Context())
+		defer cancel()
+		proxy.OnRequest(func(int, []string) { cancel() })
+		lost := proxy.Arm(redistest.Fault{Kind: kind, Delay: delay})
+		lease, err := sem.TryAcquire(ctx, 2)
+		within(tb, "the fault", lost.Fired())
+		if err == nil {
+			require.NoError(tb, lease.Unlock())
+		}
+		return err != nil
+	})
 }
 
 // P4, P6: a ticket of somebody who gave up, whose leaving came before its entering, keeps nobody out beyond the
@@ -50,48 +56,57 @@ func givesUp(tb testing.TB, proxy *redistest.Proxy, sem *semaphore.Semaphore, ki
 func TestATicketOfNobodyKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	s := newSession(t, proxy)
-	sem, other := semaphore.New(s, "a", 3), semaphore.New(newSession(t, server), "a", 3)
-	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
+	wiretest.LoadScripts(t, server)
+	other := semaphore.New(newSession(t, server), "a", 3)
 	held := mustAcquire(t, other, 1) // stays, and is renewed
+	var sem *semaphore.Semaphore
+	await(t, "a ticket of nobody", func() bool {
+		var wish []any
+		sem, wish = leavesBeforeItEnters(t, server)
+		require.Zero(t, inLine(t, server))
+		server.MustDo(t, wish...)
+		return inLine(t, server) == 1 // unless the machine stood still until its not-after was over
+	})
 
-	// The wish for all does not arrive; its leaving does, on another connection, and then the wish after all.
+	// Others of the session wait behind it, and keep it alive.
+	waiting := acquireLater(t.Context(), sem, 2)
+	require.NoError(t, mustHave(t, waiting).Unlock(), "it is gone though its session lives and the holder renews")
+	require.NoError(t, held.Err())
+	require.NoError(t, held.Unlock())
+	await(t, "nothing is left", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
+}
+
+// leavesBeforeItEnters wants three permits and gives up. The wish does not arrive; its leaving does, on another connection.
+// It answers the semaphore of that session, and the words of the wish.
+func leavesBeforeItEnters(t *testing.T, server *redistest.Server) (sem *semaphore.Semaphore, wish []any) {
+	t.Helper()
+	proxy := redistest.NewProxy(t, server.Addr())
+	sem = semaphore.New(newSession(t, proxy), "a", 3)
+	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
 	proxy.SetMatch(func(request []string) bool {
 		return len(request) > 1 && (request[1] == scripts.SemaphoreEnter.SHA1 || request[1] == scripts.SemaphoreLeave.SHA1)
 	})
-	entering, leaving := make(chan []string, 1), make(chan struct{}, 16)
+	entering, left := make(chan []string, 1), make(chan struct{})
 	proxy.OnRequest(func(k int, request []string) {
 		if k == 1 {
 			entering <- request
-		} else if request[1] == scripts.SemaphoreLeave.SHA1 {
-			leaving <- struct{}{}
+		} else if k == 2 {
+			close(left)
 		}
 	})
 	proxy.ResetCount()
 	proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest, At: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp := acquireLater(ctx, sem, 3)
-	var words []any
 	for _, word := range within(t, "the entering", entering) {
-		words = append(words, word)
+		wish = append(wish, word)
 	}
-	replies := proxy.Replies()
 	cancel()
 	require.ErrorIs(t, within(t, "the giving up", gaveUp).err, context.Canceled)
 	proxy.CutAll()
-	within(t, "the leaving", leaving)
-	await(t, "its answer", func() bool { return proxy.Replies() > replies })
-	require.Zero(t, inLine(t, server))
-	server.MustDo(t, words...)
-	require.Equal(t, 1, inLine(t, server), "the ticket of nobody")
-
-	// Others of the session wait behind it, and keep it alive.
-	waiting := queue(t.Context(), t, server, sem, 2, 2)
-	require.NoError(t, mustHave(t, waiting).Unlock(), "it is gone though its session lives and the holder renews")
-	require.NoError(t, held.Err())
-	require.NoError(t, held.Unlock())
-	await(t, "nothing is left", func() bool { return out(t, server) == 0 && inLine(t, server) == 0 })
+	within(t, "the leaving", left)
+	await(t, "its answer", func() bool { return proxy.Replies() > 0 })
+	return sem, wish
 }
 
 // P6: a grant whose message is lost is found by a look.
@@ -160,16 +175,16 @@ func TestAForeignKeyIsErrWrongKind(t *testing.T) {
 func TestAReleaseWorksWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 2)
+	s := newSession(t, server)
+	sem := semaphore.New(s, "a", 2)
 	lease := mustAcquire(t, sem, 2)
 	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 2), 1, 1)
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
-	require.NoError(t, lease.Unlock())
-	second := mustHave(t, waiting)
-	_, err := sem.TryAcquire(t.Context(), 1)
+	_, err := semaphore.New(s, "b", 2).TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrRefused)
 	require.ErrorContains(t, err, "OOM")
-	require.NoError(t, second.Unlock())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, mustHave(t, waiting).Unlock()) // at once: where memory is full it cannot be renewed
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
 }
@@ -179,15 +194,19 @@ func TestTwentyThousandPermitsThatEndAtOnceAreSoonServed(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
 	server := redistest.Start(t)
-	server.MustDo(t, "EVAL", `
-local time = redis.call('TIME')
+	endIn := func(seconds int) {
+		server.MustDo(t, "EVAL", `
+local ends = string.format('%.0f', (redis.call('TIME')[1] + ARGV[2]) * 1000000)
 for i = 1, ARGV[1] do
-  redis.call('ZADD', KEYS[1], string.format('%.0f', (time[1] + 1) * 1000000), string.format('%041d', i) .. '0000000001')
+  redis.call('ZADD', KEYS[1], ends, string.format('%041d', i) .. '0000000001')
 end
 redis.call('ZADD', KEYS[1], -1, 'sb1s', ARGV[1], 'used', ARGV[1], 'capacity')
-redis.call('PEXPIRE', KEYS[1], 600000)`, 1, permitsKey, n)
+redis.call('PEXPIRE', KEYS[1], 600000)`, 1, permitsKey, n, seconds)
+	}
+	endIn(3600)
 	sem := semaphore.New(newSession(t, server), "a", n)
 	all := queue(t.Context(), t, server, sem, n, 1)
+	endIn(0) // the second that has begun
 	lease := mustHave(t, all)
 	require.Equal(t, n, out(t, server))
 	require.NoError(t, lease.Unlock())
