@@ -180,6 +180,7 @@ func TestAMessageOpensWithoutALook(t *testing.T) {
 	waiting := listening(t, s, countdown.New(s, "a").RoundOf(r.ID()), "a")
 	await(t, "its looks", func() bool { return proxy.Replies() >= 2 })
 	within(t, "a look that is lost", proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}).Fired())
+	await(t, "the answers to all but that", func() bool { return proxy.Replies() == proxy.Requests()-1 })
 	before := proxy.Replies()
 	mustCount(t, r, 0, "x")
 	require.NoError(t, within(t, "the message", waiting))

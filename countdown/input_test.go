@@ -199,8 +199,10 @@ func TestWhatStepsCost(t *testing.T) {
 	costs(1, func() { r = mustStart(t, l, 1) })
 	costs(2, func() { require.NoError(t, l.Reset(t.Context())) })
 	proxy.ResetCount()
+	began := time.Now()
 	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrReset)
-	require.LessOrEqual(t, proxy.Requests(), 2, "one more, where the subscription was faster than the answer")
+	repeated := 2 * int(time.Since(began)/time.Second) // an answer that takes a second is not waited for
+	require.LessOrEqual(t, proxy.Requests(), 2+repeated, "one more, where the subscription was faster than the answer")
 }
 
 // P10: a client that was closed is the end of the session.
