@@ -115,6 +115,14 @@ func outcome(err error) string {
 	return err.Error()
 }
 
+// long is a context for what waits until servers, wires or other processes are there again.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // mustStart starts a round.
 func mustStart(t *testing.T, l *countdown.Latch, n int) countdown.Round {
 	t.Helper()

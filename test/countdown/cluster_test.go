@@ -48,11 +48,11 @@ func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
 	sessions := []*signalbox.Session{kit.Session(t, cluster), kit.Session(t, cluster), kit.Session(t, cluster)}
 	slot := cluster.Slot(t, kit.Keys(name).Latch())
 	for i := range rounds {
-		r := mustStart(t, countdown.New(sessions[i%3], name), n+1)
+		r, ctx := mustStart(t, countdown.New(sessions[i%3], name), n+1), long(t)
 		var waiters, workers sync.WaitGroup
 		for _, s := range sessions {
 			waiters.Go(func() {
-				if err := countdown.New(s, name).RoundOf(r.ID()).Wait(kit.Context(t)); err != nil {
+				if err := countdown.New(s, name).RoundOf(r.ID()).Wait(ctx); err != nil {
 					t.Error(err)
 				}
 			})
@@ -62,7 +62,7 @@ func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
 			workers.Go(func() {
 				<-moving
 				for id := range n {
-					if _, err := countdown.New(s, name).RoundOf(r.ID()).CountDown(kit.Context(t), fmt.Sprint((id+100*w)%n)); err != nil {
+					if _, err := countdown.New(s, name).RoundOf(r.ID()).CountDown(ctx, fmt.Sprint((id+100*w)%n)); err != nil {
 						t.Error(err)
 						return
 					}
@@ -77,7 +77,7 @@ func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
 		}
 		move.Finish(t)
 		workers.Wait()
-		left, err := r.CountDown(kit.Context(t), "the last")
+		left, err := r.CountDown(ctx, "the last")
 		require.NoError(t, err)
 		require.Zero(t, left, "every id counts once")
 		waiters.Wait()

@@ -132,7 +132,7 @@ func TestARestartOfTheServerIsToldToThoseWhoWait(t *testing.T) {
 	require.Equal(t, "waits", line(t, waiter))
 	server.Kill()
 	counted := make(chan error, 1)
-	ctx := kit.Context(t)
+	ctx := long(t)
 	go func() {
 		_, err := r.CountDown(ctx, "x") // waits for the server
 		counted <- err
@@ -158,7 +158,7 @@ func TestARestartWithItsDataLosesNoRound(t *testing.T) {
 	server.Kill()
 	server.Restart()
 	for i, id := range []string{"x", "y"} {
-		left, err := r.CountDown(kit.Context(t), id)
+		left, err := r.CountDown(long(t), id)
 		require.NoError(t, err)
 		require.Equal(t, 1-i, left)
 	}

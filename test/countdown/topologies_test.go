@@ -83,7 +83,7 @@ func TestAFailoverThatLosesNothingLosesNoRound(t *testing.T) {
 	one, other := kit.Session(t, behind), kit.Session(t, behind)
 	r := mustStart(t, countdown.New(one, "a"), 2)
 	waited := make(chan error, 1)
-	ctx := kit.Context(t)
+	ctx := long(t)
 	go func() { waited <- countdown.New(other, "a").RoundOf(r.ID()).Wait(ctx) }()
 	left, err := r.CountDown(kit.Context(t), "x")
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestAFailoverThatLosesNothingLosesNoRound(t *testing.T) {
 	behind.AwaitFailover(t, first)
 	require.Empty(t, waited)
 	for i, id := range []string{"x", "y"} {
-		left, err = r.CountDown(kit.Context(t), id)
+		left, err = r.CountDown(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, 1-i, left)
 	}
