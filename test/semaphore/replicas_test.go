@@ -19,7 +19,7 @@ import (
 func TestPermitsBehindSentinels(t *testing.T) {
 	t.Parallel()
 	const name, capacity = "sentinels", 2
-	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(2*time.Second))
+	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(time.Minute)) // it is asked for
 	s, other := kit.Session(t, behind), kit.Session(t, behind)
 	held, err := semaphore.New(s, name, capacity, signalbox.WaitReplicas(1, 10*time.Second), signalbox.RenewedLease(10*time.Minute)).Acquire(long(t), 2)
 	require.NoError(t, err)
@@ -32,6 +32,7 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	v := newView(t, first, name)
 	kit.Await(t, kit.Patience, "it stands in line", func() bool { return v.waiting(t) == 1 })
 	first.Kill()
+	behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
 	behind.AwaitFailover(t, first)
 	select {
 	case r := <-got:

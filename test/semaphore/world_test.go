@@ -141,7 +141,7 @@ func start(t *testing.T, server *redistest.Server, capacity int, lease time.Dura
 	t.Helper()
 	p := redistest.Child(t, "workers", urlEnv+"="+server.URL(),
 		fmt.Sprintf("%s=%d", capacityEnv, capacity), fmt.Sprintf("%s=%v", leaseEnv, lease))
-	line, err := p.ReadLine(kit.Patience)
+	line, err := p.ReadLine(3 * bound)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, "began", line) // who is stopped in the midst of a Dial fails
 	return p
