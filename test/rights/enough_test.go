@@ -120,12 +120,27 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 		require.NotContains(t, w.secrets.Said(), "level=", "nothing is logged")
 	})
 	failOver()
+	for _, w := range worlds {
+		w.follow(t)
+	}
 	each("AfterAFailover", func(t *testing.T, w *world) {
 		w.everything(t)
 		require.NoError(t, w.close())
 		w.clean(t)
 		require.Empty(t, w.denials(t, w.name))
 	})
+}
+
+// follow waits until both sessions have found who has taken over: a TryLock does not.
+func (w *world) follow(t *testing.T) {
+	t.Helper()
+	for _, s := range []*signalbox.Session{w.a, w.b} {
+		lock := w.kind.make(s, w.kept(), signalbox.RenewedLease(life))
+		kit.Await(t, 3*kit.Patience, "a server that grants", func() bool {
+			lease, err := lock.TryLock(kit.Context(t))
+			return w.secrets.Hear(err) == nil && w.secrets.Hear(lease.Unlock()) == nil
+		})
+	}
 }
 
 // P10: a call that follows a slot on the move gets through under the rights of the page, and without that to ASKING

@@ -38,9 +38,8 @@ func newTarget(t *testing.T) *target {
 	var err error
 	g.held, err = fair.New(g.holder, name).Lock(kit.Context(t))
 	require.NoError(t, err)
-	ctx := kit.Context(t)
 	go func() {
-		lease, err := fair.New(g.waiter, name).Lock(ctx)
+		lease, err := fair.New(g.waiter, name).Lock(t.Context())
 		if err == nil {
 			g.got <- lease
 		}
@@ -79,7 +78,7 @@ func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
 	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)
 	kit.Await(t, kit.Patience, "a question", func() bool { return calls("get") > asked })
 	require.NoError(t, g.held.Unlock())
-	lease := <-g.got
+	lease := redistest.Receive(t, kit.Patience, "the lock", g.got)
 	require.Less(t, lease.Token(), g.forged.Token())
 	require.Equal(t, g.view.MustHold(t, "forged").Token, lease.Token())
 	require.NoError(t, lease.Unlock())
