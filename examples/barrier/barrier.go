@@ -27,17 +27,23 @@ func NewBarrier(s *signalbox.Session, name string, parties int) *Barrier {
 // know that keeps the ID of the round with its work, and asks Latch.RoundOf of that first. ErrReset says that somebody
 // broke the barrier, and so does ErrNoRound to who was just arriving.
 func (b *Barrier) Await(ctx context.Context, party string) error {
-	round, err := b.latch.Start(ctx, b.parties) // who comes first begins the phase
-	if errors.Is(err, signalbox.ErrRunning) {
-		round, err = b.latch.Round(ctx)
-	}
+	phase, err := b.Arrive(ctx, party)
 	if err != nil {
 		return err
 	}
-	if _, err := round.CountDown(ctx, party); err != nil {
-		return err
+	return phase.Wait(ctx)
+}
+
+// Arrive says that a party has arrived, and answers the phase that it is to wait for.
+func (b *Barrier) Arrive(ctx context.Context, party string) (phase countdown.Round, err error) {
+	phase, err = b.latch.Start(ctx, b.parties) // who comes first begins the phase
+	if errors.Is(err, signalbox.ErrRunning) {
+		phase, err = b.latch.Round(ctx)
 	}
-	return round.Wait(ctx)
+	if err == nil {
+		_, err = phase.CountDown(ctx, party)
+	}
+	return phase, err
 }
 
 // Break sends all away who wait, with ErrReset.

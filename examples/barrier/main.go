@@ -77,12 +77,9 @@ func (w *show) work(ctx context.Context, here *place, i int) error {
 		toil(ctx, time.Duration(10*(i+1))*time.Millisecond)
 		w.done[phase].Add(1)
 		if phase == 1 && i == 0 {
-			// It dies while it waits, and is started again.
-			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			err := barrier.Await(short, party)
-			cancel()
-			fmt.Printf("%s dies in phase %d, and is started again: %t\n", party, phase+1, errors.Is(err, context.DeadlineExceeded))
-			close(w.died)
+			if err := w.die(ctx, barrier, party); err != nil {
+				return err
+			}
 		}
 		if err := barrier.Await(ctx, party); err != nil {
 			return err
@@ -94,6 +91,20 @@ func (w *show) work(ctx context.Context, here *place, i int) error {
 			fmt.Printf("phase %d: all %d workers go on\n", phase+1, workers)
 		}
 	}
+	return nil
+}
+
+// die is a worker that dies while it waits, and is started again.
+func (w *show) die(ctx context.Context, barrier *Barrier, party string) error {
+	phase, err := barrier.Arrive(ctx, party)
+	if err != nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	err = phase.Wait(short)
+	fmt.Printf("%s dies in phase 2, and is started again: %t\n", party, errors.Is(err, context.DeadlineExceeded))
+	close(w.died)
 	return nil
 }
 

@@ -129,8 +129,19 @@ func showEntering(ctx context.Context, _ *place, s *signalbox.Session) error {
 	})
 }
 
-// showRenewal holds a lock for longer than its key lives without renewal.
+// showRenewal holds a lock for longer than its key lives without renewal. A machine that stands still for that long cannot
+// renew: then it is told, and takes it again.
 func showRenewal(ctx context.Context, _ *place, s *signalbox.Session) error {
+	for {
+		err := holdForLong(ctx, s)
+		if !errors.Is(err, signalbox.ErrLost) {
+			return err
+		}
+		say("   This machine stood still for so long that its lease was lost. Once more.")
+	}
+}
+
+func holdForLong(ctx context.Context, s *signalbox.Session) error {
 	lease, err := reentrant.New(s, "report", signalbox.RenewedLease(shortLease)).Lock(ctx)
 	if err != nil {
 		return err
