@@ -25,7 +25,7 @@ func NewBarrier(s *signalbox.Session, name string, parties int) *Barrier {
 // Await says that a party has arrived, and waits for all the others. A party that was started again while others were
 // still to come arrives once more, and counts once. Where all had come by then it arrives for the next phase: who must
 // know that keeps the ID of the round with its work, and asks Latch.RoundOf of that first. ErrReset says that somebody
-// broke the barrier, and so does ErrNoRound to who was just arriving.
+// broke the barrier, or gave up while it began the phase, and so does ErrNoRound to who was just arriving.
 func (b *Barrier) Await(ctx context.Context, party string) error {
 	phase, err := b.Arrive(ctx, party)
 	if err != nil {
