@@ -3,6 +3,7 @@
 package rights_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -53,13 +54,16 @@ func (w *world) everything(t *testing.T) {
 	}
 }
 
-// ends demands that a step ended with a certain error, or with none.
+// ends demands that a step ended with a certain error, or with none. What a busy machine has not confirmed within a second,
+// though nothing was denied, is done in the background: clean demands that.
 func ends(t *testing.T, s step, err, want error) {
 	t.Helper()
-	if want == nil {
-		assert.NoError(t, err, s)
-	} else {
+	late := (s == unlock || s == leave) && errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrDenied)
+	switch {
+	case want != nil:
 		assert.ErrorIs(t, err, want, s)
+	case !late:
+		assert.NoError(t, err, s)
 	}
 }
 

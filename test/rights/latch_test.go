@@ -25,7 +25,7 @@ type rounds struct {
 // playRounds takes all that a latch can do, as far as it goes. Where it may not start, the operator does.
 func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox.Session, name string) (r rounds) {
 	t.Helper()
-	ctx := kit.Context(t)
+	ctx := long(t)
 	mine, theirs := countdown.New(one, name), countdown.New(other, name)
 	round, err := mine.Start(ctx, 2)
 	if r.start = err; err != nil {

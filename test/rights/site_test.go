@@ -64,6 +64,7 @@ func (a account) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.
 	tb.Helper()
 	return a.As.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
+		o.ConnWriteTimeout = kit.Patience // no wire fails here, however long the machine takes to answer
 		o.Sentinel.Username, o.Sentinel.Password = watcher, password
 	})
 }

@@ -16,8 +16,17 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// life is that of every lease here: what cannot be given back is over soon, though not while a machine stalls for a moment.
-const life = 3 * time.Second
+// life is that of every lease here: what cannot be given back is over soon, though not while a machine stalls for a moment
+// or two. A renewal is due each two seconds, and leaves four.
+const life = 6 * time.Second
+
+// long is a context for calls that wait for what others do.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*kit.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
 
 // world is a user with certain rights, two sessions of that user, and locks of one kind that no other world has.
 type world struct {
@@ -87,7 +96,7 @@ func (w *world) work(t *testing.T) map[step]error {
 	t.Helper()
 	w.ended = make(map[step]error)
 	mine, theirs := w.kind.make(w.a, w.plain(), signalbox.RenewedLease(life)), w.kind.make(w.b, w.plain(), signalbox.RenewedLease(life))
-	ctx := kit.Context(t)
+	ctx := long(t)
 	lease, err := mine.Lock(ctx)
 	if w.hear(lock, err) == nil {
 		again, err := mine.Lock(lease.Enter(ctx))
@@ -115,7 +124,7 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 	t.Helper()
 	w.kind.crowd(t, w.site, w.plain())
 	waited := make(chan [2]error, 1)
-	ctx := kit.Context(t)
+	ctx := long(t)
 	go func() {
 		second, err := theirs.Lock(ctx)
 		both := [2]error{err}
@@ -162,7 +171,7 @@ func (w *world) stands(t *testing.T) bool {
 // take lets the other session take a lock by force.
 func (w *world) take(t *testing.T) {
 	t.Helper()
-	ctx := kit.Context(t)
+	ctx := long(t)
 	lease, err := w.kind.make(w.a, w.forced(), signalbox.RenewedLease(life)).Lock(ctx)
 	if w.secrets.Hear(err) != nil {
 		return
