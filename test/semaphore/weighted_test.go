@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	original "golang.org/x/sync/semaphore"
 
@@ -39,9 +40,21 @@ func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weighted))
 	})
 	t.Run("Ours", func(t *testing.T) {
 		t.Parallel()
-		sem := semaphore.New(kit.Session(t, redistest.Start(t)), "a", size).Weighted(t.Context())
+		sem := semaphore.New(kit.Session(t, patient{redistest.Start(t)}), "a", size).Weighted(t.Context())
 		sem.OnLost(func(err error) { t.Error(err) })
 		test(t, sem)
+	})
+}
+
+// patient is a server whose wires are good: what it has not answered is waited for, however busy the machine is.
+type patient struct{ *redistest.Server }
+
+// Client shadows that of the server.
+func (p patient) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return p.Server.Client(tb, func(o *rueidis.ClientOption) {
+		mod(o)
+		o.ConnWriteTimeout = kit.Patience
 	})
 }
 

@@ -59,6 +59,7 @@ func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 	tb.Helper()
 	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
+		o.ConnWriteTimeout = kit.Patience // no wire fails here, however long the machine takes to answer
 		w.protocol.Set(o)
 	})
 }
