@@ -187,8 +187,8 @@ func (m *market) visit(t *testing.T) error {
 	}
 	lease, err := m.relay.Take(ctx, like, m)
 	if err != nil {
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
+		if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+			t.Errorf("%v, while its context says %v", err, ctx.Err())
 		}
 		return err
 	}
