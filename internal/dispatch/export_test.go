@@ -12,3 +12,6 @@ func (d *Dispatcher) Running() int {
 	}
 	return n
 }
+
+// Send is send.
+var Send = send

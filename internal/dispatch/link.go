@@ -184,9 +184,15 @@ func (l *link) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, 
 }
 
 // send answers the server's refusals, by command.
+//
+// The commands are the caller's for good. The client would make others of those that are answered, and send all of
+// them once more where the connection breaks in the midst of the answers: it panics then, or sends what it made.
 func send(ctx context.Context, client rueidis.DedicatedClient, commands []rueidis.Completed) (map[int]*rueidis.RedisError, error) {
 	if len(commands) == 0 {
 		return nil, nil
+	}
+	for i, command := range commands {
+		commands[i] = command.Pin()
 	}
 	ctx, cancel := context.WithTimeout(ctx, subscribePatience)
 	defer cancel()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch_test
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// What was sent and answered stays what it is: a client may send it again when its connection breaks before all is answered.
+func TestASubscriptionThatIsAnsweredIsNoOtherCommand(t *testing.T) {
+	t.Parallel()
+	client, release := tuned(t, redistest.Start(t)).Dedicate()
+	t.Cleanup(release)
+	both := []rueidis.Completed{client.B().Subscribe().Channel("a").Build(), client.B().Subscribe().Channel("b").Build()}
+	_, err := dispatch.Send(t.Context(), client, both)
+	require.NoError(t, err)
+	for i, channel := range []string{"a", "b"} {
+		require.Equal(t, []string{"SUBSCRIBE", channel}, both[i].Commands())
+	}
+}
+
+// A connection that breaks in the midst of the answers is an error, whatever of them had come.
+func TestASubscriptionIsAnErrorWhereItsConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
+	for n := range 50 {
+		armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterReply})
+		client, release := tuned(t, proxy).Dedicate()
+		_, err := dispatch.Send(t.Context(), client, []rueidis.Completed{
+			client.B().Subscribe().Channel("a").Build(), client.B().Subscribe().Channel("b").Build(),
+		})
+		require.Error(t, err, n)
+		within(t, "the cut", armed.Fired())
+		client.Close()
+		release()
+	}
+}
