@@ -22,7 +22,7 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 	t.Parallel()
 	for name, pause := range map[string][]string{
 		"Write": {"600000", "WRITE"}, // ended by UNPAUSE
-		"All":   {"8000", "ALL"},     // which holds up UNPAUSE too, and ends by itself
+		"All":   {"14000", "ALL"},    // which holds up UNPAUSE too, and ends by itself, long after what is tried meanwhile
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,11 +129,13 @@ type got struct {
 	err   error
 }
 
-// wait locks on another goroutine, and answers when the server knows of it. Somebody holds the lock.
+// wait locks on another goroutine, and answers when the server knows of it. Somebody holds the lock, and it waits for longer than
+// all that is tried meanwhile may take.
 func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got {
 	t.Helper()
 	ended := make(chan got, 1)
-	ctx := kit.Context(t)
+	ctx, cancel := context.WithTimeout(context.Background(), long)
+	t.Cleanup(cancel)
 	go func() {
 		lease, err := w.kind.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
 		ended <- got{lease, w.secrets.Hear(err)}
