@@ -5,7 +5,10 @@ package failover_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -84,10 +87,11 @@ func (w *world) wait(ctx context.Context) *waiter {
 	q := &waiter{w: w, done: make(chan struct{}), over: make(chan error, 1)}
 	go func() {
 		defer close(q.done)
+		before := w.book.last()
 		q.lease, q.err = w.lock(s, signalbox.RenewedLease(life)).Lock(ctx)
 		q.at = time.Now()
 		if q.err == nil {
-			w.book.enter(q.lease)
+			w.book.enter(q.lease, before)
 		}
 	}()
 	kit.Await(w, kit.Patience, w.kind.Name+": a waiter", func() bool {
@@ -112,7 +116,7 @@ func (q *waiter) handOn() {
 			return
 		}
 		q.w.book.leave(q.lease)
-		q.over <- q.lease.Unlock()
+		q.over <- confirmed(q.lease.Unlock())
 	}()
 }
 
@@ -163,6 +167,7 @@ func (c *crowd) end() {
 
 // turn is one of them.
 func (w *world) turn(ctx context.Context, l kit.Lock) {
+	before := w.book.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -170,7 +175,7 @@ func (w *world) turn(ctx context.Context, l kit.Lock) {
 		}
 		return
 	}
-	w.book.enter(lease)
+	w.book.enter(lease, before)
 	moment := time.NewTimer(3 * time.Millisecond)
 	select {
 	case <-moment.C:
@@ -192,4 +197,32 @@ func (w *world) awaitTurns(n int) {
 	w.Helper()
 	begun := w.book.len()
 	kit.Await(w, 2*kit.Patience, w.kind.Name+": more turns", func() bool { return w.book.len() >= begun+n })
+}
+
+// takeOver lets a replica take over as its operators ask. One that does not get there within some seconds gives up, or says that it
+// cannot do it for now, and has to be asked again.
+func takeOver(t *testing.T, replica *redistest.Server) {
+	t.Helper()
+	isPrimary := func() bool {
+		role, err := replica.Do("ROLE")
+		return err == nil && strings.HasPrefix(fmt.Sprint(role), "[master")
+	}
+	for range 4 {
+		_, _ = replica.Do("CLUSTER", "FAILOVER") // which is refused where it is the primary already
+		if kit.Became(kit.Patience/2, isPrimary) {
+			return
+		}
+	}
+	require.FailNow(t, "the replica does not take over", replica.Log())
+}
+
+// switchOver lets the sentinels switch to another primary as operators ask, and answers that. A sentinel refuses while it knows of no
+// replica that is fit, or switches already.
+func switchOver(t *testing.T, s *redistest.Sentinel, old *redistest.Server) *redistest.Server {
+	t.Helper()
+	kit.Await(t, kit.Patience, "a sentinel that switches", func() bool {
+		_, err := s.Sentinels()[0].Do("SENTINEL", "FAILOVER", redistest.MasterSet)
+		return err == nil || strings.HasPrefix(err.Error(), "INPROG")
+	})
+	return s.AwaitFailover(t, old)
 }

@@ -22,6 +22,7 @@ type book struct {
 		last     uint64                     // the greatest token of all
 		grants   []time.Time
 		overlaps []string
+		falls    []string
 		faults   []string
 	}
 }
@@ -32,9 +33,17 @@ func newBook() *book {
 	return b
 }
 
-// enter takes note that a lease begins. Another that is trusted still overlaps with it; where two servers
-// grant, the order in which they do is not that of their tokens then.
-func (b *book) enter(lease signalbox.Lease) {
+// last answers the greatest token of all who have entered. Whoever begins to ask for the lock then has a greater one.
+func (b *book) last() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.last
+}
+
+// enter takes note that a lease begins, which was asked for when the greatest token was before. Another that is trusted still
+// overlaps with it. Where two servers grant, or a grant can be lost, who had it may come here behind the next: then the order
+// in which they come is not that of their tokens, unless one asked when the other had come.
+func (b *book) enter(lease signalbox.Lease, before uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	token, alone := lease.Token(), true
@@ -50,8 +59,11 @@ func (b *book) enter(lease signalbox.Lease) {
 	if !late {
 		b.mu.overlaps = append(b.mu.overlaps, overlaps...)
 	}
-	if token == b.mu.last || alone && !late && token < b.mu.last {
-		b.mu.faults = append(b.mu.faults, fmt.Sprintf("token %d after %d", token, b.mu.last))
+	switch {
+	case token == b.mu.last, token <= before:
+		b.mu.faults = append(b.mu.faults, fmt.Sprintf("token %d, asked for after %d had come", token, before))
+	case alone && !late && token < b.mu.last:
+		b.mu.falls = append(b.mu.falls, fmt.Sprintf("token %d after %d", token, b.mu.last))
 	}
 	b.mu.last = max(b.mu.last, token)
 	b.mu.inside[token] = lease
@@ -78,6 +90,7 @@ func (b *book) mustBeTrue(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	require.Empty(t, b.mu.overlaps, "two at once")
+	require.Empty(t, b.mu.falls)
 	require.Empty(t, b.mu.faults)
 }
 

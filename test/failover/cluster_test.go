@@ -4,7 +4,6 @@ package failover_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +55,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	held, waiters := make([]signalbox.Lease, len(all)), make([][]*waiter, len(all))
 	for i, w := range all {
 		held[i] = w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life)))
-		waiters[i] = []*waiter{w.wait(ended(t, time.Minute)), w.wait(ended(t, time.Minute))}
+		waiters[i] = []*waiter{w.wait(ended(t, wait)), w.wait(ended(t, wait))}
 	}
 	node.AwaitCopied(t, replica)
 
@@ -122,7 +121,7 @@ func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
 // P1, P2, P3: a replica takes over as its operators ask, which costs no write. Nothing is lost.
 func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, uncompressed())
+	c := redistest.StartCluster(t, uncompressed(), redistest.WithFailoverAfter(time.Minute))
 	node, good := firstNode(t, c)
 	replica := c.Replica(t, 0)
 	all, busy := worlds(t, c, good), worlds(t, c, good)
@@ -131,20 +130,14 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	var crowds []*crowd
 	for i, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
-		waiters = append(waiters, w.wait(ended(t, time.Minute)))
+		waiters = append(waiters, w.wait(ended(t, wait)))
 		busy[i].rename("busy", good)
 		busy[i].strict = true
 		crowds = append(crowds, busy[i].load())
 	}
 	fault := time.Now()
 	told := followAll(held, life)
-	// A replica that does not get there within some seconds gives up, and has to be asked again.
-	for range 4 {
-		replica.MustDo(t, "CLUSTER", "FAILOVER")
-		if kit.Became(kit.Patience/2, func() bool { return fmt.Sprint(replica.MustDo(t, "ROLE"))[:7] == "[master" }) {
-			break
-		}
-	}
+	takeOver(t, replica)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
@@ -205,13 +198,8 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 		w.book.leave(held[i])
 		require.ErrorIs(t, held[i].Unlock(), signalbox.ErrUnconfirmed)
 		go func() {
-			lease, err := w.lock(sessions[i]).Lock(ended(t, long))
+			err := w.pass(ended(t, long), w.lock(sessions[i]))
 			got <- outcome{err, time.Since(fault)}
-			if err == nil {
-				w.book.enter(lease)
-				w.book.leave(lease)
-				_ = lease.Unlock()
-			}
 		}()
 	}
 	back := time.Since(fault)

@@ -18,7 +18,7 @@ import (
 // and locks are given back; when the move is over, waiters have their order and channels their listeners.
 func TestLocksFollowTheirSlot(t *testing.T) {
 	t.Parallel()
-	const life = 6 * time.Second // renewed each two
+	const life = 9 * time.Second // renewed each three
 	c := redistest.StartCluster(t, uncompressed(), redistest.WithFailoverAfter(time.Minute))
 	slot := slotOf(t, c)
 	all := worlds(t, c, anyKey)
@@ -37,7 +37,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 		lines[i].rename("line", inSlot)
 		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), signalbox.RenewedLease(life))))
 		for range 3 {
-			q := lines[i].wait(ended(t, time.Minute))
+			q := lines[i].wait(ended(t, wait))
 			q.handOn()
 			waiters[i] = append(waiters[i], q)
 		}

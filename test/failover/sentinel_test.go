@@ -166,7 +166,7 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	busy := worlds(t, s, anyKey)
 	for i, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
-		waiters = append(waiters, w.wait(ended(t, time.Minute)))
+		waiters = append(waiters, w.wait(ended(t, wait)))
 		busy[i].rename("busy", anyKey)
 		crowds = append(crowds, busy[i].load())
 	}
@@ -227,11 +227,8 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	s.AwaitFailover(t, primary)
 	fault := time.Now()
 	for _, w := range all {
-		lease, err := w.lock(w.sessions[0]).Lock(ended(t, time.Minute))
-		require.NoError(t, err)
+		require.NoError(t, w.pass(ended(t, wait), w.lock(w.sessions[0])))
 		t.Logf("%s: a grant %v after the failover", w.kind.Name, time.Since(fault))
-		w.book.enter(lease)
-		w.mustUnlock(lease)
 		w.book.mustBeTrue(t)
 	}
 }
@@ -269,8 +266,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	old.AwaitCopied(t, s.Replica(t))
 	fault := time.Now()
 	told := followAll(held, life)
-	s.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
-	now := s.AwaitFailover(t, old)
+	now := switchOver(t, s, old)
 	t.Logf("failover: %v", time.Since(fault))
 	s.AwaitReady(t)
 	for i, w := range all {
@@ -313,12 +309,13 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	old.Thaw()
 	kit.Together(t, len(all), func(i int) error {
 		w := all[i]
+		before := w.book.last()
 		lease, err := w.lock(strays[i], signalbox.RenewedLease(life)).TryLock(kit.Context(t))
 		if err != nil {
 			t.Logf("%s: the old primary: %v", w.kind.Name, err)
 			return nil
 		}
-		w.book.enter(lease)
+		w.book.enter(lease, before)
 		defer w.book.leave(lease)
 		granted := time.Now()
 		kit.Became(life+kit.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
@@ -368,23 +365,18 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 		got := make(chan error, 1)
 		waiting = append(waiting, got)
 		go func() {
-			lease, err := w.lock(w.sessions[0]).Lock(ended(t, time.Minute))
-			if err == nil {
-				w.book.enter(lease)
-				w.book.leave(lease)
-				err = lease.Unlock()
-			}
-			got <- err
+			got <- w.pass(ended(t, wait), w.lock(w.sessions[0]))
 		}()
 	}
 	thawed := time.Now()
 	old.Thaw()
 	kit.Together(t, len(all), func(i int) error {
 		w := all[i]
+		before := w.book.last()
 		lease, err := w.lock(strays[i]).TryLock(kit.Context(t))
 		t.Logf("%s: the old primary: %v", w.kind.Name, err)
 		if err == nil {
-			w.book.enter(lease)
+			w.book.enter(lease, before)
 			w.book.leave(lease)
 			_ = lease.Unlock()
 		}

@@ -32,7 +32,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 			c.AwaitFailover(t, moved, owner)
 			owner.Thaw()
 		case 2:
-			replica.MustDo(t, "CLUSTER", "FAILOVER")
+			takeOver(t, replica)
 			c.AwaitFailover(t, moved, owner)
 		case 3:
 			to := owner
@@ -67,8 +67,7 @@ func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 			s.AwaitFailover(t, primary)
 			primary.Thaw()
 		case 2:
-			s.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
-			s.AwaitFailover(t, primary)
+			switchOver(t, s, primary)
 		}
 		s.AwaitReady(t)
 		mustGoOn(all)

@@ -23,6 +23,9 @@ import (
 // life is that of leases which are to outlive a failover on a busy machine.
 const life = 10 * time.Second
 
+// wait is how long a Lock waits that somebody else is to let in: mustGet says how long that may take.
+const wait = 5 * time.Minute
+
 // moment is how long a Lock waits that is to see a refusal.
 const moment = 3 * time.Second
 
@@ -99,9 +102,10 @@ func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) kit.
 // mustLock locks, and fails the test if that does not succeed.
 func (w *world) mustLock(l kit.Lock) signalbox.Lease {
 	w.Helper()
+	before := w.book.last()
 	lease, err := l.Lock(kit.Context(w))
 	require.NoError(w, err, w.kind.Name)
-	w.book.enter(lease)
+	w.book.enter(lease, before)
 	return lease
 }
 
@@ -116,9 +120,27 @@ func (w *world) mustUnlock(lease signalbox.Lease) {
 // goes on in the background, and who waits, or mustRest, tells whether it came about.
 func (w *world) mustGiveBack(lease signalbox.Lease) {
 	w.Helper()
-	if err := lease.Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
-		require.NoError(w, err, w.kind.Name)
+	require.NoError(w, confirmed(lease.Unlock()), w.kind.Name)
+}
+
+// confirmed forgives an Unlock that is not answered within its second.
+func confirmed(err error) error {
+	if errors.Is(err, signalbox.ErrUnconfirmed) {
+		return nil
 	}
+	return err
+}
+
+// pass waits for the lock and gives it back at once.
+func (w *world) pass(ctx context.Context, l kit.Lock) error {
+	before := w.book.last()
+	lease, err := l.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	w.book.enter(lease, before)
+	w.book.leave(lease)
+	return confirmed(lease.Unlock())
 }
 
 // alive answers the servers that have data and answer.
@@ -243,15 +265,7 @@ func (w *world) mustHear() {
 	for range rounds {
 		held := w.mustLock(w.lock(mine))
 		woken := make(chan error, 1)
-		go func() {
-			lease, err := w.lock(theirs).Lock(ctx)
-			if err == nil {
-				w.book.enter(lease)
-				w.book.leave(lease)
-				err = lease.Unlock()
-			}
-			woken <- err
-		}()
+		go func() { woken <- w.pass(ctx, w.lock(theirs)) }()
 		kit.Await(w, kit.Patience, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
 		released := time.Now()
 		w.mustUnlock(held)
