@@ -82,8 +82,9 @@ type peer struct {
 	}
 }
 
-// watchdog is how long the locks live that a peer renews. It renews them each third of it.
-const watchdog = 3 * time.Second
+// watchdog is how long the locks live that a peer renews. It renews them each third of it; the rest is for a JVM that has to wait
+// for a processor.
+const watchdog = 6 * time.Second
 
 // newPeer starts a Java process that uses a server.
 func newPeer(tb testing.TB, line string, server *redistest.Server) *peer {
@@ -147,7 +148,7 @@ func (p *peer) ask(thread, verb string, arguments ...any) <-chan string {
 // take waits for an answer, which must be ok, and answers its value.
 func (p *peer) take(tb testing.TB, answer <-chan string) string {
 	tb.Helper()
-	late := time.NewTimer(2 * kit.Patience) // a JVM that starts on a busy machine takes its time
+	late := time.NewTimer(6 * kit.Patience) // a JVM that starts on a busy machine takes its time
 	defer late.Stop()
 	select {
 	case text := <-answer:

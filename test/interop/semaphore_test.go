@@ -120,7 +120,7 @@ const scheduled = 800 * time.Millisecond
 
 // P1, P6: whoever holds and whoever waits, the waiter has its permits when there are enough, and not before; and it is the message that
 // wakes it. A Java waiter knows nothing else. A Go waiter tries by itself about once a second: of its hand-offs those count that are
-// faster than that.
+// faster than that, and there are more of them until there is one.
 func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -135,8 +135,8 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 			}
 			for holder := range sides {
 				for waiter := range sides {
-					woken := 0
-					for round := range rounds / 2 {
+					woken, late := 0, kit.Context(t)
+					for round := 0; round < rounds/2 || woken == 0 && late.Err() == nil; round++ {
 						key := fmt.Sprintf("%s-%s-%s-%d", kind.name, holder, waiter, round)
 						if round%2 == 0 || holder == "java" { // else Go says how many there are
 							require.Equal(t, "true", p.must(t, "a", kind.name+"-found", key, 3))
@@ -159,7 +159,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 						server.MustDo(t, "DEL", key)
 					}
 					require.Positive(t, woken, "%s: %s to %s: nobody is woken", kind.name, holder, waiter)
-					t.Logf("%s: %s to %s: %d of %d at once", kind.name, holder, waiter, woken, rounds/2)
+					t.Logf("%s: %s to %s: %d at once", kind.name, holder, waiter, woken)
 				}
 			}
 		}
