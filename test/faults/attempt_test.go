@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/signalbox-go/signalbox"
@@ -39,6 +40,13 @@ func (a *attempt) saw(req []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.seen = append(a.mu.seen, kit.Names(req))
+}
+
+// requests answers what was seen so far.
+func (a *attempt) requests() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.mu.seen)
 }
 
 // acquire makes the call, with the faults of the trial, beside a holder who gives the lock

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/test/kit"
 )
@@ -92,8 +93,10 @@ type holder struct {
 // the freezing: the proxy holds back what comes, and what had passed is waited for.
 func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 	t.Helper()
-	link, gate := w.links(t, 1, kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))[0], new(barrier)
-	link.proxy.OnRequest(gate.request)
+	proxy, gate := redistest.NewProxy(t, w.server.Addr()), new(barrier)
+	proxy.SetMatch(kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))
+	proxy.OnRequest(gate.request)
+	link := link{proxy, patient(t, proxy)} // what has passed is answered, unless its connection is given up
 	holders := make([]*holder, n)
 	for i := range holders {
 		holders[i] = w.lockFor(t, link, fmt.Sprintf("frozen/%d/%d", time.Now().UnixNano(), i), time.Second+time.Duration(i)*2*time.Second/time.Duration(n))

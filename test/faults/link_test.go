@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/test/kit"
@@ -30,6 +32,21 @@ func (w *world) links(t *testing.T, n int, match redistest.Match) []link {
 		links[i] = link{proxy, kit.Session(t, proxy)}
 	}
 	return links
+}
+
+// patient answers a session that gives no silent connection up. It is closed when the test ends.
+func patient(t *testing.T, to redistest.Dialer) *signalbox.Session {
+	t.Helper()
+	s := signalbox.NewSession(to.Client(t, func(o *rueidis.ClientOption) {
+		o.ConnWriteTimeout = kit.Patience
+		signalbox.Tune(o)
+	}))
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Close(ended)
+	})
+	return s
 }
 
 // settled says why nothing is over yet for a lock that was given back: a settlement, a hold,

@@ -29,6 +29,18 @@ type scenario struct {
 	steps []string
 }
 
+// takes reports whether these requests are the steps of the scenario.
+func (s scenario) takes(seen []string) bool {
+	if !s.loose {
+		return slices.Equal(seen, s.steps)
+	}
+	if len(seen) < len(s.steps) {
+		return false
+	}
+	first := slices.Sorted(slices.Values(seen[:len(s.steps)]))
+	return slices.Equal(first, slices.Sorted(slices.Values(s.steps)))
+}
+
 // moment is when the context of a trial ends.
 type moment int
 
