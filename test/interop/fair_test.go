@@ -355,7 +355,7 @@ func runFairWorker(_ io.Reader, stdout io.Writer) {
 func TestNoCountIsLostInTheLine(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
-		countBy(t, line, 60, 3*time.Minute, "fair-work", "fairworker")
+		countBy(t, line, 60, 5*time.Minute, "fair-work", "fairworker")
 	})
 }
 

@@ -253,7 +253,7 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 // P1: no interleaving of readers and writers of both sides lets a writer be not alone.
 func TestAWriterIsAloneAmongBothSides(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) { yardWork(t, line, 1, 80, 2*time.Minute) })
+	eachLine(t, func(t *testing.T, line string) { yardWork(t, line, 1, 80, 5*time.Minute) })
 }
 
 // P1: the same, again and again.
