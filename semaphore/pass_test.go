@@ -280,9 +280,7 @@ func TestAQuestionOfUnknownOutcomeLosesNoPermits(t *testing.T) {
 				requests(proxy, scripts.SemaphoreYield)
 				proxy.ResetCount()
 				struck := proxy.Arm(redistest.Fault{Kind: kind})
-				if err := lease.Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
-					require.NoError(t, err)
-				}
+				require.NoError(t, givesBack(lease))
 				within(t, "the fault", struck.Fired())
 				proxy.Disarm()
 				for _, next := range inAnyOrder(t, 1, waiting) {

@@ -116,7 +116,7 @@ func (q *waiter) handOn() {
 			return
 		}
 		q.w.book.leave(q.lease)
-		q.over <- confirmed(q.lease.Unlock())
+		q.over <- kit.Confirmed(q.lease.Unlock())
 	}()
 }
 

@@ -120,15 +120,7 @@ func (w *world) mustUnlock(lease signalbox.Lease) {
 // goes on in the background, and who waits, or mustRest, tells whether it came about.
 func (w *world) mustGiveBack(lease signalbox.Lease) {
 	w.Helper()
-	require.NoError(w, confirmed(lease.Unlock()), w.kind.Name)
-}
-
-// confirmed forgives an Unlock that is not answered within its second.
-func confirmed(err error) error {
-	if errors.Is(err, signalbox.ErrUnconfirmed) {
-		return nil
-	}
-	return err
+	require.NoError(w, kit.Confirmed(lease.Unlock()), w.kind.Name)
 }
 
 // giveBack gives back a lease that was had for a moment. A machine that stands still past its deadline has ended it: a hold that was
@@ -139,7 +131,7 @@ func giveBack(lease signalbox.Lease) error {
 	if errors.Is(err, signalbox.ErrLost) && !time.Now().Before(deadline) {
 		return nil
 	}
-	return confirmed(err)
+	return kit.Confirmed(err)
 }
 
 // pass waits for the lock and gives it back at once.

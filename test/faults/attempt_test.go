@@ -116,7 +116,7 @@ func giveBack(held signalbox.Lease, s scenario, proxy *redistest.Proxy, done <-c
 			return !s.try && proxy.Replies() >= s.after
 		}
 	})
-	return confirmed(held.Unlock())
+	return kit.Confirmed(held.Unlock())
 }
 
 // judge says what is wrong with the answer of the call, or nil.

@@ -53,7 +53,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 				return fmt.Errorf("%d holders at once", n)
 			}
 			inside[i/2%2].Add(-1)
-			if err := confirmed(lease.Unlock()); err != nil {
+			if err := kit.Confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}

@@ -71,7 +71,7 @@ func (f *forced) after(kind redistest.Kind, err error) error {
 	if err := f.valid(f.name, next); err != nil {
 		return fmt.Errorf("the next holder: %w", err)
 	}
-	return confirmed(next.Unlock())
+	return kit.Confirmed(next.Unlock())
 }
 
 // P5: a ForceUnlock whose order is struck looks whether it was executed, and answers nil when the hold

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/test/kit"
@@ -37,16 +35,7 @@ func (w *world) links(t *testing.T, n int, match redistest.Match) []link {
 // patient answers a session that gives no silent connection up. It is closed when the test ends.
 func patient(t *testing.T, to redistest.Dialer) *signalbox.Session {
 	t.Helper()
-	s := signalbox.NewSession(to.Client(t, func(o *rueidis.ClientOption) {
-		o.ConnWriteTimeout = kit.Patience
-		signalbox.Tune(o)
-	}))
-	t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ended)
-	})
-	return s
+	return kit.SessionOf(t, to.Client(t, kit.Steady))
 }
 
 // settled says why nothing is over yet for a lock that was given back: a settlement, a hold,
@@ -60,7 +49,7 @@ func (w *world) settled(name string, s *signalbox.Session) error {
 	if err != nil {
 		return err
 	}
-	return confirmed(lease.Unlock())
+	return kit.Confirmed(lease.Unlock())
 }
 
 // shortly answers a context that ends soon.

@@ -40,7 +40,7 @@ func loseAcquires(t *testing.T, w *world) {
 		if err := w.valid(name, lease); err != nil {
 			return err
 		}
-		if err := confirmed(lease.Unlock()); err != nil {
+		if err := kit.Confirmed(lease.Unlock()); err != nil {
 			return err
 		}
 		return w.settled(name, link.session)
@@ -78,7 +78,7 @@ func loseRenewals(t *testing.T, w *world) {
 		if err := w.valid(name, lease); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
-		if err := confirmed(lease.Unlock()); err != nil {
+		if err := kit.Confirmed(lease.Unlock()); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
 		return w.settled(name, link.session)
@@ -127,7 +127,7 @@ func loseReleases(t *testing.T, w *world) {
 // unlocked says what is wrong with the answer of an Unlock that a fault struck, or nil.
 func unlocked(kind redistest.Kind, err error) error {
 	if kind == redistest.CutAfterReply {
-		return confirmed(err)
+		return kit.Confirmed(err)
 	}
 	var unconfirmed *signalbox.UnconfirmedError
 	switch {
@@ -162,7 +162,7 @@ func TestYieldWhoseReplyIsLostIsNoLoss(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := confirmed(lease.Unlock()); err != nil {
+			if err := kit.Confirmed(lease.Unlock()); err != nil {
 				return fmt.Errorf("%v: %w", kind, err)
 			}
 		}

@@ -61,7 +61,7 @@ func waited(t *testing.T, queues []*queue, begun time.Time) []time.Duration {
 		r := <-q.got
 		require.NoError(t, r.err, q.name)
 		require.Greater(t, r.lease.Token(), q.held.Token())
-		require.NoError(t, confirmed(r.lease.Unlock()))
+		require.NoError(t, kit.Confirmed(r.lease.Unlock()))
 		took = append(took, r.at.Sub(begun))
 	}
 	slices.Sort(took)

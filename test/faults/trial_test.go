@@ -103,7 +103,7 @@ func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *s
 		deadline := run.lease.Deadline() // a machine that stands still past it has ended the lease
 		err := w.validOf(tr.kind, name, run.lease)
 		if err == nil {
-			err = confirmed(run.lease.Unlock())
+			err = kit.Confirmed(run.lease.Unlock())
 		}
 		if err != nil && time.Now().Before(deadline) {
 			return 0, fmt.Errorf("valid, and given back: %w", err)
@@ -127,16 +127,7 @@ func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *s
 	if run.err == nil && lease.Token() <= run.lease.Token() {
 		return took, fmt.Errorf("the token fell from %d to %d", run.lease.Token(), lease.Token())
 	}
-	return took, confirmed(lease.Unlock())
-}
-
-// confirmed forgives an Unlock that the server did not answer in its second: of those that no
-// fault strikes some fall on a busy moment of the machine, and are repeated.
-func confirmed(err error) error {
-	if errors.Is(err, signalbox.ErrUnconfirmed) {
-		return nil
-	}
-	return err
+	return took, kit.Confirmed(lease.Unlock())
 }
 
 // valid says what is wrong with a lease of the world's kind that was just given, or nil.

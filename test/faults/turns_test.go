@@ -43,7 +43,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 				}
 				taken[i]++
 				total.Add(1)
-				if err := confirmed(lease.Unlock()); err != nil {
+				if err := kit.Confirmed(lease.Unlock()); err != nil {
 					return err
 				}
 			}
@@ -58,7 +58,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 			}
 			meant += total.Load() - before
 			waits = append(waits, time.Since(begun))
-			if err := confirmed(lease.Unlock()); err != nil {
+			if err := kit.Confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ package kit
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -51,3 +52,12 @@ func Settling(s *signalbox.Session) int { return (*session.Session)(s).Settler.O
 
 // Channels answers how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Session)(s).Dispatch.Channels() }
+
+// Confirmed forgives an Unlock that the server did not answer in its second: of those that no fault strikes some fall on a
+// busy moment of the machine, and are repeated in the background.
+func Confirmed(err error) error {
+	if errors.Is(err, signalbox.ErrUnconfirmed) {
+		return nil
+	}
+	return err
+}

@@ -3,7 +3,6 @@
 package semaphore_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -134,7 +133,7 @@ func TestCountIsNeverAboveTheCapacityThoughItChanges(t *testing.T) {
 				return err
 			}
 			served.Add(1)
-			if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) { // on a machine that is busy
+			if err := kit.Confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}

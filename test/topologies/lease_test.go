@@ -4,7 +4,6 @@ package topologies_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -104,12 +103,7 @@ func TestManyNamesAreHeldAndRenewedAtOnce(t *testing.T) {
 			}
 			return true
 		})
-		kit.Together(w, many, func(i int) error {
-			if err := leases[i].Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
-				return err
-			}
-			return nil // on a machine that had no time for it for a second it is settled beside
-		})
+		kit.Together(w, many, func(i int) error { return kit.Confirmed(leases[i].Unlock()) })
 		kit.Await(w, kit.Patience, "the end of what was not confirmed", func() bool { return kit.Settling(mine) == 0 })
 		kit.Together(w, many, func(i int) error {
 			lease, err := lockOf(other, i).TryLock(kit.Context(w))
