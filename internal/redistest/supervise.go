@@ -31,9 +31,10 @@ import (
 // Why it holds:
 //   - The supervisor leads a session of its own: what a terminal or a runner sends to
 //     the process group of the test does not reach it. HUP, INT, QUIT and TERM sent to
-//     itself end the read and so kill the program as well; where one comes before the read, that
-//     finds the end of another file in the place of the lifeline. The traps are handlers,
-//     not SIG_IGN, which the program would inherit.
+//     itself do nothing: the lifeline alone says when it is time. A shell cannot be made to kill
+//     at a signal without fail, since one that comes between its last look for signals and its
+//     read waits there with it. Until the program has started the traps are handlers, not
+//     SIG_IGN, which the program would inherit.
 //   - kill hits the right process: its process id cannot be given to another before it
 //     is waited for, which comes after. (A shell that reaps its children early, as bash
 //     does, loses this argument only for a program that ended by itself.)
@@ -42,8 +43,7 @@ import (
 //   - After the start the supervisor keeps none of the program's descriptors, so the
 //     reader of the program's standard error sees its end when the program ends.
 const supervisor = `
-trap 'exec 3</dev/null' HUP INT QUIT TERM
-trap : PIPE
+trap : HUP INT QUIT TERM PIPE
 dir=$(mktemp -d "${TMPDIR:-/tmp}/redistest.XXXXXX") && cd "$dir" || exit 1
 while [ "$1" != -- ]; do
 	printf %s "$2" >"$1"
@@ -53,6 +53,7 @@ shift
 exec 5<&0
 "$@" <&5 3<&- 4>&- 5<&- &
 pid=$!
+trap '' HUP INT QUIT TERM PIPE
 exec </dev/null >/dev/null 2>&1 5<&-
 echo "$pid $dir" >&4
 exec 4>&-

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whenever a signal comes, the lifeline ends the program and nothing else does: also between the report of the supervisor
+// and its wait for the end of the lifeline, which this meets often.
+func TestASignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
+	t.Parallel()
+	for i := range 100 {
+		s, err := supervise(program{path: "sleep", args: []string{"600"}, log: new(tail)})
+		require.NoError(t, err)
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}[:i%5] {
+			require.NoError(t, syscall.Kill(s.shell.Process.Pid, sig))
+		}
+		require.True(t, s.running())
+		require.Equal(t, 128+int(syscall.SIGKILL), s.end(), fmt.Sprint("after ", i%5, " signals"))
+		require.NoDirExists(t, s.dir)
+	}
+}
