@@ -13,6 +13,7 @@ require (
 	github.com/signalbox-go/signalbox v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
+	golang.org/x/sync v0.21.0
 )
 
 require (

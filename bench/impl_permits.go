@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	xsync "golang.org/x/sync/semaphore"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -21,10 +22,34 @@ const permits = 8
 
 const permitsName = "signalbox semaphore"
 
-// permitImplementations are what semaphores are compared with. No Go library for Redis has a semaphore that is
-// kept up, so that the peers are locks, one for each permit; see slot.
-func permitImplementations() []implementation {
-	return []implementation{signalboxPermits(permits), pollingPermits(), rueidisLock(), redisLock()}
+// permitImplementations are what semaphores of so many processes are compared with. No Go library for Redis has a
+// semaphore that is kept up, so that the peers are locks, one for each permit; see slot.
+func permitImplementations(processes int) []implementation {
+	return []implementation{permitsLimit(permits / processes), signalboxPermits(permits), pollingPermits(), rueidisLock(), redisLock()}
+}
+
+// permitsLimit is a semaphore in memory that no server knows of: each process has a share of the permits to itself.
+func permitsLimit(share int) implementation {
+	return implementation{name: limitName, start: func(setup) (process, error) {
+		return permitsInMemory{xsync.NewWeighted(int64(share))}, nil
+	}}
+}
+
+type permitsInMemory struct{ *xsync.Weighted }
+
+func (p permitsInMemory) locker(context.Context, string) locker { return p }
+
+func (permitsInMemory) close() error { return nil }
+
+// Lock implements locker.
+func (p permitsInMemory) Lock(ctx context.Context) (func() error, error) {
+	if err := p.Acquire(ctx, 1); err != nil {
+		return nil, err //nolint:wrapcheck // the context's
+	}
+	return func() error {
+		p.Release(1)
+		return nil
+	}, nil
 }
 
 // slot answers what goroutine i of an implementation takes a permit of. The peers have a lock for each permit, and each

@@ -37,7 +37,7 @@ func permitsWork(b *bench) ([]table, error) {
 const permitsHeld = 5 * time.Millisecond
 
 func (b *bench) wantPermits(processes, each int, held time.Duration) ([]series, error) {
-	return b.interleave(permitImplementations(), b.scale.contendedRounds, func(impl implementation) (sample, error) {
+	return b.interleave(permitImplementations(processes), b.scale.contendedRounds, func(impl implementation) (sample, error) {
 		c := crew{processes, each, func(ctx context.Context, p process, i int) locker {
 			return dwelling{p.locker(ctx, slot(impl, i)), held}
 		}}
