@@ -34,11 +34,12 @@ type wire interface {
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
 }
 
-// newSession answers a session on a connection of its own, as another process would have it. It
-// is closed when the test ends, whatever is still held.
+// newSession answers a session on a connection of its own, as another process would have it, whose Unlock waits for a busy
+// machine as well. It is closed when the test ends, whatever is still held.
 func newSession(tb testing.TB, at wire, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(at.Client(tb, signalbox.Tune), options...)
+	(*session.Session)(s).UnlockPatience = patience
 	tb.Cleanup(func() { _ = s.Close(endedContext()) })
 	return s
 }

@@ -33,7 +33,7 @@ func (n *tenure) Vacated(now clock.Instant) error {
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
 	n.gate.Vacate()
-	err := n.release(min(session.UnlockPatience, n.Term.Deadline().Until(now)))
+	err := n.release(n.Term.Deadline().Until(now))
 	n.gate.Vacated(clock.Instant{})
 	n.lock.leave(n.gate)
 	return err
@@ -46,13 +46,13 @@ type returned struct {
 }
 
 // release gives the lock back everywhere, and returns when a quorum is known to have had it until then, or known
-// not to, or patience is over. What is not answered by then goes on in the background.
-func (n *tenure) release(patience time.Duration) error {
+// not to, or patience is over, which left bounds. What is not answered by then goes on in the background.
+func (n *tenure) release(left time.Duration) error {
 	l := n.lock
 	n.ballot.release()
 	back := make(chan returned, len(l.members))
 	spread(l.members, func(i int, m *session.Session) {
-		back <- n.releaseAt(i, m, patience)
+		back <- n.releaseAt(i, m, left)
 	})
 	count := quorum.Tally{N: len(l.members)}
 	var failures []error
@@ -78,7 +78,7 @@ func (n *tenure) release(patience time.Duration) error {
 
 // releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; see
 // ballot.released.
-func (n *tenure) releaseAt(i int, m *session.Session, patience time.Duration) returned {
+func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) returned {
 	v := n.ballot.vote(i) // as it stood when the voting ended
 	if v.choice == held || v.choice == refused {
 		n.ballot.takeBack(i, v)
@@ -87,7 +87,7 @@ func (n *tenure) releaseAt(i int, m *session.Session, patience time.Duration) re
 	if v.choice == silent && !n.ballot.isAsked(i) {
 		return returned{} // nor will it be asked for the lock
 	}
-	ctx := m.Patient(patience)
+	ctx := m.Patient(min(m.UnlockPatience, left))
 	reply, err := m.Runner.Run(ctx, n.ballot.giveBack(i))
 	ctx.End()
 	had := err == nil && reply.Int(0) == 1

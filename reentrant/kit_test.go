@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -57,12 +58,19 @@ func (o oneConnection) Client(tb testing.TB, mod func(*rueidis.ClientOption)) ru
 	})
 }
 
-// newSession answers a session on a connection of its own, as another process would have it. It
-// is closed when the test ends, whatever is still held.
+// newSession answers a session on a connection of its own, as another process would have it, whose Unlock waits for a busy
+// machine as well. It is closed when the test ends, whatever is still held.
 func newSession(tb testing.TB, at wire, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(at.Client(tb, signalbox.Tune), options...)
+	(*session.Session)(s).UnlockPatience = patience
 	tb.Cleanup(func() { _ = s.Close(endedContext()) })
+	return s
+}
+
+// impatient lets Unlock wait for no longer than it does for others, a second.
+func impatient(s *signalbox.Session) *signalbox.Session {
+	(*session.Session)(s).UnlockPatience = session.UnlockPatience
 	return s
 }
 

@@ -5,7 +5,6 @@ package reentrant
 import (
 	"context"
 
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -22,7 +21,7 @@ func (l *Lock) acquire(ctx context.Context, args ...string) (reply wire.Reply, s
 // undo takes back an acquire that was granted, before its caller is told, so that the next try does
 // not find it; and in the background where the server does not answer.
 func (l *Lock) undo(holdID string) {
-	patience := l.base.Session.Patient(session.UnlockPatience)
+	patience := l.base.Session.Patient(l.base.Session.UnlockPatience)
 	defer patience.End()
 	if _, err := l.base.Session.Runner.Run(patience, l.withdrawal(holdID)); err != nil {
 		l.withdraw(holdID, 0)

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/member"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -251,7 +250,7 @@ func releaseAll(now clock.Instant, all []returned) {
 	}
 	first := all[0].tenure
 	s := first.lock.base.Session
-	left := session.UnlockPatience
+	left := s.UnlockPatience
 	call := wire.Call{
 		Script: first.lock.scripts.Release,
 		Keys:   make([]string, 0, len(all)),

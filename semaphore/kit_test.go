@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -37,14 +38,15 @@ const permitsKey, lineKey, livesKey = "sb:{a}:permits", "sb:{a}:permits:line", "
 // dialer is a server, or a proxy before one.
 type dialer = redistest.Dialer
 
-// newSession answers a session on a connection of its own, as another process would have it. It
-// is closed when the test ends, whatever is still held.
+// newSession answers a session on a connection of its own, as another process would have it, whose Unlock waits for a busy
+// machine as well. It is closed when the test ends, whatever is still held.
 func newSession(tb testing.TB, at dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
 		signalbox.Tune(o)
 		o.PipelineMultiplex = -1 // so that none has to be made while the server is frozen
 	}), options...)
+	(*session.Session)(s).UnlockPatience = patience
 	tb.Cleanup(func() { _ = s.Close(endedContext()) })
 	return s
 }

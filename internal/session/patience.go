@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
-// UnlockPatience is how long Unlock waits for the server.
+// UnlockPatience is how long Unlock waits for the server, unless a test sets another time in its session.
 const UnlockPatience = time.Second
 
 // The pause between tries of those who wait while the server refuses or is away.

@@ -38,6 +38,8 @@ type Session struct {
 	Keeper   *renewal.Keeper
 	Dispatch *dispatch.Dispatcher
 	Settler  *settle.Settler
+	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is taken.
+	UnlockPatience time.Duration
 
 	client  rueidis.Client
 	owned   bool // Close closes the client
@@ -101,7 +103,7 @@ func (s *Session) allParts() []Part {
 
 // New answers a Session on client. It sends nothing and starts nothing.
 func New(client rueidis.Client, set settings.Session, owned bool) *Session {
-	s := &Session{client: client, owned: owned, Settings: set, bad: errors.Join(set.Err, set.Lock.Err)}
+	s := &Session{client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, bad: errors.Join(set.Err, set.Lock.Err)}
 	if client == nil {
 		s.bad = errors.Join(s.bad, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
 	}

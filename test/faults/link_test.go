@@ -27,7 +27,7 @@ func (w *world) links(t *testing.T, n int, match redistest.Match) []link {
 	for i := range links {
 		proxy := redistest.NewProxy(t, w.server.Addr())
 		proxy.SetMatch(match)
-		links[i] = link{proxy, kit.Session(t, proxy)}
+		links[i] = link{proxy, kit.Impatient(kit.Session(t, proxy))}
 	}
 	return links
 }

@@ -72,7 +72,7 @@ func (w *world) steps(t *testing.T, s scenario, name string) []string {
 	proxy := redistest.NewProxy(t, w.server.Addr())
 	proxy.SetMatch(w.kind.counts(s))
 	tr := trial{kind: w.kind, scenario: s, life: longLife}
-	run, err := w.acquire(name, tr, proxy, kit.Session(t, proxy))
+	run, err := w.acquire(name, tr, proxy, kit.Impatient(kit.Session(t, proxy)))
 	require.NoError(t, err)
 	require.NoError(t, run.judge(tr))
 	return run.requests()

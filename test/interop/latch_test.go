@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -98,12 +99,10 @@ func TestRoundsThatFollowEachOtherLeaveNobodyBehind(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
-		l := countdown.New(s, "a")
 		p.must(t, "main", "latch-start", "a", 1)
 		told := hear(t, server, latchChannel("a"))
 		for range rounds {
-			waiting := waits(l.RoundOf(1))
+			leave, waiting := joins(t, server, "a")
 			awaitFence(t, told) // it knows that this round runs
 			opened := p.ask("main", "latch-wait", "a", time.Hour.Milliseconds())
 			started := p.ask("main", "latch-start", "a", 1)
@@ -112,8 +111,33 @@ func TestRoundsThatFollowEachOtherLeaveNobodyBehind(t *testing.T) {
 			require.Equal(t, "true", p.take(t, opened))
 			require.Equal(t, "true", p.take(t, started))
 			took(t, waiting)
+			leave()
+			// What is heard behind this is of the next round: a look of this one may have been under way until now.
+			server.MustDo(t, "PUBLISH", latchChannel("a"), "left")
+			for message := ""; message != "left"; {
+				_, message, _ = strings.Cut(next(t, told), " ")
+			}
 		}
 	})
+}
+
+// joins waits at a latch from a process of its own, which leave ends: then the server has seen all that it sent.
+func joins(t *testing.T, server *redistest.Server, name string) (leave func(), waiting <-chan error) {
+	t.Helper()
+	const process = "joins"
+	client := server.Client(t, func(o *rueidis.ClientOption) {
+		kit.Steady(o)
+		o.ClientName = process
+	})
+	s := kit.SessionOf(t, client, signalbox.WithDefaults(signalbox.Redisson()))
+	return func() {
+		require.NoError(t, s.Close(kit.Context(t)))
+		client.Close()
+		kit.Await(t, kit.Patience, "the process is gone", func() bool {
+			clients, _ := server.MustDo(t, "CLIENT", "LIST").(string)
+			return !strings.Contains(clients, "name="+process)
+		})
+	}, waits(countdown.New(s, name).RoundOf(1))
 }
 
 // A latch that is deleted is open: who waits in Go finds out by a look. Java tells none of its own waiters.

@@ -28,8 +28,8 @@ func Steady(o *rueidis.ClientOption) {
 	signalbox.Tune(o)
 }
 
-// Session answers a session that goes to the server or through the proxy. It is closed when
-// the test ends, in no time: leases that are left then are ended.
+// Session answers a session that goes to the server or through the proxy, and whose Unlock waits for a busy machine as
+// well. It is closed when the test ends, in no time: leases that are left then are ended.
 func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	return SessionOf(tb, to.Client(tb, Tuned), options...)
@@ -39,11 +39,18 @@ func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOpt
 func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(client, options...)
+	(*session.Session)(s).UnlockPatience = Patience
 	tb.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = s.Close(ended) // says that leases were left, which the test knows
 	})
+	return s
+}
+
+// Impatient lets Unlock wait for no longer than it does for others, a second.
+func Impatient(s *signalbox.Session) *signalbox.Session {
+	(*session.Session)(s).UnlockPatience = session.UnlockPatience
 	return s
 }
 
@@ -53,7 +60,7 @@ func Settling(s *signalbox.Session) int { return (*session.Session)(s).Settler.O
 // Channels answers how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Session)(s).Dispatch.Channels() }
 
-// Confirmed forgives an Unlock that the server did not answer in its second: of those that no fault strikes some fall on a
+// Confirmed forgives an Unlock that the server did not answer in time: of those that no fault strikes some fall on a
 // busy moment of the machine, and are repeated in the background.
 func Confirmed(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) {
