@@ -110,7 +110,7 @@
 //   - The key has no end, and Keep no part in it.
 //
 // A round never opens early for who waits in Go, and every wait is bounded, with one exception: who calls Wait in the very moment in which the round
-// opens and the next is started waits for the next. Anybody who may publish on the channel can end a wait, as in Java.
+// opens and the next is started, or whose connection breaks in that moment, waits for the next. Anybody who may publish on the channel can end a wait, as in Java.
 //
 // A Wait costs one look more than above, for each that comes. Where the latch is not open that look publishes a random number, which is how the session knows
 // what was told before it and what behind; Redisson takes no notice.
