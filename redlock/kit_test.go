@@ -88,13 +88,15 @@ func (w *world) lock(name string, options ...redlock.Option) *redlock.Lock {
 	return redlock.New(w.sessions(), name, options...)
 }
 
-// newSession answers a session on a connection of its own. It is closed when the test ends, whatever is still held.
+// newSession answers a session on a connection of its own, whose Unlock waits for a busy machine as well. It is closed
+// when the test ends, whatever is still held.
 func newSession(tb testing.TB, at dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout = time.Second
 		signalbox.Tune(o)
 	}), options...)
+	(*session.Session)(s).UnlockPatience = patience
 	tb.Cleanup(func() { _ = s.Close(endedContext()) })
 	return s
 }
