@@ -18,12 +18,13 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// crossing is locks of two sessions on two servers, in the order in which a first round comes to them, with a wire before the
-// first of the servers.
+// crossing is locks of two sessions on two servers, in the order in which a first round comes to them, with a wire before
+// each of the servers.
 type crossing struct {
 	servers  [2]*redistest.Server
 	sessions [2]*signalbox.Session
 	proxy    *redistest.Proxy // before the first
+	behind   *redistest.Proxy // before the second
 }
 
 // newCrossing answers one whose first session is made by open.
@@ -31,12 +32,18 @@ func newCrossing(t *testing.T, open func(tb testing.TB, at wire) *signalbox.Sess
 	t.Helper()
 	c := &crossing{servers: [2]*redistest.Server{redistest.Start(t), redistest.Start(t)}}
 	c.proxy = redistest.NewProxy(t, c.servers[0].Addr())
-	other := newSession(t, c.servers[1])
+	c.behind = redistest.NewProxy(t, c.servers[1].Addr())
+	other := newSession(t, c.behind)
 	for c.sessions[0] == nil || c.sessions[0].ID() > other.ID() { // sessions are taken in the order of their ids
 		c.sessions[0] = open(t, c.proxy)
 	}
 	c.sessions[1] = other
 	return c
+}
+
+// acquires counts what takes a lock.
+func acquires(req []string) bool {
+	return len(req) > 1 && strings.EqualFold(req[0], "EVALSHA") && req[1] == scripts.ReentrantAcquire.SHA1
 }
 
 // usual is newSession without options.
@@ -73,6 +80,29 @@ func TestAContextThatEndsBetweenTwoRoundsIsTheError(t *testing.T) {
 	require.NoError(t, theirs.Unlock())
 }
 
+// P10: what the server said of a member is in the error, also where the wait that followed ended before it was answered.
+func TestAMemberThatWasHeldIsSaidToBeThoughTheWaitForItIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, impatient)
+	require.NoError(t, mustLock(t, c.both()).Unlock()) // scripts and time are known
+	theirs := mustLock(t, reentrant.New(newSession(t, c.servers[1]), "b"))
+	c.behind.SetMatch(acquires)
+	c.behind.ResetCount()
+	wait := c.behind.Arm(redistest.Fault{Kind: redistest.SwallowRequest, At: 2}) // the first is the try
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	release := c.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply, At: c.proxy.Requests() + 2}) // the first is the acquire
+	waiting := allLater(ctx, c.both())
+	within(t, "the wait", wait.Fired())
+	within(t, "the release of the round's first member", release.Fired())
+	cancel(errors.New("the caller has gone"))
+	got := within(t, "the answer", waiting)
+	require.ErrorIs(t, got.err, context.Canceled)
+	require.ErrorIs(t, got.err, signalbox.ErrHeld)
+	require.ErrorContains(t, got.err, `"b"`)
+	require.NoError(t, theirs.Unlock())
+}
+
 // No order exists over two servers. A round that did not get the members of a session begins the next with these, and holds
 // nothing while it waits for them.
 func TestTheNextRoundBeginsWithWhatWasNotToBeHad(t *testing.T) {
@@ -80,9 +110,7 @@ func TestTheNextRoundBeginsWithWhatWasNotToBeHad(t *testing.T) {
 	c := newCrossing(t, usual)
 	require.NoError(t, mustLock(t, c.both()).Unlock())
 	theirs := mustLock(t, reentrant.New(newSession(t, c.servers[1]), "b"))
-	c.proxy.SetMatch(func(req []string) bool {
-		return len(req) > 1 && strings.EqualFold(req[0], "EVALSHA") && req[1] == scripts.ReentrantAcquire.SHA1
-	})
+	c.proxy.SetMatch(acquires)
 	c.proxy.ResetCount()
 	waiting := allLater(soon(t), c.both())
 	view := []lock{reentrant.New(newSession(t, c.servers[0]), "a")}

@@ -148,12 +148,27 @@ func (t *limit) take(ctx context.Context, o *one, behind []one) ([]hold.Lease, e
 		return o.take(ctx, behind)
 	}
 	t.timers.Schedule(&t.entry, longestAnswer)
-	leases, err := o.try(ctx, behind)
-	if err == nil {
+	leases, tried := o.try(ctx, behind)
+	if tried == nil {
 		return leases, nil
 	}
 	t.timers.Schedule(&t.entry, t.patience)
-	return o.take(ctx, behind)
+	leases, err := o.take(ctx, behind)
+	if err != nil && ctx.Err() != nil && errors.Is(tried, errs.ErrHeld) {
+		err = stillHeld(err)
+	}
+	return leases, err
+}
+
+// stillHeld says in the error of a wait that ended, perhaps before it was answered, what the try before it was told.
+func stillHeld(err error) error {
+	if errors.Is(err, errs.ErrHeld) {
+		return err
+	}
+	if of := new(signalbox.OpError); errors.As(err, &of) {
+		return &signalbox.OpError{Op: of.Op, Name: of.Name, Err: errors.Join(errs.ErrHeld, of.Err)}
+	}
+	return errors.Join(errs.ErrHeld, err)
 }
 
 // gatherParty takes members of one session, in order: who waits for one holds of this session only what is before it.
