@@ -104,10 +104,27 @@ func (p *Proxy) Close() {
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.listener != nil {
-		_ = p.mu.listener.Close() // ends the acceptor
+	if l := p.mu.listener; l != nil {
 		p.mu.listener = nil
+		// Closing alone would not do: a process that is being started has the listener as well, until it becomes another
+		// program, and the kernel would accept for it.
+		var unheard error
+		raw, err := l.SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { unheard = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+		}
+		if err = errors.Join(err, unheard); err != nil {
+			p.report.failf("refuse connections: %v", err)
+		}
+		_ = l.Close() // ends the acceptor, unless that has ended
 	}
+}
+
+// listens reports whether a listener is the present one.
+func (p *Proxy) listens(l *net.TCPListener) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.listener == l
 }
 
 // Accept makes new connections succeed again.
@@ -191,7 +208,7 @@ func (p *Proxy) listen() error {
 func (p *Proxy) accept(listener *net.TCPListener) {
 	for {
 		client, err := listener.AcceptTCP()
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil && !p.listens(listener) {
 			return
 		}
 		if err != nil {
