@@ -87,7 +87,7 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 	if v.choice == silent && !n.ballot.isAsked(i) {
 		return returned{} // nor will it be asked for the lock
 	}
-	ctx := m.Patient(min(m.UnlockPatience, left))
+	ctx := m.PatientUnlock(left)
 	reply, err := m.Runner.Run(ctx, n.ballot.giveBack(i))
 	ctx.End()
 	had := err == nil && reply.Int(0) == 1

@@ -193,7 +193,7 @@ func (n *tenure) depart(now, standBack clock.Instant) {
 
 // patience answers how long a call about this hold is waited for.
 func (n *tenure) patience(now clock.Instant) *session.Patience {
-	return n.lock.base.Session.Patient(min(n.lock.base.Session.UnlockPatience, n.Term.Deadline().Until(now)))
+	return n.lock.base.Session.PatientUnlock(n.Term.Deadline().Until(now))
 }
 
 func (n *tenure) id() string { return n.Term.Terms().Hold }

@@ -250,7 +250,7 @@ func releaseAll(now clock.Instant, all []returned) {
 	}
 	first := all[0].tenure
 	s := first.lock.base.Session
-	left := s.UnlockPatience
+	left := first.Term.Deadline().Until(now)
 	call := wire.Call{
 		Script: first.lock.scripts.Release,
 		Keys:   make([]string, 0, len(all)),
@@ -261,7 +261,7 @@ func releaseAll(now clock.Instant, all []returned) {
 		call.Keys = append(call.Keys, r.tenure.lock.base.Names.Holder)
 		call.Args = r.tenure.appendArgs(call.Args)
 	}
-	patience := s.Patient(left)
+	patience := s.PatientUnlock(left)
 	defer patience.End()
 	reply, err := s.Runner.Run(patience, call)
 	// A slot that is on the move can be asked for one key at a time.

@@ -106,18 +106,23 @@ func (p *Proxy) Refuse() {
 	defer p.mu.Unlock()
 	if l := p.mu.listener; l != nil {
 		p.mu.listener = nil
-		// Closing alone would not do: a process that is being started has the listener as well, until it becomes another
-		// program, and the kernel would accept for it.
-		var unheard error
-		raw, err := l.SyscallConn()
-		if err == nil {
-			err = raw.Control(func(fd uintptr) { unheard = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
-		}
-		if err = errors.Join(err, unheard); err != nil {
+		if err := shutDown(l); err != nil {
 			p.report.failf("refuse connections: %v", err)
 		}
 		_ = l.Close() // ends the acceptor, unless that has ended
 	}
+}
+
+// shutDown ends a listener for everybody who has it. Closing alone would not do: a process that is being started has it as
+// well, until it becomes another program, and the kernel would accept for that.
+func shutDown(l *net.TCPListener) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = raw.Control(func(fd uintptr) { failure = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+	return errors.Join(err, failure)
 }
 
 // listens reports whether a listener is the present one.
@@ -208,11 +213,10 @@ func (p *Proxy) listen() error {
 func (p *Proxy) accept(listener *net.TCPListener) {
 	for {
 		client, err := listener.AcceptTCP()
-		if err != nil && !p.listens(listener) {
-			return
-		}
 		if err != nil {
-			p.report.failf("redistest: proxy: %v", err)
+			if p.listens(listener) {
+				p.report.failf("redistest: proxy: %v", err)
+			}
 			return
 		}
 		server, err := dialTCP(p.upstream)

@@ -56,6 +56,11 @@ func (s *Session) Patient(d time.Duration) *Patience {
 	return p
 }
 
+// PatientUnlock answers a context for giving back a hold that lasts for left: it ends when that does, or after UnlockPatience.
+func (s *Session) PatientUnlock(left time.Duration) *Patience {
+	return s.Patient(min(s.UnlockPatience, left))
+}
+
 func (p *Patience) wait(now clock.Instant, d time.Duration) {
 	p.due = now.Mono() + d
 	p.session.Timers.Schedule(&p.entry, d)

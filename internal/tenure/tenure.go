@@ -68,7 +68,7 @@ func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone
 
 // patience answers how long a call about this hold is waited for.
 func (n *tenure) patience(now clock.Instant) *session.Patience {
-	return n.lock.Base.Session.Patient(min(n.lock.Base.Session.UnlockPatience, n.Term.Deadline().Until(now)))
+	return n.lock.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
 }
 
 // Lost implements hold.Home: the term ended under the holder. Where the hold may be there still
