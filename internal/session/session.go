@@ -243,6 +243,15 @@ func (s *Session) End() {
 	}
 }
 
+// IsIdle reports whether the session has no call, no hold and nothing to settle. In this order: a
+// call that is counted out has begun its settlements before.
+func (s *Session) IsIdle() bool {
+	s.mu.Lock()
+	busy := s.mu.busy
+	s.mu.Unlock()
+	return busy == 0 && s.Settler.Open() == 0
+}
+
 // Evicted answers nil, or, once Close has waited for holders long enough, what their leases end
 // with. A hold that begins asks after it made itself known to its gate: then either Close finds
 // it there, or it finds Close here.
