@@ -9,6 +9,12 @@
 //     the time that a host was suspended; the wall clock is not. The wall clock can be set
 //     back; the monotonic one can not. Taking the earlier of the two ends a lease too early
 //     when somebody sets the clock forward, and never too late.
+//
+// # Which comparison to use
+//
+// Until and Reached answer one question: can something still be trusted now? Schedules, pauses,
+// and which of two instants is the later one take Mono. The wall clock may have been set back
+// between two instants, and then the later one would seem to be the earlier.
 package clock
 
 import (
@@ -19,13 +25,12 @@ import (
 //nolint:gochecknoglobals // where the monotonic clock of this process counts from; never written again
 var base = time.Now()
 
-//nolint:gochecknoglobals // see Skew; never written while anything else runs
-var skew time.Duration
+//nolint:gochecknoglobals // see Skew
+var skew atomic.Int64
 
-// Skew makes the wall clock wrong by d for whoever asks this package. It is for the test processes that
-// ask what a wrong clock does, which the clock of a whole machine cannot be set for; they call
-// it before anything else.
-func Skew(d time.Duration) { skew = d }
+// Skew makes the wall clock wrong by d for the callers of this package. Another Skew sets the
+// clock by the difference of the two. It is for tests, which cannot set the clock of a machine.
+func Skew(d time.Duration) { skew.Store(int64(d)) }
 
 // Instant is a moment on both clocks. The zero Instant is before every other.
 type Instant struct {
@@ -36,7 +41,7 @@ type Instant struct {
 // Now reads both clocks.
 func Now() Instant {
 	now := time.Now()
-	return Instant{mono: now.Sub(base), wall: now.UnixNano() + int64(skew)}
+	return Instant{mono: now.Sub(base), wall: now.UnixNano() + skew.Load()}
 }
 
 // At makes an Instant from its two readings, for tests in which the clocks disagree.
@@ -58,7 +63,8 @@ func (i Instant) Until(now Instant) time.Duration {
 // Reached reports whether i is not in the future.
 func (i Instant) Reached(now Instant) bool { return i.Until(now) <= 0 }
 
-// Mono answers the monotonic reading, for spans that no lease hangs on.
+// Mono returns the monotonic reading: for schedules, and to compare two instants that were both
+// taken or computed before.
 func (i Instant) Mono() time.Duration { return i.mono }
 
 // IsZero reports whether i was never set.
@@ -68,8 +74,8 @@ func (i Instant) IsZero() bool { return i == Instant{} }
 func (i Instant) Time() time.Time { return time.Unix(0, i.wall) }
 
 // Atomic is an Instant that is read without a lock. Its two readings are written one after
-// the other: who reads in between sees one of the old instant, which ends too early at the
-// worst, and looks again under the lock that the writer holds.
+// the other, and a reader in between sees one of each. So it is never later than the newer
+// instant by the monotonic clock, nor later than the later of the two by the wall clock.
 type Atomic struct{ mono, wall atomic.Int64 }
 
 // Store sets the instant. Writers exclude each other.

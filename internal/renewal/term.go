@@ -157,7 +157,9 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	if t.mu.state == ended || t.Overdue(now) {
 		return false // final: the timer or the next look tells the owner
 	}
-	if deadline := Deadline(sent, life); deadline.Until(t.Deadline()) > 0 {
+	// By the monotonic clock: if the wall clock was set back since the last renewal, the new deadline
+	// is earlier by it, and is the right one all the same.
+	if deadline := Deadline(sent, life); deadline.Mono() > t.Deadline().Mono() {
 		t.deadline.Store(deadline)
 	}
 	t.mu.state = resting
@@ -282,10 +284,11 @@ func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	if !t.terms.Until.IsZero() {
 		life = min(life, t.terms.Until.Until(now))
 	}
-	if now.Add(life-Allowance(t.terms.Life)).Until(t.Deadline()) <= 0 {
+	if now.Mono()+life-Allowance(t.terms.Life) <= t.Deadline().Mono() {
 		// As long as it may be already, but for what is allowed for clocks: only the deadline is
-		// left, and a renewal on the last millisecond would hear that the key is gone. By either
-		// clock: what the one trims must not shorten what the other lets live.
+		// left, and a renewal on the last millisecond would hear that the key is gone. What a wall
+		// clock that is ahead trims must not shorten the key either. So the monotonic clock
+		// decides: one that was set back must not make a renewal seem to be of no use.
 		return 0
 	}
 	return life

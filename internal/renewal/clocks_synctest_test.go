@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package renewal
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// startedBefore begins a term just before somebody sets the wall clock by step.
+func (b *bed) startedBefore(step time.Duration, terms Terms) *owned {
+	now := clock.Now()
+	before := clock.At(now.Mono(), now.Time().Add(-step))
+	if !terms.Until.IsZero() {
+		terms.Until = before.Add(terms.Until.Mono() - now.Mono())
+	}
+	o := b.makeWith(terms, terms.Life)
+	o.Init(b.Keeper, o, o.terms, terms.Life, before)
+	o.Start(before, terms.Life)
+	return o
+}
+
+// P2: a wall clock that was set back does not stop the renewals.
+func TestRenewalsGoOnWhenTheWallClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	for _, back := range []time.Duration{0, life / 10, life / 3, life / 2, life, 10 * life} {
+		t.Run(fmt.Sprint(back), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(b *bed) {
+				o := b.startedBefore(-back, renewed(life))
+				time.Sleep(10 * life)
+				require.NoError(b, o.Alive(clock.Now()))
+				require.GreaterOrEqual(b, b.server.requests(), 30, "one in each third of the life")
+				require.LessOrEqual(b, b.server.requests(), 32)
+			})
+		})
+	}
+}
+
+// P2: a term that has an end keeps it, whatever the wall clock says.
+func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	for _, back := range []time.Duration{life / 2, 10 * life} {
+		bubble(t, func(b *bed) {
+			terms := renewed(life)
+			terms.Until = clock.Now().Add(3 * life)
+			o := b.startedBefore(-back, terms)
+			time.Sleep(3*life - 2*Allowance(life))
+			require.NoError(b, o.Alive(clock.Now()))
+			time.Sleep(2 * Allowance(life))
+			require.ErrorIs(b, o.Alive(clock.Now()), errs.ErrMaxHold)
+		})
+	}
+}
+
+// P2: a term ends early by a wall clock that was set forward, and is renewed if it was not set by a life.
+func TestATermEndsByAWallClockSetForward(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.startedBefore(life, renewed(life))
+		require.ErrorIs(b, o.Alive(clock.Now()), errs.ErrLost)
+		o = b.startedBefore(life/2, renewed(life))
+		time.Sleep(10 * life)
+		require.NoError(b, o.Alive(clock.Now()))
+	})
+}
