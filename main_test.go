@@ -15,6 +15,7 @@ var serverURL string
 
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("idler", runIdler)
+	redistest.RegisterChild("fips", runFIPS)
 	if redistest.RunChild() {
 		return
 	}
