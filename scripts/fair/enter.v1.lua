@@ -37,10 +37,11 @@ end
 
 -- part fair/holder
 -- What the holder key says: the stamp of the hold or the floor that it left, the hold, and until when. other is
--- the kind of another lock, or '?' where the key is none of ours.
+-- the kind of another lock, or '?' where the key is none of ours. The floor of a key that is lost is the lowest stamp:
+-- whatever is written with it can be read again.
 local value = redis.pcall('GET', holder)
 local kind = type(value) == 'string' and string.sub(value, 1, 4)
-local floor, held, till, other = '', '', ''
+local floor, held, till, other = string.rep('0', 16), '', ''
 if kind == 'sb1f' and #value >= 83 and #value <= 147 then
   floor, held, till = string.sub(value, 5, 20), string.sub(value, 21, 61), string.sub(value, 62, 77)
 elseif kind == 'sb1-' and #value == 20 then
