@@ -188,7 +188,8 @@ func (l *Lock) terms(grant line.Grant) (terms renewal.Terms, life time.Duration,
 	case set.MaxHold > 0:
 		terms.Until = grant.Read.Add(set.MaxHold)
 	}
-	if asked := grant.Read.Add(set.Life()); asked.Until(sent.Add(life)) < 0 {
+	// By the monotonic clock: the wall clock may have been set back between the two.
+	if asked := grant.Read.Add(set.Life()); asked.Mono() < sent.Add(life).Mono() {
 		life, sent = set.Life(), grant.Read // it gives more than was asked for
 	}
 	return terms, life, sent
