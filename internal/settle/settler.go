@@ -118,7 +118,7 @@ func (s *Settler) settle(ctx context.Context, settlements []*Settlement) {
 			again = min(firstRetry<<min(t.tries, 10), lastRetry)
 			t.tries++
 		}
-		if again == 0 || t.Until.Reached(now.Add(again)) {
+		if again == 0 || now.Mono()+again >= t.Until.Mono() {
 			s.finish(t)
 			continue
 		}
