@@ -106,7 +106,7 @@ func (m *room) refuse(err error) {
 
 // joinLocked enters beside others, where the door was open a moment ago.
 func (m *room) joinLocked(now clock.Instant) (hold.Lease, bool) {
-	if !m.mu.open || m.mu.until.Reached(now) {
+	if !m.mu.open || now.Mono() >= m.mu.until.Mono() {
 		return hold.Lease{}, false
 	}
 	lease, ok := m.mu.lease.Join()

@@ -93,7 +93,7 @@ type yielder interface {
 
 // Give implements relay.Giver.
 func (n *tenure) Give(now clock.Instant) (hold.Lease, bool) {
-	if n.since.Add(passFor).Reached(now) || n.lock.Base.Session.Ready() != nil {
+	if now.Mono()-n.since.Mono() >= passFor || n.lock.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
 	return n.Pass(now)
