@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// steppedLife is the life of the leases in these tests.
+const steppedLife = 10 * time.Second
+
+// parties are two processes that want the same lock, on hosts whose wall clocks are set alike.
+type parties struct {
+	*testing.T
+
+	mine, theirs kit.Lock // they exclude each other
+	wires        []*wire  // mine
+	scripts      func() int64
+	servers      int64 // that each renewal goes to
+}
+
+// set sets the wall clock by so many leases. The monotonic clock and those of the servers stay.
+func (p *parties) set(leases float64) {
+	clock.Skew(time.Duration(leases * float64(steppedLife)))
+}
+
+// untilAsked returns when the next script has been executed.
+func (p *parties) untilAsked() {
+	for before := p.scripts(); p.scripts() == before; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// cutOff lets nothing pass between my process and the servers any more.
+func (p *parties) cutOff() {
+	for _, w := range p.wires {
+		w.dead()
+	}
+}
+
+// must returns the lease of a Lock that has to succeed, within two leases.
+func (p *parties) must(mu kit.Lock) signalbox.Lease {
+	p.Helper()
+	began := time.Now()
+	lease, err := mu.Lock(p.Context())
+	require.NoError(p, err)
+	require.LessOrEqual(p, time.Since(began), 2*steppedLife)
+	return lease
+}
+
+// lasts checks that a lease is renewed at its pace, and that nobody else has the lock meanwhile.
+func (p *parties) lasts(lease signalbox.Lease) {
+	p.Helper()
+	before := p.scripts()
+	for range 40 {
+		time.Sleep(steppedLife / 4)
+		require.NoError(p, lease.Err())
+		require.Positive(p, time.Until(lease.Deadline()))
+	}
+	renewals := (p.scripts() - before) / p.servers
+	require.GreaterOrEqual(p, renewals, int64(29))
+	require.LessOrEqual(p, renewals, int64(62), "a multilock renews two keys")
+	_, err := p.theirs.TryLock(p.Context())
+	require.ErrorIs(p, err, signalbox.ErrHeld)
+}
+
+// stepped is a kind of lock in a world of its own.
+type stepped struct {
+	name string
+	run  func(t *testing.T, options []signalbox.LockOption, test func(p *parties))
+}
+
+// steppedKinds returns every kind of lock that has leases.
+func steppedKinds() []stepped {
+	one := func(of func(s *signalbox.Session, options []signalbox.LockOption) (mine, theirs kit.Lock)) func(*testing.T, []signalbox.LockOption, func(*parties)) {
+		return func(t *testing.T, options []signalbox.LockOption, test func(p *parties)) {
+			t.Helper()
+			bubble(t, func(w *world) {
+				s, mine, closeMine := w.session(w.T)
+				defer closeMine()
+				other, theirs, closeTheirs := w.session(w.T)
+				defer closeTheirs()
+				mine.latency.Store(int64(steppedLife / 100))
+				theirs.latency.Store(int64(steppedLife / 100))
+				p := &parties{T: w.T, wires: []*wire{mine}, scripts: w.scripts.Load, servers: 1}
+				p.mine, _ = of(s, options)
+				_, p.theirs = of(other, options)
+				p.start(test)
+			})
+		}
+	}
+	kinds := []stepped{
+		{"reader", one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs kit.Lock) {
+			return kit.Reader().New(s, "a", o...), kit.Writer().New(s, "a", o...)
+		})},
+		{"multilock", one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs kit.Lock) {
+			all := multilock.New(kit.Reentrant().New(s, "a", o...).(multilock.Member), kit.Fair().New(s, "b", o...).(multilock.Member))
+			return all, all
+		})},
+		{"redlock", steppedQuorum},
+	}
+	for _, kind := range append(kit.Primitives(), kit.Shared()) {
+		kinds = append(kinds, stepped{kind.Name, one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs kit.Lock) {
+			mu := kind.New(s, "a", o...)
+			return mu, mu
+		})})
+	}
+	return kinds
+}
+
+func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *parties)) {
+	t.Helper()
+	bubbleOf(t, 3, func(q *quorum) {
+		q.settle()
+		all := make([]redlock.Option, len(options))
+		for i, o := range options {
+			all[i] = o
+		}
+		mine, wires := q.process()
+		theirs, others := q.process()
+		for _, w := range append(others, wires...) {
+			w.latency.Store(int64(steppedLife / 100))
+		}
+		p := &parties{T: q.T, wires: wires, servers: 3}
+		p.scripts = func() (n int64) {
+			for _, w := range q.worlds {
+				n += w.commands.Load()
+			}
+			return n
+		}
+		p.mine, p.theirs = redlock.New(mine, "a", all...), redlock.New(theirs, "a", all...)
+		p.start(test)
+	})
+}
+
+// start runs a test between two processes that have met the server.
+func (p *parties) start(test func(p *parties)) {
+	defer clock.Skew(0)
+	for _, mu := range []kit.Lock{p.mine, p.theirs} {
+		require.NoError(p, p.must(mu).Unlock())
+		time.Sleep(time.Second)
+	}
+	test(p)
+}
+
+// eachStep runs a test of every kind for every one of these steps, which are in leases.
+func eachStep(t *testing.T, steps []float64, test func(p *parties, leases float64), options ...signalbox.LockOption) {
+	t.Helper()
+	if len(options) == 0 {
+		options = []signalbox.LockOption{signalbox.RenewedLease(steppedLife)}
+	}
+	for _, kind := range steppedKinds() {
+		for _, leases := range steps {
+			t.Run(fmt.Sprint(kind.name, "/", leases), func(t *testing.T) {
+				kind.run(t, options, func(p *parties) { test(p, leases) })
+			})
+		}
+	}
+}
+
+// small are the steps that end no lease: every one back, and those forward by less than a lease has left.
+func small() []float64 { return []float64{-10, -1, -0.4, -0.1, 0.1, 0.5} }
+
+// large are the steps forward that end a lease.
+func large() []float64 { return []float64{1, 10} }
+
+// P2: a holder keeps its lease when the wall clock is set back, and when it is set forward by less than the lease.
+func TestAHolderKeepsItsLeaseOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, small(), func(p *parties, leases float64) {
+		lease := p.must(p.mine)
+		time.Sleep(steppedLife / 2)
+		p.set(leases)
+		p.lasts(lease)
+		require.NoError(p, lease.Unlock())
+		require.NoError(p, p.must(p.theirs).Unlock())
+	})
+}
+
+// P2: and when the step comes while a renewal is under way.
+func TestARenewalSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, small(), func(p *parties, leases float64) {
+		lease := p.must(p.mine)
+		p.untilAsked()
+		p.set(leases)
+		p.lasts(lease)
+		require.NoError(p, lease.Unlock())
+	})
+}
+
+// P2: and when it comes while the acquire is under way.
+func TestAnAcquireSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
+		time.AfterFunc(steppedLife/100+time.Millisecond, func() { p.set(leases) })
+		lease := p.must(p.mine)
+		p.lasts(lease)
+		require.NoError(p, lease.Unlock())
+	})
+}
+
+// P2: a lease ends at once by a wall clock that is set forward by more than it has left, and the next one is as good as ever.
+func TestALeaseEndsByAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, large(), func(p *parties, leases float64) {
+		lease := p.must(p.mine)
+		time.Sleep(steppedLife / 2)
+		p.set(leases)
+		require.ErrorIs(p, lease.Err(), signalbox.ErrLost)
+		require.ErrorIs(p, lease.Unlock(), signalbox.ErrLost)
+		require.NoError(p, p.must(p.theirs).Unlock())
+		lease = p.must(p.mine)
+		p.lasts(lease)
+		require.NoError(p, lease.Unlock())
+	})
+}
+
+// P6: a waiter has the lock as soon as it is unlocked, whatever was done to the wall clock meanwhile.
+func TestAWaiterComesInOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	const onTime = steppedLife / 20 // two ways, and pauses at random where a quorum was missed
+	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
+		held := p.must(p.theirs)
+		waiter := waitsInLine(p.Context(), p.mine)
+		time.Sleep(steppedLife)
+		p.set(leases)
+		if leases < 1 {
+			time.Sleep(steppedLife)
+		}
+		unlocked := time.Now()
+		err := held.Unlock()
+		got := <-waiter
+		require.NoError(p, got.err)
+		if leases < 1 {
+			require.NoError(p, err)
+			require.LessOrEqual(p, got.at.Sub(unlocked), onTime)
+		} else {
+			require.ErrorIs(p, err, signalbox.ErrLost)
+			require.LessOrEqual(p, got.at.Sub(unlocked), steppedLife)
+		}
+		p.lasts(got.lease)
+		require.NoError(p, got.lease.Unlock())
+	})
+}
+
+// P6: a waiter has the lock of a holder that died when its lease has ended, whatever was done to the wall clock.
+func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
+		lease := p.must(p.mine)
+		waiter := waitsInLine(p.Context(), p.theirs)
+		time.Sleep(steppedLife)
+		p.cutOff()
+		died := time.Now()
+		p.set(leases)
+		got := <-waiter
+		require.NoError(p, got.err)
+		require.LessOrEqual(p, got.at.Sub(died), steppedLife+2*time.Second)
+		require.Error(p, lease.Err(), "two hold it")
+		require.NoError(p, got.lease.Unlock())
+	})
+}
+
+// P1, P2: a lease that was waited for over a step is not trusted for longer than the server keeps it.
+func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
+		held := p.must(p.theirs)
+		waiter := waitsInLine(p.Context(), p.mine)
+		p.set(leases)
+		_ = held.Unlock()
+		got := <-waiter
+		require.NoError(p, got.err)
+		p.cutOff()
+		for {
+			lease, err := p.theirs.TryLock(p.Context())
+			if err == nil {
+				require.ErrorIs(p, got.lease.Err(), signalbox.ErrLost, "two hold it")
+				require.NoError(p, lease.Unlock())
+				return
+			}
+			require.ErrorIs(p, err, signalbox.ErrHeld)
+			require.Less(p, time.Since(got.at), 2*steppedLife)
+			time.Sleep(steppedLife / 100)
+		}
+	})
+}
+
+// P4: what a call of unknown outcome left is taken back, also if the wall clock was set forward meanwhile.
+func TestACallIsTakenBackAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	eachStep(t, large(), func(p *parties, leases float64) {
+		for _, w := range p.wires {
+			w.swallowsReplies.Store(true)
+		}
+		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
+		defer cancel()
+		_, err := p.mine.TryLock(ctx)
+		require.ErrorIs(p, err, context.DeadlineExceeded)
+		p.set(leases)
+		time.Sleep(time.Second)
+		for _, w := range p.wires {
+			w.heals()
+		}
+		healed := time.Now()
+		require.NoError(p, p.must(p.theirs).Unlock())
+		require.LessOrEqual(p, time.Since(healed), 3*time.Second)
+	})
+}
+
+// P2: a lease that has an end lasts until then if the wall clock is set back, and not for longer.
+func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	for name, c := range map[string]struct {
+		option signalbox.LockOption
+		lasts  time.Duration
+		cause  error
+	}{
+		"FixedLease": {signalbox.FixedLease(steppedLife), steppedLife, signalbox.ErrLost},
+		"MaxHold":    {signalbox.MaxHold(3 * steppedLife), 3 * steppedLife, signalbox.ErrMaxHold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStep(t, []float64{-10, -1, -0.4, -0.1}, func(p *parties, leases float64) {
+				began := time.Now()
+				lease := p.must(p.mine)
+				time.Sleep(steppedLife / 4)
+				p.set(leases)
+				time.Sleep(c.lasts - time.Since(began) - steppedLife/20)
+				require.NoError(p, lease.Err())
+				time.Sleep(steppedLife / 10)
+				require.ErrorIs(p, lease.Err(), c.cause)
+				require.NoError(p, p.must(p.theirs).Unlock())
+			}, signalbox.RenewedLease(steppedLife), c.option)
+		})
+	}
+}
