@@ -166,8 +166,8 @@ func (h *Hold) unlock(entry uint64) error {
 	return h.home.Vacated(now)
 }
 
-// leave ends one entry, and says whether it was the last one, and when: then home is to be told. Whether the
-// term is over is compared for the last one: the others give nothing back.
+// leave ends one entry, and says whether it was the last one, and when: then home is to be told. Every
+// entry looks at the clock: the work of an inner one is no more protected than that of the last.
 func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 	h.mu.Lock()
 	switch {
@@ -177,11 +177,6 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 	case h.mu.cause != nil:
 		defer h.mu.Unlock()
 		return clock.Instant{}, false, h.mu.cause // the entry stays, so that Err goes on saying why
-	case h.mu.count > 1:
-		watches := h.removeLocked(entry)
-		h.mu.Unlock()
-		watches.end(errs.ErrReleased)
-		return clock.Instant{}, false, nil
 	}
 	now = clock.Now()
 	if h.overdue(now) {
@@ -193,8 +188,9 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 		return h.leave(entry)
 	}
 	watches := h.removeLocked(entry)
+	last = h.mu.count == 0
 	h.mu.Unlock()
-	// From here nobody can enter: entering takes a live entry, and the last one is gone.
+	// After the last one nobody can enter: entering takes a live entry.
 	watches.end(errs.ErrReleased)
-	return now, true, nil
+	return now, last, nil
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P2: a Do inside another one of the same lock says itself that its work was not protected to its end: here
+// because the host was suspended, and nothing but the wall clock says so.
+func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	for _, c := range []struct {
+		option    signalbox.LockOption
+		suspended time.Duration
+		cause     error
+	}{
+		{signalbox.RenewedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
+		{signalbox.FixedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
+		{signalbox.MaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
+	} {
+		for _, kind := range append(kit.Locks(), kit.Shared()) {
+			bubble(t, func(w *world) {
+				defer clock.Skew(0)
+				s, _, closeAll := w.session(w.T)
+				defer closeAll()
+				mu := kind.New(s, "a", c.option)
+				var inner error
+				outer := mu.Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+					inner = mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+						clock.Skew(c.suspended)
+						return nil
+					})
+					return nil
+				})
+				require.ErrorIs(w, inner, c.cause, kind.Name)
+				require.ErrorIs(w, outer, c.cause, kind.Name)
+				require.NoError(w, mu.Do(w.Context(), func(context.Context, signalbox.Lease) error { return nil }))
+			})
+		}
+	}
+}
+
+// P2: so does the Unlock of a reader that shares its hold with others.
+func TestAReaderBesideOthersReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	bubble(t, func(w *world) {
+		defer clock.Skew(0)
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		mu := kit.Reader().New(s, "a")
+		first, second := atOnce(w.T, mu), atOnce(w.T, mu)
+		clock.Skew(time.Minute)
+		require.ErrorIs(w, first.Unlock(), signalbox.ErrLost)
+		require.ErrorIs(w, second.Unlock(), signalbox.ErrLost)
+	})
+}
