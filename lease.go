@@ -34,8 +34,9 @@ func (l Lease) Err() error { return hold.Lease(l).Err() }
 // closed.
 func (l Lease) Done() <-chan struct{} { return hold.Lease(l).Done() }
 
-// Deadline answers until when the lease can be trusted if no renewal succeeds any more, by this
-// host's clock. It moves with each renewal. The zero Lease answers the zero time.
+// Deadline returns until when the lease can be trusted if no renewal succeeds any more, by this
+// host's clock. It moves with each renewal. Once the lease is lost it returns when that happened, and
+// after Unlock the zero time, as for the zero Lease.
 func (l Lease) Deadline() time.Time { return hold.Lease(l).Deadline() }
 
 // Bind answers a child of ctx that also ends with the lease, before the lock is given back or

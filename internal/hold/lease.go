@@ -4,6 +4,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -38,9 +39,10 @@ func (l Lease) Done() <-chan struct{} {
 	return l.hold.done(l.entry)
 }
 
-// Deadline answers until when the lease can be trusted without a further renewal.
+// Deadline returns until when the lease can be trusted without a further renewal; when it was lost if
+// it was; or the zero time if it was released.
 func (l Lease) Deadline() time.Time {
-	if l.hold == nil {
+	if l.hold == nil || errors.Is(l.Err(), errs.ErrReleased) {
 		return time.Time{}
 	}
 	// In this order: a goroutine that is held up between the two looks at the clock answers too early, never too late.

@@ -112,7 +112,7 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	t.scheduleLocked(sent)
 }
 
-// Deadline answers until when the term can be trusted, as of now.
+// Deadline returns until when the term can be trusted, as of now, or could be until it ended by itself.
 func (t *Term) Deadline() clock.Instant { return t.deadline.Load() }
 
 // IsFresh reports whether at least half is left of what the server gave last.
@@ -355,6 +355,9 @@ func (t *Term) overdueCauseLocked(now clock.Instant) error {
 func (t *Term) endAndUnlock(cause error, taken bool) error {
 	t.mu.state = ended
 	t.mu.cause = cause
+	if now := clock.Now(); !t.Overdue(now) {
+		t.deadline.Store(now) // it was taken away before
+	}
 	t.keeper.timers.Cancel(&t.entry)
 	t.mu.Unlock()
 	t.owner.TermEnded(cause, taken)
