@@ -88,7 +88,9 @@ type OpError struct {
 }
 
 // Error implements error.
-func (e *OpError) Error() string { return fmt.Sprintf("signalbox: %s %q: %v", e.Op, e.Name, e.Err) }
+func (e *OpError) Error() string {
+	return errs.OneLine(fmt.Sprintf("signalbox: %s %q: %v", e.Op, e.Name, e.Err))
+}
 
 // Unwrap answers what went wrong.
 func (e *OpError) Unwrap() error { return e.Err }

@@ -226,16 +226,16 @@ func (l *Latch) insist(ctx context.Context, step func() error) error {
 	var last error // why the step before was not answered
 	for fails := 0; ; fails++ {
 		if err := l.base.Ready(ctx); err != nil {
-			return errors.Join(err, last)
+			return errs.Join(err, last)
 		}
 		err := step()
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errs.ErrUnconfirmed):
-			return errors.Join(err, errs.Ended(ctx))
+			return errs.Join(err, errs.Ended(ctx))
 		case ctx.Err() != nil:
-			return errors.Join(errs.Ended(ctx), last) // cut short: what was known before still is
+			return errs.Join(errs.Ended(ctx), last) // cut short: what was known before still is
 		case wire.Judge(err) == wire.Final:
 			return err
 		}

@@ -4,7 +4,6 @@ package countdown
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,7 +68,7 @@ func (l *Latch) wait(ctx context.Context, round stamp.Stamp) error {
 	case <-a.done: // at the same time, and worth more
 		return a.err
 	default:
-		return errors.Join(errs.Ended(ctx), w.lastTrouble())
+		return errs.Join(errs.Ended(ctx), w.lastTrouble())
 	}
 }
 

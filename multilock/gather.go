@@ -58,7 +58,7 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 func endedAfter(ctx context.Context, last error) error {
 	err, name := errs.Ended(ctx), ""
 	if errors.Is(last, errs.ErrHeld) {
-		err = errors.Join(errs.ErrHeld, err)
+		err = errs.WhileHeld(err)
 	}
 	if of := new(signalbox.OpError); errors.As(last, &of) {
 		name = of.Name
@@ -166,9 +166,9 @@ func stillHeld(err error) error {
 		return err
 	}
 	if of := new(signalbox.OpError); errors.As(err, &of) {
-		return &signalbox.OpError{Op: of.Op, Name: of.Name, Err: errors.Join(errs.ErrHeld, of.Err)}
+		return &signalbox.OpError{Op: of.Op, Name: of.Name, Err: errs.WhileHeld(of.Err)}
 	}
-	return errors.Join(errs.ErrHeld, err)
+	return errs.WhileHeld(err)
 }
 
 // gatherParty takes members of one session, in order: who waits for one holds of this session only what is before it.

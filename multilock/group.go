@@ -4,11 +4,11 @@ package multilock
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/member"
 )
@@ -157,7 +157,7 @@ func (g *group) returnParts() error {
 	for i, err := range answers {
 		answers[i] = explainFor("unlock", g.lock.members[i].place.Name, err)
 	}
-	return errors.Join(answers...)
+	return errs.Join(answers...)
 }
 
 func leave(part hold.Lease) (hold.Home, error) {

@@ -52,7 +52,7 @@ type one struct {
 func New(members ...Member) *Lock {
 	l := &Lock{given: slices.Clone(members), at: make([]int, len(members))}
 	for i, m := range members {
-		l.err = errors.Join(l.err, l.add(i, m))
+		l.err = errs.Join(l.err, l.add(i, m))
 	}
 	if l.made() == nil {
 		l.order()
@@ -124,7 +124,7 @@ func (l *Lock) Check() error {
 		return explain("check", err)
 	}
 	for _, m := range l.given {
-		err = errors.Join(err, m.Check())
+		err = errs.Join(err, m.Check())
 	}
 	return err
 }
@@ -159,7 +159,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.Unlock()) }()
+	defer func() { err = errs.Join(err, lease.Unlock()) }()
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 

@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -104,7 +103,7 @@ func (l *Lock) await(ctx context.Context, g *gate.Gate, w *gate.Waiter) error {
 		turn := <-w.Turn // given in the same instant; a contender finds the context ended
 		return turn.Err
 	case isHeld && ctx.Err() != nil:
-		return errors.Join(errs.ErrHeld, err)
+		return errs.WhileHeld(err)
 	}
 	return err
 }

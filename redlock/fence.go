@@ -49,7 +49,7 @@ func (b *ballot) fence(ctx context.Context, last stamp.Stamp) (stamp.Stamp, erro
 		}
 	}
 	if count.Verdict() == quorum.Failed {
-		return 0, errors.Join(append(failures, errLost)...)
+		return 0, errs.Join(append(failures, errLost)...)
 	}
 	return token, nil
 }

@@ -126,7 +126,7 @@ func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
 	case most+len(failures) < enough:
 		return session.Holder{}, errs.ErrNotHeld
 	}
-	return session.Holder{}, errors.Join(failures...)
+	return session.Holder{}, errs.Join(failures...)
 }
 
 // attemptSize is the length of what the servers' holds of one attempt have in common.
@@ -175,7 +175,7 @@ func (l *Lock) force(ctx context.Context) error {
 	case err != nil:
 		return err
 	case count.Verdict() == quorum.Failed:
-		return errors.Join(failures...)
+		return errs.Join(failures...)
 	case !taken:
 		return errs.ErrNotHeld
 	}

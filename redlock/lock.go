@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -48,7 +47,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 	}
 	l.base = primitive.Make(sessions[0], name, lockOptions(options))
 	longest, err := greatest(l.base.Set, l.base.Quorum)
-	if l.base.Err = errors.Join(l.base.Err, err); l.base.Err == nil {
+	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
 		l.base.Err = l.checkName(name)
 	}
 	if l.base.Err == nil {

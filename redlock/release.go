@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"errors"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
@@ -73,7 +72,7 @@ func (n *tenure) release(left time.Duration) error {
 	}
 	// A renewal may have been executed as late as now.
 	ends := clock.Now().Add(n.Term.Terms().Life)
-	return &signalbox.UnconfirmedError{KeyEnds: ends.Time(), Err: errors.Join(failures...)}
+	return &signalbox.UnconfirmedError{KeyEnds: ends.Time(), Err: errs.Join(failures...)}
 }
 
 // releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; see

@@ -94,9 +94,9 @@ func (c *contention) next(ctx context.Context, g *gate.Gate, b *ballot, err erro
 func (c *contention) ended(ctx context.Context) error {
 	err := errs.Ended(ctx)
 	if len(c.last.held) > 0 {
-		err = errors.Join(errs.ErrHeld, err)
+		err = errs.WhileHeld(err)
 	}
-	return errors.Join(append([]error{err}, c.last.failures...)...)
+	return errs.Join(append([]error{err}, c.last.failures...)...)
 }
 
 // hear waits until so many servers on which somebody has the lock are heard to be free, that a quorum could be had.
@@ -203,7 +203,7 @@ func (s summary) final() error {
 	case s.doubles > 0 && s.granted+s.doubles >= quorum.Size(s.n):
 		return fmt.Errorf("%w: several of the sessions go to the same server, which has one vote: there is no quorum", errs.ErrBadOption)
 	case s.n-s.finals < quorum.Size(s.n):
-		return errors.Join(s.failures...)
+		return errs.Join(s.failures...)
 	}
 	return nil
 }
@@ -218,9 +218,9 @@ func (s summary) explain(ctx context.Context, err error) error {
 	case s.final() != nil:
 		return s.final()
 	case len(s.held) > 0:
-		return errors.Join(append([]error{errs.ErrHeld}, s.failures...)...)
+		return errs.Join(append([]error{errs.ErrHeld}, s.failures...)...)
 	case len(s.failures) > 0:
-		return errors.Join(s.failures...)
+		return errs.Join(s.failures...)
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func (l *Lock) await(ctx context.Context, g *gate.Gate, w *gate.Waiter) (gate.Tu
 		turn := <-w.Turn
 		return turn, turn.Err
 	case held && ctx.Err() != nil:
-		return gate.Turn{}, errors.Join(errs.ErrHeld, err)
+		return gate.Turn{}, errs.WhileHeld(err)
 	}
 	return gate.Turn{}, err
 }

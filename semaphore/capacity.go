@@ -85,7 +85,7 @@ func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return errors.Join(errs.ErrRefused, err)
+	return errs.Join(errs.ErrRefused, err)
 }
 
 func (m *Semaphore) resize(ctx context.Context, n int) error {

@@ -56,7 +56,7 @@ func Plain() signalbox.LockOption {
 // not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
 	m := &Semaphore{base: primitive.MakeIn(s, name, options, has), capacity: capacity}
-	m.base.Err = errors.Join(m.base.Err, checkCapacity(capacity))
+	m.base.Err = errs.Join(m.base.Err, checkCapacity(capacity))
 	if m.base.Err != nil {
 		return m
 	}
@@ -131,7 +131,7 @@ func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.base.Explain("release", lease.Unlock())) }()
+	defer func() { err = errs.Join(err, m.base.Explain("release", lease.Unlock())) }()
 	return fn(lease.Bind(ctx), lease)
 }
 

@@ -72,7 +72,7 @@ func (w *Weighted) Acquire(ctx context.Context, n int64) error {
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
-			return w.took(lease, n, "acquire", errors.Join(errs.Ended(ctx), err))
+			return w.took(lease, n, "acquire", errs.Join(errs.Ended(ctx), err))
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, 
 	case n == 0:
 		return hold.Lease{}, w.sem.base.Ready(ctx)
 	case n > MaxPermits:
-		return hold.Lease{}, errors.Join(w.sem.base.Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
+		return hold.Lease{}, errs.Join(w.sem.base.Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
 	}
 	return ask(ctx, int(n))
 }

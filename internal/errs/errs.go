@@ -42,5 +42,5 @@ func Ended(ctx context.Context) error {
 	if cause == nil || errors.Is(cause, err) {
 		return err
 	}
-	return errors.Join(err, cause)
+	return Join(err, cause)
 }

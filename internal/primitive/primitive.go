@@ -57,7 +57,7 @@ func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption, h
 	}
 	b.Layout = cmp.Or(set.Layout, layout.Native())
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
-	b.Err = errors.Join(b.Err, set.Check())
+	b.Err = errs.Join(b.Err, set.Check())
 	if b.Err == nil && !has(b.Layout) {
 		b.Err = fmt.Errorf("%w: this kind of lock has no layout of %s", errs.ErrBadOption, b.Layout.Name)
 	}
@@ -179,7 +179,7 @@ func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.
 	if err != nil {
 		return b.Explain(op, err)
 	}
-	defer func() { err = errors.Join(err, b.Explain("unlock", lease.Unlock())) }()
+	defer func() { err = errs.Join(err, b.Explain("unlock", lease.Unlock())) }()
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 

@@ -114,7 +114,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 		case sent != "" && (errors.Is(err, errs.ErrNotHeld) || err == nil && h.hold != sent):
 			return nil // gone, by that or by itself
 		case err != nil:
-			return errors.Join(err, lost)
+			return errs.Join(err, lost)
 		case h.letter != f.Letter:
 			return WrongKind(h.letter)
 		}

@@ -4,7 +4,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,13 +102,13 @@ func (s *Session) allParts() []Part {
 
 // New answers a Session on client. It sends nothing and starts nothing.
 func New(client rueidis.Client, set settings.Session, owned bool) *Session {
-	s := &Session{client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, bad: errors.Join(set.Err, set.Lock.Err)}
+	s := &Session{client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, bad: errs.Join(set.Err, set.Lock.Err)}
 	if client == nil {
-		s.bad = errors.Join(s.bad, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
+		s.bad = errs.Join(s.bad, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
 	}
 	id, err := newID()
 	if err != nil {
-		s.bad = errors.Join(s.bad, err)
+		s.bad = errs.Join(s.bad, err)
 	}
 	s.id = id
 	s.tail = unmarked + set.Label

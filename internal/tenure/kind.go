@@ -4,7 +4,6 @@ package tenure
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -169,7 +168,7 @@ func (l *Lock) replicate(ctx context.Context, a Attempt) error {
 	if err == nil && reply.Int(0) != 1 {
 		err = errs.ErrLost
 	}
-	if err = errors.Join(err, shortfall); err != nil {
+	if err = errs.Join(err, shortfall); err != nil {
 		return primitive.CutShort(ctx, err)
 	}
 	a.Lengthened(life, sent)

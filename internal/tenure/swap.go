@@ -3,8 +3,6 @@
 package tenure
 
 import (
-	"errors"
-
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
@@ -33,7 +31,7 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 	if err != nil {
 		n.attempt.Abandon()
 		n.over()
-		return hold.Lease{}, errors.Join(errs.ErrLost, err)
+		return hold.Lease{}, errs.Join(errs.ErrLost, err)
 	}
 	n.leaveRelay()
 	return l.start(n.queue, a, until), nil // which takes the place of n in the session and in the line

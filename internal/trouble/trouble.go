@@ -60,9 +60,9 @@ func (t *Trouble) Ended(ctx context.Context) error {
 	defer t.mu.Unlock()
 	switch {
 	case t.mu.held:
-		return errors.Join(errs.ErrHeld, err)
+		return errs.WhileHeld(err)
 	case t.mu.last != nil:
-		return errors.Join(err, t.mu.last)
+		return errs.Join(err, t.mu.last)
 	}
 	return err
 }
@@ -74,7 +74,7 @@ func (t *Trouble) EndedAt(ctx context.Context, w *dispatch.Wait) error {
 	t.mu.Unlock()
 	if held && w != nil {
 		if trouble := w.Trouble(); trouble != nil {
-			return errors.Join(errs.Ended(ctx), trouble) // heard of since, or rather not heard of
+			return errs.Join(errs.Ended(ctx), trouble) // heard of since, or rather not heard of
 		}
 	}
 	return t.Ended(ctx)

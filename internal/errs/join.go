@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package errs
+
+import (
+	"errors"
+	"strings"
+)
+
+// Join is errors.Join with the texts on one line, because logs are line-based. It returns the only
+// error there is as it is.
+func Join(all ...error) error {
+	some := make([]error, 0, len(all))
+	for _, err := range all {
+		if err != nil {
+			some = append(some, err)
+		}
+	}
+	switch len(some) {
+	case 0:
+		return nil
+	case 1:
+		return some[0]
+	}
+	return &joined{some}
+}
+
+// joined is what Join returns for several errors.
+type joined struct{ all []error }
+
+// Error implements error.
+func (j *joined) Error() string {
+	texts := make([]string, len(j.all))
+	for i, err := range j.all {
+		texts[i] = OneLine(err.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap makes errors.Is and errors.As look at every one of them.
+func (j *joined) Unwrap() []error { return j.all }
+
+// OneLine returns text with "; " for its line breaks, which the words of a server or of a caller's
+// cause may have.
+func OneLine(text string) string {
+	if !strings.ContainsAny(text, "\r\n") {
+		return text
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' }), "; ")
+}
+
+// WhileHeld is the error of a wait that ended with err while the lock was held.
+func WhileHeld(err error) error {
+	if errors.Is(err, ErrHeld) {
+		return err
+	}
+	return &whileHeld{err}
+}
+
+type whileHeld struct{ err error }
+
+// Error implements error.
+func (e *whileHeld) Error() string { return ErrHeld.Error() + ": " + OneLine(e.err.Error()) }
+
+// Unwrap makes errors.Is and errors.As look at both.
+func (e *whileHeld) Unwrap() []error { return []error{ErrHeld, e.err} }
