@@ -60,6 +60,10 @@ var (
 	// ErrDenied: the server denies the credentials, the command, the key or the channel. The text
 	// says what to grant, as far as the server's words tell.
 	ErrDenied = errs.ErrDenied
+	// ErrNoReply: the server did not reply within a time limit of the library's or of the client's, and
+	// the text says which. It is in the error of an Unlock that is ErrUnconfirmed, and of a redlock whose
+	// servers are silent. The caller's own context is never meant: if that ended, its error is there.
+	ErrNoReply = errs.ErrNoReply
 	// ErrNotReplicated: the lock was granted, and taken back because fewer replicas than WaitReplicas asks
 	// for said in time that they have it. Trying again may help.
 	ErrNotReplicated = errs.ErrNotReplicated

@@ -4,12 +4,12 @@ package signalbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -86,7 +86,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	Tune(&o)
 	client, err := connect(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("signalbox: dial: %w", wire.Explain(err))
+		return nil, fmt.Errorf("signalbox: dial: %w", wire.Explain(errs.OfCall(ctx, err)))
 	}
 	s := session.New(client, collect(options), true)
 	err = s.Ready()
@@ -107,7 +107,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 // too late is closed.
 func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	if ctx.Err() != nil {
-		return nil, errors.Join(ctx.Err(), context.Cause(ctx))
+		return nil, errs.Ended(ctx)
 	}
 	type result struct {
 		client rueidis.Client
@@ -127,7 +127,7 @@ func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error
 				r.client.Close()
 			}
 		}()
-		return nil, errors.Join(ctx.Err(), context.Cause(ctx))
+		return nil, errs.Ended(ctx)
 	}
 }
 

@@ -3,7 +3,6 @@
 package countdown
 
 import (
-	"context"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -44,7 +44,7 @@ func (w *watch) Fire() { w.realm.looks.Put(w) }
 
 // lookAll looks at a tick's worth of latches.
 func (r *realm) lookAll(watches []*watch) {
-	ctx, cancel := context.WithTimeout(r.ctx, lookPatience)
+	ctx, cancel := errs.WithTimeout(r.ctx, lookPatience)
 	defer cancel()
 	for chunk := range slices.Chunk(r.prepare(watches), maxLooks) {
 		calls := make([]wire.Call, len(chunk))

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/batch"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/stamp"
@@ -33,7 +34,7 @@ type realm struct {
 func realmOf(s *session.Session, l *layout.Layout) *realm {
 	return session.PartOf(s, l.Latch.Realm, func() *realm {
 		r := &realm{session: s, layout: l, scripts: l.Latch, refused: make(chan struct{})}
-		r.ctx, r.cancel = context.WithCancel(context.Background())
+		r.ctx, r.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 		r.looks = batch.New(s.Timers, r.lookAll)
 		r.mu.watches = make(map[string]*watch)
 		return r

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -79,7 +80,7 @@ func groupOf(members []*session.Session) *group {
 func newGroup(name string, members []*session.Session) *group {
 	g := &group{name: name, members: members, closing: make(chan struct{})}
 	g.Realm = session.Realm{Realm: hold.Realm{Kind: kind}, Gates: gate.NewTable()}
-	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers)
 	return g
 }

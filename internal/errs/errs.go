@@ -4,10 +4,7 @@
 // with them. Package signalbox exports and documents every one of them.
 package errs
 
-import (
-	"context"
-	"errors"
-)
+import "errors"
 
 // The sentinels; package signalbox says when each happens.
 var (
@@ -27,6 +24,7 @@ var (
 	ErrOldServer   = errors.New("the server is too old")
 	ErrCapacity    = errors.New("the capacity does not allow it")
 
+	ErrNoReply       = errors.New("no reply from the server")
 	ErrNotReplicated = errors.New("too few replicas have the lock")
 
 	ErrRunning   = errors.New("a round is running")
@@ -35,12 +33,3 @@ var (
 	ErrReset     = errors.New("the round was reset")
 	ErrRoundLost = errors.New("the server knows the round no more")
 )
-
-// Ended answers the error of a context that has ended, with its cause where it has another.
-func Ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(cause, err) {
-		return err
-	}
-	return Join(err, cause)
-}

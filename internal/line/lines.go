@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -59,7 +60,7 @@ type Lines struct {
 // New answers the lines of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Lines {
 	ls := &Lines{session: s, kind: kind}
-	ls.ctx, ls.cancel = context.WithCancel(context.Background())
+	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	ls.looks = batch.New(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)
 	ls.mu.attempts = make(map[string]*Attempt)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -33,7 +34,7 @@ type look struct {
 
 // lookAll looks at a tick's worth of lines.
 func (ls *Lines) lookAll(queues []*Queue) {
-	ctx, cancel := context.WithTimeout(ls.ctx, lookPatience)
+	ctx, cancel := errs.WithTimeout(ls.ctx, lookPatience)
 	defer cancel()
 	looks := make([]look, 0, len(queues))
 	asked := make(map[*Queue]bool, len(queues))

@@ -112,6 +112,9 @@ func (p *Place) Leave() *Attempt {
 	return nil
 }
 
+// errTold says that an attempt was granted by a message before its enter was answered.
+var errTold = errors.New("it was granted by a message meanwhile")
+
 // errGone says that an attempt lost its place: its session was not heard of for too long, or the
 // server lost what it knew.
 var errGone = errors.New("it stands in line no more")
@@ -244,7 +247,7 @@ func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.Cance
 	if a.q.ear == nil {
 		return ctx, func() {}
 	}
-	ctx, a.told = context.WithCancel(ctx)
+	ctx, a.told = errs.WithCancel(ctx, errTold)
 	return ctx, a.told
 }
 

@@ -41,7 +41,7 @@ func (s *Session) Close(ctx context.Context) error {
 	select {
 	case <-drained:
 	case <-ctx.Done():
-		err = fmt.Errorf("signalbox: close: holders were left: %w", context.Cause(ctx))
+		err = fmt.Errorf("signalbox: close: holders were left: %w", errs.Ended(ctx))
 		s.evicted.Store(true)
 		for _, p := range s.allParts() {
 			p.Evict(s.Evicted())

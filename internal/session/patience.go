@@ -3,12 +3,12 @@
 package session
 
 import (
-	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
@@ -35,6 +35,7 @@ func RetryPause(fails int) time.Duration {
 type Patience struct {
 	session *Session
 	entry   wheel.Entry
+	limit   time.Duration // that it was made for
 	due     time.Duration // monotonic; written before the entry is scheduled, by whoever does that
 	done    chan struct{}
 	over    atomic.Bool
@@ -52,6 +53,7 @@ func newPatience(s *Session) *Patience {
 // Patient answers a context that ends after d. End it with End.
 func (s *Session) Patient(d time.Duration) *Patience {
 	p := s.patiences.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
+	p.limit = d
 	p.wait(clock.Now(), d)
 	return p
 }
@@ -99,10 +101,10 @@ func (*Patience) Deadline() (time.Time, bool) { return time.Time{}, false }
 // Done implements context.Context.
 func (p *Patience) Done() <-chan struct{} { return p.done }
 
-// Err implements context.Context.
+// Err implements context.Context. The error is not a context's: the caller's own has not ended.
 func (p *Patience) Err() error {
 	if p.over.Load() {
-		return context.DeadlineExceeded
+		return errs.NoReply(p.limit)
 	}
 	return nil
 }

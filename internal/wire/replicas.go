@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 // silence is how long the answer to a wait for replicas may be overdue. The client sets no limit of
@@ -23,7 +25,7 @@ const silence = 3 * time.Second
 // that none is spent on hearing that the server does not know it.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
 	ask := func(command rueidis.Completed) []rueidis.RedisResult {
-		ctx, cancel := context.WithTimeout(ctx, wait+silence)
+		ctx, cancel := errs.WithTimeout(ctx, wait+silence)
 		defer cancel()
 		question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
 		return r.doTogether(undated(ctx), command, question)

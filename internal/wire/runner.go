@@ -47,7 +47,7 @@ func (r *Runner) Slot(key string) uint16 {
 // to be sent the text.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if err := r.door.knock(); err != nil {
-		return Reply{}, err
+		return Reply{}, errs.OfCall(ctx, err) // with which a call under another context may have ended
 	}
 	ctx = undated(ctx)
 	result := r.client.Do(ctx, r.byDigest(call))
@@ -58,13 +58,15 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if errors.Is(err, errs.ErrClosed) && !r.closed(ctx) {
 		err = errLeft
 	}
-	r.heard(err)
+	err = errs.OfCall(ctx, err)
+	r.heard(ctx, err)
 	return reply, err
 }
 
-// heard tells the door what a call was answered.
-func (r *Runner) heard(err error) {
-	if err == nil || !r.Clustered() {
+// heard tells the door what a call was answered. A call that failed after the end of its context says
+// nothing of the server.
+func (r *Runner) heard(ctx context.Context, err error) {
+	if err == nil || ctx.Err() == nil && !r.Clustered() {
 		r.door.answered(err)
 	}
 }
@@ -80,13 +82,16 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	if err := r.door.knock(); err != nil {
 		outcomes := make([]Outcome, len(calls))
 		for i := range outcomes {
-			outcomes[i].Err = err
+			outcomes[i].Err = errs.OfCall(ctx, err)
 		}
 		return outcomes
 	}
 	ctx = undated(ctx)
 	outcomes := r.runMany(ctx, calls)
 	r.leave(ctx, outcomes)
+	for i := range outcomes {
+		outcomes[i].Err = errs.OfCall(ctx, outcomes[i].Err)
+	}
 	return outcomes
 }
 
@@ -105,7 +110,7 @@ func (r *Runner) runMany(ctx context.Context, calls []Call) []Outcome {
 		outcomes[i].Reply, outcomes[i].Err = NewReply(result)
 	}
 	if len(calls) > 0 {
-		r.heard(outcomes[0].Err) // one connection has served all, or none
+		r.heard(ctx, outcomes[0].Err) // one connection has served all, or none
 	}
 	if len(unknown) == 0 {
 		return outcomes
