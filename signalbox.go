@@ -25,22 +25,27 @@ import (
 //   - DisableCache to true: nothing here is cached on the client's side, and the subcommand
 //     that sets caching up needs a right of its own;
 //   - PipelineMultiplex to -1, unless it is set: one connection for all calls. The client would
-//     open up to four, each when it first picks it, and a call does not notice the end of its
-//     context while its connection is being made;
+//     open up to four to each node of a cluster, each when it first picks it;
 //   - ConnWriteTimeout to 2 s, unless it is set: how long a connection on which nothing is
 //     answered counts as alive. The client's own 10 s are a third of the default lease;
 //   - ClientSetInfo to none, unless it is set: a connection is opened with one command instead of three, which
 //     needs no right, and the words of a server that refuses it for too many clients are not lost in
 //     the end of the connection that follows;
 //   - DialCtxFn to one whose connections, made by it where it is set, tell what they read only after they were written to: a
-//     server with too many clients says so unasked, at which the client would panic now and then;
+//     server with too many clients says so unasked, at which the client would panic now and then. They also report
+//     that they were closed: see below. The context of a call ends no attempt to connect, Dialer.Timeout does;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
 //   - Dialer.Timeout to 2 s, unless it is set: how long a connection may take to be made, and its first
-//     answer to come. Calls wait for that, whatever their contexts say, also where the server stopped and another
-//     took over meanwhile. The client's own is 5 s;
+//     reply to come. If a server stopped and another took over, calls fail or wait for that long. The
+//     client's own is 5 s;
 //   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the sentinels who is
 //     the primary. It learns of a new one by a message, and where that is lost stays with the old one for
 //     good.
+//
+// With a tuned client every call returns when its context ends, and Unlock after a second, also while the
+// client connects. With another client, one with a DialFn, or a cluster's with PipelineMultiplex, the first
+// call after a connection broke can outlive its context by twice the Dialer.Timeout, 10 s by default: the
+// client connects inside of that call and looks at no context meanwhile.
 //
 // A wire that has gone silent is given up after KeepAlive and ConnWriteTimeout together, some 3 s.
 // Renewed leases that are to outlive that should last 10 s or more, and longer than a failover by as much.

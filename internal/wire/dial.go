@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // DialFunc makes a connection for a client.
@@ -20,6 +21,13 @@ func SpeakFirst(next DialFunc) DialFunc {
 		next = dial
 	}
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		// The call that begins to connect connects for all that come meanwhile: its end is not theirs.
+		ctx = context.WithoutCancel(ctx)
+		if dialer != nil && dialer.Timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, dialer.Timeout)
+			defer cancel()
+		}
 		conn, err := next(ctx, addr, dialer, config)
 		if err != nil {
 			return nil, err
@@ -42,6 +50,7 @@ type speaksFirst struct {
 
 	once  sync.Once
 	spoke chan struct{} // closed by the first Write, or by Close
+	shut  atomic.Bool   // Close was called
 }
 
 func (c *speaksFirst) speak() { c.once.Do(func() { close(c.spoke) }) }
@@ -62,6 +71,9 @@ func (c *speaksFirst) Write(b []byte) (int, error) {
 
 // Close implements net.Conn.
 func (c *speaksFirst) Close() error {
+	if !c.shut.Swap(true) {
+		closings.Add(1) // before the client looks for another connection
+	}
 	c.speak()
 	return c.Conn.Close()
 }

@@ -4,14 +4,34 @@ package wire_test
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
+
+// Calls that come while the client connects share the attempt: the end of the one that began it is not theirs.
+func TestConnectionIsMadeThoughItsFirstCallEnds(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	next := func(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		require.NoError(t, ctx.Err())
+		deadline, dated := ctx.Deadline()
+		require.Equal(t, dialer.Timeout > 0, dated)
+		require.LessOrEqual(t, time.Until(deadline), dialer.Timeout)
+		return nil, io.EOF
+	}
+	for _, limit := range []time.Duration{0, time.Minute} {
+		_, err := wire.SpeakFirst(next)(ended, "", &net.Dialer{Timeout: limit}, nil)
+		require.Equal(t, io.EOF, err)
+	}
+}
 
 // P10: what a server says before it was asked is not read before it was; whoever closes waits for nothing.
 func TestAConnectionIsReadAfterItWasWritten(t *testing.T) {

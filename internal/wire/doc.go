@@ -9,7 +9,7 @@
 //     pipelines too. A script that was refused is sent again; one whose outcome is unknown
 //     is never sent again by this package: its caller knows what a repetition means.
 //  2. A caller's context ends a call at once, also one with a deadline far off: the client is
-//     shown the end of the context, not its deadline.
+//     shown the end of the context, not its deadline. The exception is under "Not guaranteed".
 //  3. Every error has a Verdict, and carries the server's words, less the arguments that it repeats.
 //  4. A server that lets nobody in (nobody listens, too many clients, wrong password) is asked for a
 //     connection at most some twenty times a second, however many calls there are: those in between are
@@ -19,7 +19,8 @@
 //
 // A call that has ended by its context may still be executed.
 //
-// While the client connects it does not look at contexts: a call that needs a connection which is
-// being made ends when that is made or given up, after the client's Dialer.Timeout for the connection and as
-// much again for its first answer.
+// The client looks at no context while it connects: for its Dialer.Timeout until the connection is made, and as
+// much again until the first reply. A call outlives its context by that if it is the first one after a
+// connection broke whose closing is not seen here: one that SpeakFirst did not make, or one of several
+// to a node of a cluster (PipelineMultiplex). All other calls return at the end of their contexts.
 package wire

@@ -24,22 +24,38 @@ const silence = 3 * time.Second
 // where the script wrote nothing; the first call of a script therefore goes by its text, so
 // that none is spent on hearing that the server does not know it.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
-	ask := func(command rueidis.Completed) []rueidis.RedisResult {
-		ctx, cancel := errs.WithTimeout(ctx, wait+silence)
-		defer cancel()
-		question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
-		return r.doTogether(undated(ctx), command, question)
-	}
-	var results []rueidis.RedisResult
-	if _, sent := r.texts.LoadOrStore(call.Script, struct{}{}); sent {
-		results = ask(r.byDigest(call))
-	}
-	if results == nil || noScript(results[0]) {
-		results = ask(r.byText(call))
-	}
-	script.Reply, script.Err = NewReply(results[0])
-	replicated.Reply, replicated.Err = NewReply(results[1])
-	return script, replicated
+	both := aside(ctx, func() (both answeredTwice) { // always: the connection may be one that has to be made
+		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
+		if sent {
+			both = r.askReplicas(ctx, r.byDigest(call), count, wait)
+		}
+		if !sent || both.noScript {
+			both = r.askReplicas(ctx, r.byText(call), count, wait)
+		}
+		return both
+	}, func(err error) answeredTwice {
+		unanswered := Outcome{Err: errs.OfCall(ctx, err)}
+		return answeredTwice{script: unanswered, replicated: unanswered}
+	})
+	return both.script, both.replicated
+}
+
+// answeredTwice is what became of a script and of the question behind it.
+type answeredTwice struct {
+	script, replicated Outcome
+	noScript           bool
+}
+
+func (r *Runner) askReplicas(ctx context.Context, command rueidis.Completed, count int, wait time.Duration) (both answeredTwice) {
+	ctx, cancel := errs.WithTimeout(ctx, wait+silence)
+	defer cancel()
+	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
+	results := r.doTogether(undated(ctx), command, question)
+	both.noScript = noScript(results[0])
+	both.script.Reply, both.script.Err = NewReply(results[0])
+	both.replicated.Reply, both.replicated.Err = NewReply(results[1])
+	both.script.Err, both.replicated.Err = errs.OfCall(ctx, both.script.Err), errs.OfCall(ctx, both.replicated.Err)
+	return both
 }
 
 // doTogether sends commands, the last of which blocks, over one connection.

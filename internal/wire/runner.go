@@ -24,12 +24,15 @@ type Call struct {
 // Runner runs scripts through one client.
 type Runner struct {
 	client rueidis.Client
-	door   door     // not in a cluster, where each node has its own
+	door   door // not in a cluster, where each node has its own
+	ups    []upSince
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
 }
 
 // NewRunner answers a Runner on client. It sends nothing.
-func NewRunner(client rueidis.Client) *Runner { return &Runner{client: client} }
+func NewRunner(client rueidis.Client) *Runner {
+	return &Runner{client: client, ups: newUps(client.Mode() == rueidis.ClientModeCluster)}
+}
 
 // Clustered reports whether keys of different slots need scripts of their own.
 func (r *Runner) Clustered() bool { return r.client.Mode() == rueidis.ClientModeCluster }
@@ -44,13 +47,38 @@ func (r *Runner) Slot(key string) uint16 {
 }
 
 // Run sends one script and waits for the answer. One round trip; two when the server had
-// to be sent the text.
+// to be sent the text. A call that ctx ends goes on to use the slices of call until it notices.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if err := r.door.knock(); err != nil {
 		return Reply{}, errs.OfCall(ctx, err) // with which a call under another context may have ended
 	}
 	ctx = undated(ctx)
-	result := r.client.Do(ctx, r.byDigest(call))
+	command, since := r.byDigest(call), closings.Load()+1
+	up := r.upOf(command)
+	var reply Reply
+	var err error
+	if ctx.Done() == nil || up.Load() == since {
+		reply, err = r.run(ctx, command, call)
+	} else {
+		reply, err = r.runAside(ctx, command, call)
+	}
+	note(up, since, err)
+	r.heard(ctx, err)
+	return reply, err
+}
+
+func (r *Runner) runAside(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
+	outcome := aside(ctx, func() (o Outcome) {
+		o.Reply, o.Err = r.run(ctx, command, call)
+		return o
+	}, func(err error) Outcome {
+		return Outcome{Err: errs.OfCall(ctx, err)}
+	})
+	return outcome.Reply, outcome.Err
+}
+
+func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
+	result := r.client.Do(ctx, command)
 	if noScript(result) {
 		result = r.client.Do(ctx, r.byText(call))
 	}
@@ -58,9 +86,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if errors.Is(err, errs.ErrClosed) && !r.closed(ctx) {
 		err = errLeft
 	}
-	err = errs.OfCall(ctx, err)
-	r.heard(ctx, err)
-	return reply, err
+	return reply, errs.OfCall(ctx, err)
 }
 
 // heard tells the door what a call was answered. A call that failed after the end of its context says
@@ -80,14 +106,47 @@ type Outcome struct {
 // RunMany sends all calls in one pipeline and waits for every answer.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	if err := r.door.knock(); err != nil {
-		outcomes := make([]Outcome, len(calls))
-		for i := range outcomes {
-			outcomes[i].Err = errs.OfCall(ctx, err)
-		}
-		return outcomes
+		return failed(len(calls), errs.OfCall(ctx, err))
 	}
 	ctx = undated(ctx)
-	outcomes := r.runMany(ctx, calls)
+	commands, since := make([]rueidis.Completed, len(calls)), closings.Load()+1
+	for i, call := range calls {
+		commands[i] = r.byDigest(call)
+	}
+	ups := make([]*upSince, len(calls)) // now: the client takes commands back that were answered
+	for i, command := range commands {
+		ups[i] = r.upOf(command)
+	}
+	var outcomes []Outcome
+	if ctx.Done() == nil || r.areUp(commands, since) {
+		outcomes = r.runMany(ctx, commands, calls)
+	} else {
+		outcomes = aside(ctx, func() []Outcome {
+			return r.runMany(ctx, commands, calls)
+		}, func(err error) []Outcome {
+			return failed(len(calls), errs.OfCall(ctx, err))
+		})
+	}
+	for i, outcome := range outcomes {
+		note(ups[i], since, outcome.Err)
+	}
+	if len(calls) > 0 {
+		r.heard(ctx, outcomes[0].Err) // one connection has served all, or none
+	}
+	return outcomes
+}
+
+// failed returns the outcomes of n calls that failed alike.
+func failed(n int, err error) []Outcome {
+	outcomes := make([]Outcome, n)
+	for i := range outcomes {
+		outcomes[i].Err = err
+	}
+	return outcomes
+}
+
+func (r *Runner) runMany(ctx context.Context, commands []rueidis.Completed, calls []Call) []Outcome {
+	outcomes := r.sendMany(ctx, commands, calls)
 	r.leave(ctx, outcomes)
 	for i := range outcomes {
 		outcomes[i].Err = errs.OfCall(ctx, outcomes[i].Err)
@@ -95,12 +154,8 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	return outcomes
 }
 
-func (r *Runner) runMany(ctx context.Context, calls []Call) []Outcome {
+func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, calls []Call) []Outcome {
 	outcomes := make([]Outcome, len(calls))
-	commands := make([]rueidis.Completed, len(calls))
-	for i, call := range calls {
-		commands[i] = r.byDigest(call)
-	}
 	var unknown []int // the calls whose script the server did not know
 	for i, result := range r.client.DoMulti(ctx, commands...) {
 		if noScript(result) {
@@ -108,9 +163,6 @@ func (r *Runner) runMany(ctx context.Context, calls []Call) []Outcome {
 			continue
 		}
 		outcomes[i].Reply, outcomes[i].Err = NewReply(result)
-	}
-	if len(calls) > 0 {
-		r.heard(ctx, outcomes[0].Err) // one connection has served all, or none
 	}
 	if len(unknown) == 0 {
 		return outcomes

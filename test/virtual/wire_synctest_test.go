@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -16,6 +17,7 @@ import (
 // can be delayed or swallowed, and that the deadlines that a client sets work as ever.
 type wire struct {
 	swallowsReplies, swallowsRequests atomic.Bool
+	refuses                           atomic.Bool  // new connections
 	losesMessages                     atomic.Bool  // published ones
 	latency                           atomic.Int64 // in each direction
 
@@ -26,6 +28,9 @@ type wire struct {
 }
 
 func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
+	if w.refuses.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
 	inner, err := redis.Dial()
 	if err != nil {
 		return nil, err
@@ -47,14 +52,20 @@ func (w *wire) dead() {
 
 // heals lets everything pass again, on new connections: those that swallowed something are of no use.
 func (w *wire) heals() {
+	w.cut()
+	w.refuses.Store(false)
+	w.swallowsRequests.Store(false)
+	w.swallowsReplies.Store(false)
+}
+
+// cut closes the connections. The client makes new ones.
+func (w *wire) cut() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, c := range w.mu.open {
 		_ = c.Close()
 	}
 	w.mu.open = nil
-	w.mu.Unlock()
-	w.swallowsRequests.Store(false)
-	w.swallowsReplies.Store(false)
 }
 
 // parcel is something that arrives when it is due.

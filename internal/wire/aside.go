@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+// The client connects inside of a call, without a look at the call's context: a connection to a server
+// that takes connections and says nothing is given up after Dialer.Timeout and as much again. So a call
+// whose connection may have to be made runs on a goroutine of its own, and its caller leaves when its
+// context ends. The outcome is unknown then, as that of any call without a reply. The client looks at
+// the context before it sends: what is left in such a call sends nothing any more.
+//
+// A call whose connection is up runs on its caller's goroutine, where the client itself watches the
+// context. A connection is up if a call got a reply since the last one was closed. Connections of
+// SpeakFirst count when they are closed, before the client looks for another one. All of the process
+// are counted together, because a connection does not know whose client it is of: the price is a
+// goroutine for one call after each closing.
+
+// closings is how many connections of SpeakFirst were closed in this process.
+//
+//nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
+var closings atomic.Uint64
+
+// upSince is what closings was, plus one, when a call that got a reply was begun; 0 if there was none
+// since a call failed.
+type upSince = atomic.Uint64
+
+// newUps returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
+// connections of their own.
+func newUps(clustered bool) []upSince { //nolint:revive // a fact about the client, not a switch
+	if clustered {
+		return make([]upSince, slots)
+	}
+	return make([]upSince, 1)
+}
+
+func (r *Runner) upOf(command rueidis.Completed) *upSince {
+	return &r.ups[int(command.Slot()%slots)%len(r.ups)]
+}
+
+// areUp reports whether the connections for all these commands are up.
+func (r *Runner) areUp(commands []rueidis.Completed, since uint64) bool {
+	for _, command := range commands {
+		if r.upOf(command).Load() != since {
+			return false
+		}
+	}
+	return true
+}
+
+// note takes note of how a call ended that was begun at since.
+func note(up *upSince, since uint64, err error) {
+	switch {
+	case err != nil && !isAnswer(err):
+		up.Store(0)
+	case up.Load() != since:
+		up.Store(since)
+	}
+}
+
+// aside runs a call on a goroutine of its own, and leaves it there when ctx ends. A reply that has come
+// by then is taken.
+func aside[T any](ctx context.Context, run func() T, unanswered func(err error) T) T {
+	ended := make(chan T, 1)
+	go func() { ended <- run() }()
+	select {
+	case outcome := <-ended:
+		return outcome
+	case <-ctx.Done():
+	}
+	select {
+	case outcome := <-ended:
+		return outcome
+	default:
+		return unanswered(ctx.Err())
+	}
+}
