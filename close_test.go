@@ -51,7 +51,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 	lease := mustLock(t, reentrant.New(s, "b"))
 	behindHolder := queue(t, reentrant.New(s, "b"))
 
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	closed := later(func() error { return s.Close(ctx) })
 	require.ErrorIs(t, within(t, "the contender", contending), signalbox.ErrClosed)
 	require.ErrorIs(t, within(t, "who queued behind the contender", behindIt), signalbox.ErrClosed)
@@ -72,7 +72,7 @@ func TestCloseWaitsForHolders(t *testing.T) {
 	mu := reentrant.New(s, "a", signalbox.RenewedLease(steady))
 	lease := mustLock(t, mu)
 	first := lease.Deadline()
-	ctx := watched(t.Context())
+	ctx := watched(patiently(t))
 	closed := later(func() error { return s.Close(ctx) })
 	within(t, "Close waits", ctx.listened)
 	await(t, "two renewals", func() bool { return lease.Deadline().Sub(first) > steady/2 })
@@ -151,20 +151,36 @@ func TestCloseTwiceIsFine(t *testing.T) {
 	require.NoError(t, s.Close(endedContext()))
 }
 
-// P6: a second Close answers at once, also while the first waits for holders.
-func TestASecondCloseWaitsForNothing(t *testing.T) {
+// P6: a second Close blocks until the first is done, within its own context.
+func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t))
 	lease := mustLock(t, reentrant.New(s, "a"))
-	ctx := watched(t.Context())
+	ctx := watched(patiently(t))
 	first := later(func() error { return s.Close(ctx) })
 	within(t, "the first Close waits", ctx.listened)
-	second := later(func() error { return s.Close(endedContext()) })
-	within(t, "the second Close, which does not wait for the first", second)
+	require.ErrorIs(t, s.Close(endedContext()), context.Canceled)
+	second := later(func() error { return s.Close(patiently(t)) })
 	require.False(t, isClosed(first))
+	require.False(t, isClosed(second))
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, within(t, "the first Close", first))
+	require.NoError(t, within(t, "the second Close", second))
+}
+
+// P10: a context that is nil, and a grace out of bounds, are bad arguments.
+func TestCloseRefusesBadArguments(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	require.ErrorIs(t, s.Close(nil), signalbox.ErrBadOption) //nolint:staticcheck // the nil context is what is tested
+	require.NoError(t, reentrant.New(s, "a").Check(), "it is not closed")
+	for _, grace := range []time.Duration{-1, 0, 24*time.Hour + 1} {
+		bad := newSession(t, server, signalbox.WithCloseGrace(grace))
+		require.ErrorIs(t, reentrant.New(bad, "a").Check(), signalbox.ErrBadOption)
+	}
+	require.NoError(t, reentrant.New(newSession(t, server, signalbox.WithCloseGrace(24*time.Hour)), "a").Check())
 }
 
 func TestCloseOfASessionThatIsNoneIsFine(t *testing.T) {

@@ -49,6 +49,14 @@ func endedContext() context.Context {
 	return ctx
 }
 
+// patiently returns a context with a deadline that is later than the grace of Close.
+func patiently(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()

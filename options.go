@@ -27,9 +27,14 @@ func (o LockOption) Apply(l *settings.Lock) {
 	}
 }
 
-// WithLogger lets the session log to logger what nobody is there to be told, at level Warn: that
-// unlock messages cannot be had; that the server may evict the keys of locks. Each of them once. By
-// default nothing is logged. Hold ids and passwords are not logged.
+// WithLogger sets the logger for warnings that no call can return:
+//
+//   - the server denies the session its unlock messages, or may evict the keys of locks, once each;
+//   - Close ended a lease that was never unlocked, once for each lease, up to 20.
+//
+// By default the first two are not logged, and the last one goes to slog.Default(): a lease that the
+// program forgot is a bug in the program. Hold ids and passwords are never logged, and names only as
+// WithHashedNames leaves them.
 func WithLogger(logger *slog.Logger) SessionOption {
 	return func(s *settings.Session) {
 		if logger == nil {
@@ -37,6 +42,18 @@ func WithLogger(logger *slog.Logger) SessionOption {
 			return
 		}
 		s.Logger = logger
+	}
+}
+
+// WithCloseGrace sets how long Close waits for holders and for unanswered calls if its context has no
+// deadline; 5 s by default. d is more than 0 and at most 24 h.
+func WithCloseGrace(d time.Duration) SessionOption {
+	return func(s *settings.Session) {
+		if err := settings.CheckCloseGrace(d); err != nil {
+			s.Err = err
+			return
+		}
+		s.CloseGrace = d
 	}
 }
 

@@ -40,16 +40,17 @@ func (s *Session) ID() string {
 	return (*session.Session)(s).ID()
 }
 
-// Close ends the session. It refuses new work and wakes waiters with ErrClosed, waits for
-// holders until ctx ends, then ends their leases (their Err is ErrLost and ErrClosed at once)
-// and gives them back, for which it takes a second of its own where ctx has ended. What the
-// server did not hear of by then ends there by itself, with its lease. A client from Dial is
-// closed.
+// Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
+// lease is unlocked and every call is answered, or until ctx ends. If ctx has no deadline, Close
+// blocks for 5 s at most; WithCloseGrace changes that. So "defer session.Close(ctx)" always returns.
 //
-// The error tells that holders were left when ctx ended. A second call answers nil at once.
-func (s *Session) Close(ctx context.Context) error { //nolint:contextcheck // Background for a nil one
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	return (*session.Session)(s).Close(ctx)
-}
+// When that time is over, Close ends the leases that are left: their Err is ErrLost and ErrClosed at
+// once. It logs each of them with the kind of the lock, its name and how long it was held, to the
+// session's logger, or to slog.Default() if there is none. Then it releases them, for which it takes
+// one more second at most. What the server did not hear of by then expires there with its lease. A
+// client from Dial is closed.
+//
+// Close returns an error if it had to end leases or calls. If another Close is running, Close blocks
+// until that one is done, or returns an error when ctx or the grace ends first. Once the session is
+// closed, Close returns nil.
+func (s *Session) Close(ctx context.Context) error { return (*session.Session)(s).Close(ctx) }

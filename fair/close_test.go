@@ -21,7 +21,7 @@ import (
 func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newSession(t, server, signalbox.WithCloseGrace(patience))
 	mu := fair.New(s, "a")
 	lease := mustLock(t, mu)
 	waiting := []<-chan outcome{queue(t.Context(), t, server, mu, "a", 1), queue(t.Context(), t, server, mu, "a", 2)}

@@ -160,7 +160,7 @@ func (l *Lock) hold(g *gate.Gate, b *ballot, token stamp.Stamp) hold.Lease {
 	n.Term.Start(b.sent, set.Life())
 	for _, m := range l.members {
 		if err := m.Evicted(); err != nil {
-			n.Evict(err)
+			n.Term.Break(err, false)
 		}
 	}
 	return lease

@@ -238,7 +238,7 @@ func TestCloseOfAnySessionEndsTheLock(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
 		w := newWorld(t, 3)
-		sessions := w.sessions()
+		sessions := w.sessions(signalbox.WithCloseGrace(patience))
 		mu := redlock.New(sessions, "a")
 		lease := mustLock(t, mu)
 		waiting := lockLater(t.Context(), mu)

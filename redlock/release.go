@@ -110,7 +110,7 @@ func (n *tenure) Lost(error, bool) {
 }
 
 // Evict implements gate.Tenant.
-func (n *tenure) Evict(cause error) { n.Term.Break(cause, false) }
+func (n *tenure) Evict(cause error) { n.lock.base.Evict(&n.Hold, cause) }
 
 // Recheck implements gate.Tenant.
 func (n *tenure) Recheck() { n.Term.Recheck() }

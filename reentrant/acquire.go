@@ -370,7 +370,7 @@ func (l *Lock) begin(g *gate.Gate, t try) (hold.Lease, error) {
 	g.Won(t.read, n)
 	n.Term.Start(t.sent, l.base.Set.Life())
 	if err := l.base.Session.Evicted(); err != nil {
-		n.Evict(err)
+		n.Term.Break(err, false)
 	}
 	return lease, nil
 }

@@ -180,7 +180,7 @@ func (n *tenure) Lost(_ error, taken bool) { //nolint:revive // a fact about the
 }
 
 // Evict implements gate.Tenant.
-func (n *tenure) Evict(cause error) { n.Term.Break(cause, false) }
+func (n *tenure) Evict(cause error) { n.lock.base.Evict(&n.Hold, cause) }
 
 // Recheck implements gate.Tenant.
 func (n *tenure) Recheck() { n.Term.Recheck() }

@@ -21,7 +21,7 @@ import (
 func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newSession(t, server, signalbox.WithCloseGrace(patience))
 	mu := rwlock.New(s, "a")
 	lease := must(t, mu, write)
 	waiting := []<-chan outcome{queue(t.Context(), t, server, mu, write, 1), queue(t.Context(), t, server, mu, read, 2)}

@@ -47,7 +47,7 @@ func TestARefusalIsToldToEveryReader(t *testing.T) {
 func TestCloseSendsTheWholeRoomAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := newSession(t, server, signalbox.WithCloseGrace(patience))
 	mu := rwlock.New(s, "a")
 	old := must(t, mu, read)
 	writer := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -45,10 +46,11 @@ type Hold struct {
 	realm atomic.Pointer[Realm] // where its name means something; see Lease.Move
 	mu    struct {
 		sync.Mutex
-		token  uint64 // of the present tenure
-		last   uint64 // the last token reserved
-		serial uint64 // the number of the newest entry
-		count  int32  // live entries
+		token  uint64        // of the present tenure
+		last   uint64        // the last token reserved
+		since  time.Duration // monotonic: when the present tenure began
+		serial uint64        // the number of the newest entry
+		count  int32         // live entries
 		places [inlineEntries]place
 		more   *furtherPlaces
 		cause  error // why the hold was lost
@@ -62,7 +64,7 @@ func (h *Hold) Begin(home Home, realm *Realm, token, last uint64) Lease {
 	h.realm.Store(realm)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.token, h.mu.last = token, last
+	h.mu.token, h.mu.last, h.mu.since = token, last, clock.Now().Mono()
 	return Lease{hold: h, entry: h.addLocked(), token: token}
 }
 
@@ -71,6 +73,15 @@ func (h *Hold) Token() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.mu.token
+}
+
+// Evict ends the hold for cause, and reports whether it had not ended before: then it returns the
+// kind of the lock, and for how long the present tenure has lasted.
+func (h *Hold) Evict(cause error) (kind string, lasted time.Duration, evicted bool) {
+	h.mu.Lock()
+	since := h.mu.since
+	h.mu.Unlock()
+	return h.realm.Load().Kind, clock.Now().Mono() - since, h.Term.Break(cause, false)
 }
 
 // Refill gives the hold a new block of tokens.
@@ -95,6 +106,7 @@ func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 		return Lease{}, false
 	}
 	h.mu.token++
+	h.mu.since = now.Mono()
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
 

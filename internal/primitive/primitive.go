@@ -156,6 +156,14 @@ func (b *Base) Place(kind string, side member.Side, g member.Gatherer) signalbox
 	}
 }
 
+// Evict ends a hold of the lock for cause, as Close does with leases that it does not wait for. A
+// hold that begins after that is ended by whoever begins it, and is not logged: nobody forgot it.
+func (b *Base) Evict(h *hold.Hold, cause error) {
+	if kind, lasted, evicted := h.Evict(cause); evicted {
+		b.Session.LogLeft(kind, b.Name, lasted)
+	}
+}
+
 // Explain gives an error the operation and the name.
 func (b *Base) Explain(op string, err error) error {
 	if err == nil {

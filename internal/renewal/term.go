@@ -219,14 +219,15 @@ func (t *Term) Gone() {
 	_ = t.endAndUnlock(t.overdueCauseLocked(now), true)
 }
 
-// Break ends the term for cause, if it has not ended.
-func (t *Term) Break(cause error, taken bool) {
+// Break ends the term for cause, and reports whether it had not ended before.
+func (t *Term) Break(cause error, taken bool) bool {
 	t.mu.Lock()
 	if t.mu.state == ended {
 		t.mu.Unlock()
-		return
+		return false
 	}
 	_ = t.endAndUnlock(cause, taken)
+	return true
 }
 
 // Fire implements wheel.Event: renewal, retry or deadline.

@@ -48,6 +48,8 @@ type Session struct {
 	serial  atomic.Uint64 // attempts so far
 	closing atomic.Bool   // set under mu; no work is begun after it
 	evicted atomic.Bool   // set before Close evicts; who begins a hold after it evicts itself
+	closed  chan struct{} // closed when Close is done
+	left    atomic.Int64  // holds that Close ended
 	warned  atomic.Bool   // of keys that may be evicted
 
 	patiences sync.Pool // of *Patience
@@ -102,7 +104,10 @@ func (s *Session) allParts() []Part {
 
 // New answers a Session on client. It sends nothing and starts nothing.
 func New(client rueidis.Client, set settings.Session, owned bool) *Session {
-	s := &Session{client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, bad: errs.Join(set.Err, set.Lock.Err)}
+	s := &Session{
+		client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, closed: make(chan struct{}),
+		bad: errs.Join(set.Err, set.Lock.Err),
+	}
 	if client == nil {
 		s.bad = errs.Join(s.bad, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
 	}
@@ -124,7 +129,7 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
-	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, set.Logger, set.Polling)
+	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s.logger(), set.Polling)
 	s.Settler = settle.New(s.Runner, s.Timers)
 	return s
 }

@@ -26,6 +26,11 @@ const (
 	MaxLease = 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
+	// DefaultCloseGrace is how long Close waits under a context without a deadline, unless an option
+	// says otherwise.
+	DefaultCloseGrace = 5 * time.Second
+	// MaxCloseGrace is the longest such wait. A process that is to end should not wait for longer.
+	MaxCloseGrace = 24 * time.Hour
 	// MaxLabel is the length of the longest label, in bytes: it travels with every acquire.
 	MaxLabel = 64
 	// MaxReplicas is the greatest number of replicas to wait for: more than anybody has.
@@ -39,12 +44,14 @@ const (
 // Session is what a session's options set.
 type Session struct {
 	Prefix  string
-	Logger  *slog.Logger
+	Logger  *slog.Logger // nil is not said
 	Polling bool
 	Label   string // what holder keys say of the session
 	Hashed  bool   // names stay in the process
-	Lock    Lock
-	Err     error // the first bad option
+	// CloseGrace is how long Close waits under a context without a deadline.
+	CloseGrace time.Duration
+	Lock       Lock
+	Err        error // the first bad option
 }
 
 // Lock is what a lock's options set; a session's defaults are what it starts from.
@@ -92,10 +99,10 @@ type Terms struct {
 // Default answers the settings of a session without options.
 func Default() Session {
 	return Session{
-		Prefix: names.DefaultPrefix,
-		Logger: slog.New(slog.DiscardHandler),
-		Label:  processLabel(),
-		Lock:   Lock{Terms: Terms{Lease: DefaultLease}},
+		Prefix:     names.DefaultPrefix,
+		Label:      processLabel(),
+		CloseGrace: DefaultCloseGrace,
+		Lock:       Lock{Terms: Terms{Lease: DefaultLease}},
 	}
 }
 
@@ -146,6 +153,14 @@ func CheckReplicas(count int, wait time.Duration) error {
 		return fmt.Errorf("%w: %d replicas: it must be from 1 to %d", errs.ErrBadOption, count, MaxReplicas)
 	case wait < MinReplicaWait || wait > MaxReplicaWait:
 		return fmt.Errorf("%w: a wait of %v for replicas: it must be from %v to %v", errs.ErrBadOption, wait, MinReplicaWait, MaxReplicaWait)
+	}
+	return nil
+}
+
+// CheckCloseGrace says why Close cannot wait for d, or nil.
+func CheckCloseGrace(d time.Duration) error {
+	if d <= 0 || d > MaxCloseGrace {
+		return fmt.Errorf("%w: a close grace of %v: it must be more than 0 and at most %v", errs.ErrBadOption, d, MaxCloseGrace)
 	}
 	return nil
 }

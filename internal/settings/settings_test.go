@@ -103,8 +103,8 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.True(t, strings.HasSuffix(s.Label, ":"+strconv.Itoa(os.Getpid())), s.Label)
 	require.True(t, strings.HasPrefix(s.Label, host[:min(len(host), 32)]), s.Label)
 	require.NoError(t, settings.CheckLabel(s.Label))
-	require.NotNil(t, s.Logger)
-	require.False(t, s.Logger.Enabled(t.Context(), 12), "nothing is logged")
+	require.Nil(t, s.Logger, "nothing is logged")
+	require.Equal(t, settings.DefaultCloseGrace, s.CloseGrace)
 }
 
 func TestTheFirstBadOptionIsKept(t *testing.T) {

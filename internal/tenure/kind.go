@@ -147,7 +147,7 @@ func (l *Lock) start(q Queue, a Attempt, until clock.Instant) hold.Lease {
 	a.Begin(n) // from here on Close finds it
 	n.Term.Start(sent, life)
 	if err := l.Base.Session.Evicted(); err != nil {
-		n.Evict(err)
+		n.Term.Break(err, false)
 	}
 	return lease
 }

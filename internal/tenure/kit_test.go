@@ -58,7 +58,7 @@ type user struct {
 func (p *place) join(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
-	u := &user{place: p, session: signalbox.NewSession(client), options: options}
+	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Session)(u.session)
 	kind := ground.New(s, layout.Native(), &layout.Native().Semaphore.Ground, nil)
 	session.PartOf(s, "semaphore", func() tenure.Source { return kind.Source })

@@ -94,7 +94,7 @@ func (n *tenure) leaveRelay() {
 }
 
 // Evict implements line.Tenant.
-func (n *tenure) Evict(cause error) { n.Term.Break(cause, false) }
+func (n *tenure) Evict(cause error) { n.lock.Base.Evict(&n.Hold, cause) }
 
 // Recheck implements line.Tenant.
 func (n *tenure) Recheck() { n.Term.Recheck() }

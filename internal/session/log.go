@@ -2,6 +2,16 @@
 
 package session
 
+import "log/slog"
+
+// logger returns where warnings go: to nobody, by default.
+func (s *Session) logger() *slog.Logger {
+	if s.Settings.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Settings.Logger
+}
+
 // warnOfEviction says once that the server may drop the keys of locks when its memory is full:
 // limit is its maxmemory and policy its maxmemory-policy, both "" where they are not to be had.
 // Every policy but one does, since keys of locks have a TTL.
@@ -9,7 +19,7 @@ func (s *Session) warnOfEviction(limit, policy string) {
 	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warned.Swap(true) {
 		return
 	}
-	s.Settings.Logger.Warn("the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
+	s.logger().Warn("the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
 		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
 		"maxmemory", limit, "maxmemory-policy", policy)
 }
