@@ -26,7 +26,9 @@ func Ended(ctx context.Context) error {
 }
 
 // NoReply returns the error of a call that the library stopped waiting for after limit.
-func NoReply(limit time.Duration) error { return fmt.Errorf("%w within %v", ErrNoReply, limit.Round(time.Millisecond)) }
+func NoReply(limit time.Duration) error {
+	return fmt.Errorf("%w within %v", ErrNoReply, limit.Round(time.Millisecond))
+}
 
 // own is the cause of a context that the library itself ended.
 type own struct{ error }
