@@ -7,7 +7,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/signalbox-go/signalbox v0.0.0
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/sync v0.20.0
+	golang.org/x/sync v0.21.0
 )
 
 require (

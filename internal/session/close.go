@@ -50,6 +50,7 @@ func (s *Session) Close(ctx context.Context) error {
 		p.Refuse(errs.ErrClosed)
 	}
 	s.Dispatch.Refuse()
+	s.meeting.cancel()
 	var err error
 	select {
 	case <-drained:

@@ -25,7 +25,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Session is the machinery of one client. New makes one.
@@ -52,6 +51,7 @@ type Session struct {
 	left    atomic.Int64  // holds that Close ended
 	warned  atomic.Bool   // of keys that may be evicted
 
+	meeting   meeting
 	patiences sync.Pool // of *Patience
 	waiters   sync.Pool // of *gate.Waiter
 
@@ -125,6 +125,7 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	if s.bad != nil {
 		return s
 	}
+	s.meeting.ctx, s.meeting.cancel = context.WithCancel(context.Background())
 	s.Timers = timers.New()
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
@@ -174,24 +175,6 @@ func (s *Session) Shown(name string) string {
 		return names.Hash(name)
 	}
 	return name
-}
-
-// Meet makes sure that the server's time is known, and that the server is new enough. One
-// round trip, the first time; key routes it.
-func (s *Session) Meet(ctx context.Context, key string) error {
-	if s.Clock.Known() {
-		return nil
-	}
-	reply, err := s.Runner.Run(ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
-	if err != nil {
-		return err
-	}
-	if reply.Int(0) == 0 {
-		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that will do", errs.ErrOldServer)
-	}
-	s.Clock.Told(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
-	s.warnOfEviction(reply.Text(2), reply.Text(3))
-	return nil
 }
 
 // Slot answers the slot of a key in a cluster, where each node has a clock of its own, and 0 elsewhere.

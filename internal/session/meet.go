@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// meeting is the session's first contact with its server.
+//
+// Every caller that comes before the server's time is known joins the same call. The call ends with the session and
+// not with the caller that began it: the others still wait for it. An error goes to the callers that waited for it, and
+// the next caller makes a new call.
+type meeting struct {
+	calls  singleflight.Group
+	ctx    context.Context //nolint:containedctx // of the calls; ends at Close
+	cancel context.CancelFunc
+}
+
+// Meet makes sure that the server's time is known, and that the server is new enough. One
+// round trip, the first time; key routes it. It returns at once when ctx ends.
+func (s *Session) Meet(ctx context.Context, key string) error {
+	if s.Clock.Known() {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// In a cluster each slot has a call of its own: the node of one slot may be away while the others answer.
+	slot := strconv.Itoa(int(s.Slot(key)))
+	met := s.meeting.calls.DoChan(slot, func() (any, error) { return nil, s.hello(key) })
+	select {
+	case result := <-met:
+		return result.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hello asks the server for its time and more.
+func (s *Session) hello(key string) error {
+	if s.Clock.Known() {
+		return nil // since a call ended between the caller's look at the clock and its joining
+	}
+	reply, err := s.Runner.Run(s.meeting.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
+	switch {
+	case err != nil && s.meeting.ctx.Err() != nil:
+		return errs.ErrClosed
+	case err != nil:
+		return err
+	case reply.Int(0) == 0:
+		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that will do", errs.ErrOldServer)
+	}
+	s.Clock.Told(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
+	s.warnOfEviction(reply.Text(2), reply.Text(3))
+	return nil
+}
