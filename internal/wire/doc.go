@@ -6,7 +6,8 @@
 // # Guarantees
 //
 //  1. A script is sent by its digest, and by its text where the server does not know it, in
-//     pipelines too. A script that was refused is sent again; one whose outcome is unknown
+//     pipelines too. Of calls that are sent alone, one sends a text that the server does not know,
+//     and the others wait for it. A script that was refused is sent again; one whose outcome is unknown
 //     is never sent again by this package: its caller knows what a repetition means.
 //  2. A caller's context ends a call at once, also one with a deadline far off: the client is
 //     shown the end of the context, not its deadline. The exception is under "Not guaranteed".

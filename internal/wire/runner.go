@@ -27,6 +27,8 @@ type Runner struct {
 	door   door // not in a cluster, where each node has its own
 	ups    []upSince
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
+
+	underWay texts // that Run sends
 }
 
 // NewRunner answers a Runner on client. It sends nothing.
@@ -80,7 +82,7 @@ func (r *Runner) runAside(ctx context.Context, command rueidis.Completed, call C
 func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
 	result := r.client.Do(ctx, command)
 	if noScript(result) {
-		result = r.client.Do(ctx, r.byText(call))
+		result = r.sendText(ctx, call)
 	}
 	reply, err := NewReply(result)
 	if errors.Is(err, errs.ErrClosed) && !r.closed(ctx) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// maxTurns is how often a call waits for the text of another call. In a cluster each node learns the script by itself.
+const maxTurns = 8
+
+// texts are the texts under way: for each script the end of the last one that was sent.
+type texts struct {
+	mu    sync.Mutex
+	ended map[*scripts.Script]chan struct{}
+}
+
+// next returns a channel to close after the caller has sent the text of a script. If another caller has sent it since
+// seen, or sends it now, next returns the end of that instead. seen is nil or an end that next returned before.
+func (t *texts) next(script *scripts.Script, seen <-chan struct{}) (own chan<- struct{}, other <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last := t.ended[script]; last != nil && last != seen {
+		return nil, last
+	}
+	if t.ended == nil {
+		t.ended = make(map[*scripts.Script]chan struct{})
+	}
+	end := make(chan struct{})
+	t.ended[script] = end
+	return end, nil
+}
+
+// sendText sends a call whose script the server did not know. One text of a script is under way at a time: the other
+// calls wait for its end and are sent by the digest again, since a thousand calls may be refused at once.
+func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
+	var seen <-chan struct{}
+	for range maxTurns {
+		own, other := r.underWay.next(call.Script, seen)
+		if own != nil {
+			defer close(own)
+			break
+		}
+		select {
+		case <-other:
+		case <-ctx.Done(): // the server has refused the call, and nothing was sent since
+			return rueidis.NewResult(rueidis.RedisMessage{}, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err()))
+		}
+		if result := r.client.Do(ctx, r.byDigest(call)); !noScript(result) {
+			return result
+		}
+		seen = other
+	}
+	return r.client.Do(ctx, r.byText(call))
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// A call waits for the text of another call no longer than its own context lasts, and was not executed then.
+func TestCallThatWaitsForATextEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	var r Runner
+	own, _ := r.underWay.next(scripts.SessionHello, nil)
+	require.NotNil(t, own, "the first sends its text")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	result := r.sendText(ctx, Call{Script: scripts.SessionHello, Keys: []string{"key"}})
+	require.ErrorIs(t, result.Error(), context.Canceled)
+	require.Equal(t, Final, Judge(result.Error()))
+}
