@@ -26,6 +26,8 @@ type meeting struct {
 	cancel context.CancelFunc
 }
 
+func (m *meeting) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
+
 // Meet makes sure that the server's time is known, and that the server is new enough. One
 // round trip, the first time; key routes it. It returns at once when ctx ends.
 func (s *Session) Meet(ctx context.Context, key string) error {

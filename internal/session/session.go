@@ -3,7 +3,6 @@
 package session
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -125,7 +124,7 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	if s.bad != nil {
 		return s
 	}
-	s.meeting.ctx, s.meeting.cancel = context.WithCancel(context.Background())
+	s.meeting.init()
 	s.Timers = timers.New()
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
