@@ -6,15 +6,16 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
-	// maxInFlight is how many calls of a combiner are under way at once before others wait to
-	// go together. Few goroutines never wait; with many, one waits an eighth of a round trip on
-	// average, and what the server spends on each call is spent once for all that go together.
+	// maxInFlight is how many calls of a combiner are under way before others wait to go together. What the
+	// server spends on each call is then spent once for all that go together.
 	maxInFlight = 4
 	// maxTogether bounds a call: 64 locks take a server some 0.1 ms.
 	maxTogether = 64
@@ -25,8 +26,9 @@ const (
 // one.
 //
 // While few calls are under way a caller sends its own, on its own goroutine. Otherwise it
-// queues, and goes with everybody else who queues as soon as a call has ended, on a goroutine
-// that exists for that call. In a cluster, where keys have slots, everybody goes alone.
+// waits in a queue until one of the calls ends, and is sent together with the others of the queue, on a
+// goroutine that exists for that call. If the server is far, the queue is sent after a tenth of a round trip
+// at the latest. In a cluster, where keys have slots, each caller is sent alone.
 type Combiner struct {
 	runner *Runner
 	script *scripts.Script
@@ -38,17 +40,10 @@ type Combiner struct {
 	mu struct {
 		sync.Mutex
 		inFlight int
-		queue    []*request
+		queue    queue
+		company  company
 		closed   bool
 	}
-}
-
-// request is one caller's part. Its channel has room for the outcome, so that a caller who has
-// gone blocks nobody.
-type request struct {
-	keys []string
-	args []string
-	done chan Outcome
 }
 
 // NewCombiner answers a Combiner for script. It starts nothing.
@@ -62,66 +57,93 @@ func NewCombiner(runner *Runner, script *scripts.Script) *Combiner {
 // Run answers the script's reply for keys, which are not written to. An error that the context ended leaves it unknown
 // whether the script was executed, unless it says ErrNotSent.
 func (c *Combiner) Run(ctx context.Context, keys []string, args ...string) (Reply, error) {
+	now := clock.Now().Mono()
 	c.mu.Lock()
 	if c.mu.inFlight < maxInFlight || c.runner.Clustered() {
-		c.mu.inFlight++
+		c.sentLocked(now)
 		c.mu.Unlock()
 		reply, err := c.runner.Run(ctx, Call{Script: c.script, Keys: keys, Args: args})
 		c.landed()
 		return reply, err
 	}
 	r := c.idle.Get().(*request) //nolint:errcheck,forcetypeassert // nothing else is ever put
-	r.keys, r.args = keys, args
-	c.mu.queue = append(c.mu.queue, r)
+	r.keys, r.args, r.since = keys, args, now
+	c.mu.queue.push(r)
+	c.armLocked(now)
 	if c.mu.closed {
 		c.refuseLocked()
 	}
 	c.mu.Unlock()
 	select {
 	case outcome := <-r.done:
-		c.idle.Put(r) // nobody else has it any more; one that is abandoned is not used again
+		c.idle.Put(r) // only this caller has it; one that was abandoned on its way is not used again
 		return outcome.Reply, outcome.Err
 	case <-ctx.Done():
-		if c.unqueue(r) {
+		if c.giveUp(r) {
+			c.idle.Put(r) // it left the queue, so that nothing is ever sent to done
 			return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 		}
 		return Reply{}, ctx.Err()
 	}
 }
 
-// Close ends the calls under way that go for many, and waits for them. Who queues is answered
+// giveUp takes r out of the queue, and reports whether it was there. Whoever takes a request out of the queue, which
+// happens under the lock, decides on it: either it is sent and gets an outcome, or its caller gives up.
+func (c *Combiner) giveUp(r *request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.queue.remove(r)
+}
+
+// Close ends the calls under way that go for many, and waits for them. Those that wait in the queue get
 // ErrClosed.
 func (c *Combiner) Close() {
 	c.mu.Lock()
 	c.mu.closed = true
 	c.refuseLocked()
+	c.mu.company.stop()
 	c.mu.Unlock()
 	c.cancel()
 	c.wg.Wait()
 }
 
 func (c *Combiner) refuseLocked() {
-	for _, r := range c.mu.queue {
-		r.done <- Outcome{Err: errs.ErrClosed}
+	for c.mu.queue.size > 0 {
+		c.mu.queue.pop().done <- Outcome{Err: errs.ErrClosed}
 	}
-	c.mu.queue = nil
 }
 
-// landed takes note that a call has ended, and lets those go who queued meanwhile.
+// sentLocked takes note that a call is being sent.
+func (c *Combiner) sentLocked(now time.Duration) {
+	if c.mu.inFlight == 0 {
+		c.mu.company.moved = now
+	}
+	c.mu.inFlight++
+}
+
+// landed takes note that a call has ended, and sends those that wait in the queue.
 func (c *Combiner) landed() {
+	now := clock.Now().Mono()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.inFlight--
-	if len(c.mu.queue) == 0 || c.mu.closed { // closed: nobody is left in the queue
+	c.mu.company.moved = now
+	c.sendQueueLocked(now)
+	c.armLocked(now)
+}
+
+// sendQueueLocked sends the first of the queue together, on a goroutine of their own. After Close the queue is empty,
+// so that no goroutine starts while Close waits for them.
+func (c *Combiner) sendQueueLocked(now time.Duration) {
+	n := min(c.mu.queue.size, maxTogether)
+	if n == 0 {
 		return
 	}
-	n := min(len(c.mu.queue), maxTogether)
-	together := c.mu.queue[:n:n]
-	c.mu.queue = c.mu.queue[n:]
-	if len(c.mu.queue) == 0 {
-		c.mu.queue = nil // the array belongs to those who go
+	together := make([]*request, n)
+	for i := range together {
+		together[i] = c.mu.queue.pop()
 	}
-	c.mu.inFlight++
+	c.sentLocked(now)
 	c.wg.Go(func() {
 		c.send(together)
 		c.landed()
@@ -146,17 +168,4 @@ func (c *Combiner) send(together []*request) {
 		}
 		r.done <- outcome
 	}
-}
-
-// unqueue takes r out of the queue, and reports whether it was there.
-func (c *Combiner) unqueue(r *request) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, queued := range c.mu.queue {
-		if queued == r {
-			c.mu.queue = append(c.mu.queue[:i:i], c.mu.queue[i+1:]...)
-			return true
-		}
-	}
-	return false
 }

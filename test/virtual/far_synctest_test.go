@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// atTheSameTime runs do for many goroutines at once, and returns how long the slowest took.
+func atTheSameTime(n int, do func(i int)) time.Duration {
+	var slowest time.Duration
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		all.Go(func() {
+			do(i)
+			mu.Lock()
+			defer mu.Unlock()
+			slowest = max(slowest, time.Since(began))
+		})
+	}
+	all.Wait()
+	return slowest
+}
+
+// P6: a call waits for others to go with for a tenth of a round trip at the most, however far the server is.
+func TestFarServerCostsARoundTripAndATenth(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for _, roundTrip := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
+		for _, n := range []int{5, 64, 200, 1_000} {
+			bubble(t, func(w *world) {
+				t := w.T
+				s, lines, closeAll := w.session(t)
+				defer closeAll()
+				lines.latency.Store(int64(roundTrip / 2))
+				warm, err := reentrant.New(s, "warm").Lock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, warm.Unlock())
+				leases := make([]signalbox.Lease, n)
+				for round := range 3 {
+					before := w.scripts.Load()
+					took := atTheSameTime(n, func(i int) {
+						var err error
+						leases[i], err = reentrant.New(s, fmt.Sprint("far/", i)).Lock(t.Context())
+						require.NoError(t, err)
+					})
+					require.LessOrEqual(t, took, roundTrip*11/10, "round %d: %d locks", round, n)
+					took = atTheSameTime(n, func(i int) { require.NoError(t, leases[i].Unlock()) })
+					require.LessOrEqual(t, took, roundTrip*11/10, "round %d: %d unlocks", round, n)
+					require.LessOrEqual(t, w.scripts.Load()-before, int64(2*(4+n/64+1)), "they still go together")
+				}
+				synctest.Wait()
+			})
+		}
+	}
+}
