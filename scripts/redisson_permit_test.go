@@ -310,7 +310,8 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0)) //nolint:gosec // a test
 	p := newSharedPermits(newPlace(t), 6)
-	held := make(map[string]int64) // until when
+	held := make(map[string]int64)   // until when
+	parts := make(map[string]string) // of which hold one is a part
 	total := 6
 	serial := 0
 	pick := func() string {
@@ -322,11 +323,20 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 	require.Equal(t, []any{int64(0), digits(p.clock)}, p.resizes(total))
 	for range 3000 {
 		switch random.IntN(9) {
-		case 8: // a copy comes late, and lengthens what is there
+		case 8: // a copy comes late: it lengthens what is there, or takes anew what is gone
 			hold := pick()
+			repeat := p.acquires
+			if old, split := parts[hold]; split {
+				repeat = func(hold string) []any { return p.splits(hold, old) }
+			}
+			reply := repeat(hold)
 			if held[hold] > p.clock {
-				require.Equal(t, p.taken(), p.acquires(hold))
+				require.Equal(t, p.taken(), reply)
+			}
+			delete(held, hold)
+			if reply[0] == int64(1) {
 				held[hold] = p.clock + lease*1000
+				require.Equal(t, int64(1), p.renews(hold, 0), "it has all of them")
 			}
 		case 0, 1:
 			serial++
@@ -353,6 +363,7 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 			if n, _ := strconv.Atoi(old[12:]); n > 1 {
 				serial++
 				hold := permitsHold(strconv.Itoa(serial), n-1)
+				parts[hold] = old
 				if p.splits(hold, old)[0] == int64(1) {
 					held[hold] = p.clock + lease*1000
 				} else {
@@ -366,10 +377,15 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 				p.resizes(total)
 			}
 		case 6:
-			p.passes(time.Duration(random.IntN(lease/3)) * time.Millisecond)
-		case 7: // Java looks
-			ended, _ := p.server.MustDo(t, "ZREMRANGEBYSCORE", p.timeouts, "0", p.clock/1000).(int64)
-			p.server.MustDo(t, "INCRBY", p.key, ended)
+			p.passes(time.Duration(random.IntN(lease)) * time.Millisecond)
+		case 7: // Java takes out some of what has ended, those of one hold in no order
+			ended, _ := p.server.MustDo(t, "ZRANGEBYSCORE", p.timeouts, "0", p.clock/1000).([]any)
+			for _, id := range ended {
+				if random.IntN(2) == 0 {
+					p.server.MustDo(t, "ZREM", p.timeouts, id)
+					p.server.MustDo(t, "INCRBY", p.key, 1)
+				}
+			}
 		}
 		free, err := strconv.Atoi(p.free().(string))
 		require.NoError(t, err)

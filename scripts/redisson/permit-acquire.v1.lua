@@ -1,6 +1,6 @@
 -- redisson/permit-acquire v1
 -- Takes permits that are free, all or none, as Redisson's RPermitExpirableSemaphore has them. Sent again for the same hold it
--- lengthens that.
+-- lengthens that; if some of the hold's permits are gone, it frees the others.
 --
 -- KEYS[1]  permits   text: how many are free, decimal
 -- KEYS[2]  timeouts  sorted set: permit (16 bytes) -> the millisecond in which it ends
@@ -21,8 +21,8 @@
 --          {-4, all}         there are others than capacity, and exact is 1
 --          an error          the server's refusal
 -- effects  writes KEYS; publishes how many are free, where some came back
--- cost     O(n log permits): TIME, GET, ZCARD, ZADD, PTTL, INCRBY; ZSCORE and ZRANGE where some are out; ZREM and the message
---          where some have ended
+-- cost     O(n log permits): TIME, GET, ZCARD, ZADD, PTTL, INCRBY; ZMSCORE and ZRANGE if some are out; ZREM and the message
+--          if some have ended
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, verb, channel, _waits, capacity, exact, summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
@@ -105,22 +105,26 @@ end
 local ids = ids_of(hold)
 local now_ms = string.sub(now, 1, 13)
 local ends = string.format('%.0f', now_ms + ttl_ms)
-if out > 0 and redis.call('ZSCORE', timeouts, ids[1]) then
-  -- Sent again. Where somebody took a part of it, it is a hold no more.
-  local scores = redis.call('ZMSCORE', timeouts, unpack(ids))
-  for n = 1, #ids do
-    if not scores[n] then
-      local left_ms = 0
-      local back = redis.call('ZREM', timeouts, unpack(ids))
-      -- Where the number was lost too, who takes permits next says it anew.
-      if free and redis.call('INCRBY', permits, back) > 0 then
-        tell(verb, channel, string.format('%.0f', free + back))
-      end
-      return {0, left_ms, now}
-    end
+-- A repeated call finds permits of its own. It must look for each of them: any may have ended and been taken out, in any order.
+local there = 0
+for _, score in ipairs(out > 0 and redis.call('ZMSCORE', timeouts, unpack(ids)) or {}) do
+  if score then
+    there = there + 1
   end
+end
+if there == #ids then
   put(ids, ends)
   return {1, now}
+end
+if there > 0 then
+  -- A hold that lost some of its permits is over: the others become free.
+  local left_ms = 0
+  local back = redis.call('ZREM', timeouts, unpack(ids))
+  -- If the number was lost too, the next acquire sets it anew.
+  if free and redis.call('INCRBY', permits, back) > 0 then
+    tell(verb, channel, string.format('%.0f', free + back))
+  end
+  return {0, left_ms, now}
 end
 
 -- What has ended comes back here, 100 at once: who finds too few comes again. What is written first is what takes memory,

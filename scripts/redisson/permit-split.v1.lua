@@ -14,11 +14,11 @@
 -- ARGV[8]  _exact     not used
 -- ARGV[9]  _summed    not used
 -- returns  {1, now}           the new hold has its permits, at the server's time now
---          {0, left_ms, now}  neither hold has what it should; what the old one had is given back. left_ms is -1
+--          {0, left_ms, now}  neither hold has all its permits; those that either had are free. left_ms is -1
 --          {-1, now}          later than not_after
 --          {-2, kind}         a key is no semaphore's ('?')
 -- effects  writes KEYS; publishes how many are free
--- cost     O(n log permits): TIME, GET, ZCARD, ZSCORE, ZREM, ZADD, PTTL, INCRBY, and the message
+-- cost     O(n log permits): TIME, GET, ZCARD, ZMSCORE, ZREM, ZADD, PTTL, INCRBY, and the message
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, old, verb, channel, _capacity, _exact, _summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
@@ -99,23 +99,31 @@ if foreign then
 end
 local ids, olds, left_ms = ids_of(hold), ids_of(old), -1
 local ends = string.format('%.0f', string.sub(now, 1, 13) + ttl_ms)
-if redis.call('ZSCORE', timeouts, ids[1]) then
+-- A repeated call finds permits of its own. It must look for each of them: any may have ended and been taken out, in any order.
+local there = 0
+for _, score in ipairs(redis.call('ZMSCORE', timeouts, unpack(ids))) do
+  if score then
+    there = there + 1
+  end
+end
+if there == #ids then
   put(ids, ends)
   return {1, now}
 end
-local back, kept = redis.call('ZREM', timeouts, unpack(olds)), #ids
-if back < #olds then
-  kept = 0
-else
+local back, done = redis.call('ZREM', timeouts, unpack(olds)), false
+if there > 0 then
+  back = back + redis.call('ZREM', timeouts, unpack(ids))
+elseif back == #olds then
   put(ids, ends)
+  back, done = back - #ids, true
 end
-if back > kept and free then
-  free = redis.call('INCRBY', permits, back - kept)
+if back > 0 and free then
+  free = redis.call('INCRBY', permits, back)
   if free > 0 then
     tell(verb, channel, string.format('%.0f', free))
   end
 end
-if kept == 0 then
-  return {0, left_ms, now}
+if done then
+  return {1, now}
 end
-return {1, now}
+return {0, left_ms, now}
