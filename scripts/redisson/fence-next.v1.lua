@@ -11,12 +11,17 @@
 -- ARGV[5]  _channel  not used: nobody is told
 -- returns  {0}       this hold has the lock no more
 --          {3, token}  it goes on, with that token and no other
+--          an error  the server's refusal
 -- effects  writes the KEYS; publishes nothing
 -- cost     O(1): HGET, INCR, PEXPIRE
 local lock, token = KEYS[1], KEYS[2]
 local hold, ttl_ms, _floor, _verb, _channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-if not redis.call('HGET', lock, hold) then
+local has = redis.pcall('HGET', lock, hold)
+if type(has) == 'table' and string.sub(has['err'], 1, 9) ~= 'WRONGTYPE' then
+  return has
+end
+if type(has) ~= 'string' then
   return {0}
 end
 local counted = redis.call('INCR', token)

@@ -39,6 +39,9 @@ for n = 1, #KEYS do
 
   if type(value) == 'table' then
     reply = value
+    if string.sub(value['err'], 1, 9) == 'WRONGTYPE' then
+      reply = 0
+    end
   elseif not value then
     reply = 0
   else

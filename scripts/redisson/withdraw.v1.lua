@@ -7,6 +7,7 @@
 -- ARGV[3]  channel  where waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}  it had, and gave it back
+--          an error  the server's refusal
 -- effects  writes KEYS[1]; publishes 0 to channel
 -- cost     O(1): TIME, HGET, and DEL and the message
 local lock = KEYS[1]
@@ -30,7 +31,11 @@ end
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 
-if not redis.call('HGET', lock, hold) then
+local has = redis.pcall('HGET', lock, hold)
+if type(has) == 'table' and string.sub(has['err'], 1, 9) ~= 'WRONGTYPE' then
+  return has
+end
+if type(has) ~= 'string' then
   return {0, now}
 end
 redis.call('DEL', lock)

@@ -10,6 +10,7 @@
 -- ARGV[5]  channel  where waiters listen
 -- returns  {0}  this hold has the lock no more
 --          {2}  given back, and whoever waits was told
+--          an error  the server's refusal
 -- effects  writes KEYS[1]; publishes 0 to channel
 -- cost     O(1): HGET, DEL and the message
 local lock = KEYS[1]
@@ -30,7 +31,11 @@ local function tell(verbs, channel, message)
 end
 -- end redisson/tell
 
-if not redis.call('HGET', lock, hold) then
+local has = redis.pcall('HGET', lock, hold)
+if type(has) == 'table' and string.sub(has['err'], 1, 9) ~= 'WRONGTYPE' then
+  return has
+end
+if type(has) ~= 'string' then
   return {0}
 end
 redis.call('DEL', lock)
