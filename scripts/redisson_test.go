@@ -219,9 +219,14 @@ func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 	p.has(javas, "2", time.Hour)
 	ends := p.server.MustDo(t, "PEXPIRETIME", p.key)
 	require.Equal(t, []any{int64(1), "r", "0000000000000000", javas, javas, ends}, describe())
-	p.server.MustDo(t, "HSET", p.key, "mode", "write")
-	reply, _ := describe().([]any)
-	require.Equal(t, []any{int64(1), "w"}, reply[:2])
+	p.server.MustDo(t, "HSET", p.key, "mode", "read")
+	for range 30 {
+		require.Equal(t, []any{int64(1), "w", "0000000000000000", javas, javas, ends}, describe(), "the mode is no holder")
+	}
+	p.server.MustDo(t, "HDEL", p.key, javas)
+	require.Equal(t, []any{int64(0)}, describe(), "a mode is nobody's")
+	p.server.MustDo(t, "HSET", p.key, "mode", "write", javas+":write", 1)
+	require.Equal(t, []any{int64(1), "w", "0000000000000000", javas, javas, ends}, describe())
 	p.set("a text", time.Hour)
 	require.Equal(t, []any{int64(-1)}, describe())
 }
@@ -245,4 +250,21 @@ func TestSharedLocksGoTogether(t *testing.T) {
 	given, _ := do(scripts.RedissonRelease, append(append(append([]any{}, held...), held...), held...)...).([]any)
 	require.Len(t, given, 3)
 	require.Equal(t, []any{int64(1), int64(0), int64(0)}, given)
+}
+
+// P9: Java names the holders of an RLock and the readers of an RReadWriteLock alike. To force the one leaves the other alone.
+func TestForceLeavesTheOtherKindOfJavasHoldAlone(t *testing.T) {
+	t.Parallel()
+	l := newJavaRW(t)
+	l.reads(javas, 1, time.Hour)
+	unchanged := l.unchanged()
+	require.Equal(t, int64(0), l.run(scripts.RedissonForce, javas, "PUBLISH", l.channel, "told"))
+	require.Equal(t, int64(0), javaLine(l).do(scripts.RedissonFairForce, javas, "PUBLISH", l.channel, "told"))
+	unchanged()
+	l = newJavaRW(t)
+	l.has(javas, "1", time.Hour)
+	unchanged = l.unchanged()
+	reply := l.run(scripts.RedissonRWForce, "PUBLISH", l.channel, "told:", "session\n"+javas+"\n")
+	require.Equal(t, []any{int64(0)}, reply)
+	unchanged()
 }

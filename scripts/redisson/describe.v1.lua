@@ -4,24 +4,27 @@
 -- KEYS[1]  lock  hash: see redisson/acquire v1
 -- returns  {0}   nobody has it
 --          {1, kind, stamp, hold, label, ends_ms}  somebody:
---            r, or w where it is a lock to read and write; 16 zeros, since nobody wrote down when it was taken; the field, which is
---            hold and label in one; and when the key ends, in milliseconds since 1970 by the server's clock; -1 where it has no end
+--            r, or w if it is a read-write lock; 16 zeros, since no field says when it was taken; the field of one holder,
+--            without :write, which is hold and label in one; and when the key ends, in milliseconds since 1970 by the server's clock; -1 where it has no end
 --          {-1}  the key is no lock's
 --          an error  the server's refusal
 -- effects  none
 -- cost     O(1): HRANDFIELD, HGET and PEXPIRETIME
 local lock = KEYS[1]
 
-local field = redis.pcall('HRANDFIELD', lock)
-if not field then
-  return {0}
-end
-if type(field) == 'table' then
-  if string.sub(field['err'], 1, 9) ~= 'WRONGTYPE' then
-    return field
+local fields = redis.pcall('HRANDFIELD', lock, '2')
+if fields['err'] then
+  if string.sub(fields['err'], 1, 9) ~= 'WRONGTYPE' then
+    return fields
   end
   return {-1}
 end
+-- Of the fields of a read-write lock one is its mode, and no holder.
+local field = fields[1] == 'mode' and fields[2] or fields[1]
+if not field or field == 'mode' then
+  return {0}
+end
+field = string.match(field, '^(.*):write$') or field
 local kind = 'r'
 if redis.call('HGET', lock, 'mode') then
   kind = 'w'

@@ -11,8 +11,9 @@
 -- ARGV[4]  told       the channel of the hold's session, where it is one of ours
 -- returns  0          this hold has it no more
 --          1          taken; the first in line and the hold's session were told
+--          an error   the server's refusal
 -- effects  writes the KEYS; publishes 0 to those who lost their places and to the first in line, and KEYS[1] to told
--- cost     O(1): TIME, HGET, DEL, LINDEX, ZSCORE, and two messages
+-- cost     O(1): TIME, HMGET, DEL, LINDEX, ZSCORE, and two messages
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -57,7 +58,12 @@ local function first()
 end
 -- end redisson/queue
 
-if not redis.call('HGET', lock, hold) then
+-- A hash with a mode is a read-write lock's. Java names the fields of both by client and thread.
+local fields = redis.pcall('HMGET', lock, hold, 'mode')
+if fields['err'] and string.sub(fields['err'], 1, 9) ~= 'WRONGTYPE' then
+  return fields
+end
+if not fields[1] or fields[2] then
   return 0
 end
 redis.call('DEL', lock)

@@ -8,8 +8,9 @@
 -- ARGV[4]  told     the channel of the hold's session, where it is one of ours
 -- returns  0        this hold has it no more
 --          1        taken; waiters and the hold's session were told
+--          an error   the server's refusal
 -- effects  writes KEYS[1]; publishes 0 to channel, and KEYS[1] to told
--- cost     O(1): HGET, DEL and two messages
+-- cost     O(1): HMGET, DEL and two messages
 local lock = KEYS[1]
 local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -28,7 +29,12 @@ local function tell(verbs, channel, message)
 end
 -- end redisson/tell
 
-if not redis.call('HGET', lock, hold) then
+-- A hash with a mode is a read-write lock's. Java names the fields of both by client and thread.
+local fields = redis.pcall('HMGET', lock, hold, 'mode')
+if fields['err'] and string.sub(fields['err'], 1, 9) ~= 'WRONGTYPE' then
+  return fields
+end
+if not fields[1] or fields[2] then
   return 0
 end
 redis.call('DEL', lock)

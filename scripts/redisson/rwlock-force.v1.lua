@@ -7,6 +7,7 @@
 -- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends with
 -- ARGV[4]  holds  of each its session, and its field without :write; with a line feed behind either
 -- returns  {taken}  how many of them had it
+--          an error  the server's refusal
 -- effects  writes KEYS[1] and the keys of the holds; publishes 0 or 1 to channel where nobody has it then, by the mode, and KEYS[1] to told_channel of each session that
 --          a hold was taken from
 -- cost     O(holds): HMGET, HDEL, DEL each, and HLEN, DEL
@@ -36,7 +37,15 @@ local function timeout_of(lock, field, n)
 end
 -- end redisson/timeout
 
-local taken, sessions, mode = 0, {}, redis.call('HGET', lock, 'mode')
+local taken, sessions = 0, {}
+local mode = redis.pcall('HGET', lock, 'mode')
+if type(mode) == 'table' and string.sub(mode['err'], 1, 9) ~= 'WRONGTYPE' then
+  return mode
+end
+-- A hash without a mode is an RLock's. Java names the fields of both by client and thread.
+if type(mode) ~= 'string' then
+  return {taken}
+end
 for session, field in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
   -- Keys before fields: one may be refused, where the slot is on the move, and this is sent again.
   for n = tonumber(redis.call('HGET', lock, field)) or 0, 1, -1 do
