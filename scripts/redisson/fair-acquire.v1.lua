@@ -127,14 +127,13 @@ end
 if waits == '0' then
   return {0, left_ms, now}
 end
-local till = redis.call('ZSCORE', deadlines, hold)
-local rank = till and redis.call('LPOS', queue, hold)
+local till, rank = redis.call('ZSCORE', deadlines, hold), redis.call('LPOS', queue, hold)
 if rank then
   -- A place is good for as many waits as there are holders before and with it. Half of one less is early enough to say that the hold
   -- lives; Java's holds never say so.
   local full = ms + (rank + 1) * wait_ms
-  if tonumber(till) < full - wait_ms / 2 then
-    redis.call('ZADD', deadlines, 'XX', string.format('%.0f', full), hold)
+  if not till or tonumber(till) < full - wait_ms / 2 then
+    redis.call('ZADD', deadlines, string.format('%.0f', full), hold)
   end
   return {0, left_ms, now}
 end
