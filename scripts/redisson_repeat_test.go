@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// What the Java client sends to take a lock, as docs/redisson-protocol.md has it.
+const (
+	javaTakes = `local me = '` + javas + `'
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], me) == 1 then
+  redis.call('HINCRBY', KEYS[1], me, 1) redis.call('PEXPIRE', KEYS[1], 60000)
+end`
+	javaStands = `local me, now = '` + javas + `', 1780000000000
+while true do
+  local first = redis.call('LINDEX', KEYS[2], 0)
+  local till = first and redis.call('ZSCORE', KEYS[3], first)
+  if not till or tonumber(till) > now then break end
+  redis.call('ZREM', KEYS[3], first) redis.call('LPOP', KEYS[2])
+end
+local first = redis.call('LINDEX', KEYS[2], 0)
+if redis.call('EXISTS', KEYS[1]) == 0 and (not first or first == me) then
+  redis.call('LPOP', KEYS[2]) redis.call('ZREM', KEYS[3], me)
+  for _, other in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+    redis.call('ZINCRBY', KEYS[3], -300000, other)
+  end
+  redis.call('HSET', KEYS[1], me, 1) redis.call('PEXPIRE', KEYS[1], 60000)
+elseif redis.call('HEXISTS', KEYS[1], me) == 0 and not redis.call('ZSCORE', KEYS[3], me) then
+  redis.call('ZADD', KEYS[3], now + 600000, me) redis.call('RPUSH', KEYS[2], me)
+end`
+	javaReads = `local mode = redis.call('HGET', KEYS[1], 'mode')
+if not mode or mode == 'read' then
+  redis.call('HSET', KEYS[1], 'mode', 'read', '` + javas + `', 1)
+  redis.call('SET', KEYS[1] .. ':` + javas + `:rwlock_timeout:1', 1, 'PX', 60000)
+  redis.call('PEXPIRE', KEYS[1], 60000)
+end`
+	javaBuys = `local ended = redis.call('ZRANGE', KEYS[2], '-inf', '1780000000000', 'BYSCORE', 'LIMIT', 0, 1)
+if #ended > 0 then redis.call('ZREM', KEYS[2], ended[1]) redis.call('INCRBY', KEYS[1], 1) end
+if tonumber(redis.call('GET', KEYS[1]) or 0) > 0 then
+  redis.call('DECRBY', KEYS[1], 1) redis.call('ZADD', KEYS[2], 1780000060000, 'a permit of Java')
+end`
+	javaCounts = `if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('DECR', KEYS[1]) <= 0 then
+  redis.call('DEL', KEYS[1])
+end`
+)
+
+// minute is what all holds here ask for, and pub how they publish.
+const minute, pub = "60000", "PUBLISH"
+
+func sharedRelease(p *place) step {
+	return step{scripts.RedissonRelease, alone(p), []any{heldBy(gos, noon, ""), digits(noon), pub, p.channel}}
+}
+
+func permitKeys(p *place) []string { return []string{p.key, p.key + ":timeout"} }
+
+// The kinds of locks that Java shares, with every step of theirs.
+var (
+	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
+		return map[string]step{
+			"acquire":  {scripts.RedissonAcquire, alone(p), []any{claimOf(gos), minute, later, ""}},
+			"release":  sharedRelease(p),
+			"withdraw": {scripts.RedissonWithdraw, alone(p), []any{gos, pub, p.channel}},
+			"yield":    {scripts.RedissonYield, alone(p), []any{gos, minute, "", pub, p.channel}},
+			"look":     {scripts.RedissonLook, alone(p), []any{""}},
+			"renew":    {scripts.RedissonRenew, alone(p), []any{gos, minute}},
+			"describe": {scripts.RedissonDescribe, alone(p), nil},
+			"force":    {scripts.RedissonForce, alone(p), []any{javas, pub, p.channel, "told"}},
+		}
+	}}
+	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
+		keys := []string{p.key, p.key + ":token"}
+		return map[string]step{
+			"acquire": {scripts.RedissonFence, keys, []any{claimOf(gos), minute, later, ""}},
+			"next":    {scripts.RedissonFenceNext, keys, []any{gos, minute, "", pub, p.channel}},
+			"release": sharedRelease(p),
+		}
+	}}
+	fairKind = &sharedKind{
+		java: javaStands, sound: soundLine,
+		keys: func(p *place) []string { return javaLine{p}.keys() },
+		steps: func(p *place) map[string]step {
+			l := javaLine{p}
+			enter := func(hold, waits string) step {
+				return step{scripts.RedissonFairAcquire, l.keys(), []any{hold, minute, later, pub, l.told(), waits}}
+			}
+			return map[string]step{
+				"acquire":       enter(gos, "1"),
+				"acquire tries": enter(gos, "0"),
+				"other":         enter(goes(2), "1"),
+				"third":         enter(goes(3), "1"),
+				"release":       {scripts.RedissonFairRelease, l.keys(), []any{gos, pub, l.told()}},
+				"force":         {scripts.RedissonFairForce, l.keys(), []any{javas, pub, l.told(), "told"}},
+				"waiters":       {scripts.RedissonFairWaiters, l.keys()[1:], []any{0, 10}},
+				"describe":      {scripts.RedissonDescribe, alone(p), nil},
+			}
+		},
+	}
+	rwKind = &sharedKind{java: javaReads, keys: alone, sound: soundRW, steps: func(p *place) map[string]step {
+		enter := func(side string) step {
+			return step{scripts.RedissonRWAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1", side}}
+		}
+		return map[string]step{
+			"acquire reads":  enter(reader),
+			"acquire writes": enter(writer),
+			"release":        {scripts.RedissonRWRelease, alone(p), []any{gos, pub, p.channel}},
+			"renew":          {scripts.RedissonRWRenew, alone(p), []any{gos, minute}},
+			"look":           {scripts.RedissonRWLook, alone(p), []any{""}},
+			"door":           {scripts.RedissonRWDoor, alone(p), []any{gos}},
+			"downgrade":      {scripts.RedissonRWDowngrade, alone(p), []any{gos, "", pub, p.channel}},
+			"list":           {scripts.RedissonRWList, alone(p), []any{"", 0, 10}},
+			"force":          {scripts.RedissonRWForce, alone(p), []any{pub, p.channel, "told:", "session\n" + gos + "\n"}},
+			"describe":       {scripts.RedissonDescribe, alone(p), nil},
+		}
+	}}
+	permitKind = &sharedKind{java: javaBuys, keys: permitKeys, sound: soundPermits, steps: func(p *place) map[string]step {
+		both, all, old := permitKeys(p), permitsHold("go", 3), permitsHold("old", 4)
+		enter := func(hold string) step {
+			args := []any{hold, minute, later, pub, p.channel, "0", 6, "0", "1"}
+			return step{scripts.RedissonPermitAcquire, both, args}
+		}
+		return map[string]step{
+			"acquire":   enter(all),
+			"other":     enter(permitsHold("other", 2)),
+			"old":       enter(old),
+			"split":     {scripts.RedissonPermitSplit, both, []any{all, minute, later, old, pub, p.channel, 6, "0", "1"}},
+			"release":   {scripts.RedissonPermitRelease, both, []any{all, pub, p.channel}},
+			"renew":     {scripts.RedissonPermitRenew, both[1:], []any{all, minute}},
+			"resize":    {scripts.RedissonPermitResize, both, []any{6, later, pub, p.channel}},
+			"available": {scripts.RedissonPermitAvailable, both, nil},
+			"list":      {scripts.RedissonPermitList, both[1:], []any{"", 0, 10}},
+		}
+	}}
+	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(p *place) map[string]step {
+		return map[string]step{
+			"start": {scripts.RedissonLatchStart, alone(p), []any{"", 3, 0, later, pub, p.channel}},
+			"count": {scripts.RedissonLatchCount, alone(p), []any{"", "", pub, p.channel}},
+			"look":  {scripts.RedissonLatchLook, alone(p), []any{"", pub, p.channel}},
+			"reset": {scripts.RedissonLatchReset, alone(p), []any{"", pub, p.channel}},
+		}
+	}}
+)
+
+// repeats are the steps that are sent twice, each with what was done before it.
+var repeats = []struct {
+	kind   *sharedKind
+	before []string
+	verb   string
+}{
+	{plainKind, nil, "acquire"},
+	{plainKind, []string{"java"}, "acquire"},
+	{plainKind, []string{"acquire"}, "release"},
+	{plainKind, []string{"acquire"}, "withdraw"},
+	{plainKind, []string{"acquire"}, "yield"},
+	{plainKind, []string{"acquire"}, "look"},
+	{plainKind, []string{"acquire"}, "renew"},
+	{plainKind, []string{"acquire"}, "describe"},
+	{plainKind, []string{"java"}, "force"},
+	{fencedKind, nil, "acquire"},
+	{fencedKind, []string{"acquire"}, "next"},
+	{fairKind, nil, "acquire"},
+	{fairKind, []string{"java"}, "acquire"},
+	{fairKind, []string{"java", "other"}, "acquire"},
+	{fairKind, []string{"other", "third"}, "acquire"},
+	{fairKind, []string{"other", "third"}, "acquire tries"},
+	{fairKind, []string{"acquire", "other", "java"}, "release"},
+	{fairKind, []string{"java", "other", "acquire", "third"}, "release"},
+	{fairKind, []string{"java", "acquire", "other"}, "force"},
+	{fairKind, []string{"java", "acquire", "other"}, "waiters"},
+	{rwKind, nil, "acquire reads"},
+	{rwKind, []string{"java"}, "acquire reads"},
+	{rwKind, nil, "acquire writes"},
+	{rwKind, []string{"java"}, "acquire writes"},
+	{rwKind, []string{"acquire reads", "java"}, "release"},
+	{rwKind, []string{"acquire writes"}, "release"},
+	{rwKind, []string{"acquire reads", "java"}, "renew"},
+	{rwKind, []string{"acquire writes"}, "renew"},
+	{rwKind, []string{"acquire reads"}, "look"},
+	{rwKind, []string{"acquire reads", "java"}, "door"},
+	{rwKind, []string{"acquire writes"}, "downgrade"},
+	{rwKind, []string{"acquire reads", "java"}, "list"},
+	{rwKind, []string{"acquire reads", "java"}, "force"},
+	{permitKind, nil, "acquire"},
+	{permitKind, []string{"resize", "other"}, "acquire"},
+	{permitKind, []string{"other", "java"}, "acquire"},
+	{permitKind, []string{"old"}, "split"},
+	{permitKind, []string{"old", "java"}, "split"},
+	{permitKind, []string{"acquire", "java"}, "release"},
+	{permitKind, []string{"acquire", "java"}, "renew"},
+	{permitKind, []string{"acquire", "java"}, "resize"},
+	{permitKind, []string{"acquire", "java"}, "available"},
+	{permitKind, []string{"acquire", "java"}, "list"},
+	{latchKind, nil, "start"},
+	{latchKind, []string{"start"}, "count"},
+	{latchKind, []string{"start"}, "look"},
+	{latchKind, []string{"start"}, "reset"},
+}
+
+func TestEveryScriptOfRedissonsIsRepeated(t *testing.T) {
+	t.Parallel()
+	all, err := scripts.All()
+	require.NoError(t, err)
+	rows := make(map[string]bool)
+	for _, row := range repeats {
+		rows[row.kind.steps(newPlace(t))[row.verb].script.Name] = true
+	}
+	for _, s := range all {
+		if strings.HasPrefix(s.Name, "redisson/") {
+			require.True(t, rows[s.Name], "%s has no row in repeats", s.Name)
+		}
+	}
+}
+
+// what befalls a part between a call and its repetition: it is lost, or Java comes as well.
+var befalls = map[string]func(r *repeated, p part){
+	"lost": func(r *repeated, p part) { r.loses(p) },
+	"lost and Java came": func(r *repeated, p part) {
+		r.loses(p)
+		r.does("java")
+	},
+	// It ended: Java takes the permit out and counts it, and takes it.
+	"taken by Java": func(r *repeated, p part) {
+		r.loses(p)
+		if p.remove == "ZREM" && r.kind == permitKind {
+			r.server.MustDo(r, "INCRBY", r.key, 1)
+			r.does("java")
+		}
+	},
+}
+
+// P1, P5, P8: a call that is repeated after any part of what it did is gone makes no second hold,
+// loses no permit and makes none, and leaves what every other script reads.
+func TestRepeatedSharedStepsAreSound(t *testing.T) {
+	t.Parallel()
+	for _, row := range repeats {
+		name := fmt.Sprint(row.kind.steps(newPlace(t))[row.verb].script.Name, " behind ", row.before)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := startRepeated(t, row.kind, row.before)
+			first.does(row.verb)
+			for i, p := range first.parts() {
+				for how, befall := range befalls {
+					if p.member == "mode" && how != "lost" {
+						continue // Java takes a hash without a mode for a lock that is free
+					}
+					r := startRepeated(t, row.kind, row.before)
+					r.does(row.verb)
+					befall(r, r.parts()[i])
+					requireRepeats(r, row.verb, how+": "+first.whole(p))
+				}
+			}
+		})
+	}
+}
+
+// requireRepeats takes a step again, and then every step of the kind; each must find what it can read.
+func requireRepeats(r *repeated, verb, what string) {
+	r.Helper()
+	check := func(verb string) {
+		r.Helper()
+		before, known := r.total()
+		r.kind.sound(r, verb, r.does(verb))
+		if after, still := r.total(); known && still && verb != "resize" {
+			require.Equal(r, before, after, "%s: %s: permits were lost or made", what, verb)
+		}
+	}
+	r.Log(what)
+	check(verb)
+	check(verb)
+	for _, other := range slices.Sorted(maps.Keys(r.kind.steps(r.place))) {
+		check(other)
+	}
+}
+
+// P9: a call that is repeated after the lock ended and something else took its name changes nothing
+// of that.
+func TestRepeatedSharedStepsLeaveOtherKeysAlone(t *testing.T) {
+	t.Parallel()
+	for _, row := range repeats {
+		if row.kind == latchKind || row.kind == permitKind {
+			continue // whose keys are text, too
+		}
+		t.Run(row.kind.steps(newPlace(t))[row.verb].script.Name, func(t *testing.T) {
+			t.Parallel()
+			r := startRepeated(t, row.kind, row.before)
+			r.does(row.verb)
+			r.server.MustDo(t, "SET", r.key, "3")
+			unchanged := r.untouched()
+			r.does(row.verb)
+			unchanged()
+		})
+	}
+}
