@@ -15,8 +15,8 @@ import (
 // SessionOption sets something for a session; see NewSession and Dial.
 type SessionOption func(*settings.Session)
 
-// LockOption sets something for one lock; the primitives' New take it. A bad value is the error
-// of every call on that lock, and of its Check.
+// LockOption sets something for one lock; the primitives' New take it. A bad value, or an option that this
+// kind of lock does not have, is ErrBadOption from every call on that lock, and from its Check.
 type LockOption func(*settings.Lock)
 
 // Apply sets the option in l, for locks that take options of their own beside these. A nil option sets
@@ -101,7 +101,9 @@ func WithLabel(label string) SessionOption {
 	}
 }
 
-// WithDefaults sets what the session's locks start from, before their own options.
+// WithDefaults sets what the session's locks start from, before their own options. A kind of lock that does
+// not have one of these options ignores it, and that is no error. The exception is Redisson: a kind that has
+// no such layout returns ErrBadOption unless its own options include Native.
 func WithDefaults(options ...LockOption) SessionOption {
 	return func(s *settings.Session) {
 		for _, option := range options {
@@ -118,6 +120,7 @@ func WithDefaults(options ...LockOption) SessionOption {
 // patience with a server that is away.
 func RenewedLease(life time.Duration) LockOption {
 	return func(l *settings.Lock) {
+		l.Give(settings.RenewedLease)
 		if err := settings.CheckDuration("a renewed lease", life); err != nil {
 			l.Fail(err)
 			return
@@ -130,6 +133,7 @@ func RenewedLease(life time.Duration) LockOption {
 // allowed for clocks. From 100 ms to 24 h.
 func FixedLease(life time.Duration) LockOption {
 	return func(l *settings.Lock) {
+		l.Give(settings.FixedLease)
 		if err := settings.CheckDuration("a fixed lease", life); err != nil {
 			l.Fail(err)
 			return
@@ -150,6 +154,7 @@ func FixedLease(life time.Duration) LockOption {
 // right to WAIT.
 func WaitReplicas(n int, timeout time.Duration) LockOption {
 	return func(l *settings.Lock) {
+		l.Give(settings.WaitReplicas)
 		if err := settings.CheckReplicas(n, timeout); err != nil {
 			l.Fail(err)
 			return
@@ -188,6 +193,7 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // The options say what the Java clients do: Fenced, PlainChannels, ShardedChannels.
 func Redisson(options ...RedissonOption) LockOption {
 	return func(l *settings.Lock) {
+		l.Give(settings.Redisson)
 		which := make([]layout.Variant, len(options))
 		for i, option := range options {
 			which[i] = layout.Variant(option)
@@ -222,7 +228,11 @@ const (
 // Native makes a lock one in the library's own layout, as every lock is by itself: for the others of a session that has Redisson among its
 // defaults.
 func Native() LockOption {
-	return func(l *settings.Lock) { l.Layout = layout.Native() }
+	return func(l *settings.Lock) {
+		l.Give(settings.Native)
+		l.Given &^= settings.Redisson // which this takes back
+		l.Layout = layout.Native()
+	}
 }
 
 // MaxHold ends a renewed lease just before d is over with ErrMaxHold. Renewals are trimmed, so that
@@ -231,6 +241,7 @@ func Native() LockOption {
 // process.
 func MaxHold(d time.Duration) LockOption {
 	return func(l *settings.Lock) {
+		l.Give(settings.MaxHold)
 		if err := settings.CheckDuration("a greatest hold", d); err != nil {
 			l.Fail(err)
 			return

@@ -43,7 +43,7 @@
 // answer and 33 rounds begin before it is sent again, it may begin another one.
 //
 // Names that are hashed (signalbox.WithHashedNames) hide no ids: they stand in the key until the round opens.
-// WaitReplicas does nothing here.
+// WaitReplicas is ErrBadOption here.
 //
 // # States
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 )
 
@@ -35,15 +36,19 @@ type keys struct {
 func hasLatch(l *layout.Layout) bool { return l.Latch != nil }
 
 // New answers the latch name of the session. It sends nothing and never fails: a name or an option that
-// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name. Keep and the layouts are
-// the options that it heeds.
+// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name. Its options are
+// Keep, signalbox.Redisson and signalbox.Native; every other one is ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
-	l := &Latch{base: primitive.MakeIn(s, name, options, hasLatch)}
+	l := &Latch{base: primitive.MakeIn(s, name, settings.Countdown, options, hasLatch)}
 	if l.base.Err != nil {
 		return l
 	}
 	l.keep = cmp.Or(l.base.Keep, DefaultKeep)
 	n, kind := l.base.Names, l.base.Layout.Latch
+	if kind.Nameless && l.base.Given&settings.Keep != 0 {
+		l.base.Err = fmt.Errorf("%w: Keep: in Redisson's layout the keys of latches never end", errs.ErrBadOption)
+		return l
+	}
 	l.keys = keys{latch: kind.Key(n), ended: kind.Ended(n), slot: l.base.Slot}
 	if l.base.Session.Runner.Clustered() && names.Tag(l.keys.latch) != names.Tag(l.keys.ended) {
 		l.base.Err = fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name)

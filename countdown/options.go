@@ -25,10 +25,11 @@ const (
 
 // Keep sets for how long the rounds that this latch starts are kept on the server after their last use: a count-down, a
 // Count, or a look of somebody who waits, in whatever process; after a Count or a look it may be a sixtieth less. What was
-// not used for that long is forgotten. From a minute to 30 days; 24 hours by default. In Redisson's layout it has no part:
-// keys there never end. Locks of other kinds leave it aside.
+// not used for that long is forgotten. From a minute to 30 days; 24 hours by default. It is
+// ErrBadOption with signalbox.Redisson: keys there never end.
 func Keep(d time.Duration) signalbox.LockOption {
 	return func(l *settings.Lock) {
+		l.Give(settings.Keep)
 		if d < minKeep || d > maxKeep {
 			l.Fail(fmt.Errorf("%w: to keep rounds for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep))
 			return

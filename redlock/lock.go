@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 // Lock is one name on several servers, as one process sees it. It holds nothing itself: what is held is the
@@ -35,7 +36,8 @@ type Lock struct {
 // New answers the lock name over the servers of these sessions: three, five or another odd number, each a server of
 // its own that shares nothing with the others. It sends nothing and never fails: what is not valid is the error
 // of every call, and of Check. So are a session that is nil or there twice, one of a cluster, sessions with different
-// prefixes or of which some hash names, and WaitReplicas. The first session's defaults are the lock's.
+// prefixes or of which some hash names, and WaitReplicas: the servers have no replicas that count. The first session's
+// defaults are the lock's.
 func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}
 	for i, s := range sessions {
@@ -45,7 +47,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 		l.base.Name, l.base.Err = name, err
 		return l
 	}
-	l.base = primitive.Make(sessions[0], name, lockOptions(options))
+	l.base = primitive.Make(sessions[0], name, settings.Redlock, lockOptions(options))
 	longest, err := greatest(l.base.Set, l.base.Quorum)
 	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
 		l.base.Err = l.checkName(name)
@@ -87,9 +89,6 @@ func (l *Lock) checkName(name string) error {
 		if own, err := m.Names(layout.Native(), name); err != nil || own != l.base.Names {
 			return fmt.Errorf("%w: session %d of %d has another prefix than the first, or hashes names where that does not", errs.ErrBadOption, i+1, len(l.members))
 		}
-	}
-	if l.base.Replicas.Count > 0 {
-		return fmt.Errorf("%w: WaitReplicas: the servers of a quorum have no replicas that count", errs.ErrBadOption)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
-// Option sets something for one lock: every signalbox.LockOption is one, and so are those of this package,
-// which other kinds of lock do not take.
+// Option sets something for one lock: a signalbox.LockOption, or an option of this package. Other kinds of
+// lock do not have those of this package.
 type Option interface{ Apply(l *settings.Lock) }
 
 // option is an option of this package.
@@ -25,7 +25,10 @@ func (o option) Apply(l *settings.Lock) { o(l) }
 // next. It takes one more round trip a Lock, in which a quorum keeps the token. All processes must use it for the name: a
 // hold without it is not remembered.
 func Fenced() Option {
-	return option(func(l *settings.Lock) { l.Quorum.Fenced = true })
+	return option(func(l *settings.Lock) {
+		l.Give(settings.Fenced)
+		l.Quorum.Fenced = true
+	})
 }
 
 // GreatestLease says how long the longest lease is that any process has for the name, where that is not this
@@ -33,6 +36,7 @@ func Fenced() Option {
 // nobody for so long. From the lock's own lease to 24 h.
 func GreatestLease(d time.Duration) Option {
 	return option(func(l *settings.Lock) {
+		l.Give(settings.GreatestLease)
 		if err := settings.CheckDuration("a greatest lease", d); err != nil {
 			l.Fail(err)
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
@@ -31,7 +32,7 @@ type Lock struct {
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.MakeIn(s, name, options, func(l *layout.Layout) bool { return l.Reentrant != nil })}
+	l := &Lock{base: primitive.MakeIn(s, name, settings.Reentrant, options, func(l *layout.Layout) bool { return l.Reentrant != nil })}
 	if l.base.Err == nil {
 		l.scripts = l.base.Layout.Reentrant
 		l.taking = l.scripts.Keys(l.base.Names)

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/tenure"
 )
 
@@ -26,7 +27,7 @@ type Lock struct {
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.MakeIn(s, name, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
+	l := &Lock{base: primitive.MakeIn(s, name, settings.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
 	if l.base.Err != nil {
 		return l
 	}

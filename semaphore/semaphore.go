@@ -36,17 +36,21 @@ type Semaphore struct {
 
 // ExactCapacity makes it an error, ErrCapacity, to ask a semaphore for permits that has another capacity on the
 // server than New was told. Without it the server's counts: while a fleet is deployed anew, part of it says
-// another number for a while, and nobody should fail for that. Whoever waits when the number changes goes on waiting. Locks
-// of other kinds leave it aside.
+// another number for a while, and nobody should fail for that. Whoever waits when the number changes goes on waiting.
 func ExactCapacity() signalbox.LockOption {
-	return func(l *settings.Lock) { l.Exact = true }
+	return func(l *settings.Lock) {
+		l.Give(settings.ExactCapacity)
+		l.Exact = true
+	}
 }
 
 // Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose users in Java have neither ids
 // nor leases. See "Redisson's layout" in the package's documentation. Without that layout it is ErrBadOption.
-// Locks of other kinds leave it aside.
 func Plain() signalbox.LockOption {
-	return func(l *settings.Lock) { l.Plain = true }
+	return func(l *settings.Lock) {
+		l.Give(settings.Plain)
+		l.Plain = true
+	}
 }
 
 // New answers the semaphore name of the session. capacity is how many permits there are to begin with: the first who
@@ -55,7 +59,7 @@ func Plain() signalbox.LockOption {
 // SetCapacity: telling New is not enough. New sends nothing and never fails: a name, a capacity or an option that is
 // not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
-	m := &Semaphore{base: primitive.MakeIn(s, name, options, has), capacity: capacity}
+	m := &Semaphore{base: primitive.MakeIn(s, name, settings.Semaphore, options, has), capacity: capacity}
 	m.base.Err = errs.Join(m.base.Err, checkCapacity(capacity))
 	if m.base.Err != nil {
 		return m

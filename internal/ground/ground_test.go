@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 // A kind stands on what its layout says, and has the keys of that.
@@ -27,7 +28,7 @@ func TestAKindStandsOnWhatItsLayoutSays(t *testing.T) {
 		if l != layout.Native() {
 			option = signalbox.Redisson()
 		}
-		b := primitive.MakeIn(s, "a", []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
+		b := primitive.MakeIn(s, "a", settings.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)
 		for _, g := range []*layout.Ground{&l.Fair.Ground, &l.RWLock.Ground} {
 			kind := ground.New((*session.Session)(s), l, g, nil)

@@ -36,34 +36,37 @@ type Base struct {
 	Exact    bool // a semaphore's, as Plain; see settings.Lock
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 is not said
-	Err      error         // what New was given is no lock; the error of every call
+	Given    settings.Option
+	Err      error // what New was given is no lock; the error of every call
 }
 
 // Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
-func Make(s *signalbox.Session, name string, options []signalbox.LockOption) Base {
-	return MakeIn(s, name, options, func(l *layout.Layout) bool { return l == layout.Native() })
+func Make(s *signalbox.Session, name string, kind settings.Kind, options []signalbox.LockOption) Base {
+	return MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return l == layout.Native() })
 }
 
 // MakeIn is Make for a kind that has the layouts of which has says so.
-func MakeIn(s *signalbox.Session, name string, options []signalbox.LockOption, has func(*layout.Layout) bool) Base {
+func MakeIn(
+	s *signalbox.Session, name string, kind settings.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
+) Base {
 	b := Base{Session: (*session.Session)(s)}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
 		return b
 	}
-	set := b.Session.Settings.Lock
+	set := b.Session.Settings.Lock.Defaults(kind)
 	for _, option := range options {
 		option.Apply(&set)
 	}
 	b.Layout = cmp.Or(set.Layout, layout.Native())
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
-	b.Err = errs.Join(b.Err, set.Check())
+	b.Err = errs.Join(b.Err, set.Check(kind))
 	if b.Err == nil && !has(b.Layout) {
-		b.Err = fmt.Errorf("%w: this kind of lock has no layout of %s", errs.ErrBadOption, b.Layout.Name)
+		b.Err = fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, b.Layout.Name)
 	}
 	b.Slot = b.Session.Slot(b.Names.Holder)
 	b.Set, b.Replicas, b.Quorum = set.Terms, set.Replicas, set.Quorum
-	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
+	b.Exact, b.Plain, b.Keep, b.Given = set.Exact, set.Plain, set.Keep, set.Given
 	return b
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 var errRefused = errors.New("refused")
@@ -42,11 +43,11 @@ func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
 		"Native":  {[]signalbox.LockOption{signalbox.Native()}, "p:{a}:lock"},
 		"Last":    {[]signalbox.LockOption{signalbox.Native(), signalbox.Redisson(signalbox.PlainChannels)}, "a"},
 	} {
-		b := primitive.MakeIn(s, "a", c.options, every)
+		b := primitive.MakeIn(s, "a", settings.Reentrant, c.options, every)
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
-	native := primitive.Make(s, "a", []signalbox.LockOption{signalbox.Native()})
+	native := primitive.Make(s, "a", settings.Reentrant, []signalbox.LockOption{signalbox.Native()})
 	require.NoError(t, native.Check())
 }
 
@@ -54,13 +55,13 @@ func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
 func TestABaseHasTheNamesAndTheTermsThatWereAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.RenewedLease(time.Minute)))
-	b := primitive.Make(s, "a", []signalbox.LockOption{nil, signalbox.MaxHold(time.Hour)})
+	b := primitive.Make(s, "a", settings.Reentrant, []signalbox.LockOption{nil, signalbox.MaxHold(time.Hour)})
 	require.NoError(t, b.Check())
 	require.NoError(t, b.Ready(t.Context()))
 	require.Equal(t, "p:{a}:lock", b.Names.Holder)
 	require.Equal(t, time.Minute, b.Set.Lease)
 	require.Equal(t, time.Hour, b.Set.MaxHold)
-	other := primitive.Make(s, "a", nil)
+	other := primitive.Make(s, "a", settings.Reentrant, nil)
 	require.Zero(t, other.Set.MaxHold, "options of one lock are not those of the next")
 }
 
@@ -72,14 +73,14 @@ func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
 		base primitive.Base
 		want error
 	}{
-		"NoSession":     {primitive.Make(nil, "a", nil), signalbox.ErrBadOption},
-		"NoClient":      {primitive.Make(signalbox.NewSession(nil), "a", nil), signalbox.ErrBadOption},
-		"NoName":        {primitive.Make(s, "", nil), signalbox.ErrBadName},
-		"LongName":      {primitive.Make(s, strings.Repeat("x", 513), nil), signalbox.ErrBadName},
-		"NoLayout":      {primitive.Make(s, "a", []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
-		"HashedName":    {primitive.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", []signalbox.LockOption{signalbox.Redisson()}, every), signalbox.ErrBadOption},
-		"BadOption":     {primitive.Make(s, "a", []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
-		"ClosedSession": {primitive.Make(closed, "a", nil), signalbox.ErrClosed},
+		"NoSession":     {primitive.Make(nil, "a", settings.Reentrant, nil), signalbox.ErrBadOption},
+		"NoClient":      {primitive.Make(signalbox.NewSession(nil), "a", settings.Reentrant, nil), signalbox.ErrBadOption},
+		"NoName":        {primitive.Make(s, "", settings.Reentrant, nil), signalbox.ErrBadName},
+		"LongName":      {primitive.Make(s, strings.Repeat("x", 513), settings.Reentrant, nil), signalbox.ErrBadName},
+		"NoLayout":      {primitive.Make(s, "a", settings.Reentrant, []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
+		"HashedName":    {primitive.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", settings.Reentrant, []signalbox.LockOption{signalbox.Redisson()}, every), signalbox.ErrBadOption},
+		"BadOption":     {primitive.Make(s, "a", settings.Reentrant, []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
+		"ClosedSession": {primitive.Make(closed, "a", settings.Reentrant, nil), signalbox.ErrClosed},
 	} {
 		require.ErrorIs(t, c.base.Ready(t.Context()), c.want, name)
 		var op *signalbox.OpError
@@ -95,7 +96,7 @@ func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
 
 func TestEnteringNeedsAContextThatLives(t *testing.T) {
 	t.Parallel()
-	b := primitive.Make(newSession(t), "a", nil)
+	b := primitive.Make(newSession(t), "a", settings.Reentrant, nil)
 	_, _, err := b.Enter(nil, &hold.Realm{}) //nolint:staticcheck // the nil context is what is tested
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -111,7 +112,7 @@ func TestEnteringNeedsAContextThatLives(t *testing.T) {
 
 func TestErrorsSayWhatWasAskedOfWhichLock(t *testing.T) {
 	t.Parallel()
-	b := primitive.Make(newSession(t), "order/42", nil)
+	b := primitive.Make(newSession(t), "order/42", settings.Reentrant, nil)
 	require.NoError(t, b.Explain("lock", nil))
 	require.EqualError(t, b.Explain("lock", errRefused), `signalbox: lock "order/42": refused`)
 	require.ErrorIs(t, b.Explain("lock", errRefused), errRefused)
@@ -119,7 +120,7 @@ func TestErrorsSayWhatWasAskedOfWhichLock(t *testing.T) {
 
 func TestDoRunsNothingWithoutALease(t *testing.T) {
 	t.Parallel()
-	b := primitive.Make(newSession(t), "a", nil)
+	b := primitive.Make(newSession(t), "a", settings.Reentrant, nil)
 	refuse := func(context.Context) (hold.Lease, error) { return hold.Lease{}, errRefused }
 	err := b.Do(t.Context(), refuse, func(context.Context, signalbox.Lease) error {
 		t.Error("it ran")
@@ -131,7 +132,7 @@ func TestDoRunsNothingWithoutALease(t *testing.T) {
 // P4: the lease is given back whatever becomes of the function, and both errors are told.
 func TestDoGivesTheLeaseBack(t *testing.T) {
 	t.Parallel()
-	b := primitive.Make(newSession(t), "a", nil)
+	b := primitive.Make(newSession(t), "a", settings.Reentrant, nil)
 	take := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
 	err := b.Do(t.Context(), take, func(ctx context.Context, _ signalbox.Lease) error {
 		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld, "it is bound to the lease")
@@ -146,7 +147,7 @@ func TestDoGivesTheLeaseBack(t *testing.T) {
 
 func TestALockerPanicsWithTheNameOfItsLock(t *testing.T) {
 	t.Parallel()
-	b := primitive.Make(newSession(t), "a", nil)
+	b := primitive.Make(newSession(t), "a", settings.Reentrant, nil)
 	k := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })
 	defer func() {
 		err, _ := recover().(error)

@@ -68,6 +68,8 @@ type Lock struct {
 	Keep time.Duration
 	// Layout is what it looks like on the server; nil is the library's own.
 	Layout *layout.Layout
+	// Given are the options that the lock was given.
+	Given Option
 	// Err is the first bad option.
 	Err error
 }
@@ -137,9 +139,12 @@ func (l *Lock) Fail(err error) {
 	}
 }
 
-// Check says what is wrong with the options, or nil: with one of them, or with what they make
-// together.
-func (l *Lock) Check() error {
+// Check says what is wrong with the options of a lock of kind, or nil: with one of them, or with what
+// they make together.
+func (l *Lock) Check(kind Kind) error {
+	if err := l.misfit(kind); err != nil {
+		return err
+	}
 	if l.Err == nil && l.Replicas.Count > 0 && l.Replicas.Wait >= l.Life() {
 		return fmt.Errorf("%w: a wait of %v for replicas: it must be shorter than the lease, %v", errs.ErrBadOption, l.Replicas.Wait, l.Life())
 	}

@@ -61,15 +61,15 @@ func TestAWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 	} {
 		l := settings.Lock{Terms: settings.Terms{Lease: c.lease, MaxHold: c.maxHold}, Replicas: settings.Replicas{Count: 1, Wait: c.wait}}
 		if c.good {
-			require.NoError(t, l.Check(), "%+v", c)
+			require.NoError(t, l.Check(settings.Reentrant), "%+v", c)
 			continue
 		}
-		require.ErrorIs(t, l.Check(), errs.ErrBadOption, "%+v", c)
+		require.ErrorIs(t, l.Check(settings.Reentrant), errs.ErrBadOption, "%+v", c)
 		l.Replicas = settings.Replicas{}
-		require.NoError(t, l.Check())
+		require.NoError(t, l.Check(settings.Reentrant))
 		first := errors.New("the first")
 		l.Fail(first)
-		require.Equal(t, first, l.Check())
+		require.Equal(t, first, l.Check(settings.Reentrant))
 	}
 }
 

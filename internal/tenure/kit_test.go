@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -74,7 +75,7 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 // wanting answers a wish for n permits.
 func (u *user) wanting(n int) *tenure.Lock {
 	u.place.Helper()
-	base := primitive.Make(u.session, "a", u.options)
+	base := primitive.Make(u.session, "a", settings.Semaphore, u.options)
 	require.NoError(u.place, base.Check())
 	return &tenure.Lock{
 		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: ground.Keys(&base, &base.Layout.Semaphore.Ground),

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Kind is a kind of lock, by the name of its package.
+type Kind string
+
+// The kinds that have options.
+const (
+	Reentrant Kind = "reentrant"
+	Fair      Kind = "fair"
+	RWLock    Kind = "rwlock"
+	Semaphore Kind = "semaphore"
+	Countdown Kind = "countdown"
+	Redlock   Kind = "redlock"
+)
+
+// Option names an option of locks, so that a lock knows which it was given.
+type Option uint32
+
+// The options. Each has a row in the table below.
+const (
+	RenewedLease Option = 1 << iota
+	FixedLease
+	MaxHold
+	WaitReplicas
+	Redisson
+	Native
+	ExactCapacity
+	Plain
+	Keep
+	Fenced
+	GreatestLease
+)
+
+// row says which kinds have an option, and how a lock of another kind forgets a default of it. drop is
+// nil if such a lock does not look at what the option sets.
+type row struct {
+	option Option
+	name   string
+	kinds  []Kind
+	drop   func(*Lock)
+}
+
+// table is all options.
+//
+//nolint:gochecknoglobals // a constant table
+var table = []row{
+	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *Lock) { l.Replicas = Replicas{} }},
+	// A default of it is not dropped: the lock would not be the one that Java takes.
+	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
+	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock}, nil},
+	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *Lock) { l.Exact = false }},
+	{Plain, "Plain", []Kind{Semaphore}, func(l *Lock) { l.Plain = false }},
+	{Keep, "Keep", []Kind{Countdown}, func(l *Lock) { l.Keep = 0 }},
+	{Fenced, "Fenced", []Kind{Redlock}, func(l *Lock) { l.Quorum.Fenced = false }},
+	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *Lock) { l.Quorum.Greatest = 0 }},
+}
+
+// Give notes that the lock was given an option, whatever comes of it.
+func (l *Lock) Give(o Option) { l.Given |= o }
+
+// Defaults returns what a lock of kind starts from, where l is what the session's defaults set: without
+// the options that the kind does not have.
+func (l *Lock) Defaults(kind Kind) Lock {
+	set := *l
+	for _, r := range table {
+		if set.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
+			r.drop(&set)
+		}
+	}
+	set.Given = 0
+	return set
+}
+
+// misfit says which options the lock was given that its kind does not have, or nil.
+func (l *Lock) misfit(kind Kind) error {
+	for _, r := range table {
+		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {
+			continue
+		}
+		kinds := make([]string, len(r.kinds))
+		for i, k := range r.kinds {
+			kinds[i] = string(k)
+		}
+		return fmt.Errorf("%w: %s is not an option of %s: these have it: %s", errs.ErrBadOption, r.name, kind, strings.Join(kinds, ", "))
+	}
+	return nil
+}

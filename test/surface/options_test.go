@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package surface_test
+
+import (
+	"go/ast"
+	"go/types"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// checker is a lock of any kind.
+type checker interface{ Check() error }
+
+// kinds make a lock of each kind, over one session, or over three with it.
+var kinds = map[string]func(s []*signalbox.Session, options ...signalbox.LockOption) checker{
+	"reentrant": func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return reentrant.New(s[0], "a", o...) },
+	"fair":      func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return fair.New(s[0], "a", o...) },
+	"rwlock":    func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return rwlock.New(s[0], "a", o...) },
+	"semaphore": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
+		return semaphore.New(s[0], "a", 1, o...)
+	},
+	"countdown": func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return countdown.New(s[0], "a", o...) },
+	"redlock": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
+		all := make([]redlock.Option, len(o))
+		for i := range o {
+			all[i] = o[i]
+		}
+		return redlock.New(s, "a", all...)
+	},
+}
+
+// option is a row of the table: an option, and the kinds that have it.
+type option struct {
+	options []signalbox.LockOption // it, and what it needs beside it
+	kinds   []string
+}
+
+var (
+	single = []string{"fair", "reentrant", "rwlock", "semaphore"}
+	leased = []string{"fair", "redlock", "reentrant", "rwlock", "semaphore"}
+	all    = []string{"countdown", "fair", "redlock", "reentrant", "rwlock", "semaphore"}
+	javas  = []string{"countdown", "fair", "reentrant", "rwlock", "semaphore"}
+)
+
+// table is every option of locks.
+var table = map[string]option{
+	"signalbox.RenewedLease":  {[]signalbox.LockOption{signalbox.RenewedLease(time.Second)}, leased},
+	"signalbox.FixedLease":    {[]signalbox.LockOption{signalbox.FixedLease(time.Second)}, leased},
+	"signalbox.MaxHold":       {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
+	"signalbox.WaitReplicas":  {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
+	"signalbox.Redisson":      {[]signalbox.LockOption{signalbox.Redisson()}, javas},
+	"signalbox.Native":        {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
+	"semaphore.ExactCapacity": {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
+	"semaphore.Plain":         {[]signalbox.LockOption{signalbox.Redisson(), semaphore.Plain()}, []string{"semaphore"}},
+	"countdown.Keep":          {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
+	"redlock.Fenced":          {[]signalbox.LockOption{redlock.Fenced().Apply}, []string{"redlock"}},
+	"redlock.GreatestLease":   {[]signalbox.LockOption{redlock.GreatestLease(time.Hour).Apply}, []string{"redlock"}},
+}
+
+// TestEveryOptionHasARow reads the options from the source.
+func TestEveryOptionHasARow(t *testing.T) {
+	t.Parallel()
+	var found []string
+	for _, file := range public(t) {
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Type.Results == nil {
+				continue
+			}
+			for _, result := range f.Type.Results.List {
+				switch types.ExprString(result.Type) {
+				case "LockOption", "signalbox.LockOption", "Option":
+					found = append(found, file.Name.Name+"."+f.Name.Name)
+				}
+			}
+		}
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(table)), found)
+}
+
+// Each option works with a kind, or is the error of every call.
+func TestEveryOptionOfEveryKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sessions := []*signalbox.Session{newSession(t, server), newSession(t, server), newSession(t, server)}
+	for kind, makes := range kinds {
+		require.NoError(t, makes(sessions).Check(), kind)
+		for name, row := range table {
+			lock := makes(sessions, row.options...)
+			if slices.Contains(row.kinds, kind) {
+				require.NoError(t, lock.Check(), "%s of %s", name, kind)
+				continue
+			}
+			require.ErrorIs(t, lock.Check(), signalbox.ErrBadOption, "%s of %s", name, kind)
+			if name != "semaphore.Plain" || slices.Contains(javas, kind) { // else the first of the two is refused
+				_, option, _ := strings.Cut(name, ".")
+				require.ErrorContains(t, lock.Check(), option+" is not an option of "+kind+":")
+			}
+			for _, has := range row.kinds {
+				require.ErrorContains(t, lock.Check(), has)
+			}
+			for _, c := range invoke(t.Context(), lock) {
+				require.Nil(t, c.panics, c.method)
+				if c.fails {
+					require.ErrorIs(t, c.err, signalbox.ErrBadOption, "%s: %s", name, c.method)
+				}
+			}
+		}
+	}
+}
+
+// A default of the session that a kind does not have is no error, and does nothing; but Redisson is one.
+func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, row := range table {
+		var sessions []*signalbox.Session
+		for range 3 {
+			sessions = append(sessions, newSession(t, server, signalbox.WithDefaults(row.options...)))
+		}
+		for kind, makes := range kinds {
+			needsJava := name == "signalbox.Redisson" || name == "semaphore.Plain"
+			if kind == "redlock" && needsJava {
+				require.ErrorIs(t, makes(sessions).Check(), signalbox.ErrBadOption, "%s of %s", name, kind)
+				continue
+			}
+			require.NoError(t, makes(sessions).Check(), "%s of %s", name, kind)
+		}
+	}
+	long := newSession(t, server, signalbox.WithDefaults(signalbox.WaitReplicas(1, 40*time.Second)))
+	require.ErrorIs(t, reentrant.New(long, "a").Check(), signalbox.ErrBadOption, "longer than the lease")
+	require.NoError(t, countdown.New(long, "a").Check(), "which a latch has none of")
+}
