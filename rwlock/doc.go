@@ -84,7 +84,7 @@
 // # Redis
 //
 // Four keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, here a sorted set with a member for each
-// hold; ":line" and ":readers", sorted sets, one member a waiter; ":lives", a hash, one field a session. The last three
+// hold; ":writers" and ":readers", sorted sets, one member a waiter; ":rwlives", a hash, one field a session. The last three
 // go ten minutes after their last use. Grants are told on "<prefix>grants:<session>", in a cluster on
 // "<prefix>{<name>}:grants:<session>", and each session that has held something for 100 ms hears of a ForceUnlock on
 // "<prefix>session:<session>". Scripts rwlock/*, holds/*, line/beat and holder/describe. Redis 7.0, Valkey 7.2 or newer.

@@ -91,7 +91,7 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 func TestAForeignLineIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, part := range []string{"line", "readers", "lives"} {
+	for _, part := range []string{"writers", "readers", "rwlives"} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
 			holder, mu := newLock(t, server, part), newLock(t, server, part)

@@ -122,7 +122,7 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	server := redistest.Start(t)
 	one, other := newSession(t, server), newSession(t, server)
 	names := []string{
-		"a", "a:lock", "a:line", "a:readers", "a:lives", "a:grants:", "a}:readers", "{a}", "}a{", "}", "{", "%7Ba%7D", "%",
+		"a", "a:lock", "a:line", "a:writers", "a:readers", "a:rwlives", "a:grants:", "a}:readers", "{a}", "}a{", "}", "{", "%7Ba%7D", "%",
 		"\x00", "\r\n", "*", "?", "\xff", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512),
 	}
 	leases := make([]signalbox.Lease, len(names))

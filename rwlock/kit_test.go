@@ -214,7 +214,7 @@ func awaitFree(tb testing.TB, server *redistest.Server, name string) {
 // inLine answers how many stand in line for a plain name, readers and writers.
 func inLine(tb testing.TB, server *redistest.Server, name string) int {
 	tb.Helper()
-	return int(integer(tb, server.MustDo(tb, "ZCARD", "sb:{"+name+"}:line")) + integer(tb, server.MustDo(tb, "ZCARD", "sb:{"+name+"}:readers")))
+	return int(integer(tb, server.MustDo(tb, "ZCARD", "sb:{"+name+"}:writers")) + integer(tb, server.MustDo(tb, "ZCARD", "sb:{"+name+"}:readers")))
 }
 
 // integer reads a number out of a reply, where it may be a text.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 func session() string {
@@ -96,4 +97,23 @@ func TestAVariantIsOneLayout(t *testing.T) {
 	require.Equal(t, dispatch.BySlot, layout.Redisson().Ways)
 	require.Equal(t, dispatch.ByBus, layout.Redisson(layout.Plain).Ways)
 	require.Equal(t, dispatch.BothWays, layout.Redisson(layout.Plain, layout.Sharded).Ways)
+}
+
+// P1, P9: a hand-off of one kind cannot find the tickets of another, also after the holder key is lost.
+func TestKindsOfOneNameShareNoQueue(t *testing.T) {
+	t.Parallel()
+	n, err := names.Make(names.DefaultPrefix, "a")
+	require.NoError(t, err)
+	l := layout.Native()
+	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
+	for _, g := range []layout.Ground{l.Fair.Ground, l.RWLock.Ground, l.Semaphore.Ground} {
+		keys := g.Keys(n)
+		require.Contains(t, keys.All, keys.Lives)
+		for _, key := range keys.All {
+			if key != n.Holder {
+				require.Empty(t, kinds[key], "%s of %s", key, g.Realm)
+				kinds[key] = g.Realm
+			}
+		}
+	}
 }

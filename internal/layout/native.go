@@ -59,7 +59,7 @@ var native = Layout{
 		Ground: Ground{
 			Realm: "rwlock",
 			Keys: func(n names.Set) Keys {
-				return Keys{Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Readers(), n.Lives()}}
+				return Keys{Holder: n.Holder, Lives: n.RWLives(), All: []string{n.Holder, n.Writers(), n.Readers(), n.RWLives()}}
 			},
 			Renew: scripts.HoldsRenew,
 			Line: &Line{

@@ -51,14 +51,21 @@ type Set struct {
 	Unlocked string
 }
 
-// Line is the key of those who stand in line for the lock.
+// Line is the key of the waiters of a fair lock. Each kind has queue keys of its own, so that no
+// hand-off finds the tickets of another kind.
 func (s Set) Line() string { return s.base() + ":line" }
 
-// Readers is the key of those who stand in line to read, where readers and writers do.
+// Lives is the key that says until when the sessions in that queue count as living.
+func (s Set) Lives() string { return s.base() + ":lives" }
+
+// Writers is the key of the waiting writers of a read-write lock.
+func (s Set) Writers() string { return s.base() + ":writers" }
+
+// Readers is the key of the waiting readers of a read-write lock.
 func (s Set) Readers() string { return s.base() + ":readers" }
 
-// Lives is the key that says until when the sessions in the line count as living.
-func (s Set) Lives() string { return s.base() + ":lives" }
+// RWLives is the key that says until when the sessions of these writers and readers count as living.
+func (s Set) RWLives() string { return s.base() + ":rwlives" }
 
 // Grants is the channel on which a session is told that the lock is its own, without the id of the
 // session that it ends with. It is in the slot of the lock.

@@ -20,7 +20,7 @@ func TestTheKeysOfPermitsAreNobodyElses(t *testing.T) {
 		set, err := names.Make(names.DefaultPrefix, name)
 		require.NoError(t, err)
 		for _, key := range []string{
-			set.Holder, set.Unlocked, set.Line(), set.Lives(), set.Grants(), set.Permits(), set.PermitsLine(), set.PermitsLives(),
+			set.Holder, set.Unlocked, set.Line(), set.Lives(), set.Writers(), set.Readers(), set.RWLives(), set.Grants(), set.Permits(), set.PermitsLine(), set.PermitsLives(),
 		} {
 			require.Empty(t, seen[key], "%s is also a key of %s", key, name)
 			seen[key] = name

@@ -27,6 +27,9 @@ type Told interface {
 	ForceUnlock(ctx context.Context) error
 }
 
+// writerName and readerName are the sides of the read-write lock, which have queues of their own.
+const writerName, readerName = "rwlock", "rwlock reader"
+
 // Primitive is a kind of lock, for suites that ask the same of each.
 type Primitive struct {
 	Name string
@@ -43,8 +46,13 @@ func (p Primitive) Key(name string) string {
 
 // Line answers the key of those who stand in line for the lock of that name, where they do.
 func (p Primitive) Line(name string) string {
-	if p.Name == semaphoreName {
+	switch p.Name {
+	case semaphoreName:
 		return Keys(name).PermitsLine()
+	case writerName:
+		return Keys(name).Writers()
+	case readerName:
+		return Keys(name).Readers()
 	}
 	return Keys(name).Line()
 }
@@ -75,14 +83,14 @@ func Fair() Primitive {
 
 // Writer is the writing side of package rwlock.
 func Writer() Primitive {
-	return Primitive{"rwlock", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+	return Primitive{writerName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return NewWrites(s, name, options...)
 	}}
 }
 
 // Reader is the reading side of package rwlock. It excludes nobody but writers, so it is none of Primitives.
 func Reader() Primitive {
-	return Primitive{"rwlock reader", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+	return Primitive{readerName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return Reads{rwlock.New(s, name, options...)}
 	}}
 }

@@ -51,7 +51,10 @@ type Hold struct {
 // may stand behind the hold, the key says when it ends, and stays for longer. Of a name that has no lock
 // it reads who has permits: no test has both.
 const state = `
-local waiting = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[5])
+local waiting = 0
+for _, line in ipairs({KEYS[2], KEYS[3], KEYS[5], KEYS[6]}) do
+  waiting = waiting + redis.call('ZCARD', line)
+end
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 local key, mark = KEYS[1], 'sb1w'
@@ -77,8 +80,8 @@ return {string.sub(value, 5, 20), ends, held and string.sub(value, 21, 61) or ''
 func (v *View) Hold(name string) (Hold, error) {
 	keys := Keys(name)
 	reply, err := v.client.Do(context.Background(),
-		v.client.B().Eval().Script(state).Numkeys(5).
-			Key(keys.Holder, keys.Line(), keys.Readers(), keys.Permits(), keys.PermitsLine()).Build()).ToArray()
+		v.client.B().Eval().Script(state).Numkeys(6).
+			Key(keys.Holder, keys.Line(), keys.Readers(), keys.Permits(), keys.PermitsLine(), keys.Writers()).Build()).ToArray()
 	if err != nil {
 		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 	}

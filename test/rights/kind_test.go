@@ -43,8 +43,14 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{"reentrant", of(reentrant.New), func(*testing.T, *site, string) {}},
-		{"fair", of(fair.New), deadInLine},
-		{"rwlock", of(kit.NewWrites), deadInLine},
+		{"fair", of(fair.New), func(t *testing.T, s *site, name string) {
+			t.Helper()
+			deadInLine(t, s, kit.Keys(name).Line(), kit.Keys(name).Lives())
+		}},
+		{"rwlock", of(kit.NewWrites), func(t *testing.T, s *site, name string) {
+			t.Helper()
+			deadInLine(t, s, kit.Keys(name).Writers(), kit.Keys(name).RWLives())
+		}},
 	}
 }
 
@@ -58,7 +64,7 @@ func of[L locker](make func(*signalbox.Session, string, ...signalbox.LockOption)
 
 // deadInLine puts a session at the head of a line that is not heard of any more, and was passed over once, and
 // lets a hundred be known that went for good. See scripts/README.md for what the keys say.
-func deadInLine(t *testing.T, s *site, name string) {
+func deadInLine(t *testing.T, s *site, line, known string) {
 	t.Helper()
 	const minutes = 5
 	at := func(d time.Duration) string { return fmt.Sprintf("%016d", time.Now().Add(d).UnixMicro()) }
@@ -69,11 +75,10 @@ func deadInLine(t *testing.T, s *site, name string) {
 	for i := range 100 {
 		lives = append(lives, fmt.Sprintf("%022d", i), at(-minutes*time.Minute)+number)
 	}
-	keys := kit.Keys(name)
-	s.do(t, "ZADD", keys.Line(), "1", dead)
-	s.do(t, "HSET", keys.Lives(), lives...)
-	for _, key := range []string{keys.Line(), keys.Lives()} {
+	s.do(t, "ZADD", line, "1", dead)
+	s.do(t, "HSET", known, lives...)
+	for _, key := range []string{line, known} {
 		s.do(t, "PEXPIRE", key, fmt.Sprint((minutes * time.Minute).Milliseconds()))
 	}
-	t.Cleanup(func() { require.NoError(t, s.ask("ZREM", keys.Line(), dead).Error()) })
+	t.Cleanup(func() { require.NoError(t, s.ask("ZREM", line, dead).Error()) })
 }

@@ -66,10 +66,10 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 
 	keys := kit.Keys(name)
 	m := c.BeginMove(t, slot, elsewhere())
-	m.Keys(t, keys.Line())
+	m.Keys(t, keys.Writers())
 	until := time.Now().Add(5 * time.Second)
 	kit.Await(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
-	m.Keys(t, keys.Lives(), keys.Readers(), notes.keys()[1], notes.keys()[2])
+	m.Keys(t, keys.RWLives(), keys.Readers(), notes.keys()[1], notes.keys()[2])
 	m.Finish(t)
 	goesOn("moved in steps")
 	end()

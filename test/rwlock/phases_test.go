@@ -97,7 +97,7 @@ type wait struct{ from, to stamp.Stamp }
 // waits lets a user have the lock until it has waited in line n times, and answers these waits.
 func (w *world) waits(t *testing.T, side kit.Primitive, name string, n int, options ...signalbox.LockOption) (seen []wait) {
 	t.Helper()
-	lines := []string{kit.Keys(name).Line(), kit.Keys(name).Readers()}
+	lines := []string{kit.Keys(name).Writers(), kit.Keys(name).Readers()}
 	lock := side.New(w.other, name, options...)
 	for begun := time.Now(); len(seen) < n; {
 		require.Less(t, time.Since(begun), limit, "it does not wait")
