@@ -131,8 +131,10 @@ if queues == '1' then
     ticket = string.format('%.0f', tail[2] + 1) -- the clock was set back: the last comes last all the same
   end
   redis.call('ZADD', line, 'NX', ticket, hold)
-  if not tail[1] then
-    redis.call('PEXPIRE', line, 600000) -- looks keep it
+  if not tail[1] and type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then -- looks keep it
+    -- A sender without the right to that leaves no key without an end.
+    redis.call('ZREM', line, hold)
+    redis.call('PEXPIRE', line, 600000)
   end
 end
 -- Mostly that is all: somebody has the lock, and the session is known to wait. The functions for the rest come after
@@ -157,7 +159,11 @@ local function beat(known)
     end
   end
   redis.call('HSET', lives, session, life .. paid .. label)
-  redis.call('PEXPIRE', lives, 600000)
+  if type(redis.pcall('PEXPIRE', lives, 600000)) == 'table' then
+    -- A sender without the right to that leaves no key without an end.
+    redis.call('HDEL', lives, session)
+    redis.call('PEXPIRE', lives, 600000)
+  end
   -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a clock that was
   -- set back behind the search. Of one that is not known none do.
   local back = known and not lived

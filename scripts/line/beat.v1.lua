@@ -44,7 +44,11 @@ local function beat(known)
     end
   end
   redis.call('HSET', lives, session, life .. paid .. label)
-  redis.call('PEXPIRE', lives, 600000)
+  if type(redis.pcall('PEXPIRE', lives, 600000)) == 'table' then
+    -- A sender without the right to that leaves no key without an end.
+    redis.call('HDEL', lives, session)
+    redis.call('PEXPIRE', lives, 600000)
+  end
   -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a clock that was
   -- set back behind the search. Of one that is not known none do.
   local back = known and not lived

@@ -59,7 +59,11 @@ local function beat(known)
     end
   end
   redis.call('HSET', lives, session, life .. paid .. label)
-  redis.call('PEXPIRE', lives, 600000)
+  if type(redis.pcall('PEXPIRE', lives, 600000)) == 'table' then
+    -- A sender without the right to that leaves no key without an end.
+    redis.call('HDEL', lives, session)
+    redis.call('PEXPIRE', lives, 600000)
+  end
   -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a clock that was
   -- set back behind the search. Of one that is not known none do.
   local back = known and not lived
@@ -181,7 +185,11 @@ local function join(line, lines, ticket)
     end
   end
   redis.call('ZADD', line, 'NX', string.format('%.0f', number), ticket)
-  redis.call('PEXPIRE', line, 600000)
+  if type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then
+    -- A sender without the right to that leaves no key without an end.
+    redis.call('ZREM', line, ticket)
+    redis.call('PEXPIRE', line, 600000)
+  end
 end
 -- end line/join
 
@@ -212,32 +220,40 @@ end
 -- end holds/state
 
 -- part holds/give
--- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
-local made = scores[1]
-local function give(name, till, ...)
-  if not made and floor ~= '' then
+-- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE leaves no key without
+-- an end.
+local made, released = scores[1], floor ~= ''
+local function make(ms, ...)
+  if released then
     redis.call('SET', holder, '') -- refused where memory is full, as what follows a DEL never is
     redis.call('DEL', holder)
   end
+  redis.call('ZADD', holder, ...)
+  made = true
+  if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
+    redis.call('DEL', holder)
+    if released then
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+    end
+    redis.call('PEXPIRE', holder, ms)
+  end
+end
+
+-- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
+-- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
-  if made then
-    redis.call('PEXPIRE', holder, ms, 'GT')
+  if not made then
+    make(ms, '-' .. floor, kind, till, name, ...)
     return
   end
-  made = true
-  if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
-    -- Who has no right to that leaves no hold without an end.
-    redis.call('DEL', holder)
-    redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
-    redis.call('PEXPIRE', holder, ms)
-  end
+  redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
+  redis.call('PEXPIRE', holder, ms, 'GT')
 end
 -- end holds/give
 
@@ -385,7 +401,9 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  redis.call('PEXPIRE', holder, keep_ms)
+  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+    redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
+  end
 end
 -- end rwlock/handoff
 

@@ -9,5 +9,9 @@ local function join(line, lines, ticket)
     end
   end
   redis.call('ZADD', line, 'NX', string.format('%.0f', number), ticket)
-  redis.call('PEXPIRE', line, 600000)
+  if type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then
+    -- A sender without the right to that leaves no key without an end.
+    redis.call('ZREM', line, ticket)
+    redis.call('PEXPIRE', line, 600000)
+  end
 end

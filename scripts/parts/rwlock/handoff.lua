@@ -67,5 +67,7 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  redis.call('PEXPIRE', holder, keep_ms)
+  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+    redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
+  end
 end
