@@ -16,9 +16,13 @@ type Locker locker.Locker
 
 var _ sync.Locker = (*Locker)(nil)
 
-// Lock takes the lock. It waits through an outage of the server, and panics where waiting cannot
-// help: a bad name or option, a closed session, a context that has ended, a right that is missing, a
-// name of another kind.
+// Lock takes the lock. If a try fails for a reason that may pass, such as an outage of the server or too
+// few replicas, Lock logs that to the session's logger (WithLogger), once, and tries again until it
+// succeeds.
+//
+// It panics if waiting cannot help, with an error that wraps ErrBadName, ErrBadOption, ErrClosed,
+// ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, the error of the context if that has ended, or
+// the server's own words if they are none of the above.
 func (k *Locker) Lock() { (*locker.Locker)(k).Lock() }
 
 // Unlock gives the lock back. It panics when the Locker is not locked. What it cannot answer, that the

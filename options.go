@@ -30,9 +30,10 @@ func (o LockOption) Apply(l *settings.Lock) {
 // WithLogger sets the logger for warnings that no call can return:
 //
 //   - the server denies the session its unlock messages, or may evict the keys of locks, once each;
+//   - the Lock of a Locker has to try again, and why, once in each Lock;
 //   - Close ended a lease that was never unlocked, once for each lease, up to 20.
 //
-// By default the first two are not logged, and the last one goes to slog.Default(): a lease that the
+// By default the first three are not logged, and the last one goes to slog.Default(): a lease that the
 // program forgot is a bug in the program. Hold ids and passwords are never logged, and names only as
 // WithHashedNames leaves them.
 func WithLogger(logger *slog.Logger) SessionOption {

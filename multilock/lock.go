@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/locker"
 	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // Member is a lock that can be one of several: *reentrant.Lock, *fair.Lock, *rwlock.Lock, which is taken to write, what
@@ -166,7 +167,11 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 // Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
-	return (*signalbox.Locker)(locker.New(ctx, l.lock))
+	var s *session.Session
+	if len(l.members) > 0 {
+		s = l.members[0].place.Session
+	}
+	return (*signalbox.Locker)(locker.New(ctx, s.Logger(), l.lock))
 }
 
 // ready answers why nothing can be taken, or nil.

@@ -54,6 +54,17 @@ func TestPermitsAreAMemberAsALockIs(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 }
 
+// P10: it would wait for ever, without a word.
+func TestALockerOfTooManyPermitsPanics(t *testing.T) {
+	t.Parallel()
+	pool := semaphore.New(newSession(t, redistest.Start(t)), "pool", 3)
+	defer func() {
+		err, _ := recover().(error)
+		require.ErrorIs(t, err, signalbox.ErrCapacity)
+	}()
+	multilock.New(pool.Permits(4)).Locker(t.Context()).Lock()
+}
+
 // P2, P4: permits that are lost are the loss of all, and permits go back where another member is lost.
 func TestTheLossOfPermitsIsTheLossOfAll(t *testing.T) {
 	t.Parallel()

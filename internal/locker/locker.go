@@ -8,17 +8,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Locker takes and gives back a lock for goroutines that share it.
 type Locker struct {
-	take func(context.Context) (hold.Lease, error)
-	ctx  context.Context //nolint:containedctx // sync.Locker's methods take none
+	take   func(context.Context) (hold.Lease, error)
+	ctx    context.Context //nolint:containedctx // sync.Locker's methods take none
+	logger *slog.Logger
 
 	// local is locked from Lock to Unlock, so that the Locker's goroutines exclude each other
 	// even where a lease is lost in between. It comes before everything else.
@@ -32,12 +36,13 @@ type Locker struct {
 	}
 }
 
-// New answers a Locker that takes the lock by take. Leases that ctx carries are left aside.
-func New(ctx context.Context, take func(context.Context) (hold.Lease, error)) *Locker {
+// New returns a Locker that takes the lock by take, and logs to logger what it waits for. Leases
+// that ctx carries are left aside.
+func New(ctx context.Context, logger *slog.Logger, take func(context.Context) (hold.Lease, error)) *Locker {
 	if ctx != nil {
 		ctx = hold.Stranger(ctx)
 	}
-	return &Locker{take: take, ctx: ctx}
+	return &Locker{take: take, ctx: ctx, logger: logger}
 }
 
 // OnLost sets what is told of a lease that was lost while it was locked, or whose release was
@@ -53,8 +58,11 @@ func (k *Locker) OnLost(told func(error)) {
 func (k *Locker) Lock() {
 	k.local.Lock()
 	lease, err := k.take(k.ctx)
+	if err != nil && k.mayPass(err) {
+		k.logger.Warn("a Locker cannot lock, and tries again", "error", err)
+	}
 	for err != nil && k.mayPass(err) {
-		time.Sleep(outagePause) //nolint:forbidigo // sync.Locker has nothing that could end the wait
+		time.Sleep(pause) //nolint:forbidigo // sync.Locker has nothing that could end the wait
 		lease, err = k.take(k.ctx)
 	}
 	if err != nil {
@@ -66,24 +74,36 @@ func (k *Locker) Lock() {
 	k.mu.lease, k.mu.locked = lease, true
 }
 
-// outagePause is how long a Locker waits before it tries again where the server refuses for a
-// reason that may pass: out of memory, a disk that is full.
-const outagePause = 250 * time.Millisecond
+// pause is how long a Locker waits before it tries again.
+const pause = 250 * time.Millisecond
 
-// mayPass reports whether waiting can mend err.
+// mayPass reports whether waiting can mend err. What it cannot mend is a panic: a sync.Locker has no
+// other way to say so, and one that waited would wait for ever.
 func (k *Locker) mayPass(err error) bool {
-	if k.ctx == nil || k.ctx.Err() != nil {
+	is := func(sentinel error) bool { return errors.Is(err, sentinel) }
+	switch {
+	case k.ctx == nil || k.ctx.Err() != nil:
 		return false
+	case slices.ContainsFunc(final, is):
+		return false
+	case slices.ContainsFunc(passing, is):
+		return true
 	}
-	for _, misuse := range []error{
-		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer,
-	} {
-		if errors.Is(err, misuse) {
-			return false
-		}
-	}
-	return true
+	return wire.Judge(err) != wire.Final // whatever else the server or the network said
 }
+
+//nolint:gochecknoglobals // constant tables
+var (
+	// final are the errors that stay: misuse, missing rights, a server that will not do, and what no Lock
+	// returns.
+	final = []error{
+		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer,
+		errs.ErrCapacity, errs.ErrUpgrade, errs.ErrNotHeld, errs.ErrReleased, errs.ErrMaxHold,
+		errs.ErrRunning, errs.ErrNoRound, errs.ErrRoundOver, errs.ErrReset, errs.ErrRoundLost,
+	}
+	// passing are the errors after which another try may succeed.
+	passing = []error{errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed}
+)
 
 // Unlock implements sync.Locker.
 func (k *Locker) Unlock() {

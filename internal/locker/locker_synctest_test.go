@@ -3,7 +3,10 @@
 package locker_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +16,30 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locker"
 )
 
-// P10: what waiting may mend is waited for.
+// P10: what waiting may mend is logged once and waited for.
 func TestALockerWaitsForWhatMayPass(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := &fake{refusals: []error{errFull, errFull, fmt.Errorf("a few words: %w", errFull)}}
-		k := locker.New(t.Context(), f.take)
-		began := time.Now()
-		k.Lock()
-		require.Len(t, f.asked, 4)
-		require.Equal(t, 750*time.Millisecond, time.Since(began))
-		k.Unlock()
-	})
+	refusals := []error{errFull}
+	for _, s := range sentinels() {
+		if s.passes {
+			refusals = append(refusals, s.err)
+		}
+	}
+	for _, refusal := range refusals {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			f := &fake{refusals: []error{refusal, refusal, fmt.Errorf("a few words: %w", refusal)}}
+			k := locker.New(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), f.take)
+			began := time.Now()
+			k.Lock()
+			require.Len(t, f.asked, 4)
+			require.Equal(t, 750*time.Millisecond, time.Since(began))
+			require.Equal(t, 1, strings.Count(log.String(), "\n"))
+			require.Contains(t, log.String(), refusal.Error())
+			k.Unlock()
+			k.Lock()
+			require.Equal(t, 1, strings.Count(log.String(), "\n"), "nothing failed")
+			k.Unlock()
+		})
+	}
 }

@@ -6,6 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/locker"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // errFull is a refusal that passes.
@@ -43,7 +48,7 @@ func panicOf(do func()) (err error) {
 // P1: goroutines that share it exclude each other, whatever becomes of their leases.
 func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	k := locker.New(t.Context(), new(fake).take)
+	k := locker.New(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
 	count := 0
 	var all sync.WaitGroup
 	for range 8 {
@@ -59,13 +64,74 @@ func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	require.Equal(t, 800, count)
 }
 
-func TestALockerPanicsForWhatDoesNotPassAndIsFreeAfterThat(t *testing.T) {
+// sentinels says of every sentinel whether another try may succeed.
+func sentinels() map[string]struct {
+	err    error
+	passes bool
+} {
+	type sentinel = struct {
+		err    error
+		passes bool
+	}
+	return map[string]sentinel{
+		"ErrHeld":          {errs.ErrHeld, true},
+		"ErrLost":          {errs.ErrLost, true},
+		"ErrRefused":       {errs.ErrRefused, true},
+		"ErrNotReplicated": {errs.ErrNotReplicated, true},
+		"ErrUnconfirmed":   {errs.ErrUnconfirmed, true},
+		"ErrClosed":        {errs.ErrClosed, false},
+		"ErrBadName":       {errs.ErrBadName, false},
+		"ErrBadOption":     {errs.ErrBadOption, false},
+		"ErrWrongKind":     {errs.ErrWrongKind, false},
+		"ErrDenied":        {errs.ErrDenied, false},
+		"ErrOldServer":     {errs.ErrOldServer, false},
+		"ErrCapacity":      {errs.ErrCapacity, false},
+		"ErrUpgrade":       {errs.ErrUpgrade, false},
+		"ErrReleased":      {errs.ErrReleased, false},
+		"ErrMaxHold":       {errs.ErrMaxHold, false},
+		"ErrNotHeld":       {errs.ErrNotHeld, false},
+		"ErrRunning":       {errs.ErrRunning, false},
+		"ErrNoRound":       {errs.ErrNoRound, false},
+		"ErrRoundOver":     {errs.ErrRoundOver, false},
+		"ErrReset":         {errs.ErrReset, false},
+		"ErrRoundLost":     {errs.ErrRoundLost, false},
+	}
+}
+
+// The table above has every sentinel that there is.
+func TestEverySentinelIsJudged(t *testing.T) {
 	t.Parallel()
-	for _, refusal := range []error{
-		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer,
-	} {
+	file, err := parser.ParseFile(token.NewFileSet(), "../errs/errs.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	table := sentinels()
+	found := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, is := n.(*ast.ValueSpec); is {
+			for _, name := range spec.Names {
+				require.Contains(t, table, name.Name)
+				found++
+			}
+		}
+		return true
+	})
+	require.Equal(t, len(table), found)
+}
+
+// P10: what waiting cannot mend is a panic with the typed error, and leaves the Locker free.
+func TestALockerPanicsForWhatDoesNotPass(t *testing.T) {
+	t.Parallel()
+	refusals := []error{
+		fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed), // of a session that closes
+		wiretest.Result(wiretest.Refusal("a script's own words")).Error(),
+	}
+	for _, s := range sentinels() {
+		if !s.passes {
+			refusals = append(refusals, s.err)
+		}
+	}
+	for _, refusal := range refusals {
 		f := &fake{refusals: []error{fmt.Errorf("a few words: %w", refusal)}}
-		k := locker.New(t.Context(), f.take)
+		k := locker.New(t.Context(), slog.New(slog.DiscardHandler), f.take)
 		require.ErrorIs(t, panicOf(k.Lock), refusal)
 		require.ErrorIs(t, panicOf(k.Unlock), errs.ErrNotHeld)
 		require.NoError(t, panicOf(k.Lock))
@@ -79,16 +145,16 @@ func TestALockerPanicsWhereItsContextHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := &fake{refusals: []error{errFull, errFull}}
-	require.ErrorIs(t, panicOf(locker.New(ctx, f.take).Lock), errFull)
+	require.ErrorIs(t, panicOf(locker.New(ctx, slog.New(slog.DiscardHandler), f.take).Lock), errFull)
 	require.Len(t, f.asked, 1)
 	f = &fake{refusals: []error{errFull}}
-	require.ErrorIs(t, panicOf(locker.New(nil, f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
+	require.ErrorIs(t, panicOf(locker.New(nil, slog.New(slog.DiscardHandler), f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
 }
 
 // P2: what Unlock cannot answer is told; a fake lease is one that holds nothing.
 func TestALockerTellsWhatItsUnlockAnswers(t *testing.T) {
 	t.Parallel()
-	k := locker.New(t.Context(), new(fake).take)
+	k := locker.New(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
 	k.Lock()
 	require.NoError(t, panicOf(k.Unlock), "nobody is told")
 	var told []error

@@ -201,7 +201,7 @@ func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
 
 // LockerAs is Locker by a take that errors call op.
 func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
-	return (*signalbox.Locker)(locker.New(ctx, func(ctx context.Context) (hold.Lease, error) {
+	return (*signalbox.Locker)(locker.New(ctx, b.Session.Logger(), func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
 		return lease, b.Explain(op, err)
 	}))

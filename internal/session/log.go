@@ -4,9 +4,10 @@ package session
 
 import "log/slog"
 
-// logger returns where warnings go: to nobody, by default.
-func (s *Session) logger() *slog.Logger {
-	if s.Settings.Logger == nil {
+// Logger returns where warnings go: nowhere by default, and for a session that neither Dial nor
+// NewSession made.
+func (s *Session) Logger() *slog.Logger {
+	if s == nil || s.Settings.Logger == nil {
 		return slog.New(slog.DiscardHandler)
 	}
 	return s.Settings.Logger
@@ -19,7 +20,7 @@ func (s *Session) warnOfEviction(limit, policy string) {
 	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warned.Swap(true) {
 		return
 	}
-	s.logger().Warn("the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
+	s.Logger().Warn("the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
 		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
 		"maxmemory", limit, "maxmemory-policy", policy)
 }

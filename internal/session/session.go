@@ -129,7 +129,7 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
-	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s.logger(), set.Polling)
+	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s.Logger(), set.Polling)
 	s.Settler = settle.New(s.Runner, s.Timers)
 	return s
 }
