@@ -26,7 +26,7 @@
 // # Not guaranteed
 //
 // How late a Fire may be: the Go scheduler, a paused process and the Fires before it
-// all delay it. [Timers.Lateness] tells how much they did.
+// all delay it.
 //
 // A Fire must not block: every other event of the same Timers waits for it. It must
 // not call [Timers.Close], which waits for it.
@@ -46,7 +46,7 @@
 //
 //	event                what happens
 //	process paused       everything due meanwhile fires at once, oldest first, in
-//	                     batches; Lateness reports the pause
+//	                     batches
 //	a Fire panics        the process ends, as with any goroutine
 //	Schedule after Close ignored
 //

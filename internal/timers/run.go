@@ -106,17 +106,6 @@ func (t *Timers) fire(due []*wheel.Entry) {
 		if t.closed.Load() {
 			return
 		}
-		t.late(time.Since(t.base) - time.Duration(e.Due())*tick)
 		e.Event().Fire()
-	}
-}
-
-// late records the lateness of one Fire.
-func (t *Timers) late(by time.Duration) {
-	for {
-		latest := t.latest.Load()
-		if int64(by) <= latest || t.latest.CompareAndSwap(latest, int64(by)) {
-			return
-		}
 	}
 }

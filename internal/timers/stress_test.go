@@ -61,7 +61,6 @@ func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 					if random.IntN(2) == 0 {
 						timers.Cancel(&x.Entry)
 					}
-					timers.Lateness()
 				}
 			})
 		}

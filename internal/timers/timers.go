@@ -29,8 +29,6 @@ type Timers struct {
 	// closed is set once, under mu. It is read without mu by Schedule, to return
 	// early, and by the goroutine between two Fires.
 	closed atomic.Bool
-	// latest is the greatest lateness of a Fire since it was last asked for.
-	latest atomic.Int64
 
 	// wake ends the sleep of the goroutine. It has room for one: wake-ups coalesce.
 	// It is sent to and emptied under mu only, so none outlives the sleep it is for.
@@ -80,13 +78,6 @@ func (t *Timers) Schedule(e *wheel.Entry, in time.Duration) {
 // about to.
 func (t *Timers) Cancel(e *wheel.Entry) bool {
 	return t.wheel.Cancel(e)
-}
-
-// Lateness returns by how much the latest Fire since the last call came after its
-// tick, and 0 if there was none. The tick itself is up to one millisecond after the
-// delay; for a delay that is not positive it is up to one millisecond before Schedule.
-func (t *Timers) Lateness() time.Duration {
-	return time.Duration(t.latest.Swap(0))
 }
 
 // Close stops the goroutine and waits for it. What is still scheduled never fires. A
