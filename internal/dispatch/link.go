@@ -46,13 +46,20 @@ func (d *Dispatcher) linkLocked(node string) *link {
 	}
 	d.mu.links[node] = l
 	d.running.Add(1)
-	go pprof.Do(d.ctx, pprof.Labels("signalbox", "dispatch"), func(ctx context.Context) {
+	go func() {
 		defer d.running.Done()
-		if err := l.serve(ctx); err != nil {
+		pprof.SetGoroutineLabels(d.ctx)
+		if err := l.serve(d.ctx); err != nil {
 			l.ended(err)
 		}
-	})
+	}()
 	return l
+}
+
+// waiting runs wait with the label of the goroutines of this package. They bear it while they wait only:
+// what the client starts for a connection inherits the labels of its caller, and keeps them.
+func waiting(ctx context.Context, wait func()) {
+	pprof.Do(ctx, pprof.Labels("signalbox", "dispatch"), func(context.Context) { wait() })
 }
 
 func (l *link) kick() { signal(l.changed) }
@@ -97,14 +104,19 @@ func (l *link) serve(ctx context.Context) error {
 		if len(add)+len(drop) > 0 {
 			continue // there may be more than one pipeline's worth, and changes since
 		}
-		select {
-		case <-l.changed:
-		case err := <-broken:
-			return errors.Join(errBroken, err)
-		case <-l.gone:
-			return errGone
-		case <-ctx.Done():
-			return ctx.Err()
+		waiting(ctx, func() {
+			select {
+			case <-l.changed:
+			case err = <-broken:
+				err = errors.Join(errBroken, err)
+			case <-l.gone:
+				err = errGone
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -101,10 +101,11 @@ func (d *Dispatcher) wakePlacerLocked() {
 	case len(d.mu.homeless) > 0:
 		d.mu.placing = true
 		d.running.Add(1)
-		go pprof.Do(d.ctx, pprof.Labels("signalbox", "dispatch"), func(ctx context.Context) {
+		go func() {
 			defer d.running.Done()
-			d.place(ctx)
-		})
+			pprof.SetGoroutineLabels(d.ctx)
+			d.place(d.ctx)
+		}()
 	}
 }
 
@@ -120,12 +121,15 @@ func (d *Dispatcher) place(ctx context.Context) {
 			continue
 		}
 		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-d.homeless:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
+		waiting(ctx, func() {
+			select {
+			case <-timer.C:
+			case <-d.homeless:
+			case <-ctx.Done():
+			}
+		})
+		timer.Stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}

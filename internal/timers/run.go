@@ -31,7 +31,7 @@ func (t *Timers) rouse(due int64) {
 	case !t.mu.running:
 		t.mu.running = true
 		t.mu.target = due
-		t.goroutine.Go(t.start)
+		t.goroutine.Go(t.run)
 	case due < t.mu.target:
 		t.mu.target = due
 		t.wakeLocked()
@@ -45,13 +45,13 @@ func (t *Timers) wakeLocked() {
 	}
 }
 
-// start is the goroutine's outermost function.
-func (t *Timers) start() {
-	pprof.Do(context.Background(), pprof.Labels("signalbox", "timers"), func(context.Context) { t.run() })
-}
-
-// run fires what is due and sleeps until the next entry, until there is none.
+// run fires what is due and sleeps until the next entry, until there is none. It bears its label while
+// it sleeps only: a goroutine that a Fire starts inherits the labels, and hands them on to those of
+// the client, which stay for as long as a connection.
 func (t *Timers) run() {
+	unlabelled := context.Background()
+	labelled := pprof.WithLabels(unlabelled, pprof.Labels("signalbox", "timers"))
+	pprof.SetGoroutineLabels(unlabelled) // not those of the caller of Schedule either
 	due := make([]*wheel.Entry, 0, wheel.MaxBatch)
 	sleep := time.NewTimer(time.Hour) // reset before each use
 	defer sleep.Stop()
@@ -62,9 +62,15 @@ func (t *Timers) run() {
 		}
 		if in := t.until(target); in > 0 {
 			sleep.Reset(in)
+			pprof.SetGoroutineLabels(labelled)
+			isRoused := false
 			select {
 			case <-sleep.C:
 			case <-t.wake: // for an earlier target, or to end
+				isRoused = true
+			}
+			pprof.SetGoroutineLabels(unlabelled)
+			if isRoused {
 				t.woke(roused)
 				continue
 			}

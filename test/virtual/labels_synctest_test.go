@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P7: profiles tell the client's goroutines from ours: also those of a connection that a renewal, a poll or a
+// subscription opened bear none of our labels.
+func TestGoroutinesOfTheClientBearNoLabel(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for _, kind := range kit.Primitives() {
+		bubble(t, func(w *world) {
+			holder, lines, closeHolder := w.session(w.T)
+			defer closeHolder()
+			waiter, others, closeWaiter := w.session(w.T)
+			defer closeWaiter()
+			lease := atOnce(w.T, kind.New(holder, "a", signalbox.RenewedLease(10*time.Second)))
+			ctx, giveUp := context.WithCancel(w.Context())
+			waits := waitsInLine(ctx, kind.New(waiter, "a"))
+			for _, l := range []*wire{lines, others} {
+				l.heals() // breaks every connection
+			}
+			time.Sleep(20 * time.Second)
+			require.NoError(w, lease.Err(), "it was renewed on a new connection")
+			synctest.Wait()
+			var profile strings.Builder
+			require.NoError(w, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+			require.Contains(w, profile.String(), `"signalbox":"timers"`)
+			require.Contains(w, profile.String(), `"signalbox":"dispatch"`)
+			readers := 0
+			for stack := range strings.SplitSeq(profile.String(), "\n\n") {
+				if strings.Contains(stack, "rueidis.(*pipe)") {
+					require.NotContains(w, stack, "# labels:", kind.Name)
+					readers++
+				}
+			}
+			require.Positive(w, readers)
+			giveUp()
+			require.ErrorIs(w, (<-waits).err, context.Canceled)
+		})
+	}
+}
