@@ -44,7 +44,8 @@ var (
 	// ErrBadName: the name is empty or longer than 512 bytes, or has braces that Redisson's layout cannot keep in one slot
 	// of a cluster.
 	ErrBadName = errs.ErrBadName
-	// ErrBadOption: an option, or an argument, is not valid; the text says which and why.
+	// ErrBadOption: an option, or an argument, is not valid; the text says which and why. Every call
+	// returns it for a nil context.
 	ErrBadOption = errs.ErrBadOption
 	// ErrWrongKind: the name is in use by another kind of lock, or its key is somebody else's.
 	ErrWrongKind = errs.ErrWrongKind
@@ -93,11 +94,19 @@ type OpError struct {
 
 // Error implements error.
 func (e *OpError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	return errs.OneLine(fmt.Sprintf("signalbox: %s %q: %v", e.Op, e.Name, e.Err))
 }
 
 // Unwrap answers what went wrong.
-func (e *OpError) Unwrap() error { return e.Err }
+func (e *OpError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // UnconfirmedError is the error of an Unlock that the server has not answered. The lease has
 // ended here.
@@ -111,6 +120,9 @@ type UnconfirmedError struct {
 
 // Error implements error.
 func (e *UnconfirmedError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	return fmt.Sprintf("%v: the release; the hold ends by itself by %s: %v", ErrUnconfirmed, e.KeyEnds.Format(time.RFC3339Nano), e.Err)
 }
 
@@ -118,4 +130,9 @@ func (e *UnconfirmedError) Error() string {
 func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
 
 // Unwrap answers what the last try ended with.
-func (e *UnconfirmedError) Unwrap() error { return e.Err }
+func (e *UnconfirmedError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}

@@ -42,7 +42,7 @@ func (l Lease) Deadline() time.Time { return hold.Lease(l).Deadline() }
 // Bind answers a child of ctx that also ends with the lease, before the lock is given back or
 // passed on; context.Cause tells ErrReleased, ErrLost or ErrMaxHold. Its Err compares the clock
 // itself. It bounds a life, and gives no right to enter again: that is Enter. Of a lease that has ended, and of the zero
-// Lease, it has ended at once.
+// Lease, it has ended at once; so it has if ctx is nil, with ErrBadOption as its cause.
 func (l Lease) Bind(ctx context.Context) context.Context { return hold.Lease(l).Bind(ctx) }
 
 // Enter is Bind, and the right to enter again: Lock and TryLock with the context answered, or

@@ -60,7 +60,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *La
 
 // Check answers what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
-func (l *Latch) Check() error { return l.base.Check() }
+func (l *Latch) Check() error { return l.root().Check() }
 
 // Start begins a round that opens when n different ids are counted down, and answers ErrRunning while
 // another one is running. n is from 1 to MaxCount.
@@ -70,7 +70,7 @@ func (l *Latch) Check() error { return l.base.Check() }
 // is reset in the background.
 func (l *Latch) Start(ctx context.Context, n int) (Round, error) {
 	r, err := l.start(ctx, n)
-	return r, l.base.Explain("start", err)
+	return r, l.root().Explain("start", err)
 }
 
 // Round joins the newest round: the one that is running, or the last one if that has opened, whose Wait
@@ -80,7 +80,7 @@ func (l *Latch) Start(ctx context.Context, n int) (Round, error) {
 // ID, and joins by RoundOf.
 func (l *Latch) Round(ctx context.Context) (Round, error) {
 	r, err := l.newest(ctx)
-	return r, l.base.Explain("round", err)
+	return r, l.root().Explain("round", err)
 }
 
 // RoundOf answers the round with that ID, as its starter has it. It sends nothing. An id that no round of this latch
@@ -94,7 +94,15 @@ func (l *Latch) RoundOf(id uint64) Round {
 // that was started since, however often it is sent. Two round trips; a server that is away, or refuses for now,
 // is waited for as long as ctx lets it.
 func (l *Latch) Reset(ctx context.Context) error {
-	return l.base.Explain("reset", l.reset(ctx))
+	return l.root().Explain("reset", l.reset(ctx))
+}
+
+// root returns what every call begins with. That of a nil Latch was made by no New.
+func (l *Latch) root() *primitive.Base {
+	if l == nil {
+		return new(primitive.Base)
+	}
+	return &l.base
 }
 
 func (l *Latch) newest(ctx context.Context) (Round, error) {

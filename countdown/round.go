@@ -70,11 +70,13 @@ func (r Round) Count(ctx context.Context) (left int, err error) {
 }
 
 func (r Round) valid() error {
-	switch {
-	case r.latch == nil:
+	if r.latch == nil {
 		return errs.ErrNoRound
-	case r.latch.base.Err != nil:
-		return r.latch.base.Err
+	}
+	if err := r.latch.base.Made(); err != nil {
+		return err
+	}
+	switch {
 	case r.stamp <= 0 || r.stamp > maxStamp:
 		return fmt.Errorf("%w: %d is the ID of no round", errs.ErrBadOption, r.stamp)
 	case r.latch.realm.scripts.Nameless && r.stamp != namelessStamp:

@@ -31,7 +31,7 @@ func newNonce() string {
 
 // start begins a round.
 func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.root().Ready(ctx); err != nil {
 		return Round{}, err
 	}
 	if n < 1 || n > MaxCount {
@@ -201,7 +201,7 @@ func (l *Latch) resetCall(nonce string) wire.Call {
 
 // ask asks once how the latch stands.
 func (l *Latch) ask(ctx context.Context) (account, error) {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.root().Ready(ctx); err != nil {
 		return account{}, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, l.realm.look(l.keys, ""))
@@ -225,7 +225,7 @@ func (l *Latch) once(err error) error {
 func (l *Latch) insist(ctx context.Context, step func() error) error {
 	var last error // why the step before was not answered
 	for fails := 0; ; fails++ {
-		if err := l.base.Ready(ctx); err != nil {
+		if err := l.root().Ready(ctx); err != nil {
 			return errs.Join(err, last)
 		}
 		err := step()

@@ -26,5 +26,8 @@ func (l *Lock) tryAcquire(ctx context.Context) (hold.Lease, error) {
 
 // enter answers a lease by the one that ctx carries.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	if err = l.root().Made(); err != nil {
+		return hold.Lease{}, false, err
+	}
 	return l.base.Enter(ctx, l.tenure.Realm)
 }

@@ -40,10 +40,10 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 
 // Check answers what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
-func (l *Lock) Check() error { return l.base.Check() }
+func (l *Lock) Check() error { return l.root().Check() }
 
 // Place answers where the lock stands among all locks, for package multilock.
-func (l *Lock) Place() signalbox.Place { return l.base.Place(kind, member.Whole, nil) }
+func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, member.Whole, nil) }
 
 // Lock takes the lock, and waits for it as long as ctx lets it: behind everybody, of whatever process,
 // who asked before, and before everybody who asks later. ctx bounds the waiting, not the hold: the
@@ -59,7 +59,7 @@ func (l *Lock) Place() signalbox.Place { return l.base.Place(kind, member.Whole,
 // where waiting cannot help. A server that is away, or refuses for now, is waited for.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.acquire(ctx)
-	return signalbox.Lease(lease), l.base.Explain("lock", err)
+	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
 // TryLock takes the lock if it is free and nobody stands in line, in one round trip, and answers
@@ -67,7 +67,7 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // session holds or wants the lock.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryAcquire(ctx)
-	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
 // Do takes the lock, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's
@@ -75,9 +75,17 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
 // its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.Do(ctx, l.acquire, fn)
+	return l.root().Do(ctx, l.acquire, fn)
 }
 
 // Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
-func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.acquire) }
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.acquire) }
+
+// root returns what every call begins with. That of a nil Lock was made by no New.
+func (l *Lock) root() *primitive.Base {
+	if l == nil {
+		return new(primitive.Base)
+	}
+	return &l.base
+}

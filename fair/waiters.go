@@ -23,7 +23,7 @@ func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 		for position, after := 1, "0"; ; {
 			reply, err := l.waitersAfter(ctx, after)
 			if err != nil {
-				yield(signalbox.Waiter{}, l.base.Explain("waiters", err))
+				yield(signalbox.Waiter{}, l.root().Explain("waiters", err))
 				return
 			}
 			n := reply.Len() / 4
@@ -42,7 +42,7 @@ func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 }
 
 func (l *Lock) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.root().Ready(ctx); err != nil {
 		return wire.Reply{}, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/locker"
 	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -112,7 +113,7 @@ func (l *Lock) order() {
 
 // made answers why there is no such lock, or nil.
 func (l *Lock) made() error {
-	if len(l.given) == 0 {
+	if l == nil || len(l.given) == 0 {
 		return fmt.Errorf("%w: no members", errs.ErrBadOption)
 	}
 	return l.err
@@ -156,6 +157,9 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
 // its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
+	if fn == nil {
+		return explain("lock", cmp.Or(l.ready(ctx), primitive.ErrNoFunc))
+	}
 	lease, err := l.lock(ctx)
 	if err != nil {
 		return err

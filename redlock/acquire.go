@@ -42,7 +42,7 @@ func (l *Lock) acquire(ctx context.Context, take func(context.Context, *gate.Gat
 	if err = l.begin(); err != nil {
 		return hold.Lease{}, err
 	}
-	g := l.group.Gates.Use(l.base.Names.Holder)
+	g := l.group.gates.Use(l.base.Names.Holder)
 	lease, err = take(ctx, g)
 	if err != nil {
 		l.leave(g)
@@ -65,7 +65,7 @@ func (l *Lock) begin() error {
 
 // leave counts a call that failed, or a hold that is over, out of the gate and the sessions.
 func (l *Lock) leave(g *gate.Gate) {
-	l.group.Gates.Done(g, clock.Now()) // nobody stands back from this gate, so it never stays
+	l.group.gates.Done(g, clock.Now()) // nobody stands back from this gate, so it never stays
 	for _, m := range l.members {
 		m.End()
 	}
@@ -149,7 +149,7 @@ func (l *Lock) take(ctx context.Context, g *gate.Gate, b *ballot) (hold.Lease, e
 func (l *Lock) hold(g *gate.Gate, b *ballot, token stamp.Stamp) hold.Lease {
 	set := l.base.Set
 	n := &tenure{lock: l, gate: g, ballot: b}
-	lease := n.Begin(n, &l.group.Realm.Realm, token.Token(), token.Token())
+	lease := n.Begin(n, &l.group.realm, token.Token(), token.Token())
 	terms := renewal.Terms{Key: l.base.Names.Holder, Hold: b.attempt, Life: set.Lease, Renewed: !set.Fixed}
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)

@@ -22,7 +22,8 @@ const kind = "redlock"
 // group is several sessions with all that the locks over them share: a queue for each name in this process, and
 // the keeping of leases. The closing of any of its sessions is the end of it.
 type group struct {
-	session.Realm
+	realm hold.Realm
+	gates *gate.Table
 
 	name    string             // its ids, joined
 	members []*session.Session // by id
@@ -78,8 +79,9 @@ func groupOf(members []*session.Session) *group {
 }
 
 func newGroup(name string, members []*session.Session) *group {
-	g := &group{name: name, members: members, closing: make(chan struct{})}
-	g.Realm = session.Realm{Realm: hold.Realm{Kind: kind}, Gates: gate.NewTable()}
+	g := &group{
+		realm: hold.Realm{Kind: kind}, gates: gate.NewTable(), name: name, members: members, closing: make(chan struct{}),
+	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers)
 	return g
@@ -117,18 +119,18 @@ func (p *part) each(visit func(*group)) {
 func (p *part) Refuse(err error) {
 	p.each(func(g *group) {
 		g.refused.Do(func() { close(g.closing) })
-		g.Gates.Refuse(err)
+		g.gates.Refuse(err)
 	})
 }
 
 // Evict implements session.Part.
-func (p *part) Evict(cause error) { p.each(func(g *group) { g.Gates.Evict(cause) }) }
+func (p *part) Evict(cause error) { p.each(func(g *group) { g.gates.Evict(cause) }) }
 
 // Recheck implements session.Part.
-func (p *part) Recheck(key string) { p.each(func(g *group) { g.Gates.Recheck(key) }) }
+func (p *part) Recheck(key string) { p.each(func(g *group) { g.gates.Recheck(key) }) }
 
 // RecheckAll implements session.Part.
-func (p *part) RecheckAll() { p.each(func(g *group) { g.Gates.RecheckAll() }) }
+func (p *part) RecheckAll() { p.each(func(g *group) { g.gates.RecheckAll() }) }
 
 // Close implements session.Part.
 func (p *part) Close() { p.each((*group).close) }

@@ -23,7 +23,7 @@ const letter = "q"
 // answer to tell, the error is theirs. One round trip.
 func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) {
 	h, err := l.holder(ctx)
-	return signalbox.Holder(h), l.base.Explain("holder", err)
+	return signalbox.Holder(h), l.root().Explain("holder", err)
 }
 
 // IsLocked answers whether anybody has the lock, by the account of a quorum: this process, another, or a lock of another
@@ -33,7 +33,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 	if errors.Is(err, errs.ErrNotHeld) {
 		return false, nil
 	}
-	return err == nil, l.base.Explain("is locked", err)
+	return err == nil, l.root().Explain("is locked", err)
 }
 
 // ForceUnlock takes the lock from whoever has it, on every server: for people, and for holders that hang. It answers nil
@@ -43,7 +43,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 // After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round trips
 // to all servers at once.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.base.Explain("force unlock", l.force(ctx))
+	return l.root().Explain("force unlock", l.force(ctx))
 }
 
 // opinion is what one server says of who has the lock.
@@ -93,6 +93,9 @@ func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Se
 }
 
 func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
+	if err := l.root().Made(); err != nil {
+		return session.Holder{}, err
+	}
 	enough := quorum.Size(len(l.members))
 	holders, counts := make(map[string]session.Holder), make(map[string]int)
 	free, most, best := 0, 0, ""
@@ -147,6 +150,9 @@ func merge(a, b session.Holder) session.Holder {
 }
 
 func (l *Lock) force(ctx context.Context) error {
+	if err := l.root().Made(); err != nil {
+		return err
+	}
 	count := quorum.Tally{N: len(l.members)}
 	taken := false
 	var failures []error

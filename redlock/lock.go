@@ -95,11 +95,11 @@ func (l *Lock) checkName(name string) error {
 
 // Check answers what is wrong with the sessions, the name or the options, or nil. It sends nothing.
 func (l *Lock) Check() error {
-	err := l.base.Made()
+	err := l.root().Made()
 	if err == nil {
 		err = l.ready()
 	}
-	return l.base.Explain("check", err)
+	return l.root().Explain("check", err)
 }
 
 // Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
@@ -115,7 +115,7 @@ func (l *Lock) Check() error {
 // refuse for now, are waited for.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("lock", err)
+	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
 // TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld where it is not:
@@ -124,26 +124,34 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // trip while this process holds or wants the lock over these sessions.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
 // Do takes the lock, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's context
 // ends with the lease, and carries it: the lock can be entered again with it. The error is fn's, joined with
 // Unlock's: ErrLost among it says that fn's work was not protected to its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.Do(ctx, l.lock, fn)
+	return l.root().Do(ctx, l.lock, fn)
 }
 
 // Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries are left
 // aside.
-func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
+
+// root returns what every call begins with. That of a nil Lock was made by no New.
+func (l *Lock) root() *primitive.Base {
+	if l == nil {
+		return new(primitive.Base)
+	}
+	return &l.base
+}
 
 // enter answers a lease by the one that ctx carries, if it does, and whether it does.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.base.Made(); err != nil {
+	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return l.base.Enter(ctx, &l.group.Realm.Realm)
+	return l.base.Enter(ctx, &l.group.realm)
 }
 
 // ready answers why nothing can be asked of the sessions, or nil.

@@ -15,11 +15,11 @@ const letter = "r"
 // Holder answers who has the lock, by the server's account, or ErrNotHeld. A lock of another kind
 // that has the name is told with its Kind; a key that is no lock's is ErrWrongKind. One round trip,
 // without a second try.
-func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.base.Holder(ctx) }
+func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.root().Holder(ctx) }
 
 // IsLocked answers whether anybody has the lock, by the server's account: this process, another, or
 // a lock of another kind. What it answers may be over when it is read. One round trip.
-func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLocked(ctx) }
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
 // ForceUnlock takes the lock from whoever has it, in any process, and gives it to nobody: for people, and for
 // holders that hang. It answers nil when the hold that it found is gone, and ErrNotHeld where there was none. A lock of
@@ -32,11 +32,11 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLoc
 // After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round
 // trips; a lock that changes hands between them ten times over is ErrHeld.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.base.ForceUnlock(ctx, letter, func(hold, told string) wire.Call {
+	return l.root().ForceUnlock(ctx, letter, func(hold, told string) wire.Call {
 		return wire.Call{
 			Script: l.scripts.Force,
 			Keys:   l.keys(),
-			Args:   []string{hold, l.verb, l.base.Names.Unlocked, told},
+			Args:   []string{hold, l.verb, l.root().Names.Unlocked, told},
 		}
 	})
 }

@@ -46,7 +46,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 
 // Check answers what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
-func (l *Lock) Check() error { return l.base.Check() }
+func (l *Lock) Check() error { return l.root().Check() }
 
 // Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not
 // the hold: the lease goes on when ctx ends.
@@ -61,7 +61,7 @@ func (l *Lock) Check() error { return l.base.Check() }
 // where waiting cannot help. A server that is away, or refuses for now, is waited for.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("lock", err)
+	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
 // TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld
@@ -69,7 +69,7 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // lock.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
 // Do takes the lock, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's
@@ -77,12 +77,20 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
 // its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.Do(ctx, l.lock, fn)
+	return l.root().Do(ctx, l.lock, fn)
 }
 
 // Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
-func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
+
+// root returns what every call begins with. That of a nil Lock was made by no New.
+func (l *Lock) root() *primitive.Base {
+	if l == nil {
+		return new(primitive.Base)
+	}
+	return &l.base
+}
 
 // keys answers the lock's key, as calls take it.
 func (l *Lock) keys() []string { return []string{l.base.Names.Holder} }
@@ -100,7 +108,7 @@ func (l *Lock) target() dispatch.Target {
 
 // enter answers a lease by the one that ctx carries, if it does, and whether it does.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.base.Made(); err != nil {
+	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
 	return l.base.Enter(ctx, &l.realm.Realm)

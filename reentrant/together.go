@@ -21,7 +21,7 @@ const maxTogether = 64
 
 // Place answers where the lock stands among all locks, for package multilock.
 func (l *Lock) Place() signalbox.Place {
-	return l.base.Place("reentrant", member.Whole, (*part)(l))
+	return l.root().Place("reentrant", member.Whole, (*part)(l))
 }
 
 // part is a Lock as it is taken together with others.

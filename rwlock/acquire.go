@@ -53,7 +53,7 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 
 // enterToWrite answers a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.
 func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.base.Made(); err != nil {
+	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
 	lease, carried, err = l.base.Enter(ctx, &l.realm.writers)
@@ -69,7 +69,7 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 // enterToRead answers a lease by the one that ctx carries, a writer's or a reader's. In that order: where it is
 // downgraded meanwhile, the second finds it.
 func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.base.Made(); err != nil {
+	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
 	lease, carried, err = l.base.Enter(ctx, &l.realm.writers)

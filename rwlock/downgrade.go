@@ -27,11 +27,11 @@ import (
 // server still: that is asked again in the background for as long as a lease lasts, Downgrade can be called again, and
 // Unlock gives back either. One round trip.
 func (l *Lock) Downgrade(ctx context.Context, lease signalbox.Lease) error {
-	return l.base.Explain("downgrade", l.downgrade(ctx, hold.Lease(lease)))
+	return l.root().Explain("downgrade", l.downgrade(ctx, hold.Lease(lease)))
 }
 
 func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.root().Ready(ctx); err != nil {
 		return err
 	}
 	term, isOurs := l.termOf(lease)

@@ -28,7 +28,7 @@ const (
 
 // IsLocked answers whether anybody has the lock, to read or to write, by the server's account: this process,
 // another, or a lock of another kind. What it answers may be over when it is read. One round trip.
-func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.base.IsLocked(ctx) }
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
 // Holders answers who has the lock, by the server's account, in the order in which their leases end: nobody, a writer,
 // or readers, one for all that share a hold in a session. Shared tells readers from a writer. Since and Token are those
@@ -41,7 +41,7 @@ func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 		for from := 0; ; from += holdersPage {
 			page, err := l.holders(ctx, from)
 			if err != nil {
-				yield(signalbox.Holder{}, l.base.Explain("holders", err))
+				yield(signalbox.Holder{}, l.root().Explain("holders", err))
 				return
 			}
 			for _, h := range page {
@@ -63,7 +63,7 @@ type holding struct {
 }
 
 func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.root().Ready(ctx); err != nil {
 		return nil, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
@@ -105,7 +105,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 // After an error it may be done, in part, or not. It is safe to repeat, but takes the lock from whoever has it then. Two
 // round trips for 100 holds.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.base.Explain("force unlock", l.force(ctx))
+	return l.root().Explain("force unlock", l.force(ctx))
 }
 
 func (l *Lock) force(ctx context.Context) error {

@@ -46,7 +46,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 
 // Check answers what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
-func (l *Lock) Check() error { return l.base.Check() }
+func (l *Lock) Check() error { return l.root().Check() }
 
 // Lock takes the lock to write: alone. It waits as long as ctx lets it: for the readers and the writer that have the
 // lock, for the writers that asked before, and, where a writer has it, for the readers that wait then. Readers that
@@ -63,7 +63,7 @@ func (l *Lock) Check() error { return l.base.Check() }
 // where waiting cannot help. A server that is away, or refuses for now, is waited for.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("lock", err)
+	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
 // TryLock takes the lock to write if nobody has it and nobody stands in line, in one round trip, and answers
@@ -71,7 +71,7 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // while this session has the lock, wants it, or is giving it back.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("try lock", err)
+	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
 // RLock takes the lock to read, beside other readers. It waits as Lock does, for the writer that has the lock, or for
@@ -87,7 +87,7 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // those of Lock.
 func (l *Lock) RLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.rLock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("read lock", err)
+	return signalbox.Lease(lease), l.root().Explain("read lock", err)
 }
 
 // TryRLock takes the lock to read if that is possible at once, and answers ErrHeld where it is not: a writer has it or
@@ -95,7 +95,7 @@ func (l *Lock) RLock(ctx context.Context) (signalbox.Lease, error) {
 // whether a writer waits.
 func (l *Lock) TryRLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryRLock(ctx)
-	return signalbox.Lease(lease), l.base.Explain("try read lock", err)
+	return signalbox.Lease(lease), l.root().Explain("try read lock", err)
 }
 
 // Do takes the lock to write, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's
@@ -103,20 +103,28 @@ func (l *Lock) TryRLock(ctx context.Context) (signalbox.Lease, error) {
 // error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
 // its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.Do(ctx, l.lock, fn)
+	return l.root().Do(ctx, l.lock, fn)
 }
 
 // RDo is Do for a reader.
 func (l *Lock) RDo(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
-	return l.base.DoAs(ctx, "read lock", l.rLock, fn)
+	return l.root().DoAs(ctx, "read lock", l.rLock, fn)
 }
 
 // Locker answers the writing side as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
-func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.base.Locker(ctx, l.lock) }
+func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
 // RLocker answers the reading side as a sync.Locker. Goroutines that share it exclude each other; those that are to
 // read beside each other need one each.
 func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker {
-	return l.base.LockerAs(ctx, "read lock", l.rLock)
+	return l.root().LockerAs(ctx, "read lock", l.rLock)
+}
+
+// root returns what every call begins with. That of a nil Lock was made by no New.
+func (l *Lock) root() *primitive.Base {
+	if l == nil {
+		return new(primitive.Base)
+	}
+	return &l.base
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Place answers where the lock, to write, stands among all locks, for package multilock.
-func (l *Lock) Place() signalbox.Place { return l.base.Place(kind, member.Whole, nil) }
+func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, member.Whole, nil) }
 
 // Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock. The method Reader of
 // a Lock makes one; the zero Reader is of no use.
@@ -29,4 +29,4 @@ func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r
 func (r Reader) Check() error { return r.lock.Check() }
 
 // Place answers where the lock, to read, stands among all locks.
-func (r Reader) Place() signalbox.Place { return r.lock.base.Place(kind, member.Shared, nil) }
+func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, member.Shared, nil) }

@@ -21,11 +21,11 @@ import (
 // when it is read. One round trip, which writes nothing.
 func (m *Semaphore) Available(ctx context.Context) (int, error) {
 	n, err := m.available(ctx)
-	return n, m.base.Explain("available", primitive.CutShort(ctx, err))
+	return n, m.root().Explain("available", primitive.CutShort(ctx, err))
 }
 
 func (m *Semaphore) available(ctx context.Context) (int, error) {
-	if err := m.base.Ready(ctx); err != nil {
+	if err := m.root().Ready(ctx); err != nil {
 		return 0, err
 	}
 	capacity, used, err := m.account(ctx)
@@ -60,14 +60,14 @@ func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err erro
 //
 // After an error it may be done or not; it is safe to repeat. One round trip.
 func (m *Semaphore) SetCapacity(ctx context.Context, n int) error {
-	return m.base.Explain("set capacity", primitive.CutShort(ctx, m.setCapacity(ctx, n)))
+	return m.root().Explain("set capacity", primitive.CutShort(ctx, m.setCapacity(ctx, n)))
 }
 
 // errLate is the error of a call that the server executed after its not-after.
 var errLate = errors.New("the server took too long")
 
 func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
-	err := m.base.Ready(ctx)
+	err := m.root().Ready(ctx)
 	if err == nil {
 		err = checkCapacity(n)
 	}

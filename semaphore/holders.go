@@ -41,7 +41,7 @@ func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 		for from := 0; ; from += holdersPage {
 			reply, err := m.holdersFrom(ctx, from)
 			if err != nil {
-				yield(Holder{}, m.base.Explain("holders", err))
+				yield(Holder{}, m.root().Explain("holders", err))
 				return
 			}
 			for i := 2; i < reply.Len(); i += 2 {
@@ -57,7 +57,7 @@ func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 }
 
 func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, error) {
-	if err := m.base.Ready(ctx); err != nil {
+	if err := m.root().Ready(ctx); err != nil {
 		return wire.Reply{}, err
 	}
 	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{

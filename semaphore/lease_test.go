@@ -115,7 +115,8 @@ func TestDoGivesPermitsBackWhateverItsFunctionDoes(t *testing.T) {
 	}()
 	within(t, "the end of the goroutine", ended)
 	require.Zero(t, out(t, server))
-	require.ErrorIs(t, sem.Do(t.Context(), 4, nil), signalbox.ErrCapacity)
+	err := sem.Do(t.Context(), 4, func(context.Context, signalbox.Lease) error { return nil })
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
 }
 
 // P9: a semaphore and a lock of one name do not touch each other.

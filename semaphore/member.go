@@ -24,7 +24,7 @@ func (m *Semaphore) Permits(n int) Permits { return Permits{m, n} }
 // would: who takes several locks again under a context of theirs takes no further permits.
 func (p Permits) Lock(ctx context.Context) (signalbox.Lease, error) {
 	if lease, carried, err := p.enter(ctx); carried {
-		return signalbox.Lease(lease), p.semaphore.base.Explain("acquire", err)
+		return signalbox.Lease(lease), p.semaphore.root().Explain("acquire", err)
 	}
 	return p.semaphore.Acquire(ctx, p.n)
 }
@@ -32,7 +32,7 @@ func (p Permits) Lock(ctx context.Context) (signalbox.Lease, error) {
 // TryLock is TryAcquire, and enters again as Lock does.
 func (p Permits) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	if lease, carried, err := p.enter(ctx); carried {
-		return signalbox.Lease(lease), p.semaphore.base.Explain("try acquire", err)
+		return signalbox.Lease(lease), p.semaphore.root().Explain("try acquire", err)
 	}
 	return p.semaphore.TryAcquire(ctx, p.n)
 }
@@ -42,16 +42,16 @@ func (p Permits) Check() error {
 	if err := p.semaphore.Check(); err != nil {
 		return err
 	}
-	return p.semaphore.base.Explain("check", checkCapacity(p.n))
+	return p.semaphore.root().Explain("check", checkCapacity(p.n))
 }
 
 // Place answers where the semaphore stands among all locks.
-func (p Permits) Place() signalbox.Place { return p.semaphore.base.Place(kind, member.Counted, nil) }
+func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, member.Counted, nil) }
 
 // enter answers a lease by the one that ctx carries, or why it cannot, and whether that is all.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	m := p.semaphore
-	if err = m.base.Valid(ctx); err != nil {
+	if err = m.root().Valid(ctx); err != nil {
 		return hold.Lease{}, true, err
 	}
 	outer, carried := hold.Carried(ctx, &m.kind.hold, m.keys.Holder)

@@ -3,6 +3,7 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func checkCapacity(n int) error {
 }
 
 // Check answers what is wrong with the name, the capacity, the options or the session, or nil. It sends nothing.
-func (m *Semaphore) Check() error { return m.base.Check() }
+func (m *Semaphore) Check() error { return m.root().Check() }
 
 // Acquire takes n permits at once, and waits for them as long as ctx lets it: behind those who asked before, and before
 // those who ask later, however few these want; but for what sessions pass on inside themselves, 20 ms at a time, see the
@@ -113,7 +114,7 @@ func (m *Semaphore) Check() error { return m.base.Check() }
 // is waited for.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := m.acquire(ctx, n)
-	return signalbox.Lease(lease), m.base.Explain("acquire", err)
+	return signalbox.Lease(lease), m.root().Explain("acquire", err)
 }
 
 // TryAcquire takes n permits if so many are free and nobody stands in line, in one round trip, and answers ErrHeld
@@ -124,19 +125,30 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error)
 // wait, have taken them out.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := m.tryAcquire(ctx, n)
-	return signalbox.Lease(lease), m.base.Explain("try acquire", err)
+	return signalbox.Lease(lease), m.root().Explain("try acquire", err)
 }
 
 // Do takes n permits, runs fn and gives them back, also when fn panics or ends its goroutine. fn's context ends with
 // the lease. The error is fn's, joined with Unlock's: ErrLost among it says that fn did not have the permits to its
 // end.
 func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
+	if fn == nil {
+		return m.root().Explain("acquire", cmp.Or(m.root().Ready(ctx), primitive.ErrNoFunc))
+	}
 	lease, err := m.Acquire(ctx, n)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errs.Join(err, m.base.Explain("release", lease.Unlock())) }()
+	defer func() { err = errs.Join(err, m.root().Explain("release", lease.Unlock())) }()
 	return fn(lease.Bind(ctx), lease)
+}
+
+// root returns what every call begins with. That of a nil Semaphore was made by no New.
+func (m *Semaphore) root() *primitive.Base {
+	if m == nil {
+		return new(primitive.Base)
+	}
+	return &m.base
 }
 
 func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
@@ -173,7 +185,7 @@ func (m *Semaphore) hopeless(ctx context.Context, n int, held error) error {
 
 // ask answers the wish for n permits, or what is wrong with it.
 func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
-	if err := m.base.Ready(ctx); err != nil {
+	if err := m.root().Ready(ctx); err != nil {
 		return nil, err
 	}
 	switch {

@@ -3,6 +3,7 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,18 @@ func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
 	return w
 }
 
+// made returns w, or the zero Weighted in the place of nil.
+func (w *Weighted) made() *Weighted {
+	if w == nil {
+		return new(Weighted)
+	}
+	return w
+}
+
 // OnLost sets what is told of permits that were lost while they were held, or whose release was not confirmed. It
 // runs on the goroutine that releases. nil, and before OnLost is called, nobody is told.
 func (w *Weighted) OnLost(told func(error)) {
+	w = w.made()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.onLost = told
@@ -62,6 +72,7 @@ func (w *Weighted) OnLost(told func(error)) {
 // Acquire takes n permits and waits for them until ctx ends; see Semaphore.Acquire. More than there are it waits for
 // in vain, and in nobody's way, until ctx ends or SetCapacity makes as many. None are there at once.
 func (w *Weighted) Acquire(ctx context.Context, n int64) error {
+	w = w.made()
 	for {
 		lease, err := w.take(ctx, n, w.sem.acquire)
 		if !errors.Is(err, errs.ErrCapacity) {
@@ -80,6 +91,7 @@ func (w *Weighted) Acquire(ctx context.Context, n int64) error {
 // TryAcquire takes n permits if so many are free and nobody stands in line; see Semaphore.TryAcquire. It answers
 // false where that is not so, and for whatever else goes wrong: Acquire tells what.
 func (w *Weighted) TryAcquire(n int64) bool {
+	w = w.made()
 	lease, err := w.take(w.ctx, n, w.sem.tryAcquire)
 	return w.took(lease, n, "try acquire", err) == nil
 }
@@ -88,9 +100,9 @@ func (w *Weighted) TryAcquire(n int64) bool {
 func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, int) (hold.Lease, error)) (hold.Lease, error) {
 	switch {
 	case n == 0:
-		return hold.Lease{}, w.sem.base.Ready(ctx)
+		return hold.Lease{}, w.sem.root().Ready(ctx)
 	case n > MaxPermits:
-		return hold.Lease{}, errs.Join(w.sem.base.Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
+		return hold.Lease{}, cmp.Or(w.sem.root().Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
 	}
 	return ask(ctx, int(n))
 }
@@ -98,7 +110,7 @@ func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, 
 // took writes down what was acquired.
 func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
 	if err != nil || n == 0 {
-		return w.sem.base.Explain(op, err)
+		return w.sem.root().Explain(op, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,6 +122,7 @@ func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
 // Release gives n permits back, whether they were acquired at once or not. It panics when fewer are held through w.
 // What it cannot answer, that permits were lost, or that the server did not confirm their release, goes to OnLost.
 func (w *Weighted) Release(n int64) {
+	w = w.made()
 	whole, divided, told := w.choose(n)
 	for _, p := range whole {
 		tell(told, p.release(w.sem))
@@ -204,5 +217,5 @@ func (w *Weighted) split(d division) error {
 	w.mu.pending -= d.keeps
 	w.putLocked(kept)
 	w.settled.Broadcast()
-	return w.sem.base.Explain("release", kept.lost)
+	return w.sem.root().Explain("release", kept.lost)
 }

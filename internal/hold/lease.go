@@ -5,6 +5,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -71,12 +72,14 @@ func (l Lease) Enter(ctx context.Context) context.Context {
 	return &enteredContext{l.bind(ctx), outer}
 }
 
-// notNil makes a missing parent one that never ends: only a Locker panics.
+// notNil returns ctx, or in the place of nil a context that has ended: these calls can return no error.
 func notNil(ctx context.Context) context.Context {
-	if ctx == nil {
-		return context.Background()
+	if ctx != nil {
+		return ctx
 	}
-	return ctx
+	ended, cancel := context.WithCancelCause(context.Background())
+	cancel(fmt.Errorf("%w: the context is nil", errs.ErrBadOption))
+	return ended
 }
 
 func (l Lease) bind(ctx context.Context) boundContext {

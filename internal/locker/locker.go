@@ -49,6 +49,9 @@ func New(ctx context.Context, logger *slog.Logger, take func(context.Context) (h
 // not confirmed. It runs on the goroutine that unlocks. nil, and before OnLost is called,
 // nobody is told.
 func (k *Locker) OnLost(told func(error)) {
+	if k == nil {
+		return // its Lock panics
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.onLost = told
@@ -56,6 +59,9 @@ func (k *Locker) OnLost(told func(error)) {
 
 // Lock implements sync.Locker.
 func (k *Locker) Lock() {
+	if k == nil || k.take == nil {
+		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w: no lock has made it", errs.ErrBadOption))
+	}
 	k.local.Lock()
 	lease, err := k.take(k.ctx)
 	if err != nil && k.mayPass(err) {
@@ -107,10 +113,7 @@ var (
 
 // Unlock implements sync.Locker.
 func (k *Locker) Unlock() {
-	k.mu.Lock()
-	lease, locked, told := k.mu.lease, k.mu.locked, k.mu.onLost
-	k.mu.locked = false
-	k.mu.Unlock()
+	lease, locked, told := k.taken()
 	if !locked {
 		panic(fmt.Errorf("signalbox: unlock of a Locker that is not locked: %w", errs.ErrNotHeld))
 	}
@@ -119,4 +122,16 @@ func (k *Locker) Unlock() {
 	if err != nil && told != nil {
 		told(err)
 	}
+}
+
+// taken returns the lease that Unlock is to end, and who is told; locked reports whether there is one.
+func (k *Locker) taken() (lease hold.Lease, locked bool, told func(error)) {
+	if k == nil {
+		return hold.Lease{}, false, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lease, locked, told = k.mu.lease, k.mu.locked, k.mu.onLost
+	k.mu.locked = false
+	return lease, locked, told
 }

@@ -175,6 +175,9 @@ func (b *Base) Explain(op string, err error) error {
 	return &signalbox.OpError{Op: op, Name: b.Name, Err: err}
 }
 
+// ErrNoFunc is the error of a Do that has nothing to run.
+var ErrNoFunc = fmt.Errorf("%w: the function is nil", errs.ErrBadOption)
+
 // Taker takes a lock, and waits for it.
 type Taker func(context.Context) (hold.Lease, error)
 
@@ -186,6 +189,9 @@ func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, sign
 
 // DoAs is Do by a take that errors call op.
 func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
+	if fn == nil {
+		return b.Explain(op, cmp.Or(b.Ready(ctx), ErrNoFunc))
+	}
 	lease, err := take(ctx)
 	if err != nil {
 		return b.Explain(op, err)

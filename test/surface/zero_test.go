@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package surface_test
+
+import (
+	"context"
+	"go/ast"
+	"go/token"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// empty is every exported type with nothing in it: its zero value, nil, and what its constructor makes of
+// nothing. A type whose methods are those of its pointer stands with the pointer.
+func empty() map[string][]any {
+	var none *signalbox.Session
+	var noLatch *countdown.Latch
+	var noSemaphore *semaphore.Semaphore
+	return map[string][]any{
+		"signalbox.Session":          {none, new(signalbox.Session), signalbox.NewSession(nil), signalbox.NewSession(nil, nil)},
+		"signalbox.SessionOption":    {signalbox.SessionOption(nil)},
+		"signalbox.LockOption":       {signalbox.LockOption(nil)},
+		"signalbox.RedissonOption":   {signalbox.RedissonOption(0)},
+		"signalbox.Lease":            {signalbox.Lease{}, new(signalbox.Lease)},
+		"signalbox.Locker":           {(*signalbox.Locker)(nil), new(signalbox.Locker), reentrant.New(nil, "").Locker(nil)}, //nolint:staticcheck // nil is tested
+		"signalbox.Holder":           {signalbox.Holder{}},
+		"signalbox.Waiter":           {signalbox.Waiter{}},
+		"signalbox.Place":            {signalbox.Place{}},
+		"signalbox.OpError":          {(*signalbox.OpError)(nil), new(signalbox.OpError)},
+		"signalbox.UnconfirmedError": {(*signalbox.UnconfirmedError)(nil), new(signalbox.UnconfirmedError)},
+		"countdown.Latch":            {noLatch, new(countdown.Latch), countdown.New(nil, "")},
+		"countdown.Round":            {countdown.Round{}, noLatch.RoundOf(1), new(countdown.Latch).RoundOf(1), countdown.New(none, "a").RoundOf(1)},
+		"fair.Lock":                  {(*fair.Lock)(nil), new(fair.Lock), fair.New(nil, "")},
+		"multilock.Lock": {
+			(*multilock.Lock)(nil), new(multilock.Lock), multilock.New(), multilock.New(nil, nil), multilock.New((*reentrant.Lock)(nil)),
+			multilock.New((*fair.Lock)(nil), (*rwlock.Lock)(nil), rwlock.Reader{}, semaphore.Permits{}), multilock.New(new(reentrant.Lock)),
+		},
+		"multilock.Member":    nil,
+		"redlock.Lock":        {(*redlock.Lock)(nil), new(redlock.Lock), redlock.New(nil, ""), redlock.New(make([]*signalbox.Session, 3), "a", nil)},
+		"redlock.Option":      nil,
+		"reentrant.Lock":      {(*reentrant.Lock)(nil), new(reentrant.Lock), reentrant.New(nil, ""), reentrant.New(none, "a", nil)},
+		"rwlock.Lock":         {(*rwlock.Lock)(nil), new(rwlock.Lock), rwlock.New(nil, "")},
+		"rwlock.Reader":       {rwlock.Reader{}, (*rwlock.Lock)(nil).Reader(), new(rwlock.Lock).Reader()},
+		"semaphore.Semaphore": {noSemaphore, new(semaphore.Semaphore), semaphore.New(nil, "", 0)},
+		"semaphore.Permits":   {semaphore.Permits{}, noSemaphore.Permits(1), new(semaphore.Semaphore).Permits(0)},
+		"semaphore.Weighted": {
+			(*semaphore.Weighted)(nil), new(semaphore.Weighted), noSemaphore.Weighted(context.Background()),
+			new(semaphore.Semaphore).Weighted(nil), //nolint:staticcheck // nil is tested
+		},
+		"semaphore.Holder": {semaphore.Holder{}},
+		"scripts.Script":   {(*scripts.Script)(nil), new(scripts.Script)},
+	}
+}
+
+// TestEveryTypeIsListed reads the exported types from the source.
+func TestEveryTypeIsListed(t *testing.T) {
+	t.Parallel()
+	var found []string
+	for _, file := range public(t) {
+		for _, decl := range file.Decls {
+			d, ok := decl.(*ast.GenDecl)
+			if !ok || d.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range d.Specs {
+				if name := spec.(*ast.TypeSpec).Name; name.IsExported() { //nolint:forcetypeassert // of a declaration of types
+					found = append(found, file.Name.Name+"."+name.Name)
+				}
+			}
+		}
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(empty())), found)
+}
+
+// mayPanic are the methods that panic instead of returning an error, as their docs say.
+var mayPanic = []string{"Locker.Lock", "Locker.Unlock", "Weighted.Release"}
+
+// A value with nothing in it returns errors, and panics nowhere.
+func TestNothingPanicsThatIsEmpty(t *testing.T) {
+	t.Parallel()
+	for name, values := range empty() {
+		for i, v := range values {
+			require.Equal(t, name, strings.TrimPrefix(reflect.TypeOf(v).String(), "*"))
+			for _, ctx := range []context.Context{nil, t.Context()} {
+				for _, c := range invoke(ctx, v) {
+					requireNoPanic(t, c)
+					if c.takes && c.fails && !strings.HasSuffix(c.method, "Session.Close") { // there is nothing to close
+						require.Error(t, c.err, "%s of value %d", c.method, i)
+					}
+				}
+			}
+		}
+	}
+}
+
+// requireNoPanic lets those calls panic, with an error that says whose it is, that have no other way to fail.
+func requireNoPanic(t *testing.T, c call) {
+	t.Helper()
+	if c.panics != nil && slices.ContainsFunc(mayPanic, func(m string) bool { return strings.HasSuffix(c.method, m) }) {
+		err, _ := c.panics.(error)
+		require.ErrorContains(t, err, "signalbox: ", c.method)
+		return
+	}
+	require.Nil(t, c.panics, c.method)
+}
+
+// Every call returns ErrBadOption for a context that is nil, and does nothing.
+func TestANilContextIsABadOption(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sessions := []*signalbox.Session{newSession(t, server), newSession(t, server), newSession(t, server)}
+	s := sessions[0]
+	lease, err := reentrant.New(s, "held").Lock(t.Context())
+	require.NoError(t, err)
+	for _, v := range []any{
+		s, lease, countdown.New(s, "a"), countdown.New(s, "a").RoundOf(1), fair.New(s, "a"), reentrant.New(s, "a"), rwlock.New(s, "a"),
+		rwlock.New(s, "a").Reader(), semaphore.New(s, "a", 1), semaphore.New(s, "a", 1).Permits(1), redlock.New(sessions, "a"),
+		multilock.New(reentrant.New(s, "a"), fair.New(s, "b")), semaphore.New(s, "a", 1).Weighted(t.Context()),
+	} {
+		for _, c := range invoke(nil, v) { //nolint:staticcheck // the nil context is what is tested
+			requireNoPanic(t, c)
+			if c.takes && c.fails {
+				require.ErrorIs(t, c.err, signalbox.ErrBadOption, c.method)
+				require.ErrorContains(t, c.err, "nil", c.method)
+			}
+		}
+	}
+	_, err = signalbox.Dial(nil, server.URL()) //nolint:staticcheck // as above
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	_, err = reentrant.New(s, "a").Lock(lease.Bind(nil)) //nolint:staticcheck // as above
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld, "a method without a context has unlocked it")
+}
+
+// Do needs a function, and takes no lock without one.
+func TestDoWithoutAFunctionIsABadOption(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sessions := []*signalbox.Session{newSession(t, server), newSession(t, server), newSession(t, server)}
+	s := sessions[0]
+	for name, err := range map[string]error{
+		"reentrant": reentrant.New(s, "a").Do(t.Context(), nil),
+		"fair":      fair.New(s, "a").Do(t.Context(), nil),
+		"write":     rwlock.New(s, "a").Do(t.Context(), nil),
+		"read":      rwlock.New(s, "a").RDo(t.Context(), nil),
+		"semaphore": semaphore.New(s, "a", 1).Do(t.Context(), 1, nil),
+		"redlock":   redlock.New(sessions, "a").Do(t.Context(), nil),
+		"multilock": multilock.New(reentrant.New(s, "a")).Do(t.Context(), nil),
+	} {
+		require.ErrorIs(t, err, signalbox.ErrBadOption, name)
+	}
+	require.Empty(t, server.Keys("*"))
+}
