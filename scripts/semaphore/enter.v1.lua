@@ -24,7 +24,7 @@
 --          {-3, capacity}  there are not as many permits at all
 --          {-4, capacity}  exact, and there is another number of permits
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE, ZADD, PEXPIRE; more where somebody waits
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE, ZADD, PEXPIRE; ZRANGE where 1,000 permits are out; more where somebody waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, permits, exact = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local kind, keep_ms, session, caller, asker = 'sb1s', 3600000, string.sub(ticket, 1, 22), ticket, ''
@@ -414,6 +414,9 @@ if weight > capacity then
 end
 
 if waiting == 0 and used + weight <= capacity then
+  if used >= 1000 then
+    give_back(take_out_ended()) -- where they may be many, or they pile up to the capacity
+  end
   give(name, full, used + weight, 'used', capacity, 'capacity')
   return {1, floor, now}
 end
