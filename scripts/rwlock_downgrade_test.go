@@ -82,13 +82,13 @@ func TestAHoldThatHasEndedIsNotDowngraded(t *testing.T) {
 // P6: more than a call lets in.
 func TestADowngradeLetsManyReadersInOverSeveralCalls(t *testing.T) {
 	t.Parallel()
-	const n = 600
+	const n = 200
 	p := newRWLock(t)
 	p.has(ours, writes)
 	p.queues(holdOf("w"), writes)
 	p.many(n, p.readers)
 	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.downgrades(ours))
-	require.Len(t, p.until(), 1+512)
+	require.Len(t, p.until(), 1+128)
 	p.downgrades(ours) // sent again
 	p.looks(session("w"), holdOf("w"))
 	require.Len(t, p.until(), 1+n)

@@ -154,11 +154,11 @@ func TestTheDeadThatComeBackFindTheirTurn(t *testing.T) {
 	p.requireHave(writes, holdOf("w"))
 }
 
-// P6: a call lets in 512 at the most, and says that a look is due. Those that waited for the writer's end come in
+// P6: a call lets in 128 at the most, and says that a look is due. Those that waited for the writer's end come in
 // before the next writer, whoever looks.
 func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
 	t.Parallel()
-	const n, perCall = 1200, 512 // beside the one that listens
+	const n, perCall = 300, 128 // beside the one that listens
 	p := newRWLock(t)
 	p.has(ours, writes)
 	p.queues(holdOf("w"), writes)
@@ -182,7 +182,7 @@ func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
 // P6: where all that came in are gone before the rest has, the rest comes first all the same.
 func TestTheRestComesInBeforeTheNextWriter(t *testing.T) {
 	t.Parallel()
-	const n = 600
+	const n = 200
 	p := newRWLock(t)
 	p.has(ours, writes)
 	p.queues(holdOf("w"), writes)

@@ -203,10 +203,10 @@ func TestTwentyThousandHoldsThatEndedAtOnceAreTakenOutByTheThousand(t *testing.T
 	require.Equal(t, int64(n), p.score("used"))
 }
 
-// A call grants to 512 and says that there are more.
+// A call grants to 128 and says that there are more.
 func TestManyAreGrantedByTheHundred(t *testing.T) {
 	t.Parallel()
-	const n = 1200
+	const n = 300
 	p := newPermits(t, n)
 	all := wish(ours, n)
 	p.has(all)
@@ -215,7 +215,7 @@ func TestManyAreGrantedByTheHundred(t *testing.T) {
 	}
 	told := p.hears(they)
 	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.leaves(all))
-	require.Equal(t, int64(512), p.score("used"))
+	require.Equal(t, int64(128), p.score("used"))
 	require.Equal(t, int64(1), p.looks(session("c"))[2])
 	require.Equal(t, int64(0), p.looks(session("c"))[2])
 	require.Equal(t, int64(n), p.score("used"))

@@ -213,17 +213,18 @@ local told, owners = {}, {}
 local function tell(ticket, paid)
   local owner = string.sub(ticket, 1, 22)
   if not told[owner] then
-    told[owner], owners[#owners + 1] = '', owner
+    told[owner], owners[#owners + 1] = {}, owner
   end
-  told[owner] = told[owner] .. string.sub(ticket, 23, 41) .. floor .. paid
+  local lot = told[owner]
+  lot[#lot + 1] = string.sub(ticket, 23, 41) .. floor .. paid
 end
 local function publish()
   for _, owner in ipairs(owners) do
     if owner ~= asker then
-      redis.pcall(verb, channel .. owner, told[owner])
+      redis.pcall(verb, channel .. owner, table.concat(told[owner]))
     end
   end
-  return told[asker] or ''
+  return table.concat(told[asker] or {})
 end
 -- end line/tell
 
@@ -250,7 +251,7 @@ end
 -- waited for a writer's end; '0' while readers have it.
 --
 -- Where a writer is done all readers in line come in. Otherwise those come in that stand before the first writer
--- that lives; and where nobody has the lock then, that writer does. At most 512 a call.
+-- that lives; and where nobody has the lock then, that writer does. At most 128 a call, which is about a millisecond.
 local phase = scores[2]
 local is_open -- whether a reader may come in who stands in no line
 -- How many stand in line, or more. Asked before the first write, as the type of lives is: a key that is foreign
@@ -283,7 +284,7 @@ local function hand_off()
   local next_reader = search(readers, 'from2')
   local reader, life = next_reader()
   while reader and (all or not before or tonumber(redis.call('ZSCORE', readers, reader)) < before) do
-    if grants == 512 then
+    if grants == 128 then
       more = 1
       break
     end

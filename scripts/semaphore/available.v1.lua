@@ -45,7 +45,8 @@ end
 -- a hundred thousand others.
 local used = tonumber(scores[3] or 0)
 local ended = scores[1] and redis.call('ZCOUNT', holder, '1000000000000000', now) or 0
-local rank = ended > 0 and redis.call('ZCOUNT', holder, '-inf', '(1000000000000000') or 0
+local below = '(1000000000000000'
+local rank = ended > 0 and redis.call('ZCOUNT', holder, '-inf', below) or 0
 local last = rank + ended - 1
 for from = rank, last, 1000 do
   for _, name in ipairs(redis.call('ZRANGE', holder, from, math.min(from + 999, last))) do

@@ -300,17 +300,18 @@ local told, owners = {}, {}
 local function tell(ticket, paid)
   local owner = string.sub(ticket, 1, 22)
   if not told[owner] then
-    told[owner], owners[#owners + 1] = '', owner
+    told[owner], owners[#owners + 1] = {}, owner
   end
-  told[owner] = told[owner] .. string.sub(ticket, 23, 41) .. floor .. paid
+  local lot = told[owner]
+  lot[#lot + 1] = string.sub(ticket, 23, 41) .. floor .. paid
 end
 local function publish()
   for _, owner in ipairs(owners) do
     if owner ~= asker then
-      redis.pcall(verb, channel .. owner, told[owner])
+      redis.pcall(verb, channel .. owner, table.concat(told[owner]))
     end
   end
-  return told[asker] or ''
+  return table.concat(told[asker] or {})
 end
 -- end line/tell
 
@@ -333,7 +334,7 @@ end
 -- end holds/grant
 
 -- part semaphore/handoff
--- Grants from the head of the line as long as it fits, at most 512 a call. A ticket for more than there is at all goes
+-- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than there is at all goes
 -- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
@@ -372,7 +373,7 @@ local function grant_in_line()
       return
     elseif weight > capacity then
       redis.call('ZREM', line, ticket)
-    elseif grants == 512 then
+    elseif grants == 128 then
       more = 1
       return
     else

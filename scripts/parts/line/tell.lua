@@ -3,15 +3,16 @@ local told, owners = {}, {}
 local function tell(ticket, paid)
   local owner = string.sub(ticket, 1, 22)
   if not told[owner] then
-    told[owner], owners[#owners + 1] = '', owner
+    told[owner], owners[#owners + 1] = {}, owner
   end
-  told[owner] = told[owner] .. string.sub(ticket, 23, 41) .. floor .. paid
+  local lot = told[owner]
+  lot[#lot + 1] = string.sub(ticket, 23, 41) .. floor .. paid
 end
 local function publish()
   for _, owner in ipairs(owners) do
     if owner ~= asker then
-      redis.pcall(verb, channel .. owner, told[owner])
+      redis.pcall(verb, channel .. owner, table.concat(told[owner]))
     end
   end
-  return told[asker] or ''
+  return table.concat(told[asker] or {})
 end

@@ -1,4 +1,4 @@
--- Grants from the head of the line as long as it fits, at most 512 a call. A ticket for more than there is at all goes
+-- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than there is at all goes
 -- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
@@ -37,7 +37,7 @@ local function grant_in_line()
       return
     elseif weight > capacity then
       redis.call('ZREM', line, ticket)
-    elseif grants == 512 then
+    elseif grants == 128 then
       more = 1
       return
     else
