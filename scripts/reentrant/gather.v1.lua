@@ -56,6 +56,9 @@ for n = 1, #KEYS do
     end
   elseif value then
     reply, stamp = value, nil
+    if type(redis.pcall('ZSCORE', holder, 'sb1w')) == 'string' then
+      reply = {-2, 'w'} -- a lock that several may have: see rwlock/enter v1
+    end
   end
 
   if stamp then
