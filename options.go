@@ -5,6 +5,7 @@ package signalbox
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -184,27 +185,36 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 //   - A process that passes the lock on inside gives it back after 1,024 times or 20 ms, whether somebody waits elsewhere or not.
 //   - ForceUnlock from Java is told by the next renewal.
 //   - Where a Java holder dies that named no lease, waiting takes as long as its client's lockWatchdogTimeout, 30 s by default.
-//   - Where somebody dies who stands in line for a fair lock, on either side, those behind wait for 5 minutes at the least, as in Java. Each
+//   - Where somebody dies who stands in line for a fair lock, on either side, those behind wait for 5 minutes at the least, as in Java; see FairLockWaitTimeout. Each
 //     who waits costs a try a second. Waiter.Since is zero, and Waiter.Label is the owner. A name should not be taken as RLock and as RFairLock.
 //   - Of a read-write lock readers come in beside readers, whether a writer waits or not, as in Java: a writer comes in when nobody reads. Redisson
 //     before 4.4 renews the readers of others with its own, also those that died. A Java reader that is renewed makes the lock end a
 //     lockWatchdogTimeout later, so leases of readers beside it should be no longer than that: MaxHold, not a long FixedLease.
 //     A name should not be taken as RLock and as RReadWriteLock.
 //
-// The options say what the Java clients do: Fenced, PlainChannels, ShardedChannels.
+// The options say what the Java clients do: Fenced, PlainChannels, ShardedChannels, FairLockWaitTimeout.
 func Redisson(options ...RedissonOption) LockOption {
+	var java redissonClients
+	for _, option := range options {
+		if option != nil {
+			option.apply(&java)
+		}
+	}
+	in, err := java.layout()
 	return func(l *settings.Lock) {
 		l.Give(settings.Redisson)
-		which := make([]layout.Variant, len(options))
-		for i, option := range options {
-			which[i] = layout.Variant(option)
+		if err != nil {
+			l.Fail(err)
+			return
 		}
-		l.Layout = layout.Redisson(which...)
+		l.Layout = in
 	}
 }
 
 // RedissonOption is an option of Redisson: what all who share a lock have to do alike.
-type RedissonOption uint8
+type RedissonOption interface {
+	apply(java *redissonClients)
+}
 
 const (
 	// Fenced makes a reentrant lock an RFencedLock: Lease.Token is the number that Java's lockAndGetToken answers, the next of one counter that both
@@ -213,18 +223,60 @@ const (
 	//
 	// The counter has a key of its own that never ends. Each holder has one number, so passing the lock on inside a process takes a round trip. Entering
 	// again keeps the token, where Java counts. A Lock that failed may have used a number up. Other kinds of lock make it ErrBadOption.
-	Fenced = RedissonOption(layout.Fenced)
+	Fenced = redissonVariant(layout.Fenced)
 
 	// PlainChannels is for a cluster in which the Java clients do not use sharded channels: their shardedSubscriptionMode is OFF, or they are older than
 	// 3.22. With the wrong channels nothing is unsafe, but waiters are not woken: those in Go look about once a second, those in Java
 	// sleep until the lease would end. Outside a cluster there is one way to tell, and neither option changes it.
-	PlainChannels = RedissonOption(layout.Plain)
+	PlainChannels = redissonVariant(layout.Plain)
 
 	// ShardedChannels is for a cluster in which the Java clients use sharded channels, as they do by themselves, and what is done without an option. Together
 	// with PlainChannels it is for one in which some do and some do not: Go tells each release in both ways, which costs a message to all
 	// nodes, and hears both. Java clients of the one sort are not woken by those of the other, whatever Go does.
-	ShardedChannels = RedissonOption(layout.Sharded)
+	ShardedChannels = redissonVariant(layout.Sharded)
 )
+
+// FairLockWaitTimeout is for a fair lock whose Java clients set Config.setFairLockWaitTimeout: pass the same
+// duration. From 4 s to 24 h; Java's default, 5 minutes, needs no option.
+//
+// A waiter that dies keeps those behind it waiting for about that long. If Go and Java disagree nothing is unsafe,
+// but a dead waiter delays the others by the longer of the two. A Go waiter, which asks about once a second, keeps
+// its ticket; in a session that waits for more than 1,000 locks at once it asks less often, down to each 10 s, and
+// with a timeout below 20 s may have to queue again. Other kinds of lock return ErrBadOption.
+func FairLockWaitTimeout(d time.Duration) RedissonOption { return redissonFairWait(d) }
+
+// redissonClients is what the options say of the Java clients.
+type redissonClients struct {
+	which    []layout.Variant
+	fairWait *time.Duration // nil is Java's default
+}
+
+// layout returns what their locks look like on the server.
+func (j *redissonClients) layout() (*layout.Layout, error) {
+	if j.fairWait == nil {
+		return layout.Redisson(j.which...), nil
+	}
+	if slices.Contains(j.which, layout.Fenced) {
+		return nil, fmt.Errorf("%w: Fenced is for a reentrant lock, FairLockWaitTimeout for a fair one", ErrBadOption)
+	}
+	if err := settings.CheckFairWait(*j.fairWait); err != nil {
+		return nil, err
+	}
+	return layout.RedissonFair(*j.fairWait, j.which...), nil
+}
+
+type redissonVariant layout.Variant
+
+func (v redissonVariant) apply(java *redissonClients) {
+	java.which = append(java.which, layout.Variant(v))
+}
+
+type redissonFairWait time.Duration
+
+func (w redissonFairWait) apply(java *redissonClients) {
+	d := time.Duration(w)
+	java.fairWait = &d
+}
 
 // Native makes a lock one in the library's own layout, as every lock is by itself: for the others of a session that has Redisson among its
 // defaults.

@@ -73,7 +73,7 @@
 // With signalbox.Redisson the keys are those of Redisson's RFairLock, the name, "redisson_lock_queue:{<name>}" and
 // "redisson_lock_timeout:{<name>}", the channels "redisson_lock__channel:{<name>}:<hold>", and the scripts redisson/fair-*. Guarantees 2
 // and 6 are those that Redisson's line can give, see docs/guarantees.md: a waiter that died is passed over after 5 minutes at the
-// soonest. Each who waits tries once a second, and is told by a message of its own.
+// soonest, or after signalbox.FairLockWaitTimeout. Each who waits tries once a second, and is told by a message of its own.
 //
 //	uncontended Lock      1 round trip
 //	Lock that waits       1 round trip and a message; a look more where the session did not wait a moment ago

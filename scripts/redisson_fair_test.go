@@ -17,11 +17,15 @@ import (
 const wait, noonMS = int64(300_000), noon / 1000
 
 // javaLine is a lock as Redisson's RFairLock has it.
-type javaLine struct{ *place }
+type javaLine struct {
+	*place
+
+	wait int64 // fairLockWaitTimeout
+}
 
 func newJavaLine(tb testing.TB) javaLine {
 	tb.Helper()
-	return javaLine{newPlace(tb)}
+	return javaLine{newPlace(tb), wait}
 }
 
 func (l javaLine) keys() []string { return []string{l.key, l.key + ":queue", l.key + ":deadlines"} }
@@ -42,12 +46,12 @@ func (l javaLine) do(script *scripts.Script, args ...any) any {
 
 func (l javaLine) enter(hold, waits string) any {
 	l.Helper()
-	return l.do(scripts.RedissonFairAcquire, hold, time.Minute.Milliseconds(), later, "PUBLISH", l.told(), waits)
+	return l.do(scripts.RedissonFairAcquire, hold, time.Minute.Milliseconds(), later, "PUBLISH", l.told(), waits, l.wait)
 }
 
 func (l javaLine) leave(hold string) any {
 	l.Helper()
-	return l.do(scripts.RedissonFairRelease, hold, "PUBLISH", l.told())
+	return l.do(scripts.RedissonFairRelease, hold, "PUBLISH", l.told(), l.wait)
 }
 
 // stand puts somebody at the end of the line.
@@ -113,6 +117,28 @@ func TestDeadlinesInTheLineOfRedissonsAreChained(t *testing.T) {
 	reply, _ := l.enter(goes(4), "1").([]any)
 	require.Positive(t, reply[1])
 	require.Equal(t, []string{at(goes(2), wait), at(goes(3), 2*wait), at(goes(4), 3*wait)}, l.line())
+}
+
+// A place is good for the fairLockWaitTimeout of the Java clients: in the chain, at a grant, for who gives up, and for who asks again.
+func TestAPlaceInTheLineOfRedissonsIsGoodForJavasTimeout(t *testing.T) {
+	t.Parallel()
+	l := newJavaLine(t)
+	const short = 4000
+	l.wait = short
+	l.has(javas, "1", time.Hour)
+	l.server.MustDo(t, "PERSIST", l.key)
+	for n := range 4 {
+		l.enter(goes(n), "1")
+	}
+	require.Equal(t, []string{at(goes(0), short), at(goes(1), 2*short), at(goes(2), 3*short), at(goes(3), 4*short)}, l.line())
+	l.leave(goes(1))
+	require.Equal(t, []string{at(goes(0), short), at(goes(2), 2*short), at(goes(3), 3*short)}, l.line())
+	l.clock += (short/2 + 1) * 1000
+	l.enter(goes(2), "1")
+	require.Equal(t, []string{at(goes(0), short), at(goes(2), 2*short+short/2+1), at(goes(3), 3*short)}, l.line())
+	l.server.MustDo(t, "DEL", l.key)
+	require.Equal(t, int64(1), l.enter(goes(0), "1").([]any)[0])
+	require.Equal(t, []string{at(goes(2), short+short/2+1), at(goes(3), 2*short)}, l.line())
 }
 
 // P6: the first in line is told, and nobody else; also where it has missed that before.
@@ -206,7 +232,7 @@ func TestALineOfRedissonsThatLostAKeyIsMended(t *testing.T) {
 func TestAFairLockOfRedissonsIsNotTakenTooLate(t *testing.T) {
 	t.Parallel()
 	l := newJavaLine(t)
-	reply := l.do(scripts.RedissonFairAcquire, gos, "60000", digits(noon-1), "PUBLISH", l.told(), "1")
+	reply := l.do(scripts.RedissonFairAcquire, gos, "60000", digits(noon-1), "PUBLISH", l.told(), "1", wait)
 	require.Equal(t, []any{int64(-1), digits(noon)}, reply)
 	require.Empty(t, l.fields())
 	require.Empty(t, l.line())
@@ -227,7 +253,7 @@ func TestAFairLockOfRedissonsLeavesOtherKeysAlone(t *testing.T) {
 	l.server.MustDo(t, "DEL", l.key)
 	for _, key := range l.keys()[1:] {
 		l.server.MustDo(t, "SET", key, "a text")
-		_, err := l.tryKeys(scripts.RedissonFairAcquire, l.keys(), gos, "60000", later, "PUBLISH", l.told(), "1")
+		_, err := l.tryKeys(scripts.RedissonFairAcquire, l.keys(), gos, "60000", later, "PUBLISH", l.told(), "1", wait)
 		require.ErrorContains(t, err, "WRONGTYPE")
 		require.Equal(t, int64(1), l.server.MustDo(t, "EXISTS", l.keys()[0], l.keys()[1], l.keys()[2]), "nothing was written")
 		l.server.MustDo(t, "DEL", key)
@@ -237,14 +263,14 @@ func TestAFairLockOfRedissonsLeavesOtherKeysAlone(t *testing.T) {
 // P10: with the memory full nobody comes new, and whoever has or wants it can leave; what is taken by force is.
 func TestAFairLockOfRedissonsIsGivenBackWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	l := javaLine{newPlaceAt(t)}
+	l := javaLine{newPlaceAt(t), wait}
 	require.Equal(t, int64(1), l.enter(goes(0), "1").([]any)[0])
 	for n := range 3 {
 		l.enter(goes(n+1), "1")
 	}
 	first, told := l.listenTo(l.told()+goes(2)), l.listenTo("told")
 	l.fill()
-	_, err := l.tryKeys(scripts.RedissonFairAcquire, l.keys(), goes(9), "60000", later, "PUBLISH", l.told(), "1")
+	_, err := l.tryKeys(scripts.RedissonFairAcquire, l.keys(), goes(9), "60000", later, "PUBLISH", l.told(), "1", wait)
 	require.ErrorContains(t, err, "OOM")
 	l.leave(goes(1))
 	require.Len(t, l.line(), 2)
@@ -289,11 +315,11 @@ func TestAFairLockOfRedissonsWithoutARight(t *testing.T) {
 	for _, right := range []string{"hlen", "hget", "hset", "lindex", "lpop", "lpos", "rpush", "zadd", "zincrby", "zrange", "zrem", "zscore", "pexpire", "pttl"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			l := javaLine{newPlaceAt(t)}
+			l := javaLine{newPlaceAt(t), wait}
 			client := l.user("+@all", "-"+right)
 			enter := func(hold string) error {
 				command := client.B().Arbitrary("EVAL", l.source(scripts.RedissonFairAcquire), "3").Keys(l.keys()...).
-					Args(hold, "60000", later, "PUBLISH", l.told(), "1").Build()
+					Args(hold, "60000", later, "PUBLISH", l.told(), "1", "300000").Build()
 				return client.Do(t.Context(), command).Error()
 			}
 			// As the holder, the next in line with others behind, and the last.

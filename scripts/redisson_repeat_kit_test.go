@@ -160,7 +160,7 @@ func soundLock(r *repeated, verb string, reply any) {
 func soundLine(r *repeated, verb string, reply any) {
 	r.Helper()
 	soundLock(r, verb, reply)
-	keys := javaLine{r.place}.keys()
+	keys := javaLine{r.place, wait}.keys()
 	queue, _ := r.server.MustDo(r, "LRANGE", keys[1], 0, -1).([]any)
 	places := make(map[any]int)
 	for _, owner := range queue {

@@ -86,18 +86,18 @@ var (
 	}}
 	fairKind = &sharedKind{
 		java: javaStands, sound: soundLine,
-		keys: func(p *place) []string { return javaLine{p}.keys() },
+		keys: func(p *place) []string { return javaLine{p, wait}.keys() },
 		steps: func(p *place) map[string]step {
-			l := javaLine{p}
+			l := javaLine{p, wait}
 			enter := func(hold, waits string) step {
-				return step{scripts.RedissonFairAcquire, l.keys(), []any{hold, minute, later, pub, l.told(), waits}}
+				return step{scripts.RedissonFairAcquire, l.keys(), []any{hold, minute, later, pub, l.told(), waits, wait}}
 			}
 			return map[string]step{
 				"acquire":       enter(gos, "1"),
 				"acquire tries": enter(gos, "0"),
 				"other":         enter(goes(2), "1"),
 				"third":         enter(goes(3), "1"),
-				"release":       {scripts.RedissonFairRelease, l.keys(), []any{gos, pub, l.told()}},
+				"release":       {scripts.RedissonFairRelease, l.keys(), []any{gos, pub, l.told(), wait}},
 				"force":         {scripts.RedissonFairForce, l.keys(), []any{javas, pub, l.told(), "told"}},
 				"waiters":       {scripts.RedissonFairWaiters, l.keys()[1:], []any{0, 10}},
 				"describe":      {scripts.RedissonDescribe, alone(p), nil},

@@ -259,7 +259,7 @@ func TestForceLeavesTheOtherKindOfJavasHoldAlone(t *testing.T) {
 	l.reads(javas, 1, time.Hour)
 	unchanged := l.unchanged()
 	require.Equal(t, int64(0), l.run(scripts.RedissonForce, javas, "PUBLISH", l.channel, "told"))
-	require.Equal(t, int64(0), javaLine(l).do(scripts.RedissonFairForce, javas, "PUBLISH", l.channel, "told"))
+	require.Equal(t, int64(0), javaLine{l.place, wait}.do(scripts.RedissonFairForce, javas, "PUBLISH", l.channel, "told"))
 	unchanged()
 	l = newJavaRW(t)
 	l.has(javas, "1", time.Hour)

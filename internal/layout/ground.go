@@ -47,7 +47,7 @@ type Line struct {
 
 // Contest has the scripts of a lock without a line.
 //
-//	Acquire  KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, verb, channel, waits, and the
+//	Acquire  KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, verb, channel, waits, Args, and the
 //	         arguments of the wish. waits is 1 where the hold waits until Release, and 0 where it only tries.
 //	         {1, stamp}         taken: stamp is the server's time. Sent again for the same hold it lengthens that, and is
 //	                            taken again
@@ -55,7 +55,7 @@ type Line struct {
 //	         {-1, now}          later than not_after: nothing was written
 //	         {-2, kind}         the key is of another kind, or of none ('?')
 //	         below -2           never to be had: what the kind makes an error of
-//	Release  KEYS: Keys.All. ARGV: hold, verb, channel. Gives back what the hold has, in whatever way it has it, also a
+//	Release  KEYS: Keys.All. ARGV: hold, verb, channel, Args. Gives back what the hold has, in whatever way it has it, also a
 //	         place among those who wait, and publishes where somebody may come in.
 //	         {1, now}           it had the lock
 //	         {0, now}           it had not
@@ -66,6 +66,8 @@ type Line struct {
 // verb and channel are how to publish, and Keys.Told.
 type Contest struct {
 	Acquire, Release *scripts.Script
+	// Args are the same for every lock of the layout.
+	Args []string
 	// Hold makes a fresh hold of a session, where the layout's own are of no use to the scripts; nil is those. What the wish
 	// has for a mark stands behind it.
 	Hold func(session string) string

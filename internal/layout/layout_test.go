@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -114,6 +115,23 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 				require.Empty(t, kinds[key], "%s of %s", key, g.Realm)
 				kinds[key] = g.Realm
 			}
+		}
+	}
+}
+
+// Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other kind has it.
+func TestAFairLockHasItsOwnTimeout(t *testing.T) {
+	t.Parallel()
+	usual, short := layout.Redisson(layout.Plain), layout.RedissonFair(4*time.Second, layout.Plain)
+	require.Equal(t, []string{"300000"}, usual.Fair.Contest.Args)
+	require.Equal(t, []string{"4000"}, short.Fair.Contest.Args)
+	require.NotEqual(t, usual.Fair.Realm, short.Fair.Realm)
+	require.Equal(t, usual.Ways, short.Ways)
+	require.Same(t, usual.Fair, layout.RedissonFair(layout.FairWait, layout.Plain).Fair)
+	all := reflect.ValueOf(*short)
+	for i := range all.NumField() {
+		if field := all.Type().Field(i); field.Type.Kind() == reflect.Pointer && field.Name != "Describe" {
+			require.Equal(t, field.Name != "Fair", all.Field(i).IsNil(), field.Name)
 		}
 	}
 }

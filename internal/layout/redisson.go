@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
@@ -58,6 +59,20 @@ func Redisson(which ...Variant) *Layout {
 	return redisson[v%variants]
 }
 
+// FairWait is what Java's fairLockWaitTimeout is unless it is set.
+const FairWait = 5 * time.Minute
+
+// RedissonFair returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair lock has it.
+func RedissonFair(wait time.Duration, which ...Variant) *Layout {
+	l := *Redisson(which...)
+	l.Name = "Redisson's RFairLock"
+	if wait != FairWait {
+		l.Fair = redissonFair(fmt.Sprintf("%s, %v", l.Fair.Realm, wait), wait)
+	}
+	l.Reentrant, l.RWLock, l.Semaphore, l.Plain, l.Latch = nil, nil, nil, nil, nil
+	return &l
+}
+
 // redissonIn answers the layout in a variant.
 func redissonIn(v Variant) *Layout {
 	l := &Layout{
@@ -83,7 +98,7 @@ func redissonIn(v Variant) *Layout {
 		l.Reentrant.Keys, l.Reentrant.Acquire, l.Reentrant.Next = holderAndToken, scripts.RedissonFence, scripts.RedissonFenceNext
 		return l
 	}
-	l.Fair = redissonFair("fair" + realm)
+	l.Fair = redissonFair("fair"+realm, FairWait)
 	l.RWLock = redissonRWLock("rwlock" + realm)
 	l.Semaphore = redissonSemaphore("semaphore"+realm, "timeout")
 	l.Plain = redissonPlain("plain semaphore" + realm)
@@ -106,7 +121,7 @@ func redissonReentrant(realm string) *Reentrant {
 	}
 }
 
-func redissonFair(realm string) *Fair {
+func redissonFair(realm string, wait time.Duration) *Fair {
 	return &Fair{
 		Ground: Ground{
 			Realm: realm,
@@ -114,8 +129,11 @@ func redissonFair(realm string) *Fair {
 				line, deadlines := names.RedissonPrefixed("redisson_lock_queue", n.Holder), names.RedissonPrefixed("redisson_lock_timeout", n.Holder)
 				return Keys{Holder: n.Holder, All: []string{n.Holder, line, deadlines}, Told: n.Unlocked + ":"}
 			},
-			Renew:   scripts.RedissonRenew,
-			Contest: &Contest{Acquire: scripts.RedissonFairAcquire, Release: scripts.RedissonFairRelease, Each: true},
+			Renew: scripts.RedissonRenew,
+			Contest: &Contest{
+				Acquire: scripts.RedissonFairAcquire, Release: scripts.RedissonFairRelease, Each: true,
+				Args: []string{strconv.FormatInt(wait.Milliseconds(), 10)},
+			},
 		},
 		Letter:  "r", // its hash is an RLock's
 		Force:   scripts.RedissonFairForce,

@@ -35,6 +35,8 @@ const (
 	MaxLabel = 64
 	// MaxReplicas is the greatest number of replicas to wait for: more than anybody has.
 	MaxReplicas = 100
+	// MinFairWait is the least fairLockWaitTimeout of Redisson's that a Go waiter keeps its ticket with.
+	MinFairWait = 4 * time.Second
 	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
 	MinReplicaWait = time.Millisecond
 	// MaxReplicaWait is the longest wait for replicas. Who wants more of them waits for a repair.
@@ -174,6 +176,15 @@ func CheckCloseGrace(d time.Duration) error {
 func CheckDuration(what string, d time.Duration) error {
 	if d < MinLease || d > MaxLease {
 		return fmt.Errorf("%w: %s of %v: it must be from %v to %v", errs.ErrBadOption, what, d, MinLease, MaxLease)
+	}
+	return nil
+}
+
+// CheckFairWait says why d cannot be Java's fairLockWaitTimeout, or nil. A Go waiter asks about once a second, and
+// asks for its ticket anew when half of the timeout is left.
+func CheckFairWait(d time.Duration) error {
+	if d < MinFairWait || d > MaxLease {
+		return fmt.Errorf("%w: a fairLockWaitTimeout of %v: set one from %v to %v, here and in Java", errs.ErrBadOption, d, MinFairWait, MaxLease)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@
 -- ARGV[4]  verb       PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[5]  channel    where waiters listen, without the hold that it ends with
 -- ARGV[6]  waits      1 to stand in line, 0 to try
+-- ARGV[7]  wait_ms    how long a place is good for, the fairLockWaitTimeout of the Java clients
 -- returns  {1, now}   taken, at the server's time now
 --          {0, left_ms, now}  another has it for left_ms at the longest, or, where that is below 0, is to have it
 --          {-1, now}  later than not_after
@@ -20,7 +21,7 @@
 -- cost     O(1) where nobody waits: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in those who wait for a grant, and O(n)
 --          for a place that is looked after
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
-local hold, ttl_ms, not_after, verb, channel, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -65,7 +66,7 @@ end
 -- The first in line whose deadline is not over, or who is the sender of this, if there is one. Those before it lose their place, as
 -- whoever comes takes it in Java; they are told, so that who lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
 -- client's clock where Java wrote them.
-local ms, wait_ms = math.floor(tonumber(now) / 1000), 300000
+local ms = math.floor(tonumber(now) / 1000)
 local function first()
   for _ = 1, 1000 do
     local owner = redis.call('LINDEX', queue, '0')

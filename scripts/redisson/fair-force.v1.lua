@@ -42,7 +42,7 @@ end
 -- The first in line whose deadline is not over, or who is the sender of this, if there is one. Those before it lose their place, as
 -- whoever comes takes it in Java; they are told, so that who lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
 -- client's clock where Java wrote them.
-local ms, wait_ms = math.floor(tonumber(now) / 1000), 300000
+local ms = math.floor(tonumber(now) / 1000)
 local function first()
   for _ = 1, 1000 do
     local owner = redis.call('LINDEX', queue, '0')

@@ -8,13 +8,14 @@
 -- ARGV[1]  hold       56 characters
 -- ARGV[2]  verb       PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel    where waiters listen, without the hold that it ends with
+-- ARGV[4]  wait_ms    see redisson/fair-acquire v1
 -- returns  {0, now}   this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}   it had, and gave it back
 --          an error   the server's refusal
 -- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line where the lock is free
 -- cost     O(1) for a lock: TIME, HGET, DEL, LINDEX, ZSCORE, and the message; O(n log n) in those who wait for a place
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
-local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
+local hold, verb, channel, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -41,7 +42,7 @@ end
 -- The first in line whose deadline is not over, or who is the sender of this, if there is one. Those before it lose their place, as
 -- whoever comes takes it in Java; they are told, so that who lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
 -- client's clock where Java wrote them.
-local ms, wait_ms = math.floor(tonumber(now) / 1000), 300000
+local ms = math.floor(tonumber(now) / 1000)
 local function first()
   for _ = 1, 1000 do
     local owner = redis.call('LINDEX', queue, '0')

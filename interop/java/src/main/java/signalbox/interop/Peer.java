@@ -30,7 +30,8 @@ import org.redisson.config.Config;
  * their order, those of several at the same time. Words are parted by one blank, so names have none. See Verbs for the verbs.
  *
  * <p>Arguments of the program: how the server is reached ("single" or "cluster"), its address (redis://host:port), the
- * watchdog's lease in milliseconds, and for a cluster how messages go ("auto", "on", "off": sharded or not).
+ * watchdog's lease in milliseconds, and for a cluster how messages go ("auto", "on", "off": sharded or not). For a single
+ * server the fairLockWaitTimeout in milliseconds may follow.
  */
 public final class Peer {
     private final RedissonClient client;
@@ -54,6 +55,9 @@ public final class Peer {
     private static Config configOf(String[] args) {
         Config config = new Config();
         config.setLockWatchdogTimeout(Long.parseLong(args[2])).setThreads(4).setNettyThreads(4);
+        if (args[0].equals("single") && args.length > 3) {
+            config.setFairLockWaitTimeout(Long.parseLong(args[3]));
+        }
         switch (args[0]) {
             case "single" -> config.useSingleServer()
                 .setAddress(args[1])

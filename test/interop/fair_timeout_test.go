@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// short is the fairLockWaitTimeout of the Java clients here.
+const short = 4 * time.Second
+
+// newShortPeer starts a Java process whose fairLockWaitTimeout is short.
+func newShortPeer(t *testing.T, line string, server *redistest.Server) *peer {
+	t.Helper()
+	return startPeer(t, line, "single", "redis://"+server.Addr(),
+		strconv.FormatInt(watchdog.Milliseconds(), 10), strconv.FormatInt(short.Milliseconds(), 10))
+}
+
+// P6: with the same fairLockWaitTimeout on both sides a ticket is good for that long, whoever has it and whoever
+// is granted the lock. A dead waiter delays the others by that, not by the 5 minutes that are the default.
+func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		p, dead := newShortPeer(t, line, server), newShortPeer(t, line, server)
+		s := kit.Session(t, server, signalbox.WithDefaults(
+			signalbox.Redisson(signalbox.FairLockWaitTimeout(short)), signalbox.RenewedLease(time.Hour)))
+		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
+
+		// In line: Go, a Java process that dies, Go again, Java.
+		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
+		first := before.take("a")
+		stands(t, server, 1)
+		dead.ask("a", "fair-lock", "a", 60_000)
+		stands(t, server, 2)
+		third := behind.take("a")
+		stands(t, server, 3)
+		last := p.ask("b", "fair-lock", "a", 60_000)
+		stands(t, server, 4)
+		dead.Kill()
+		waiting := inLine(t, server)
+		from := deadline(t, server, waiting[0])
+		for i, owner := range waiting {
+			chained := from + int64(i)*short.Milliseconds()
+			require.InDelta(t, chained, deadline(t, server, owner), 1, "the deadline of %d in line", i)
+		}
+
+		// At a grant to Go all tickets get closer by one timeout.
+		p.must(t, "a", "fair-unlock", "a")
+		took(t, first)
+		require.InDelta(t, from, deadline(t, server, waiting[1]), 1)
+
+		// The line moves on when the dead waiter's ticket ends. That was counted from the end of the first lease,
+		// which is an hour away, so it is moved to a timeout from now.
+		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()+short.Milliseconds(), waiting[1])
+		before.giveBack(t, "a")
+		took(t, third)
+		behind.giveBack(t, "a")
+		p.take(t, last)
+		p.must(t, "b", "fair-unlock", "a")
+		awaitNothing(t, server)
+	})
+}
+
+// The option is checked, and is one of a fair lock alone.
+func TestTheFairLockWaitTimeoutIsChecked(t *testing.T) {
+	t.Parallel()
+	s := kit.Session(t, redistest.Start(t))
+	with := func(options ...signalbox.RedissonOption) signalbox.LockOption { return signalbox.Redisson(options...) }
+	for _, good := range []time.Duration{4 * time.Second, 5 * time.Minute, 24 * time.Hour} {
+		require.NoError(t, fair.New(s, "a", with(signalbox.FairLockWaitTimeout(good), signalbox.PlainChannels, nil)).Check())
+	}
+	for _, bad := range []time.Duration{-1, 0, 4*time.Second - 1, 24*time.Hour + 1} {
+		err := fair.New(s, "a", with(signalbox.FairLockWaitTimeout(bad))).Check()
+		require.ErrorIs(t, err, signalbox.ErrBadOption)
+		require.ErrorContains(t, err, "set one from 4s to 24h0m0s, here and in Java")
+	}
+	timeout := signalbox.FairLockWaitTimeout(short)
+	require.ErrorIs(t, fair.New(s, "a", with(timeout, signalbox.Fenced)).Check(), signalbox.ErrBadOption)
+	require.ErrorIs(t, reentrant.New(s, "a", with(timeout)).Check(), signalbox.ErrBadOption)
+	require.ErrorIs(t, rwlock.New(s, "a", with(timeout)).Check(), signalbox.ErrBadOption)
+}
