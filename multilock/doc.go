@@ -36,6 +36,9 @@
 // takes several that come before it in order, can wait for somebody who waits for it. A lock that two sessions of one
 // server name is held by the one and waited for by the other, until the context ends.
 //
+// Progress beside a RedissonMultiLock of Java that names the same locks in another order: each side takes what the other
+// waits for, gives it back and begins again, and neither may ever have all. Name the locks in Java as Lock.Order returns them.
+//
 // What its members do not guarantee.
 //
 // # States

@@ -56,3 +56,22 @@ func ExampleTokens() {
 	// tokens: 2 the lease has the greatest: true
 	// <nil>
 }
+
+// A RedissonMultiLock in Java must name the locks that it shares with Go in the order in which Go acquires them.
+func ExampleLock_Order() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(ctx)
+
+	shared := signalbox.Redisson()
+	all := multilock.New(
+		reentrant.New(session, "alice", shared),
+		reentrant.New(session, "bob", shared),
+		reentrant.New(session, "carol", shared),
+	)
+	fmt.Println(all.Order())
+	// Output: [alice carol bob]
+}

@@ -131,6 +131,23 @@ func (l *Lock) Check() error {
 	return err
 }
 
+// Order returns the names of the members in the order in which Lock acquires them: by the cluster slot of the key and
+// then by the key, also if there is no cluster. A program that acquires several of the same locks by other means, such
+// as a RedissonMultiLock in Java, must name them in this order.
+//
+// A name that was given twice stands once. Names of several sessions stand together by session; between sessions there is
+// no order that another process could follow. Order returns nil if the members make no lock; see Check.
+func (l *Lock) Order() []string {
+	if l.made() != nil {
+		return nil
+	}
+	names := make([]string, len(l.members))
+	for i := range l.members {
+		names[i] = l.members[i].place.Name
+	}
+	return names
+}
+
 // Lock takes all members, and waits for them as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
 // goes on when ctx ends.
 //

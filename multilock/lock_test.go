@@ -5,6 +5,7 @@ package multilock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -308,4 +309,28 @@ func TestDoAndLocker(t *testing.T) {
 	mu.Unlock()
 	require.Empty(t, held(t, mine))
 	require.Panics(t, mu.Unlock)
+}
+
+// Order is that of the slots of the keys and then of the keys, however the members are given.
+func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	given := named(s, "a", "b", "c", "d", "{b}1", "{b}2")
+	var want []string
+	for _, l := range inOrder(given) {
+		want = append(want, nameOf(l))
+	}
+	for range 2 {
+		require.Equal(t, want, all(given).Order())
+		slices.Reverse(given)
+	}
+	require.Len(t, all(append(given, given...)).Order(), len(given), "a name that is given twice stands once")
+	require.Nil(t, multilock.New().Order(), "no lock")
+
+	// The order in Redisson's layout, in which the key is the name: 3300 is the slot of b, 7365 of c, 15495 of a.
+	var java []multilock.Member
+	for _, name := range []string{"a", "b", "c"} {
+		java = append(java, reentrant.New(s, name, signalbox.Redisson()))
+	}
+	require.Equal(t, []string{"b", "c", "a"}, multilock.New(java...).Order())
 }

@@ -31,7 +31,10 @@ final class Verbs {
         return client.getLock(word(0));
     }
 
-    Object run() throws InterruptedException {
+    Object run() throws Exception {
+        if (OtherVerbs.has(words[2])) {
+            return new OtherVerbs(client, words).run();
+        }
         if (words[2].startsWith("rw.")) {
             return new ReadWriteVerbs(client, words).run();
         }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// P6: a RedissonMultiLock that names the locks in the order of Order, and a multilock of the same ones, take all of them in
+// turns: Java gets its share while Go goes on taking them, and Go gets its own.
+func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		const times = 100
+		server := redistest.Start(t)
+		p, s := newPeer(t, line, server), kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		all := multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "c"))
+		order := strings.Join(all.Order(), ",")
+		require.Equal(t, "b,c,a", order)
+		ctx, cancel := context.WithTimeout(context.Background(), 6*kit.Patience)
+		defer cancel()
+		java := p.later(p.ask("a", "other-work", "multi", order, times))
+		for n := 0; n < times || len(java) == 0; n++ {
+			lease, err := all.Lock(ctx)
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock())
+		}
+		took(t, java)
+		awaitNothing(t, server)
+	})
+}
