@@ -67,7 +67,7 @@ func TestLocksAreTakenEachByItself(t *testing.T) {
 	require.Contains(t, replies[2].(redistest.ReplyError).Error(), "WRONGTYPE")
 	require.Equal(t, []any{int64(-2), "?"}, replies[3])
 	require.Equal(t, []any{int64(1), digits(noon + 1), block, digits(noon)}, replies[4])
-	require.Equal(t, []any{int64(1), digits(noon - 10), int64(0), digits(noon)}, replies[5])
+	require.Equal(t, []any{int64(1), digits(noon - 10 + block), int64(0), digits(noon)}, replies[5])
 
 	require.Equal(t, heldBy(ours, noon, ""), b.value(0))
 	require.Equal(t, heldBy(theirs, noon-10, we), b.value(1))

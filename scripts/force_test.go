@@ -82,6 +82,42 @@ func TestTokensGrowBeyondTheBlockOfAForcedHold(t *testing.T) {
 	require.Greater(t, reply[1], digits(noon+block))
 }
 
+// P3: tokens never run more than 100 ms ahead of the clock, however often a hold is taken away, so that a floor that is
+// lost with its key is behind the clock when the shortest lease is over.
+func TestHoldsTakenAwayPushNoTokenFarAhead(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(p *place, hold string){
+		"Force":    func(p *place, hold string) { p.force(hold) },
+		"Withdraw": func(p *place, hold string) { p.withdraw(hold) },
+		"Yield": func(p *place, hold string) {
+			p.yield(hold, p.clock)
+			p.force(hold)
+		},
+		"Gather": func(p *place, hold string) {
+			p.withdraw(hold)
+			p.gather([]string{p.key}, hold)
+			p.withdraw(hold)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			last := ""
+			for range 1000 {
+				p.clock += 5 // faster than any server
+				reply := p.acquire(ours, "")
+				if list, ok := reply.([]any); ok {
+					reply = list[1]
+				}
+				require.Greater(t, reply, last)
+				take(p, ours)
+				last = p.value()[4:]
+			}
+			require.LessOrEqual(t, parseStamp(t, last), p.clock+headroom)
+		})
+	}
+}
+
 // P8: what the old holder still sends finds nothing of its own.
 func TestAForcedHoldCanDoNothing(t *testing.T) {
 	t.Parallel()

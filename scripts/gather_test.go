@@ -87,8 +87,8 @@ func TestGatheredTwiceLocksAreTakenOnce(t *testing.T) {
 	keys, holds := p.three()
 	p.gather(keys, holds...)
 	p.clock++
-	again := []any{int64(1), digits(noon), int64(0), digits(noon + 1)}
-	require.Equal(t, []any{again, again, again}, p.gather(keys, holds...), "the same tokens, and no blocks")
+	again := []any{int64(1), digits(noon + block), int64(0), digits(noon + 1)}
+	require.Equal(t, []any{again, again, again}, p.gather(keys, holds...), "their last tokens, and no blocks")
 	for i, key := range keys {
 		require.Equal(t, heldBy(holds[i], noon, ""), p.valueOf(key))
 	}
@@ -125,7 +125,7 @@ func TestGatheredTokensGoOnFromTheFloor(t *testing.T) {
 			replies := p.gather(keys, holds...)
 			require.Len(t, replies, 3)
 			require.Equal(t, []any{int64(1), digits(noon + c.ahead + 1), c.us, digits(noon)}, replies[1])
-			require.Equal(t, heldBy(holds[1], noon+c.ahead+1, ""), p.valueOf(keys[1]))
+			require.Equal(t, heldBy(holds[1], noon+c.ahead+1+c.us-block, ""), p.valueOf(keys[1]))
 		})
 	}
 }

@@ -18,8 +18,11 @@ local value = redis.call('GET', holder)
 if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 21, 61) ~= hold then
   return 0
 end
--- Beyond the whole block: the holder may be passing the lock on inside its process.
-local floor = string.format('%016.0f', tonumber(string.sub(value, 5, 20)) + 256)
+local floor = string.sub(value, 5, 20)
+if string.sub(value, 4, 4) == 'r' then
+  -- Beyond the whole block: the holder may be passing the lock on inside its process.
+  floor = string.format('%016.0f', tonumber(floor) + 256)
+end
 redis.call('DEL', holder)
 redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
 redis.pcall(verb, channel, string.sub(hold, 1, 8))

@@ -1,6 +1,6 @@
 -- reentrant/acquire v1
 -- Takes locks that are free, each for a hold of its own and whatever becomes of the others.
--- Sent again for the same hold it answers the same token again, and no block.
+-- Sent again for the same hold it returns the last stamp of the hold's tokens, and no block.
 --
 -- KEYS[n]  holder     string: 'sb1', kind (1), stamp (16), hold (41), mark (22), label (0 to 64); see README.md
 -- ARGV[n]  request    four by key, at 4n-3 to 4n: claim, ttl_ms, not_after, mark
@@ -45,14 +45,16 @@ for n = 1, #KEYS do
       if ahead + us > tonumber(now) + 100000 then
         us = 0
       end
-      stamp = string.format('%016.0f', ahead)
-      reply = {1, stamp, us, now}
+      reply = {1, string.format('%016.0f', ahead), us, now}
+      -- The key says where a block would begin that ends with the hold's last token: a hold without a block raises the
+      -- floor by no more than its own stamp, whatever way it ends.
+      stamp = string.format('%016.0f', ahead + us - 256)
     end
   elseif kind == 'sb1r' and #value >= 83 and #value <= 147 then
     local marked = string.sub(value, 62, 83)
     if string.sub(value, 21, 61) == string.sub(claim, 1, 41) then
       stamp, claim = string.sub(value, 5, 20), string.sub(value, 21)
-      reply = {1, stamp, 0, now}
+      reply = {1, string.format('%016.0f', tonumber(stamp) + 256), 0, now}
     else
       -- A mark of the holder's own session tells nobody anything: it is replaced.
       if mark ~= '' and (marked == '----------------------' or marked == string.sub(value, 21, 42)) then

@@ -1,6 +1,6 @@
 -- reentrant/gather v1
 -- Takes locks one after the other, for somebody who wants all of them, and none behind the first that it cannot take.
--- Sent again for the same holds it answers the same tokens again, and no blocks.
+-- Sent again for the same holds it returns the last stamps of their tokens, and no blocks.
 --
 -- KEYS[n]  holder   string: see reentrant/acquire v1
 -- ARGV[n]  request  three by key, at 3n-2 to 3n: claim, ttl_ms, not_after
@@ -39,13 +39,13 @@ for n = 1, #KEYS do
       if ahead + us > tonumber(now) + 100000 then
         us = 0
       end
-      stamp = string.format('%016.0f', ahead)
-      reply = {1, stamp, us, now}
+      reply = {1, string.format('%016.0f', ahead), us, now}
+      stamp = string.format('%016.0f', ahead + us - 256)
     end
   elseif kind == 'sb1r' and #value >= 83 and #value <= 147 then
     if string.sub(value, 21, 61) == string.sub(claim, 1, 41) then
       stamp, claim = string.sub(value, 5, 20), string.sub(value, 21)
-      reply = {1, stamp, 0, now}
+      reply = {1, string.format('%016.0f', tonumber(stamp) + 256), 0, now}
     else
       reply, stamp = {0, redis.call('PTTL', holder), now}, nil
     end

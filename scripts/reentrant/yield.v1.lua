@@ -37,6 +37,7 @@ local first, us = math.max(tonumber(now), tonumber(floor) + 1), 256
 if first + us > tonumber(now) + 100000 then
   us = 0
 end
-local stamp = string.format('%016.0f', first)
-redis.call('SET', holder, 'sb1r' .. stamp .. string.sub(value, 21), 'PX', ttl_ms)
+-- The key says where a block would begin that ends with the hold's last token; see reentrant/acquire v1.
+local stamp, begins = string.format('%016.0f', first), string.format('%016.0f', first + us - 256)
+redis.call('SET', holder, 'sb1r' .. begins .. string.sub(value, 21), 'PX', ttl_ms)
 return {1, stamp, us, now}
