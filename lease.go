@@ -39,10 +39,15 @@ func (l Lease) Done() <-chan struct{} { return hold.Lease(l).Done() }
 // after Unlock the zero time, as for the zero Lease.
 func (l Lease) Deadline() time.Time { return hold.Lease(l).Deadline() }
 
-// Bind answers a child of ctx that also ends with the lease, before the lock is given back or
-// passed on; context.Cause tells ErrReleased, ErrLost or ErrMaxHold. Its Err compares the clock
-// itself. It bounds a life, and gives no right to enter again: that is Enter. Of a lease that has ended, and of the zero
-// Lease, it has ended at once; so it has if ctx is nil, with ErrBadOption as its cause.
+// Bind returns a child of ctx that also ends with the lease, before the lock is released or passed on.
+// context.Cause says why it ended: ErrReleased, ErrLost or ErrMaxHold. Its Err compares the clock
+// itself. If the lease has ended, or is the zero Lease, the context has ended too. If ctx is nil it has
+// ended with ErrBadOption as its cause. It gives no right to enter again: that is Enter.
+//
+// It needs no cancel. All contexts that are bound to a lease and have one parent, or parents that end
+// with the same context, share what is kept for them, and it goes when the lease or that parent ends.
+// So bind as often as you like, also to context.Background. A child with a cancel of its own, as of
+// context.WithTimeout, needs that called as ever.
 func (l Lease) Bind(ctx context.Context) context.Context { return hold.Lease(l).Bind(ctx) }
 
 // Enter is Bind, and the right to enter again: Lock and TryLock with the context answered, or

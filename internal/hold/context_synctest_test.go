@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,75 @@ func TestABoundContextIsAChildOfItsParent(t *testing.T) {
 	})
 }
 
+// A session that lives for days binds its lease for every request, to contexts that never end or to that of the
+// process. What is kept for that does not grow.
+func TestContextsOfOneParentShareWhatIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		process, stop := context.WithCancelCause(context.Background())
+		parents := []context.Context{context.Background(), process}
+		var bound []context.Context
+		for range 1000 {
+			for _, parent := range parents {
+				request := context.WithValue(parent, key{}, len(bound))
+				bound = append(bound, l.Bind(request), l.Enter(context.WithValue(request, carriedKey{}, nil)))
+			}
+		}
+		require.Equal(t, len(parents), b.watchers())
+		for i, ctx := range bound {
+			require.NoError(t, ctx.Err())
+			require.Equal(t, i/2*2, ctx.Value(key{}), "the value of another request")
+		}
+		why := errors.New("the process ends")
+		stop(why)
+		for i, ctx := range bound {
+			if i/2%len(parents) == 0 {
+				require.NoError(t, ctx.Err())
+			} else {
+				require.Equal(t, why, context.Cause(ctx))
+			}
+		}
+		synctest.Wait()
+		require.Equal(t, 1, b.watchers())
+		require.NoError(t, l.Unlock())
+		require.Equal(t, errs.ErrReleased, context.Cause(bound[0]))
+		require.Zero(t, b.watchers())
+	})
+}
+
+func TestAnotherContextOfAParentAllocatesItself(t *testing.T) {
+	_, l := begin(t, "key")
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, ctx := range []context.Context{context.Background(), parent} {
+		l.Bind(ctx)
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Bind(ctx) }), 1.0)
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Enter(ctx) }), 1.0)
+	}
+}
+
+// A parent that is bound by many goroutines at once has one bond.
+func TestABondIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		b, l := begin(t, "key")
+		parent, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		var bound [4]context.Context
+		for i := range bound {
+			all.Go(func() { bound[i] = l.Bind(parent) })
+		}
+		all.Wait()
+		require.Equal(t, 1, b.watchers())
+		for _, ctx := range bound {
+			require.Equal(t, bound[0].Done(), ctx.Done())
+			require.NoError(t, ctx.Err())
+		}
+		cancel()
+	}
+}
+
 func TestAContextThatEndedIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,6 +166,7 @@ func TestChildrenOfABoundContextCostNoGoroutine(t *testing.T) {
 		}
 		require.Zero(t, contextGoroutines())
 		l.hold.Term.Break(errs.ErrLost, false)
+		synctest.Wait()
 		for _, child := range children {
 			require.Equal(t, errs.ErrLost, context.Cause(child))
 		}

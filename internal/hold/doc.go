@@ -12,6 +12,11 @@
 //  4. The hold's home is told exactly once how a tenure ended: Vacated when the last entry was
 //     given back, or Lost when the term ended under it. After Pass a new tenure begins.
 //
+//  5. What is kept for bound contexts is one registration for each entry and parent that can end, however
+//     many contexts are bound; it goes with either.
+//  6. Losing a hold ends its Done channels on the goroutine that finds it lost, and its contexts on one of their own,
+//     so that other holds need not wait for them. Its home is told after that.
+//
 // # States of an entry
 //
 //	live --- Unlock ---> released    Err is ErrReleased

@@ -16,8 +16,8 @@ const (
 
 // place is where an entry stands, and what ends with it.
 type place struct {
-	entry   uint64 // 0 is empty
-	watches *watch
+	entry uint64 // 0 is empty
+	ends  *ends  // nil if nothing does
 }
 
 // furtherPlaces are those beside the ones in the hold.
@@ -82,14 +82,14 @@ func (h *Hold) liveLocked(entry uint64) bool {
 }
 
 // removeLocked removes an entry that is live, and answers what is to end with it.
-func (h *Hold) removeLocked(entry uint64) *watch {
+func (h *Hold) removeLocked(entry uint64) *ends {
 	place := entry & (maxPlaces - 1)
 	at := h.atLocked(place)
-	watches := at.takeWatchesLocked(nil)
+	over := at.takeEndsLocked(nil)
 	at.entry = 0
 	if place >= inlineEntries {
 		h.mu.more.free = append(h.mu.more.free, place)
 	}
 	h.mu.count--
-	return watches
+	return over
 }

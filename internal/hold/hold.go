@@ -111,14 +111,21 @@ func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 }
 
 // TermEnded implements renewal.Owner: everything that hangs on the hold ends, then its
-// home is told.
+// home is told. Contexts end on a goroutine of their own: the caller sees to other leases as well, and
+// a lease may have hundreds of thousands of them.
 func (h *Hold) TermEnded(cause error, taken bool) {
 	h.mu.Lock()
 	h.mu.cause = cause
-	watches := h.takeAllWatchesLocked()
+	over := h.takeAllEndsLocked()
 	h.mu.Unlock()
-	watches.end(cause)
-	h.home.Lost(cause, taken)
+	if !over.notify(cause) {
+		h.home.Lost(cause, taken)
+		return
+	}
+	go func() {
+		over.cancel(cause)
+		h.home.Lost(cause, taken)
+	}()
 }
 
 // join makes a further entry while there is any that is live.
@@ -199,10 +206,11 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 		}
 		return h.leave(entry)
 	}
-	watches := h.removeLocked(entry)
+	over := h.removeLocked(entry)
 	last = h.mu.count == 0
 	h.mu.Unlock()
 	// After the last one nobody can enter: entering takes a live entry.
-	watches.end(errs.ErrReleased)
+	over.notify(errs.ErrReleased)
+	over.cancel(errs.ErrReleased)
 	return now, last, nil
 }

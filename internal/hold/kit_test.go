@@ -120,7 +120,14 @@ func (h *Hold) watchers() int {
 	}
 	n := 0
 	for _, p := range places {
-		for w := p.watches; w != nil; w = w.next {
+		if p.ends == nil {
+			continue
+		}
+		n += len(p.ends.watches) + len(p.ends.bonds)
+		if p.ends.first != nil {
+			n++
+		}
+		if p.ends.done != nil {
 			n++
 		}
 	}

@@ -83,13 +83,10 @@ func notNil(ctx context.Context) context.Context {
 }
 
 func (l Lease) bind(ctx context.Context) boundContext {
-	bound, cancel := context.WithCancelCause(ctx)
 	if l.hold == nil {
-		cancel(errs.ErrNotHeld)
-	} else {
-		l.hold.bind(ctx, cancel, l.entry)
+		return boundContext{ctx, l, newBond(ctx).ended(errs.ErrNotHeld)}
 	}
-	return boundContext{bound, l, cancel}
+	return boundContext{ctx, l, l.hold.bind(ctx, l.entry)}
 }
 
 // Carried answers the lease of the lock (realm, key) that ctx carries, and whether it

@@ -91,6 +91,7 @@ func TestTheFirstLookTellsWhateverHasBecomeOfTheTimers(t *testing.T) {
 				synctest.Wait()
 				require.Empty(t, b.home.mu.lost, "nobody looked yet")
 				require.Equal(t, errs.ErrLost, look(t, l, bound))
+				synctest.Wait()
 				require.Equal(t, []error{errs.ErrLost}, b.home.mu.lost)
 				require.Equal(t, context.Canceled, child.Err())
 				require.Equal(t, errs.ErrLost, context.Cause(child))
@@ -142,6 +143,27 @@ func TestWhatIsBoundEndsBeforeTheHomeIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The goroutine of the timers ends the leases of a session one after the other. How long it takes to end the contexts
+// of one, and what its home does, must not delay the others.
+func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		_ = l.Bind(t.Context())
+		done := l.Done()
+		goOn := make(chan struct{})
+		b.home.onEnd(func() { <-goOn })
+		b.Term.Break(errs.ErrLost, false) // as the timers do
+		require.True(t, isClosed(done), "whoever waits for that is told at once")
+		_, lost := b.home.told()
+		require.Zero(t, lost)
+		close(goOn)
+		synctest.Wait()
+		_, lost = b.home.told()
+		require.Equal(t, 1, lost)
+	})
 }
 
 // The next holder must not be held up by what hangs on the last one, nor the other way round.

@@ -3,7 +3,6 @@
 package hold
 
 import (
-	"context"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -86,7 +85,7 @@ func (l Lease) among(realm *Realm, key string) (Lease, bool) {
 
 // Watch calls ended once, with why, when the lease ends: at once if it has, and otherwise on a goroutine that ended
 // must not hold up, under no lock.
-func (l Lease) Watch(ended func(cause error)) { l.hold.bind(context.Background(), ended, l.entry) }
+func (l Lease) Watch(ended func(cause error)) { l.hold.watch(l.entry, ended) }
 
 // Leave is Unlock without what becomes of the hold: where this was its last lease, the answer is the home that the
 // caller has to tell so. It is nil otherwise.

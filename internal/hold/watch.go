@@ -8,147 +8,235 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// watch is one thing that ends with an entry: the channel of Done, or a bound context.
-type watch struct {
-	entry  uint64
-	done   chan struct{}           // of Done, else nil
-	cancel context.CancelCauseFunc // of Bind, else nil
-	stop   func() bool             // of Bind: forgets the wish to hear of the parent's end
-	next   *watch
-	prev   *watch
-	stands bool // in the list of its entry; false once it was taken
+// ends is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
+// once something is to end with it. The fields are guarded by the lock of the hold until over is set,
+// and belong after that to whoever set it.
+type ends struct {
+	over    bool
+	done    chan struct{}             // of Done; nil until it is asked for
+	watches []func(error)             // of Watch
+	first   *bond                     // most entries have one bond at most, and need no map
+	bonds   map[<-chan struct{}]*bond // the others, by the Done of their parents
+	next    *ends                     // of another entry that ended with this one
 }
 
-// end ends w and those behind it, in no order. Not under a lock: contexts run the code of
-// others.
-func (w *watch) end(cause error) {
-	for ; w != nil; w = w.next {
-		if w.done != nil {
-			close(w.done)
-			continue
+// bond is a context that ends with an entry, or with a parent. All contexts that are bound to the entry
+// and have parents with the same Done share it. So a lease that is bound for every request keeps
+// nothing for a context that is not used any more.
+type bond struct {
+	context.Context //nolint:containedctx // one that package context made
+
+	cancel context.CancelCauseFunc
+	ends   *ends
+	parent <-chan struct{} // nil if it never ends
+	stop   func() bool     // forgets the wish to hear of the parent's end
+}
+
+// newBond returns a context that ends with parent. What never ends is no parent: then nothing keeps it, nor its values.
+func newBond(parent context.Context) *bond {
+	b := &bond{parent: parent.Done()}
+	if b.parent == nil {
+		parent = context.Background()
+	}
+	b.Context, b.cancel = context.WithCancelCause(parent)
+	return b
+}
+
+// ended ends b with cause.
+func (b *bond) ended(cause error) *bond {
+	b.cancel(cause)
+	return b
+}
+
+// notify closes the channels of Done and calls the callbacks, which are quick. It reports whether contexts
+// are left for cancel.
+func (e *ends) notify(cause error) (more bool) {
+	for ; e != nil; e = e.next {
+		if e.done != nil {
+			close(e.done)
 		}
-		if w.stop != nil {
-			w.stop()
+		for _, ended := range e.watches {
+			ended(cause)
 		}
-		w.cancel(cause)
+		more = more || e.first != nil || len(e.bonds) > 0
+	}
+	return more
+}
+
+// cancel ends the contexts. That takes a microsecond for each of them and each of their children.
+// Not under a lock: contexts run the code of others.
+func (e *ends) cancel(cause error) {
+	for ; e != nil; e = e.next {
+		e.first.end(cause)
+		for _, b := range e.bonds {
+			b.end(cause)
+		}
 	}
 }
 
-// addWatchLocked adds w to those of its entry, which is live. Each entry has a list of its own, so that the end of one
-// costs the same however many share the hold.
-func (h *Hold) addWatchLocked(w *watch) {
-	first := &h.atLocked(w.entry & (maxPlaces - 1)).watches
-	w.next, w.stands = *first, true
-	if w.next != nil {
-		w.next.prev = w
+func (b *bond) end(cause error) {
+	if b == nil {
+		return
 	}
-	*first = w
+	if b.stop != nil {
+		b.stop()
+	}
+	b.cancel(cause)
 }
 
-// removeWatchLocked removes w, which stands with its entry.
-func (h *Hold) removeWatchLocked(w *watch) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		h.atLocked(w.entry & (maxPlaces - 1)).watches = w.next
+// endsLocked returns what ends with an entry that is live.
+func (h *Hold) endsLocked(entry uint64) *ends {
+	at := h.atLocked(entry & (maxPlaces - 1))
+	if at.ends == nil {
+		at.ends = new(ends)
 	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev, w.stands = nil, nil, false
+	return at.ends
 }
 
-// takeWatchesLocked takes the watches of a place before those of taken.
-func (p *place) takeWatchesLocked(taken *watch) *watch {
-	first, last := p.watches, p.watches
-	if first == nil {
+// takeEndsLocked takes what ends with a place, and puts it before taken.
+func (p *place) takeEndsLocked(taken *ends) *ends {
+	e := p.ends
+	if e == nil {
 		return taken
 	}
-	p.watches = nil
-	for w := first; w != nil; w = w.next {
-		w.prev, w.stands = nil, false
-		last = w
-	}
-	last.next = taken
-	return first
+	e.over, e.next, p.ends = true, taken, nil
+	return e
 }
 
-// takeAllWatchesLocked takes every watch off the hold.
-func (h *Hold) takeAllWatchesLocked() *watch {
-	var taken *watch
+// takeAllEndsLocked takes what ends with any entry of the hold.
+func (h *Hold) takeAllEndsLocked() *ends {
+	var taken *ends
 	for i := range h.mu.places {
-		taken = h.mu.places[i].takeWatchesLocked(taken)
+		taken = h.mu.places[i].takeEndsLocked(taken)
 	}
 	if h.mu.more != nil {
 		for i := range h.mu.more.places {
-			taken = h.mu.more.places[i].takeWatchesLocked(taken)
+			taken = h.mu.more.places[i].takeEndsLocked(taken)
 		}
 	}
 	return taken
 }
 
-// done answers the channel that closes when entry ends.
+// overLocked returns why nothing can be bound to entry any more, or nil.
+func (h *Hold) overLocked(entry uint64) error {
+	if h.mu.cause == nil && !h.liveLocked(entry) {
+		return errs.ErrReleased
+	}
+	return h.mu.cause
+}
+
+// done returns the channel that closes when entry ends.
 func (h *Hold) done(entry uint64) <-chan struct{} {
 	if h.err(entry) != nil {
 		return closedChannel()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.cause != nil || !h.liveLocked(entry) {
+	if h.overLocked(entry) != nil {
 		return closedChannel()
 	}
-	for w := h.atLocked(entry & (maxPlaces - 1)).watches; w != nil; w = w.next {
-		if w.done != nil {
-			return w.done
-		}
+	e := h.endsLocked(entry)
+	if e.done == nil {
+		e.done = make(chan struct{})
 	}
-	w := &watch{entry: entry, done: make(chan struct{})}
-	h.addWatchLocked(w)
-	return w.done
+	return e.done
 }
 
-// bind calls cancel when entry ends. The watch goes when the parent ends first: a lease that is
-// held for days and bound for every request must not gather them.
-func (h *Hold) bind(parent context.Context, cancel context.CancelCauseFunc, entry uint64) {
-	if err := h.err(entry); err != nil {
-		cancel(err)
-		return
-	}
-	w := &watch{entry: entry, cancel: cancel}
-	h.mu.Lock()
-	cause := h.mu.cause
-	if cause == nil && !h.liveLocked(entry) {
-		cause = errs.ErrReleased
-	}
+// watch calls ended when entry ends: at once if it has.
+func (h *Hold) watch(entry uint64, ended func(error)) {
+	cause := h.err(entry)
 	if cause == nil {
-		h.addWatchLocked(w)
+		h.mu.Lock()
+		if cause = h.overLocked(entry); cause == nil {
+			e := h.endsLocked(entry)
+			e.watches = append(e.watches, ended)
+		}
+		h.mu.Unlock()
 	}
-	h.mu.Unlock()
 	if cause != nil {
-		cancel(cause)
-		return
+		ended(cause)
 	}
-	if parent.Done() == nil {
-		return
+}
+
+// bind returns a context that ends with entry and with parent.
+func (h *Hold) bind(parent context.Context, entry uint64) *bond {
+	if err := h.err(entry); err != nil {
+		return newBond(parent).ended(err)
+	}
+	done := parent.Done()
+	h.mu.Lock()
+	found, cause := h.bondLocked(entry, done, nil)
+	h.mu.Unlock()
+	if found != nil {
+		return found
+	}
+	b := newBond(parent) // not under the lock: it calls the parent
+	if cause != nil || b.Err() != nil {
+		return b.ended(cause)
+	}
+	h.mu.Lock()
+	found, cause = h.bondLocked(entry, b.parent, b)
+	h.mu.Unlock()
+	switch {
+	case cause != nil:
+		return b.ended(cause)
+	case found != b:
+		b.cancel(nil) // another goroutine was first
+		return found
+	case b.parent == nil:
+		return b
 	}
 	// No goroutine: the context calls back when it ends, on a goroutine of its own.
-	stop := context.AfterFunc(parent, func() { h.forget(w) })
+	stop := context.AfterFunc(parent, func() { h.forget(b) })
 	h.mu.Lock()
-	taken := !w.stands // the entry, or the parent, ended in between
-	if !taken {
-		w.stop = stop
+	over := b.ends.over
+	if !over {
+		b.stop = stop
 	}
 	h.mu.Unlock()
-	if taken {
+	if over {
 		stop()
 	}
+	return b
 }
 
-// forget takes one watch off the hold, unless it was taken before.
-func (h *Hold) forget(w *watch) {
+// bondLocked returns the bond of entry for a parent with that Done; if there is none, fresh, which is added unless
+// it is nil; or why the entry is over.
+func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*bond, error) {
+	if err := h.overLocked(entry); err != nil {
+		return nil, err
+	}
+	e := h.endsLocked(entry)
+	if e.first != nil && e.first.parent == parent {
+		return e.first, nil
+	}
+	if b := e.bonds[parent]; b != nil {
+		return b, nil
+	}
+	switch {
+	case fresh == nil:
+		return nil, nil
+	case e.first == nil:
+		e.first = fresh
+	case e.bonds == nil:
+		e.bonds = make(map[<-chan struct{}]*bond)
+		fallthrough
+	default:
+		e.bonds[parent] = fresh
+	}
+	fresh.ends = e
+	return fresh, nil
+}
+
+// forget takes a bond whose parent has ended off its entry, unless the entry ended first.
+func (h *Hold) forget(b *bond) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w.stands {
-		h.removeWatchLocked(w)
+	switch e := b.ends; {
+	case e.over:
+	case e.first == b:
+		e.first = nil
+	default:
+		delete(e.bonds, b.parent)
 	}
 }
