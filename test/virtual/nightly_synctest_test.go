@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// nights is a table with a unique key.
+type nights struct {
+	mu       sync.Mutex
+	recorded map[string]uint64 // the tokens, by night
+	begun    map[string]int    // how often the job began
+}
+
+var errRecorded = errors.New("the key exists")
+
+func (n *nights) has(night string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, has := n.recorded[night]
+	return has
+}
+
+func (n *nights) begin(night string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begun[night]++
+}
+
+func (n *nights) insert(ctx context.Context, night string, token uint64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if n.recorded[night] != 0 {
+		return errRecorded
+	}
+	n.recorded[night] = token
+	return nil
+}
+
+// nightly is the job of the example in package reentrant, which takes as long as work.
+func nightly(ctx context.Context, s *signalbox.Session, table *nights, night string, work time.Duration) error {
+	mu := reentrant.New(s, "clean-up/"+night, signalbox.RenewedLease(10*time.Second))
+	return mu.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
+		if table.has(night) {
+			return nil
+		}
+		table.begin(night)
+		select {
+		case <-time.After(work):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return table.insert(ctx, night, lease.Token())
+	})
+}
+
+// The documented job runs once in each of eight nights, over five processes whose timers are up to three seconds
+// apart, or, by a clock that is wrong, a minute.
+func TestANightlyJobRunsOnceANight(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	const processes, ticks = 5, 8
+	for _, apart := range []time.Duration{0, 100 * time.Millisecond, 3 * time.Second, time.Minute} {
+		bubble(t, func(w *world) {
+			table := &nights{recorded: make(map[string]uint64), begun: make(map[string]int)}
+			var all sync.WaitGroup
+			for range processes {
+				s, _, closeAll := w.session(w.T)
+				defer closeAll()
+				all.Go(func() {
+					for tick := range ticks {
+						late := rand.N(apart + 1)
+						time.Sleep(late)
+						if err := nightly(w.Context(), s, table, fmt.Sprint(tick), 200*time.Millisecond); err != nil {
+							w.Error(err)
+						}
+						time.Sleep(time.Hour - late)
+					}
+				})
+			}
+			all.Wait()
+			for tick := range ticks {
+				require.Equal(w, 1, table.begun[fmt.Sprint(tick)], "apart by %v", apart)
+				require.NotZero(w, table.recorded[fmt.Sprint(tick)])
+			}
+		})
+	}
+}
+
+// If the process that runs it is closed or cut off from the server, another one runs it, in the same night. It is
+// recorded once.
+func TestANightlyJobOutlivesItsProcess(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for name, end := range map[string]func(s *signalbox.Session, lines *wire){
+		"Close": func(s *signalbox.Session, _ *wire) {
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = s.Close(ended)
+		},
+		"CutOff": func(_ *signalbox.Session, lines *wire) { lines.dead() },
+	} {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one bubble after the other
+			bubble(t, func(w *world) {
+				table := &nights{recorded: make(map[string]uint64), begun: make(map[string]int)}
+				first, lines, closeFirst := w.session(w.T)
+				defer closeFirst()
+				ends := make(chan error, 1)
+				go func() { ends <- nightly(w.Context(), first, table, "a", time.Minute) }()
+				time.Sleep(time.Second)
+				var others sync.WaitGroup
+				for range 4 {
+					s, _, closeAll := w.session(w.T)
+					defer closeAll()
+					others.Go(func() {
+						if err := nightly(w.Context(), s, table, "a", time.Minute); err != nil {
+							w.Error(err)
+						}
+					})
+				}
+				time.Sleep(time.Second)
+				end(first, lines)
+				require.Error(w, <-ends)
+				others.Wait()
+				require.Equal(w, 2, table.begun["a"])
+				require.NotZero(w, table.recorded["a"])
+			})
+		})
+	}
+}
