@@ -178,7 +178,7 @@ func (g *group) gatherParty(ctx context.Context, party []one, limit *limit) erro
 		if err != nil {
 			return explainFor("lock", party[0].place.Name, err)
 		}
-		party = g.add(party, leases) //nolint:contextcheck // a watch outlives the call
+		party = g.add(party, leases)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (g *group) try(ctx context.Context) error {
 		if err != nil {
 			return explainFor("try lock", rest[0].place.Name, err)
 		}
-		rest = g.add(rest, leases) //nolint:contextcheck // a watch outlives the call
+		rest = g.add(rest, leases)
 	}
 	return nil
 }

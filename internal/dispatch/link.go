@@ -45,14 +45,12 @@ func (d *Dispatcher) linkLocked(node string) *link {
 		d.timers.Schedule(&d.watch.entry, watchEvery)
 	}
 	d.mu.links[node] = l
-	d.running.Add(1)
-	go func() {
-		defer d.running.Done()
+	d.running.Go(func() {
 		pprof.SetGoroutineLabels(d.ctx)
 		if err := l.serve(d.ctx); err != nil {
 			l.ended(err)
 		}
-	}()
+	})
 	return l
 }
 

@@ -100,12 +100,10 @@ func (d *Dispatcher) wakePlacerLocked() {
 		signal(d.homeless)
 	case len(d.mu.homeless) > 0:
 		d.mu.placing = true
-		d.running.Add(1)
-		go func() {
-			defer d.running.Done()
+		d.running.Go(func() {
 			pprof.SetGoroutineLabels(d.ctx)
 			d.place(d.ctx)
-		}()
+		})
 	}
 }
 

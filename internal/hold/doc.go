@@ -11,7 +11,6 @@
 //  3. An entry that has ended never lives again: its number is not used twice.
 //  4. The hold's home is told exactly once how a tenure ended: Vacated when the last entry was
 //     given back, or Lost when the term ended under it. After Pass a new tenure begins.
-//
 //  5. What is kept for bound contexts is one registration for each entry and parent that can end, however
 //     many contexts are bound; it goes with either.
 //  6. Losing a hold ends its Done channels on the goroutine that finds it lost, and its contexts on one of their own,

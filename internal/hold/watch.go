@@ -33,7 +33,7 @@ type bond struct {
 }
 
 // newBond returns a context that ends with parent. What never ends is no parent: then nothing keeps it, nor its values.
-func newBond(parent context.Context) *bond {
+func newBond(parent context.Context) *bond { //nolint:contextcheck // one that never ends is as good as another
 	b := &bond{parent: parent.Done()}
 	if b.parent == nil {
 		parent = context.Background()

@@ -103,7 +103,7 @@ func TestANightlyJobRunsOnceANight(t *testing.T) { //nolint:paralleltest // one 
 // If the process that runs it is closed or cut off from the server, another one runs it, in the same night. It is
 // recorded once.
 func TestANightlyJobOutlivesItsProcess(t *testing.T) { //nolint:paralleltest // one bubble after the other
-	for name, end := range map[string]func(s *signalbox.Session, lines *wire){
+	for name, end := range map[string]func(s *signalbox.Session, lines *wire){ //nolint:paralleltest // one bubble after the other
 		"Close": func(s *signalbox.Session, _ *wire) {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
@@ -111,7 +111,7 @@ func TestANightlyJobOutlivesItsProcess(t *testing.T) { //nolint:paralleltest // 
 		},
 		"CutOff": func(_ *signalbox.Session, lines *wire) { lines.dead() },
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one bubble after the other
+		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
 				table := &nights{recorded: make(map[string]uint64), begun: make(map[string]int)}
 				first, lines, closeFirst := w.session(w.T)

@@ -314,7 +314,7 @@ func TestACallIsTakenBackAfterAStep(t *testing.T) { //nolint:paralleltest // set
 
 // P2: a lease that has an end lasts until then if the wall clock is set back, and not for longer.
 func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	for name, c := range map[string]struct {
+	for name, c := range map[string]struct { //nolint:paralleltest // sets the clock of the process
 		option signalbox.LockOption
 		lasts  time.Duration
 		cause  error
