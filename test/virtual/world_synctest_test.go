@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -26,6 +27,7 @@ import (
 type world struct {
 	*testing.T // of the bubble
 
+	probe    time.Duration // of idle connections, 10 s if 0
 	redis    *miniredis.Miniredis
 	commands atomic.Int64 // but for what clients ask to keep connections alive
 	scripts  atomic.Int64 // those of them that run a script
@@ -63,7 +65,7 @@ func (w *world) client(t *testing.T) (rueidis.Client, *wire) {
 		InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
 		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
 	}
-	o.Dialer.KeepAlive = 10 * time.Second // ten hours have too many seconds
+	o.Dialer.KeepAlive = cmp.Or(w.probe, 10*time.Second) // ten hours have too many seconds
 	signalbox.Tune(&o)
 	c, err := rueidis.NewClient(o)
 	require.NoError(t, err)

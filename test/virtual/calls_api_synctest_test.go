@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// local are the calls of the library that ask no server.
+const local = `
+	signalbox.FixedLease signalbox.MaxHold signalbox.Native signalbox.Redisson signalbox.RenewedLease signalbox.WaitReplicas
+	signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix
+	signalbox.Tune signalbox.NewSession signalbox.Session.ID signalbox.LockOption.Apply
+	signalbox.Lease.Bind signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err signalbox.Lease.Token
+	signalbox.Locker.OnLost signalbox.OpError.Error signalbox.OpError.Unwrap
+	signalbox.UnconfirmedError.Error signalbox.UnconfirmedError.Is signalbox.UnconfirmedError.Unwrap
+	reentrant.New reentrant.Lock.Check reentrant.Lock.Locker reentrant.Lock.Place
+	fair.New fair.Lock.Check fair.Lock.Locker fair.Lock.Place
+	rwlock.New rwlock.Lock.Check rwlock.Lock.Locker rwlock.Lock.RLocker rwlock.Lock.Place rwlock.Lock.Reader
+	rwlock.Reader.Check rwlock.Reader.Place
+	semaphore.New semaphore.ExactCapacity semaphore.Plain semaphore.Semaphore.Check semaphore.Semaphore.Permits
+	semaphore.Semaphore.Weighted semaphore.Weighted.OnLost semaphore.Permits.Check semaphore.Permits.Place
+	countdown.New countdown.Keep countdown.Latch.Check countdown.Latch.RoundOf countdown.Round.ID
+	multilock.New multilock.Tokens multilock.Lock.Check multilock.Lock.Locker
+	redlock.New redlock.Fenced redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
+`
+
+// elsewhere are the calls whose rows another test has: Dial makes connections of its own, which a test in
+// virtual time cannot have.
+const elsewhere = "signalbox.Dial"
+
+// exported returns the exported functions and methods of a package, as "package.Type.Method".
+func exported(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range file.Decls {
+			f, isFunc := decl.(*ast.FuncDecl)
+			if !isFunc || !f.Name.IsExported() {
+				continue
+			}
+			name := f.Name.Name
+			if f.Recv != nil {
+				of := f.Recv.List[0].Type
+				if pointer, isPointer := of.(*ast.StarExpr); isPointer {
+					of = pointer.X
+				}
+				receiver, isNamed := of.(*ast.Ident)
+				require.True(t, isNamed, "%s: %s", path, name)
+				if !receiver.IsExported() {
+					continue
+				}
+				name = receiver.Name + "." + name
+			}
+			all = append(all, file.Name.Name+"."+name)
+		}
+	}
+	return all
+}
+
+// Whoever adds a call to the library says how it ends, or that it asks no server.
+func TestTheTableHasEveryCallOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	dirs := []string{root}
+	for _, e := range entries {
+		// Those are no part of what a program imports; the scripts are data.
+		if e.IsDir() && !strings.Contains(" internal test bench examples tools interop scripts docs ", " "+e.Name()+" ") {
+			dirs = append(dirs, filepath.Join(root, e.Name()))
+		}
+	}
+	listed := make(map[string]bool)
+	for _, name := range strings.Fields(local + elsewhere) {
+		listed[name] = true
+	}
+	for _, c := range calls() {
+		name, _, _ := strings.Cut(c.name, " ")
+		listed[name] = true
+	}
+	for _, dir := range dirs {
+		for _, name := range exported(t, dir) {
+			require.True(t, listed[name], "%s: the table of calls does not say how it ends", name)
+			delete(listed, name)
+		}
+	}
+	require.Empty(t, listed, "there are no such calls")
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// sentinels are all errors that the library exports, and those of package context.
+var sentinels = map[string]error{
+	"ErrHeld": signalbox.ErrHeld, "ErrLost": signalbox.ErrLost, "ErrReleased": signalbox.ErrReleased, "ErrMaxHold": signalbox.ErrMaxHold,
+	"ErrNotHeld": signalbox.ErrNotHeld, "ErrUnconfirmed": signalbox.ErrUnconfirmed, "ErrClosed": signalbox.ErrClosed,
+	"ErrBadName": signalbox.ErrBadName, "ErrBadOption": signalbox.ErrBadOption, "ErrWrongKind": signalbox.ErrWrongKind,
+	"ErrUpgrade": signalbox.ErrUpgrade, "ErrCapacity": signalbox.ErrCapacity, "ErrRefused": signalbox.ErrRefused,
+	"ErrDenied": signalbox.ErrDenied, "ErrNoReply": signalbox.ErrNoReply, "ErrNotReplicated": signalbox.ErrNotReplicated,
+	"ErrOldServer": signalbox.ErrOldServer, "ErrRunning": signalbox.ErrRunning, "ErrNoRound": signalbox.ErrNoRound,
+	"ErrRoundOver": signalbox.ErrRoundOver, "ErrReset": signalbox.ErrReset, "ErrRoundLost": signalbox.ErrRoundLost,
+	"DeadlineExceeded": context.DeadlineExceeded, "Canceled": context.Canceled, "cause": errCause,
+}
+
+var errCause = errors.New("the request\nwas given up")
+
+const (
+	soon  = 100 * time.Millisecond // when a context ends
+	long  = 30 * time.Second       // after which a call blocks, and any lease here is over
+	slack = 40 * time.Millisecond  // of timers, and of pauses at random
+)
+
+// scene is a call, the servers that it asks, and what happens to them.
+type scene struct {
+	*quorum
+
+	s, other []*signalbox.Session // of the call, and of another process
+	wires    []*wire              // of s
+	fault    fault
+	began    time.Time       // the fault, or the call
+	lease    signalbox.Lease // that the call began with
+
+	mu    sync.Mutex
+	words string // with which the servers refuse scripts; "" for none
+}
+
+// session returns the session of a call that asks one server.
+func (e *scene) session() *signalbox.Session { return e.s[0] }
+
+// play makes a call, and returns how it ended and when.
+func (c call) play(t *testing.T, fault fault, limited func(context.Context) (context.Context, context.CancelFunc)) (ended string, took time.Duration) {
+	t.Helper()
+	servers := 1
+	if c.quorum {
+		servers = 3
+	}
+	bubbleOf(t, servers, func(q *quorum) {
+		e := newScene(q, fault)
+		run := c.ready(e)
+		if fault == held {
+			c.hold(e)
+		}
+		synctest.Wait()
+		ctx, cancel := limited(context.Background())
+		defer cancel()
+		e.began = time.Now()
+		done := make(chan error, 1)
+		if !c.inside {
+			e.strike()
+		}
+		go func() { done <- run(ctx) }()
+		var err error
+		select {
+		case err = <-done:
+			took = time.Since(e.began)
+			ended = found(err)
+		case <-time.After(4 * long): //nolint:forbidigo // in a bubble
+			ended = "blocks"
+			e.heal()
+			err = <-done
+		}
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n", "an error is one line")
+		}
+	})
+	return ended, took
+}
+
+func newScene(q *quorum, fault fault) *scene {
+	e := &scene{quorum: q, fault: fault}
+	q.settle()
+	for _, w := range q.worlds {
+		w.probe = time.Second
+		w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.words == "" || !strings.HasPrefix(command, "EVAL") {
+				return false
+			}
+			c.WriteError(e.words)
+			return true
+		})
+	}
+	e.other, _ = q.process()
+	e.s, e.wires = q.process()
+	return e
+}
+
+// strike brings the fault about, on a majority of the servers.
+func (e *scene) strike() {
+	e.began = time.Now()
+	struck := e.wires[:len(e.wires)/2+1]
+	say := func(words string) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.words = words
+	}
+	switch e.fault {
+	case frozen, over:
+		each(struck, (*wire).dead)
+	case minority:
+		e.wires[len(e.wires)-1].dead()
+	case connecting:
+		each(struck, (*wire).dead)
+		each(struck, (*wire).cut)
+	case refusing:
+		each(struck, func(w *wire) { w.refuses.Store(true) })
+		each(struck, (*wire).cut)
+	case cut:
+		each(struck, func(w *wire) { w.swallowsReplies.Store(true) })
+		go func() {
+			time.Sleep(slack / 4)
+			each(struck, (*wire).heals)
+		}()
+	case closed:
+		e.close()
+		e.began = time.Now()
+	case loading:
+		say("LOADING server is loading the dataset in memory")
+	case full:
+		say("OOM command not allowed when used memory > 'maxmemory'.")
+	case denied:
+		say("NOPERM User limited has no permissions to run the 'evalsha' command")
+	case healthy, held:
+	}
+	if e.fault == over {
+		time.Sleep(2 * long)
+		e.began = time.Now()
+	}
+	synctest.Wait()
+}
+
+func (e *scene) close() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, s := range e.s {
+		_ = s.Close(ended)
+	}
+}
+
+func each(wires []*wire, do func(*wire)) {
+	for _, w := range wires {
+		do(w)
+	}
+}
+
+// heal ends the fault, and every call.
+func (e *scene) heal() {
+	e.mu.Lock()
+	e.words = ""
+	e.mu.Unlock()
+	each(e.wires, (*wire).heals)
+	_ = e.lease.Unlock()
+	e.close()
+}
+
+// found returns what errors.Is finds in err.
+func found(err error) string {
+	if err == nil {
+		return "nil"
+	}
+	var all []string
+	for name, sentinel := range sentinels {
+		if errors.Is(err, sentinel) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	if len(all) == 0 {
+		return "error"
+	}
+	return strings.Join(all, " ")
+}
+
+// limits are how the context of a call ends, and what "ended" is then.
+var limits = map[string]struct {
+	limit func(context.Context) (context.Context, context.CancelFunc)
+	ended string
+}{
+	"Never": {func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }, ""},
+	"Deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, soon)
+	}, "DeadlineExceeded"},
+	"Cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		timer := time.AfterFunc(soon, func() { cancel(errCause) }) //nolint:forbidigo // in a bubble
+		return ctx, func() { timer.Stop(); cancel(nil) }
+	}, "Canceled cause"},
+}
+
+// read returns what a cell of the table demands.
+func (c call) read(t *testing.T, cell, ended string) (is string, within time.Duration) {
+	t.Helper()
+	text, at, timed := strings.Cut(cell, " in ")
+	if timed {
+		var err error
+		within, err = time.ParseDuration(at)
+		require.NoError(t, err)
+	}
+	text = strings.ReplaceAll(text, "ended", ended)
+	if text == "free" {
+		text = c.free
+	}
+	words := strings.Fields(text)
+	slices.Sort(words)
+	return strings.Join(words, " "), within
+}
+
+// Every call that asks a server ends as the table says, whatever happens to the server and however its
+// context ends.
+func TestEveryCallEndsAsTheTableSays(t *testing.T) {
+	t.Parallel()
+	for _, c := range calls() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range endings {
+				if r.class != c.class || r.fault == held && c.hold == nil || r.fault == minority && !c.quorum {
+					continue
+				}
+				for name, l := range limits {
+					cell := r.ends
+					switch {
+					case name == "Never":
+						cell = r.never
+					case name == "Cancelled" && !strings.Contains(cell, "ended"):
+						continue // it is over before, as with the deadline
+					}
+					is, within := c.read(t, cell, l.ended)
+					ended, took := c.play(t, r.fault, l.limit)
+					where := fmt.Sprint(r.fault, ", ", name)
+					if ended != is || took > within+slack {
+						t.Errorf("%s: %q after %v, want %q within %v", where, ended, took, is, within)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A context that has ended before the call is the error of every call, and nothing is sent.
+func TestEveryCallHeedsAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
+	for _, c := range calls() {
+		if c.class == unlocks || c.class == inner || c.class == guesses || c.class == leaves {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ended, took := c.play(t, healthy, func(ctx context.Context) (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancelCause(ctx)
+				cancel(errCause)
+				return ctx, func() {}
+			})
+			require.Equal(t, "Canceled cause", ended)
+			require.Zero(t, took)
+		})
+	}
+}
+
+// faultsOf returns the faults that the table has for each class.
+func faultsOf() map[class][]fault {
+	all := make(map[class][]fault)
+	for _, r := range endings {
+		all[r.class] = append(all[r.class], r.fault)
+	}
+	return all
+}
+
+// No class is without the faults that every call can meet.
+func TestTheTableHasARowForEveryFault(t *testing.T) {
+	t.Parallel()
+	for class, faults := range faultsOf() {
+		for _, f := range []fault{healthy, frozen, connecting, refusing, loading, denied} {
+			require.Contains(t, faults, f, "class %d", class)
+		}
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(faults))), len(faults))
+	}
+	require.Len(t, slices.Collect(maps.Keys(faultsOf())), int(leaves)+1)
+}

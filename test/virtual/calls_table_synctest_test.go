@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+// class is what calls have in common that end alike.
+type class int
+
+const (
+	tries   class = iota // TryLock and its like: one try
+	guesses              // a TryAcquire that returns false for every error
+	waits                // Lock and its like: until the context ends
+	asks                 // one question or change, without another try
+	insists              // steps of a latch, which are repeated
+	listens              // the wait for a round that does not open
+	unlocks              // after the lease began, with no context
+	inner                // the same of a lease beside another one of its hold, which sends nothing
+	leaves               // Close of a session that has a lease left
+)
+
+// fault is what happens to the server, or to the session, before or in the midst of a call.
+type fault string
+
+const (
+	healthy    fault = "Healthy"
+	held       fault = "Held"       // by another session
+	frozen     fault = "Frozen"     // takes connections, and says nothing
+	connecting fault = "Connecting" // the same, and the connection broke
+	refusing   fault = "Refusing"   // connections
+	cut        fault = "Cut"        // the connection breaks when the reply is due, and the next one works
+	closed     fault = "Closed"     // the session
+	loading    fault = "Loading"    // the words of a server that refuses for now
+	full       fault = "Full"       // so are these
+	denied     fault = "Denied"     // the words of a right that is missing
+	over       fault = "Over"       // frozen for longer than the lease lasts
+	minority   fault = "Minority"   // one of three servers of a redlock is frozen
+)
+
+// row is how the calls of a class end after a fault: without a context that ends, and with one that has
+// a deadline in 100 ms or is cancelled then.
+//
+// What is named is all that errors.Is finds in the error, of all errors that the library and package
+// context export. "ended" stands for the error of the caller's context and its cause, "free" for what
+// the call returns of a lock that nobody holds, "error" for an error that is none of all these, "blocks"
+// for a call that has not returned after half a minute. A call ends in no time unless one is given.
+type row struct {
+	class       class
+	fault       fault
+	never, ends string
+}
+
+var endings = []row{
+	{tries, healthy, "nil", "nil"},
+	{tries, held, "ErrHeld", "ErrHeld"},
+	{tries, frozen, "ErrNoReply in 4s", "ended in 100ms"},
+	{tries, connecting, "ErrNoReply in 4s", "ended in 100ms"},
+	{tries, refusing, "error", "error"},
+	{tries, cut, "error", "error"},
+	{tries, closed, "ErrClosed", "ErrClosed"},
+	{tries, loading, "ErrRefused", "ErrRefused"},
+	{tries, full, "ErrRefused", "ErrRefused"},
+	{tries, denied, "ErrDenied", "ErrDenied"},
+	{tries, minority, "nil", "nil"},
+
+	{guesses, healthy, "nil", "nil"},
+	{guesses, held, "error", "error"},
+	{guesses, frozen, "error in 4s", "error in 100ms"},
+	{guesses, connecting, "error in 4s", "error in 100ms"},
+	{guesses, refusing, "error", "error"},
+	{guesses, cut, "error", "error"},
+	{guesses, closed, "error", "error"},
+	{guesses, loading, "error", "error"},
+	{guesses, full, "error", "error"},
+	{guesses, denied, "error", "error"},
+
+	{waits, healthy, "nil", "nil"},
+	{waits, held, "blocks", "ErrHeld ended in 100ms"},
+	{waits, frozen, "blocks", "ended in 100ms"},
+	{waits, connecting, "blocks", "ended in 100ms"},
+	{waits, refusing, "blocks", "ended in 100ms"},
+	{waits, cut, "nil in 3s", "nil in 100ms"},
+	{waits, closed, "ErrClosed", "ErrClosed"},
+	{waits, loading, "blocks", "ErrRefused ended in 100ms"},
+	{waits, full, "blocks", "ErrRefused ended in 100ms"},
+	{waits, denied, "ErrDenied", "ErrDenied"},
+	{waits, minority, "nil", "nil"},
+
+	{asks, healthy, "free", "free"},
+	{asks, held, "nil", "nil"},
+	{asks, frozen, "ErrNoReply in 4s", "ended in 100ms"},
+	{asks, connecting, "ErrNoReply in 4s", "ended in 100ms"},
+	{asks, refusing, "error", "error"},
+	{asks, cut, "error", "error"},
+	{asks, closed, "ErrClosed", "ErrClosed"},
+	{asks, loading, "ErrRefused", "ErrRefused"},
+	{asks, full, "ErrRefused", "ErrRefused"},
+	{asks, denied, "ErrDenied", "ErrDenied"},
+	{asks, minority, "free", "free"},
+
+	{insists, healthy, "nil", "nil"},
+	{insists, frozen, "blocks", "ended in 100ms"},
+	{insists, connecting, "blocks", "ended in 100ms"},
+	{insists, refusing, "blocks", "ended in 100ms"},
+	{insists, cut, "nil in 3s", "nil in 100ms"},
+	{insists, closed, "ErrClosed", "ErrClosed"},
+	{insists, loading, "blocks", "ErrRefused ended in 100ms"},
+	{insists, full, "blocks", "ErrRefused ended in 100ms"},
+	{insists, denied, "ErrDenied", "ErrDenied"},
+
+	{listens, healthy, "blocks", "ended in 100ms"},
+	{listens, frozen, "blocks", "ended in 100ms"},
+	{listens, connecting, "blocks", "ended in 100ms"},
+	{listens, refusing, "blocks", "ended in 100ms"},
+	{listens, cut, "blocks", "ended in 100ms"},
+	{listens, closed, "ErrClosed", "ErrClosed"},
+	{listens, loading, "blocks", "ErrRefused ended in 100ms"},
+	{listens, full, "blocks", "ErrRefused ended in 100ms"},
+	{listens, denied, "ErrDenied", "ErrDenied"},
+
+	{unlocks, healthy, "nil", "nil"},
+	{unlocks, frozen, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},
+	{unlocks, connecting, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},
+	{unlocks, refusing, "ErrUnconfirmed", "ErrUnconfirmed"},
+	{unlocks, cut, "ErrUnconfirmed", "ErrUnconfirmed"},
+	{unlocks, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
+	{unlocks, loading, "ErrUnconfirmed ErrRefused", "ErrUnconfirmed ErrRefused"},
+	{unlocks, denied, "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},
+	{unlocks, over, "ErrLost", "ErrLost"},
+	{unlocks, minority, "nil", "nil"},
+
+	{inner, healthy, "nil", "nil"},
+	{inner, frozen, "nil", "nil"},
+	{inner, connecting, "nil", "nil"},
+	{inner, refusing, "nil", "nil"},
+	{inner, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
+	{inner, loading, "nil", "nil"},
+	{inner, denied, "nil", "nil"},
+	{inner, over, "ErrLost", "ErrLost"},
+
+	// A lease that cannot be renewed ends after 30 s, and what it left is looked after for as long again.
+	{leaves, healthy, "blocks", "ended in 100ms"},
+	{leaves, frozen, "nil in 65s", "ended in 1100ms"},
+	{leaves, connecting, "nil in 65s", "ended in 1100ms"},
+	{leaves, refusing, "nil in 65s", "ended in 1100ms"},
+	{leaves, loading, "nil in 65s", "ended in 1100ms"},
+	{leaves, denied, "nil in 65s", "ended in 1100ms"},
+}
