@@ -50,7 +50,7 @@ type Combiner struct {
 func NewCombiner(runner *Runner, script *scripts.Script) *Combiner {
 	c := &Combiner{runner: runner, script: script}
 	c.idle.New = func() any { return &request{done: make(chan Outcome, 1)} }
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	return c
 }
 

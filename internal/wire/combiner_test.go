@@ -203,7 +203,8 @@ func TestCloseEndsTheCallsThatGoForMany(t *testing.T) {
 	c.Close()
 	c.wg.Wait()
 	for _, key := range keys("together", 3) {
-		require.Error(t, c.mu.outcomes[key].Err)
+		require.ErrorIs(t, c.mu.outcomes[key].Err, errs.ErrClosed)
+		require.NotErrorIs(t, c.mu.outcomes[key].Err, context.Canceled, "the callers' contexts have not ended")
 	}
 	c.server.Thaw()
 }
