@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -28,7 +29,7 @@ type Server interface {
 
 // lookAll looks at a tick's worth of locks and wakes those for whom trying is worth it.
 func (d *Dispatcher) lookAll(waits []*Wait) {
-	ctx, cancel := context.WithTimeout(d.ctx, lookPatience)
+	ctx, cancel := errs.WithTimeout(d.ctx, lookPatience)
 	defer cancel()
 	size := maxLooks
 	if d.clustered {

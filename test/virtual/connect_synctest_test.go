@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // The client connects inside of a call, and the server takes connections and says nothing: the call
@@ -45,4 +46,38 @@ func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) { //nolint:parallelt
 		_, err = reentrant.New(s, "other").Lock(t.Context())
 		require.NoError(t, err)
 	})
+}
+
+// A waiter that polls a silent server in vain reports the end of its own context, and no other.
+func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kit.Primitives() {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				t := w.T
+				other, _, closeOther := w.session(t)
+				defer closeOther()
+				_, err := kind.New(other, "a").Lock(t.Context())
+				require.NoError(t, err)
+				s, lines, closeSession := w.session(t)
+				defer closeSession()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					_, err := kind.New(s, "a").Lock(ctx)
+					ended <- err
+				}()
+				time.Sleep(time.Second)
+				lines.dead()
+				time.Sleep(8 * time.Second) // polls end by their time limits, and the connection is not given up yet
+				cancel(errCause)
+				err = <-ended
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, errCause)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				require.NotContains(t, err.Error(), "\n")
+			})
+		})
+	}
 }
