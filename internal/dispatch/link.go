@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 // subscribePatience bounds one pipeline of SUBSCRIBE, which a frozen server would never confirm.
@@ -106,7 +108,7 @@ func (l *link) serve(ctx context.Context) error {
 			select {
 			case <-l.changed:
 			case err = <-broken:
-				err = errors.Join(errBroken, err)
+				err = errs.Join(errBroken, err)
 			case <-l.gone:
 				err = errGone
 			case <-ctx.Done():

@@ -4,11 +4,11 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -45,7 +45,7 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 		}
 	}
 	d.introduce(ctx, found, nodes)
-	return found, errors.Join(failures...)
+	return found, errs.Join(failures...)
 }
 
 // inOrder answers the nodes in the order in which they are worth asking: those that a link stands

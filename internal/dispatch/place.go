@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"runtime/pprof"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 const (
@@ -170,7 +172,7 @@ func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
 		return
 	}
 	if d.placed(channels, nodes) {
-		d.warn(errors.Join(errNoNode, err))
+		d.warn(errs.Join(errNoNode, err))
 	}
 }
 
