@@ -23,6 +23,10 @@ import (
 //	WRONGTYPE                                  ErrWrongKind
 //	NOSCRIPT                                   the script is sent
 //	MOVED ASK                                  followed by the client
+//
+// An error matches context.DeadlineExceeded or context.Canceled only if the caller's own context
+// ended. Its cause is matched too. A time limit of the library's or of the client's is ErrNoReply.
+// The text of every error is one line.
 var (
 	// ErrHeld: somebody else holds the lock. TryLock answers it; Lock joins it with the
 	// context's error when the wait ended and the last news was that the lock is held.

@@ -120,7 +120,8 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 
 // TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld where it is not:
 // somebody has it, or others try at the same time and none of them had a quorum; or what servers failed with where
-// that left no quorum, such as ErrRefused of servers that lost their data lately. It is refused without a round
+// that left no quorum, such as ErrRefused of servers that lost their data lately, or ErrNoReply of
+// servers that were silent for a tenth of the lease, or for a second if that is less. It is refused without a round
 // trip while this process holds or wants the lock over these sessions.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
