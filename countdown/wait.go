@@ -135,6 +135,15 @@ func (w *watch) isDeaf() bool {
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
 func (w *watch) Subscribed() { w.realm.looks.Put(w) }
 
+// Lost implements dispatch.Hearer: the next look comes as early as that of a session that hears nothing.
+func (w *watch) Lost() {
+	w.realm.mu.Lock()
+	defer w.realm.mu.Unlock()
+	if !w.dropped {
+		w.scheduleLocked()
+	}
+}
+
 // Heard implements dispatch.Hearer: a round is over, somebody says.
 func (w *watch) Heard(message string) {
 	w.realm.mu.Lock()

@@ -9,8 +9,8 @@
 //  1. A wait that was registered before the lock was tried misses no release: it is woken by the
 //     message, by the confirmation of its channel's subscription (messages before it are lost),
 //     by every renewed one after a break, or by a look.
-//  2. Every wait is bounded. A look comes after about a second, or when the holder's key
-//     ends if that is sooner; with more than a thousand locks waited for, a look for each of
+//  2. Every wait is bounded. A look comes after about a second, after about a tenth of a second
+//     while there is no subscription, or when the holder's key ends if that is sooner; with more than a thousand locks waited for, a look for each of
 //     them once in so many milliseconds as there are locks, and after 10 s at the latest.
 //  3. Looks are batched: one script for up to 100 locks (one a lock in a cluster). They ask
 //     for what wakes a waiter, and leave its mark again where it was lost.
@@ -70,7 +70,8 @@
 //
 // # Failure
 //
-// Where a connection breaks its channels are placed anew, after a pause that grows from 10 ms to 5 s:
-// wherever they belong by then. Where the server refuses a subscription, for lack of a right or
+// When a connection breaks its channels are placed anew, wherever they belong by then, after a pause that grows
+// from 10 ms to 5 s. Once a subscription was confirmed the pause is at most a quarter of the time that it lasted, if that
+// was 40 ms or more: connections that break again and again leave waiters without messages for a fifth of the time. Where the server refuses a subscription, for lack of a right or
 // for good, its waiters live on looks, it is tried again after such pauses, and one line in the log says so.
 package dispatch

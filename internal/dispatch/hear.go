@@ -23,6 +23,9 @@ func (l *link) subscription(s rueidis.PubSubSubscription) {
 		case "subscribe", "ssubscribe":
 			// In another state than sent it confirms for a channel of that name that was dropped.
 			if c.state == sent {
+				if l.confirmed.IsZero() {
+					l.confirmed = time.Now()
+				}
 				listeners = c.liveLocked()
 			}
 		case "sunsubscribe":
@@ -134,9 +137,14 @@ func (l *link) ended(err error) {
 	}
 	var again time.Time
 	if !errors.Is(err, errGone) {
-		again = d.tiredLocked(l.node, l.began)
+		again = d.tiredLocked(l)
 	}
+	var listeners []*Listener
 	for c := range l.channels {
+		if c.state == live {
+			listeners = together(listeners, c.listeners)
+			c.hastenLocked()
+		}
 		c.lostLocked()
 		c.again = again
 		d.mu.homeless = append(d.mu.homeless, c)
@@ -144,6 +152,9 @@ func (l *link) ended(err error) {
 	closed := d.mu.closed
 	d.wakePlacerLocked()
 	d.mu.Unlock()
+	for _, listener := range listeners {
+		listener.hearer.Lost()
+	}
 	if !closed && !errors.Is(err, errGone) {
 		d.warn(err)
 	}

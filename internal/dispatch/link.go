@@ -35,6 +35,8 @@ type link struct {
 	wanted   []*channel          // to be subscribed to; those that have gone meanwhile among them
 	drops    []*channel          // dropped, and to be unsubscribed from
 	known    map[string]struct{} // the client's nodes when the connection was made
+	// confirmed is when the server confirmed a subscription first; the zero time before that.
+	confirmed time.Time
 }
 
 // linkLocked starts a link to a node.

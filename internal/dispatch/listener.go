@@ -13,6 +13,8 @@ type Hearer interface {
 	// might have said is worth asking for: after the first subscription, and after each renewed
 	// one.
 	Subscribed()
+	// Lost says that messages do not arrive any more, until Subscribed is called again.
+	Lost()
 }
 
 // Listener is one registration for the messages of a channel.

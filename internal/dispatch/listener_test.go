@@ -24,6 +24,8 @@ func newEar() *ear {
 	return &ear{messages: make(chan string, 1000), subscriptions: make(chan struct{}, 1000)}
 }
 
+func (*ear) Lost() {}
+
 func (e *ear) Heard(message string) { e.messages <- message }
 
 func (e *ear) Subscribed() { e.subscriptions <- struct{}{} }

@@ -65,15 +65,25 @@ func (d *Dispatcher) restLocked(node string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// tiredLocked lets a node rest whose link has ended, and answers until when: longer each time,
-// unless the link lasted.
-func (d *Dispatcher) tiredLocked(node string, began time.Time) time.Time {
-	r := d.mu.rests[node]
-	if r == nil || time.Since(began) > lastPause {
-		r = &rest{pause: firstPause}
-		d.mu.rests[node] = r
+// tiredLocked lets a node rest whose link has ended, and returns until when: for longer each time,
+// unless the link lasted. A link that lasted four times as long as the rest before it starts over. For one that did not,
+// the rest is a quarter of the time that the link lasted, if that is worth a rest: the node takes subscriptions, and
+// its waiters are deaf for a fifth of the time however often the connection breaks.
+func (d *Dispatcher) tiredLocked(l *link) time.Time {
+	now := time.Now()
+	lasted := time.Duration(0)
+	if !l.confirmed.IsZero() {
+		lasted = now.Sub(l.confirmed)
 	}
-	r.until = time.Now().Add(jittered(r.pause))
+	r := d.mu.rests[l.node]
+	switch {
+	case r == nil || lasted >= 4*r.pause || now.Sub(l.began) > lastPause:
+		r = &rest{pause: firstPause}
+		d.mu.rests[l.node] = r
+	case lasted >= 4*firstPause:
+		r.pause = lasted / 4
+	}
+	r.until = now.Add(jittered(r.pause))
 	r.pause = min(r.pause*2, lastPause)
 	return r.until
 }

@@ -14,6 +14,8 @@ import (
 const (
 	// lookEvery is the pause between looks while few locks are waited for.
 	lookEvery = time.Second
+	// deafEvery is the pause between looks of a waiter that hears no messages.
+	deafEvery = 100 * time.Millisecond
 	// lookCeiling is the longest pause between looks, however many locks are waited for.
 	lookCeiling = 10 * time.Second
 	// lookBudget is how many looks a second a session takes at most, as far as the ceiling lets it.
@@ -43,8 +45,9 @@ type Wait struct {
 	entry    wheel.Entry // the next look or wake-up
 
 	// The rest is guarded by d.mu.
-	look   bool // entry stands for a look, else for a wake-up
-	aside  bool // stands back: until entry fires, only the releases of other sessions wake it
+	look   bool      // entry stands for a look, else for a wake-up
+	due    time.Time // when the look is due
+	aside  bool      // stands back: until entry fires, only the releases of other sessions wake it
 	closed bool
 	polls  int
 	// trouble is why the last look was not answered, nil after an answer.
@@ -71,15 +74,45 @@ func (w *Wait) Held(left time.Duration) {
 		return
 	}
 	w.look = w.target.Look != nil
-	w.d.timers.Schedule(&w.entry, pauseBeforeLook(left, len(w.d.mu.waits)))
+	w.scheduleLocked(pauseBeforeLook(w.everyLocked(), left, len(w.d.mu.waits)))
 }
 
-// pauseBeforeLook answers when to look at a lock that is held for left at the longest, where
-// waits locks are waited for. The end of a holder's key is spread too: a process that dies may
-// have held all of them.
-func pauseBeforeLook(left time.Duration, waits int) time.Duration {
+// everyLocked returns the pause between looks while few locks are waited for.
+func (w *Wait) everyLocked() time.Duration {
+	for _, c := range w.channels {
+		if c != nil && c.state != live {
+			return deafEvery
+		}
+	}
+	return lookEvery
+}
+
+func (w *Wait) scheduleLocked(pause time.Duration) {
+	w.due = time.Now().Add(pause)
+	w.d.timers.Schedule(&w.entry, pause)
+}
+
+// hastenLocked brings the looks forward of those that wait for messages of a channel which is being lost. The budget
+// holds: with more than a thousand locks to look at no look comes earlier.
+func (c *channel) hastenLocked() {
+	now := time.Now()
+	for _, w := range c.waits {
+		pause := pauseBeforeLook(deafEvery, unlimited, len(c.d.mu.waits))
+		if w.look && now.Add(pause).Before(w.due) {
+			w.scheduleLocked(pause)
+		}
+	}
+}
+
+// unlimited is how long a lock is held for all that is known.
+const unlimited = -time.Millisecond
+
+// pauseBeforeLook returns when to look at a lock that is held for left at the longest, if
+// waits locks are waited for. few is the pause if that are few. The end of a holder's key is spread too: a process that
+// dies may have held all of them.
+func pauseBeforeLook(few, left time.Duration, waits int) time.Duration {
 	turn := time.Duration(waits) * time.Second / lookBudget
-	every := min(max(lookEvery, turn), lookCeiling)
+	every := min(max(few, turn), lookCeiling)
 	if left >= 0 && left < every {
 		return min(left+time.Millisecond+rand.N(turn+1), lookCeiling)
 	}

@@ -83,6 +83,18 @@ func (e *ear) Subscribed() {
 	}
 }
 
+// Lost implements dispatch.Hearer: the next looks come as early as those of a session that hears nothing.
+func (e *ear) Lost() {
+	ls := e.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, q := range ls.mu.queues {
+		if q.ear == e {
+			q.hastenLocked()
+		}
+	}
+}
+
 // Heard implements dispatch.Hearer: grants.
 func (e *ear) Heard(message string) { e.lines.granted(message) }
 

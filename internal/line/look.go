@@ -204,11 +204,23 @@ func (q *Queue) scheduleLocked(left time.Duration) {
 		return
 	}
 	q.planned = true
-	every := q.everyLocked()
-	in := every*4/5 + rand.N(every/5)
+	in := q.pauseLocked()
 	if left > 0 && left < in {
 		turn := time.Duration(q.lines.mu.waited) * lookCost
 		in = min(left+time.Millisecond+rand.N(turn+1), in)
 	}
+	q.due = clock.Now().Mono() + in
 	q.lines.session.Timers.Schedule(&q.next, in)
+}
+
+func (q *Queue) pauseLocked() time.Duration {
+	every := q.everyLocked()
+	return every*4/5 + rand.N(every/5)
+}
+
+// hastenLocked brings the next look forward if one that is planned now comes earlier.
+func (q *Queue) hastenLocked() {
+	if q.planned && clock.Now().Mono()+q.pauseLocked() < q.due {
+		q.scheduleLocked(0)
+	}
 }

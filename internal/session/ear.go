@@ -111,6 +111,9 @@ func (e *ear) Subscribed() {
 	}
 }
 
+// Lost implements dispatch.Hearer. The renewals find out what is missed.
+func (*ear) Lost() {}
+
 // recheck asks the server whether the session's hold of key, if it has one, is there still.
 func (s *Session) recheck(key string) {
 	for _, p := range s.allParts() {

@@ -23,7 +23,8 @@ type wire struct {
 
 	mu struct {
 		sync.Mutex
-		open []net.Conn
+		open       []net.Conn
+		subscribed []net.Conn // those of open on which SUBSCRIBE was sent
 	}
 }
 
@@ -39,7 +40,7 @@ func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
 	w.mu.Lock()
 	w.mu.open = append(w.mu.open, outer)
 	w.mu.Unlock()
-	go w.pump(outer, inner, &w.swallowsRequests)
+	go w.pump(&noticed{Conn: outer, wire: w}, inner, &w.swallowsRequests)
 	go w.pump(inner, outer, &w.swallowsReplies)
 	return client, nil
 }
@@ -66,6 +67,36 @@ func (w *wire) cut() {
 		_ = c.Close()
 	}
 	w.mu.open = nil
+}
+
+// breakSubscriptions closes the connections on which the client subscribes to channels.
+func (w *wire) breakSubscriptions() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.mu.subscribed {
+		_ = c.Close()
+	}
+	w.mu.subscribed = nil
+}
+
+// noticed is a connection of a client, which is noticed once the client subscribes on it.
+type noticed struct {
+	net.Conn
+
+	wire       *wire
+	subscribed bool
+}
+
+// Read implements net.Conn.
+func (n *noticed) Read(b []byte) (int, error) {
+	size, err := n.Conn.Read(b)
+	if !n.subscribed && bytes.Contains(b[:size], []byte("SUBSCRIBE")) {
+		n.subscribed = true
+		n.wire.mu.Lock()
+		defer n.wire.mu.Unlock()
+		n.wire.mu.subscribed = append(n.wire.mu.subscribed, n.Conn)
+	}
+	return size, err
 }
 
 // parcel is something that arrives when it is due.

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test/kit"
+)
+
+// contend lets each user take and release a lock again and again until the context ends, and sends the time of each
+// grant to a channel with room for them.
+func contend(ctx context.Context, t *testing.T, locks []kit.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
+	t.Helper()
+	grants, ended = make(chan time.Time, 100_000), new(sync.WaitGroup)
+	for _, mu := range locks {
+		ended.Go(func() {
+			for {
+				lease, err := mu.Lock(ctx)
+				if err != nil {
+					require.ErrorIs(t, err, context.Canceled)
+					return
+				}
+				grants <- time.Now()
+				require.NoError(t, lease.Unlock())
+				if ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	return grants, ended
+}
+
+// locksOf returns how to make one lock of each kind that hands over by messages.
+func locksOf(name string) map[string]func(*signalbox.Session) kit.Lock {
+	return map[string]func(*signalbox.Session) kit.Lock{
+		"fair":      func(s *signalbox.Session) kit.Lock { return fair.New(s, name) },
+		"reentrant": func(s *signalbox.Session) kit.Lock { return reentrant.New(s, name) },
+	}
+}
+
+// P6: grants go on while the subscriptions of all sessions break again and again, and a second later each hand-off takes
+// one script and one message.
+func TestGrantsGoOnWhileSubscriptionsBreak(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency, seconds, every = time.Millisecond, 5, 250 * time.Millisecond
+	for name, lock := range locksOf("broken") {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+			bubble(t, func(w *world) {
+				t := w.T
+				users, closeAll := w.lineUsers(t, 3, latency)
+				defer closeAll()
+				var locks []kit.Lock
+				for _, u := range users {
+					locks = append(locks, lock(u.Session))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				grants, ended := contend(ctx, t, locks)
+				for second := range seconds {
+					before := len(grants)
+					for range time.Second / every {
+						time.Sleep(every)
+						for _, u := range users {
+							u.breakSubscriptions()
+						}
+					}
+					require.GreaterOrEqual(t, len(grants)-before, 20, "second %d", second)
+				}
+				time.Sleep(time.Second)
+				cancel()
+				ended.Wait()
+				for n := range locks {
+					lease := atOnce(t, locks[n])
+					next := waitsInLine(t.Context(), locks[(n+1)%len(locks)])
+					released := time.Now()
+					require.NoError(t, lease.Unlock())
+					got := <-next
+					require.NoError(t, got.err)
+					require.LessOrEqual(t, got.at.Sub(released), 4*latency, "by message")
+					require.NoError(t, got.lease.Unlock())
+				}
+			})
+		})
+	}
+}
+
+// refusesSubscriptions lets the world refuse every SUBSCRIBE from now on.
+func (w *world) refusesSubscriptions() {
+	w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if command != "SUBSCRIBE" {
+			return false
+		}
+		c.WriteError("NOPERM this user has no permissions to run the 'subscribe' command")
+		return true
+	})
+}
+
+// P6: a waiter that loses its subscription, and gets no other, polls ten times a second from then on: it does not wait
+// for the poll that was planned while messages came.
+func TestLostSubscriptionBringsPollsForward(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = time.Millisecond
+	for name, lock := range locksOf("lost") {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+			for _, after := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond, 3 * time.Second} {
+				bubble(t, func(w *world) {
+					t := w.T
+					users, closeAll := w.lineUsers(t, 2, latency)
+					defer closeAll()
+					lease := atOnce(t, lock(users[0].Session))
+					next := waitsInLine(t.Context(), lock(users[1].Session))
+					time.Sleep(600 * time.Millisecond) // a second after the first poll was planned, and one was sent
+					w.refusesSubscriptions()
+					users[1].breakSubscriptions()
+					time.Sleep(after)
+					released := time.Now()
+					require.NoError(t, lease.Unlock())
+					got := <-next
+					require.NoError(t, got.err)
+					require.Less(t, got.at.Sub(released), 115*time.Millisecond, "released after %v", after)
+					require.NoError(t, got.lease.Unlock())
+				})
+			}
+		})
+	}
+}
