@@ -25,7 +25,6 @@ type Lock struct {
 	scripts *layout.Reentrant
 	taking  []string // the keys of an acquire
 	mark    string   // by which waiters of the session are told
-	verb    string   // by which scripts tell
 	lifeMS  string   // of the first acquire
 }
 
@@ -38,11 +37,13 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 		l.taking = l.scripts.Keys(l.base.Names)
 		l.realm = l.base.Session.Reentrant(l.base.Layout)
 		l.mark = cmp.Or(l.base.Layout.Mark, l.base.Session.ID())
-		l.verb = l.base.Session.PublishIn(l.base.Layout)
 		l.lifeMS = renewal.Milliseconds(l.base.Set.Life())
 	}
 	return l
 }
+
+// verb returns the command by which scripts tell. It is known after the first contact with the server.
+func (l *Lock) verb() string { return l.base.Session.PublishIn(l.base.Layout) }
 
 // Check answers what is wrong with the name, the options or the session, or nil. It sends
 // nothing.

@@ -58,7 +58,7 @@ func (n *tenure) yield(sent clock.Instant, script *scripts.Script, keys []string
 	reply, err := l.base.Session.Runner.Run(patience, wire.Call{
 		Script: script,
 		Keys:   keys,
-		Args:   []string{n.id(), l.lifeMS, n.floor(), l.verb, l.base.Names.Unlocked},
+		Args:   []string{n.id(), l.lifeMS, n.floor(), l.verb(), l.base.Names.Unlocked},
 	})
 	now := clock.Now()
 	switch {
@@ -137,7 +137,7 @@ func (n *tenure) releaseArgs() []string { return n.appendArgs(make([]string, 0, 
 
 // appendArgs appends them.
 func (n *tenure) appendArgs(to []string) []string {
-	return append(to, n.held(), n.floor(), n.lock.verb, n.lock.base.Names.Unlocked)
+	return append(to, n.held(), n.floor(), n.lock.verb(), n.lock.base.Names.Unlocked)
 }
 
 // released ends a tenure whose release was answered, or was not. gone is the answer where the server says that the

@@ -15,13 +15,13 @@ func TestHelloTellsTheServersTime(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.clock = noon + 7
-	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction"}, p.run(scripts.SessionHello))
+	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction", int64(1)}, p.run(scripts.SessionHello))
 }
 
 func TestHelloTellsWhetherKeysAreEvicted(t *testing.T) {
 	t.Parallel()
 	p := newPlaceAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
-	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru"}, p.run(scripts.SessionHello))
+	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", int64(1)}, p.run(scripts.SessionHello))
 }
 
 func TestHelloDoesWithoutTheRightToAsk(t *testing.T) {
@@ -30,8 +30,8 @@ func TestHelloDoesWithoutTheRightToAsk(t *testing.T) {
 	client := p.user("+time")
 	reply, err := client.Do(t.Context(), client.B().Eval().Script(p.source(scripts.SessionHello)).Numkeys(1).Key(p.key).Build()).ToArray()
 	require.NoError(t, err)
-	require.Len(t, reply, 4)
-	for _, text := range reply[2:] {
+	require.Len(t, reply, 5)
+	for _, text := range reply[2:4] {
 		told, err := text.ToString()
 		require.NoError(t, err)
 		require.Empty(t, told)
@@ -59,6 +59,30 @@ func TestHelloKnowsAnOldServerByWhatItLacks(t *testing.T) {
 			reply := p.run(&old).([]any)
 			require.Equal(t, c.want, reply[0])
 			unchanged()
+		})
+	}
+}
+
+func TestHelloTellsWhetherThereAreShardedChannels(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		server string // what the script finds, in Lua
+		want   int64
+	}{
+		"Silent": {"{call = redis.call, pcall = redis.pcall}", 1}, // it says that SPUBLISH takes arguments
+		"Without": {`{call = redis.call, pcall = function(verb, ...)
+			if verb == 'SPUBLISH' then return {err = 'ERR Unknown Redis command called from script'} end
+			return redis.pcall(verb, ...)
+		end}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.clock = 0
+			hello := *scripts.SessionHello
+			hello.Source = "local redis = " + c.server + "\n" + hello.Source
+			reply := p.run(&hello).([]any)
+			require.Equal(t, c.want, reply[4])
 		})
 	}
 }

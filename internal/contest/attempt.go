@@ -112,7 +112,7 @@ func (a *attempt) try(ctx context.Context) (answer, error) {
 	if a.waits {
 		waits = "1"
 	}
-	return a.send(ctx, c.kind.Acquire, slices.Concat([]string{c.verb, a.queue.keys.Grants, waits}, c.kind.Args, a.wish.Args))
+	return a.send(ctx, c.kind.Acquire, slices.Concat([]string{c.verb(), a.queue.keys.Grants, waits}, c.kind.Args, a.wish.Args))
 }
 
 // send runs a script that may give a the lock.
@@ -242,7 +242,7 @@ func (a *attempt) Release(ctx context.Context, lasts time.Duration) (had bool, e
 
 func (a *attempt) releaseCall() wire.Call {
 	c, keys := a.queue.contests, a.queue.keys
-	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: append([]string{a.hold, c.verb, keys.Grants}, c.kind.Args...)}
+	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: append([]string{a.hold, c.verb(), keys.Grants}, c.kind.Args...)}
 }
 
 // releaseUntil repeats the release off the caller's path until it is answered, and where a try is of unknown outcome

@@ -26,7 +26,6 @@ type Kind struct {
 type Contests struct {
 	session *session.Session
 	kind    Kind
-	verb    string // by which scripts tell
 
 	mu struct {
 		sync.Mutex
@@ -37,11 +36,14 @@ type Contests struct {
 
 // New answers the contests of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Contests {
-	c := &Contests{session: s, kind: kind, verb: s.PublishIn(kind.Layout)}
+	c := &Contests{session: s, kind: kind}
 	c.mu.queues = make(map[string]*queue)
 	c.mu.attempts = make(map[*attempt]struct{})
 	return c
 }
+
+// verb returns the commands by which scripts tell. They are known after the first contact with the server.
+func (c *Contests) verb() string { return c.session.PublishIn(c.kind.Layout) }
 
 // Use implements tenure.Source.
 func (c *Contests) Use(keys line.Keys) tenure.Queue {

@@ -35,7 +35,7 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish line.Wi
 
 // replace repeats the script until a has what old had.
 func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *attempt) error {
-	args := append([]string{old.hold, a.queue.contests.verb, a.queue.keys.Grants}, a.wish.Args...)
+	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Grants}, a.wish.Args...)
 	var t trouble.Trouble
 	for {
 		got, err := a.send(ctx, script, args)

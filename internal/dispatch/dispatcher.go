@@ -24,6 +24,7 @@ type Dispatcher struct {
 	log       *slog.Logger
 	polling   bool
 	clustered bool
+	unsharded atomic.Bool     // a cluster without sharded channels; see WithoutShards
 	ctx       context.Context //nolint:containedctx // ends at Close, for calls under way
 	cancel    context.CancelFunc
 	running   sync.WaitGroup // the goroutines of the links, and the placer

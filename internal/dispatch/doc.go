@@ -48,6 +48,9 @@
 // The channel of a lock is sharded: SSUBSCRIBE at the node that has the lock's slot, where
 // scripts tell by SPUBLISH. A plain channel is subscribed to at any node, and PUBLISH reaches all. Those are two channels
 // where they have one name; who waits in both ways has both, and each that becomes Live wakes it.
+// An embedded server may say that it is a cluster, and lack sharded channels: then all is told by PUBLISH and heard on
+// plain channels. The first contact of each session finds that out (WithoutShards).
+//
 // What nodes are is known from the client alone, and which has a slot from the answer to a
 // script that is sent to any: this takes no right that a session does not need anyway. It is
 // remembered until a redirection, the end of the subscription by the server, or the end of

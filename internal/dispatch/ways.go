@@ -32,14 +32,22 @@ type address struct {
 // maxWays is how many channels there are for one name.
 const maxWays = 2
 
+// WithoutShards says that the server is a cluster without sharded channels, as an embedded server may be: all is told by
+// PUBLISH, and heard on plain channels. It is for the first contact with the server, before anything is told or
+// waited for. Every session of that server finds the same, so that they hear each other. A right to sharded channels
+// that is missing is no reason: other sessions may have it.
+func (d *Dispatcher) WithoutShards() { d.unsharded.Store(true) }
+
 // addresses answers where to hear what is told on a channel in these ways; an address without a name is none.
 // Outside a cluster all that is told by PUBLISH is heard on one channel.
 func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 	switch {
-	case !d.clustered || ways == BySlot:
+	case !d.clustered:
 		all[0] = address{name, sharded}
-	case ways == ByBus:
+	case ways == ByBus || d.unsharded.Load():
 		all[0] = address{name, plain}
+	case ways == BySlot:
+		all[0] = address{name, sharded}
 	default:
 		all[0], all[1] = address{name, sharded}, address{name, plain}
 	}
@@ -50,7 +58,7 @@ func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 // wait or listen in the same ways, and in BothWays those of either.
 func (d *Dispatcher) Publish(ways Ways) string {
 	switch {
-	case !d.clustered || ways == ByBus:
+	case !d.clustered || ways == ByBus || d.unsharded.Load():
 		return "PUBLISH"
 	case ways == BySlot:
 		return "SPUBLISH"

@@ -62,6 +62,9 @@ func (s *Session) hello(key string) error {
 	case reply.Int(0) == 0:
 		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that will do", errs.ErrOldServer)
 	}
+	if reply.Int(4) == 0 {
+		s.Dispatch.WithoutShards() // before any caller that waits for this goes on
+	}
 	s.Clock.Told(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
 	s.warnOfEviction(reply.Text(2), reply.Text(3))
 	return nil

@@ -57,8 +57,8 @@ func bubble(t *testing.T, test func(w *world)) {
 	})
 }
 
-// client answers a client on a wire of its own.
-func (w *world) client(t *testing.T) (rueidis.Client, *wire) {
+// client answers a client on a wire of its own. mods change its options.
+func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
 	lines := &wire{}
 	o := rueidis.ClientOption{
@@ -66,6 +66,9 @@ func (w *world) client(t *testing.T) (rueidis.Client, *wire) {
 		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
 	}
 	o.Dialer.KeepAlive = cmp.Or(w.probe, 10*time.Second) // ten hours have too many seconds
+	for _, mod := range mods {
+		mod(&o)
+	}
 	signalbox.Tune(&o)
 	c, err := rueidis.NewClient(o)
 	require.NoError(t, err)

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+)
+
+// clusterUsers returns n sessions of clients that take the embedded server for what it says it is: a cluster. It has no
+// sharded channels.
+func (w *world) clusterUsers(t *testing.T, n int, latency time.Duration) ([]lineUser, func()) {
+	t.Helper()
+	var users []lineUser
+	var closes []func()
+	for range n {
+		c, lines := w.client(t, func(o *rueidis.ClientOption) {
+			o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
+		})
+		require.Equal(t, rueidis.ClientModeCluster, c.Mode())
+		lines.latency.Store(int64(latency))
+		s := signalbox.NewSession(c)
+		users = append(users, lineUser{s, lines})
+		closes = append(closes, func() {
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = s.Close(ended) // says that leases were left, which the test knows
+			c.Close()
+		})
+	}
+	return users, func() {
+		for _, closeOne := range closes {
+			closeOne()
+		}
+		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
+	}
+}
+
+// P6: a hand-off takes one script and one message at a cluster without sharded channels, whichever session was first.
+func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = 5 * time.Millisecond
+	for name, lock := range locksOf("unsharded") {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+			bubble(t, func(w *world) {
+				t := w.T
+				users, closeAll := w.clusterUsers(t, 2, latency)
+				defer closeAll()
+				require.NoError(t, atOnce(t, lock(users[0].Session)).Unlock()) // teaches the server the scripts
+				for n := range 6 {
+					holder, waiter := users[n%2], users[(n+1)%2]
+					lease := atOnce(t, lock(holder.Session))
+					next := waitsInLine(t.Context(), lock(waiter.Session))
+					released := time.Now()
+					require.NoError(t, lease.Unlock())
+					got := <-next
+					require.NoError(t, got.err)
+					require.LessOrEqual(t, got.at.Sub(released), 4*latency, "by message")
+					require.NoError(t, got.lease.Unlock())
+				}
+			})
+		})
+	}
+}
+
+// P6: so does a session that has done nothing before it waits for a round.
+func TestLatchWithoutShardsOpensByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const latency = 5 * time.Millisecond
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.clusterUsers(t, 2, latency)
+		defer closeAll()
+		round, err := countdown.New(users[0].Session, "unsharded").Start(t.Context(), 1)
+		require.NoError(t, err)
+		opened := make(chan time.Time, 1)
+		go func() {
+			same, err := countdown.New(users[1].Session, "unsharded").Round(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, same.Wait(t.Context()))
+			opened <- time.Now()
+		}()
+		time.Sleep(500 * time.Millisecond)
+		counted := time.Now()
+		_, err = round.CountDown(t.Context(), "the only one")
+		require.NoError(t, err)
+		require.LessOrEqual(t, (<-opened).Sub(counted), 4*latency, "by message")
+	})
+}
