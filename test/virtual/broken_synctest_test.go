@@ -53,8 +53,8 @@ func locksOf(name string) map[string]func(*signalbox.Session) kit.Lock {
 // one script and one message.
 func TestGrantsGoOnWhileSubscriptionsBreak(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency, seconds, every = time.Millisecond, 5, 250 * time.Millisecond
-	for name, lock := range locksOf("broken") {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, lock := range locksOf("broken") { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
 				t := w.T
 				users, closeAll := w.lineUsers(t, 3, latency)
@@ -108,8 +108,8 @@ func (w *world) refusesSubscriptions() {
 // for the poll that was planned while messages came.
 func TestLostSubscriptionBringsPollsForward(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency = time.Millisecond
-	for name, lock := range locksOf("lost") {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, lock := range locksOf("lost") { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
 			for _, after := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond, 3 * time.Second} {
 				bubble(t, func(w *world) {
 					t := w.T

@@ -46,8 +46,8 @@ func (w *world) clusterUsers(t *testing.T, n int, latency time.Duration) ([]line
 // P6: a hand-off takes one script and one message at a cluster without sharded channels, whichever session was first.
 func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency = 5 * time.Millisecond
-	for name, lock := range locksOf("unsharded") {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
 				t := w.T
 				users, closeAll := w.clusterUsers(t, 2, latency)
