@@ -5,9 +5,16 @@ package signalbox_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -86,6 +93,74 @@ func TestDialRefusesBadOptions(t *testing.T) {
 		_, err = reentrant.New(newSession(t, server, option), "a").Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrBadOption, name)
 	}
+}
+
+// A sentinel is recognised, with and without master_set, and has credentials of its own.
+func TestDialBySentinels(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartSentinel(t)
+	watcher, primary := nodes.Sentinels()[0], nodes.Primary(t)
+	watcher.MustDo(t, "ACL", "SETUSER", "watch", "on", ">wright", "allchannels", "+@all")
+	primary.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "&*", "+@all")
+	as := func(server *redistest.Server, user, query string) string {
+		return strings.Replace(server.URL(), "redis://", "redis://"+user, 1) + "?" + query
+	}
+	const set = "master_set=" + redistest.MasterSet
+	s, err := signalbox.Dial(t.Context(), as(watcher, "teller:right@", set+"&sentinel_username=watch&sentinel_password=wright"))
+	require.NoError(t, err)
+	require.NoError(t, mustLock(t, reentrant.New(s, "a")).Unlock())
+	require.NoError(t, s.Close(t.Context()))
+	require.NotEmpty(t, holderValue(t, primary, "a"), "the floor of the tokens")
+	for address, want := range map[string]struct {
+		kind error
+		text string
+	}{
+		as(watcher, "", ""):                 {signalbox.ErrBadOption, "add the parameter master_set"},
+		as(watcher, "", "master_set=other"): {signalbox.ErrBadOption, "the name in master_set"},
+		as(primary, "", set):                {signalbox.ErrBadOption, "the server is none"},
+		as(watcher, "teller:zecret@", set):  {signalbox.ErrDenied, "WRONGPASS"},
+		as(watcher, "", set+"&sentinel_username=watch&sentinel_password=zecret"): {signalbox.ErrDenied, "WRONGPASS"},
+	} {
+		s, err := signalbox.Dial(t.Context(), address)
+		require.Nil(t, s, address)
+		require.ErrorIs(t, err, want.kind, address)
+		require.ErrorContains(t, err, want.text, address)
+		require.NotContains(t, err.Error(), "zecret")
+	}
+}
+
+// A server whose certificate has an authority of its own is dialled by URL alone, and so is one that asks for a
+// certificate.
+func TestDialWithAnAuthorityOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]redistest.Option{"TLS": redistest.WithTLS(), "Mutual": redistest.WithClientCertificates()} {
+		server := redistest.Start(t, option)
+		folder, _ := server.MustDo(t, "CONFIG", "GET", "dir").([]any)
+		files := "?ca=" + url.QueryEscape(filepath.Join(fmt.Sprint(folder[1]), "authority.pem"))
+		if own := server.TLSConfig().Certificates; len(own) > 0 {
+			_, err := signalbox.Dial(t.Context(), server.URL()+files)
+			require.Error(t, err, "without a certificate")
+			certificate, key := writePair(t, own[0])
+			files += "&cert=" + url.QueryEscape(certificate) + "&key=" + url.QueryEscape(key)
+		}
+		s, err := signalbox.Dial(t.Context(), server.URL()+files)
+		require.NoError(t, err, name)
+		require.NoError(t, mustLock(t, reentrant.New(s, "a")).Unlock())
+		require.NoError(t, s.Close(t.Context()))
+		_, err = signalbox.Dial(t.Context(), server.URL()+files+"&server_name=elsewhere.example")
+		require.ErrorContains(t, err, "elsewhere.example")
+	}
+}
+
+// writePair writes a certificate and its key to files.
+func writePair(t *testing.T, pair tls.Certificate) (certificate, key string) {
+	t.Helper()
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	certificate, key = filepath.Join(t.TempDir(), "own.pem"), filepath.Join(t.TempDir(), "key.pem")
+	require.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	return certificate, key
 }
 
 // P10: wrong credentials are ErrDenied, with the server's words and without the password.

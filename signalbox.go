@@ -3,16 +3,10 @@
 package signalbox
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -38,6 +32,8 @@ import (
 //   - Dialer.Timeout to 2 s, unless it is set: how long a connection may take to be made, and its first
 //     reply to come. If a server stopped and another took over, calls fail or wait for that long. The
 //     client's own is 5 s;
+//   - Sentinel.Dialer.KeepAlive and Sentinel.Dialer.Timeout to those of Dialer, unless they are set: the
+//     client's own are no limits at all;
 //   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the sentinels who is
 //     the primary. It learns of a new one by a message, and where that is lost stays with the old one for
 //     good.
@@ -70,69 +66,14 @@ func Tune(o *rueidis.ClientOption) {
 	if o.Dialer.Timeout == 0 {
 		o.Dialer.Timeout = 2 * time.Second
 	}
+	if o.Sentinel.Dialer.KeepAlive == 0 {
+		o.Sentinel.Dialer.KeepAlive = o.Dialer.KeepAlive
+	}
+	if o.Sentinel.Dialer.Timeout == 0 {
+		o.Sentinel.Dialer.Timeout = o.Dialer.Timeout
+	}
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
-	}
-}
-
-// Dial connects to the server that url names (redis://, rediss:// or unix://, as
-// rueidis.ParseURL takes it), asks whether it is new enough, and answers a session whose Close
-// also closes the connection. Three round trips on one server, its greeting, the question whether there is a cluster,
-// and its time and age; one more where it does not know the script for that yet.
-func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
-	o, err := rueidis.ParseURL(url)
-	if err != nil {
-		// The words of the parser may hold the password: they stay out.
-		return nil, fmt.Errorf("signalbox: dial: %w: the URL is not of the form redis://[user:password@]host:port[/db]", ErrBadOption)
-	}
-	if ctx == nil {
-		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
-	}
-	Tune(&o)
-	client, err := connect(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("signalbox: dial: %w", wire.Explain(errs.OfCall(ctx, err)))
-	}
-	s := session.New(client, collect(options), true)
-	err = s.Ready()
-	if err == nil {
-		var probe names.Set
-		if probe, err = s.Names(layout.Native(), "hello"); err == nil {
-			err = s.Meet(ctx, probe.Holder)
-		}
-	}
-	if err != nil {
-		client.Close()
-		return nil, fmt.Errorf("signalbox: dial: %w", err)
-	}
-	return (*Session)(s), nil
-}
-
-// connect is rueidis.NewClient, which takes no context, with an end by ctx. A client that comes
-// too late is closed.
-func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
-	if ctx.Err() != nil {
-		return nil, errs.Ended(ctx)
-	}
-	type result struct {
-		client rueidis.Client
-		err    error
-	}
-	connected := make(chan result, 1)
-	go func() {
-		client, err := rueidis.NewClient(o)
-		connected <- result{client, err}
-	}()
-	select {
-	case r := <-connected:
-		return r.client, r.err
-	case <-ctx.Done():
-		go func() {
-			if r := <-connected; r.client != nil {
-				r.client.Close()
-			}
-		}()
-		return nil, errs.Ended(ctx)
 	}
 }
 

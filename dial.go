@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/dialurl"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Dial connects to a server, checks that it is new enough, and returns a session whose Close also closes
+// the connection. It takes three round trips on one server, and a fourth the first time. These URLs are
+// valid, with valkey:// and valkeys:// as other words for redis:// and rediss://:
+//
+//	redis://[user:password@]host[:port][/db]                     port 6379 and database 0 by default
+//	rediss://...                                                 the same with TLS
+//	unix://[user:password@]/path/to/redis.sock[?db=number]
+//	redis://sentinel1:26379?addr=sentinel2:26379&master_set=name a primary that sentinels watch
+//
+// Characters such as @ : / ? # % are escaped in a password, %40 for an @: url.UserPassword does that.
+// Parameters, each once but for addr:
+//
+//	addr               another node of the cluster, or another sentinel, host:port
+//	db                 the number of the database, instead of the path
+//	dial_timeout       how long making a connection may take; 2s by default
+//	write_timeout      how long a silent connection counts as alive; 2s by default
+//	protocol           2 or 3, the version of RESP; 3 by default
+//	client_name        the name of the connections on the server
+//	client_cache       only 0: signalbox caches nothing in the client
+//	max_retries        only 0: the client repeats no command by itself
+//	skip_verify        true: TLS without a check of the server's certificate, for tests
+//	server_name        the name that certificates must have, instead of the host's
+//	ca                 a PEM file: the client trusts these authorities and no others
+//	cert, key          PEM files: the client's own certificate and its private key
+//	master_set         the host is a sentinel, and this is the name of what it watches
+//	sentinel_username  the user at the sentinels; user and password are for the server alone
+//	sentinel_password  the password at the sentinels
+//
+// The parameters skip_verify, server_name, ca, cert and key need rediss://, and also apply to sentinels. A
+// parameter that is unknown, or has no effect in that URL, is ErrBadOption. Errors never contain the
+// password.
+func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
+	}
+	o, err := dialurl.Parse(url)
+	if err != nil {
+		return nil, fmt.Errorf("signalbox: dial: %w", err)
+	}
+	Tune(&o)
+	client, err := connect(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("signalbox: dial: %w", explainConnect(o, errs.OfCall(ctx, err)))
+	}
+	s := session.New(client, collect(options), true)
+	if err = greet(ctx, s); err != nil {
+		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
+			err = fmt.Errorf("%w: the URL is that of a sentinel: add the parameter master_set with the name of what it watches", ErrBadOption)
+		}
+		client.Close()
+		return nil, fmt.Errorf("signalbox: dial: %w", err)
+	}
+	return (*Session)(s), nil
+}
+
+// greet asks the server whether it is new enough.
+func greet(ctx context.Context, s *session.Session) error {
+	if err := s.Ready(); err != nil {
+		return err
+	}
+	probe, err := s.Names(layout.Native(), "hello")
+	if err != nil {
+		return err
+	}
+	return s.Meet(ctx, probe.Holder)
+}
+
+// isSentinel reports whether the client is connected to a sentinel, which runs no scripts.
+func isSentinel(ctx context.Context, client rueidis.Client) bool {
+	role, err := client.Do(ctx, client.B().Role().Build()).ToArray()
+	if err != nil || len(role) == 0 {
+		return false
+	}
+	word, err := role[0].ToString()
+	return err == nil && word == "sentinel"
+}
+
+// explainConnect says what is wrong with the URL if the host is no sentinel, or does not watch what was
+// asked for.
+func explainConnect(o rueidis.ClientOption, err error) error {
+	words := strings.ToLower(err.Error())
+	switch {
+	case o.Sentinel.MasterSet == "":
+	case strings.Contains(words, "no such master"):
+		return fmt.Errorf("%w: the sentinel watches nothing of the name in master_set", ErrBadOption)
+	case strings.Contains(words, "unknown command 'sentinel"):
+		return fmt.Errorf("%w: master_set is for sentinels, and the server is none", ErrBadOption)
+	}
+	return wire.Explain(err)
+}
+
+// connect is rueidis.NewClient, which takes no context, with an end by ctx. A client that comes
+// too late is closed.
+func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
+	if ctx.Err() != nil {
+		return nil, errs.Ended(ctx)
+	}
+	type result struct {
+		client rueidis.Client
+		err    error
+	}
+	connected := make(chan result, 1)
+	go func() {
+		client, err := rueidis.NewClient(o)
+		connected <- result{client, err}
+	}()
+	select {
+	case r := <-connected:
+		return r.client, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-connected; r.client != nil {
+				r.client.Close()
+			}
+		}()
+		return nil, errs.Ended(ctx)
+	}
+}
