@@ -47,11 +47,11 @@ func Parse(address string) (rueidis.ClientOption, error) {
 	}
 	// A character of the password that ends it may leave the rest of it here.
 	if u.Fragment != "" || strings.Contains(u.RawQuery, "@") {
-		return refuse("the URL has a # or an @ behind its host: in a password or a value write %%23, %%3F for a ?, and %%40")
+		return refuse("the URL has a # or an @ behind its host: in a password or a value write %23, %3F for a ?, and %40")
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return refuse("the parameters of the URL cannot be read: write %%25 for a percent sign, and & between parameters")
+		return refuse("the parameters of the URL cannot be read: write %25 for a percent sign, and & between parameters")
 	}
 	if query.Has("db") && strings.Trim(u.Path, "/") != "" && u.Scheme != "unix" {
 		return refuse("the URL names a database in its path and as the parameter db")
@@ -72,8 +72,8 @@ func Parse(address string) (rueidis.ClientOption, error) {
 	return o, nil
 }
 
-func refuse(format string, args ...any) (rueidis.ClientOption, error) {
-	return rueidis.ClientOption{}, fmt.Errorf("%w: "+format, append([]any{errs.ErrBadOption}, args...)...)
+func refuse(why string) (rueidis.ClientOption, error) {
+	return rueidis.ClientOption{}, fmt.Errorf("%w: %s", errs.ErrBadOption, why)
 }
 
 // check reads the parameters into o.

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -81,15 +83,10 @@ func isSwitch(_ *rueidis.ClientOption, value string) error {
 // oneOf takes the values to which rueidis.ParseURL gives a meaning.
 func oneOf(values ...string) func(*rueidis.ClientOption, string) error {
 	return func(_ *rueidis.ClientOption, value string) error {
-		for _, v := range values {
-			if v == value {
-				return nil
-			}
+		if slices.Contains(values, value) {
+			return nil
 		}
-		if len(values) == 1 {
-			return errors.New("it can only be " + values[0])
-		}
-		return errors.New("it must be " + values[0] + " or " + values[1])
+		return errors.New("it can only be " + strings.Join(values, " or "))
 	}
 }
 

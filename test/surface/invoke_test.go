@@ -59,6 +59,6 @@ func (c *call) run(m reflect.Value, args []reflect.Value) {
 	}
 	if last.Type() == reflect.TypeFor[error]() {
 		c.fails = true
-		c.err, _ = last.Interface().(error)
+		c.err, _ = reflect.TypeAssert[error](last)
 	}
 }
