@@ -175,6 +175,9 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) { //nolint:paralleltest //
 					require.ErrorIs(w, <-c, signalbox.ErrClosed, "%s, %v", name, limit)
 				}
 				require.NoError(w, s.Close(context.Background()))
+				for _, end := range w.ends {
+					end()
+				}
 				time.Sleep(time.Minute) // calls that are on their way end with their wire
 				synctest.Wait()
 				require.Zero(w, goroutines(), name)
@@ -205,10 +208,10 @@ func closeStates() map[string]closeState {
 				return err
 			})}
 		},
-		"RoundAwaited": func(w *world, s *signalbox.Session, _ *wire) []<-chan error {
-			round, err := countdown.New(s, "a").Start(w.Context(), 1)
-			require.NoError(w, err)
-			return []<-chan error{w.later(func() error { return round.Wait(context.Background()) })}
+		"RoundAwaited": roundAwaited,
+		"RoundAwaitedFrozen": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+			defer lines.dead()
+			return roundAwaited(w, s, lines)
 		},
 	}
 	for line, take := range takes() {
@@ -236,13 +239,24 @@ func closeStates() map[string]closeState {
 				return err
 			})}
 		}
+		if line == "kind=rwlock name=r" {
+			continue // readers do not wait for each other
+		}
+		states["FrozenWaiter "+line] = func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+			other, _, end := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+			w.ends = append(w.ends, end)
+			_, err := take(w.Context(), other)
+			require.NoError(w, err)
+			defer lines.dead()
+			return []<-chan error{w.later(func() error {
+				_, err := take(context.Background(), s)
+				return err
+			})}
+		}
 		states["Waiters "+line] = func(w *world, s *signalbox.Session, _ *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
 			var waiting []<-chan error
-			if line == "kind=rwlock name=r" {
-				return nil // readers do not wait for each other
-			}
 			for range 3 {
 				waiting = append(waiting, w.later(func() error {
 					_, err := take(context.Background(), s)
@@ -253,6 +267,12 @@ func closeStates() map[string]closeState {
 		}
 	}
 	return states
+}
+
+func roundAwaited(w *world, s *signalbox.Session, _ *wire) []<-chan error {
+	round, err := countdown.New(s, "a").Start(w.Context(), 1)
+	require.NoError(w, err)
+	return []<-chan error{w.later(func() error { return round.Wait(context.Background()) })}
 }
 
 // unanswered makes a call whose request arrives and whose reply does not, and that gives up before it is settled.

@@ -31,6 +31,7 @@ type world struct {
 	redis    *miniredis.Miniredis
 	commands atomic.Int64 // but for what clients ask to keep connections alive
 	scripts  atomic.Int64 // those of them that run a script
+	ends     []func()     // what the test calls at its end
 }
 
 // bubble runs a test in virtual time, which begins after the time that tokens count from.
