@@ -6,9 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // testsOf answers the tests in the files of this package that match.
@@ -51,4 +54,24 @@ func TestThePageNamesTheVersions(t *testing.T) {
 	for _, version := range versions {
 		require.Contains(t, string(page), version[1])
 	}
+}
+
+// Every method of the client that returns a lock, or something that takes locks, has a row of the page.
+func TestThePageNamesEveryClassOfLocks(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/redisson-protocol.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(page), "\n## Which classes can be shared\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `[^`]+`, `(\\w+)` \\|").FindAllStringSubmatch(table, -1)
+	methods := make(map[string]bool)
+	for _, row := range rows {
+		methods[row[1]] = true
+	}
+	eachLine(t, func(t *testing.T, line string) {
+		p := newPeer(t, line, redistest.Start(t))
+		for method := range strings.SplitSeq(p.must(t, "a", "other-classes"), ",") {
+			require.True(t, methods[method], "%s has no row", method)
+		}
+	})
 }

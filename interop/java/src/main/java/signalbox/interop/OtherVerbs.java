@@ -8,9 +8,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 
 import org.redisson.api.RBatch;
 import org.redisson.api.RLock;
+import org.redisson.api.RMap;
 import org.redisson.api.RTransaction;
 import org.redisson.api.RedissonClient;
 import org.redisson.api.TransactionOptions;
@@ -62,7 +64,7 @@ final class OtherVerbs {
                 }
                 return true;
             case "tx-set": // name, value: in a transaction that goes on
-                RTransaction begun = client.createTransaction(TransactionOptions.defaults());
+                RTransaction begun = client.createTransaction(TransactionOptions.defaults().timeout(1, TimeUnit.HOURS));
                 begun.getBucket(word(0), StringCodec.INSTANCE).set(word(1));
                 TRANSACTIONS.put(word(0), begun);
                 return true;
@@ -74,12 +76,19 @@ final class OtherVerbs {
                 batch.getBucket(word(0), StringCodec.INSTANCE).setAsync(word(1));
                 batch.execute();
                 return true;
-            case "batch-locks": // how many ways there are to take a lock in a batch
-                return Arrays.stream(RBatch.class.getMethods()).map(Method::getName)
-                    .filter(name -> name.endsWith("Lock") || name.endsWith("Semaphore") || name.endsWith("Latch")).count();
+            case "batch-locks": // what gives locks in a batch
+                return locksOf(RBatch.class);
+            case "other-classes": // what gives locks, or takes them, or is taken for one that does
+                return locksOf(RedissonClient.class) + ",createTransaction,createBatch," + locksOf(RMap.class);
             default:
                 throw new IllegalArgumentException("no verb: " + words[2]);
         }
+    }
+
+    private static String locksOf(Class<?> api) {
+        return Arrays.stream(api.getMethods()).map(Method::getName)
+            .filter(name -> name.endsWith("Lock") || name.endsWith("Semaphore") || name.endsWith("Latch"))
+            .distinct().sorted().collect(Collectors.joining(","));
     }
 
     @SuppressWarnings("deprecation") // RedissonRedLock
