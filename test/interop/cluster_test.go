@@ -178,7 +178,7 @@ func TestANameThatRedissonSplitsIsNoneInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
 	s := kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson()))
-	for _, name := range []string{"a{b", "a{}b", "a}b"} {
+	for _, name := range splitNames() {
 		require.ErrorIs(t, reentrant.New(s, name).Check(), signalbox.ErrBadName, name)
 	}
 	for _, name := range []string{"a", "{a}:b"} {
@@ -186,4 +186,24 @@ func TestANameThatRedissonSplitsIsNoneInACluster(t *testing.T) {
 		require.NoError(t, err, name)
 		require.NoError(t, lease.Unlock())
 	}
+}
+
+// splitNames are names whose braces are no hash tag: their key and their channel stand in two slots of a cluster.
+func splitNames() []string { return []string{"a{b", "a{}b", "a}b", "{}", "}{"} }
+
+// Java takes a lock of a name that stands in two slots, since that is a step of one key, and then cannot give it back.
+func TestJavaDoesNotUnlockANameThatStandsInTwoSlots(t *testing.T) {
+	t.Parallel()
+	programOf(t, "redisson4")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	eachLine(t, func(t *testing.T, line string) {
+		p := newClusterPeer(t, line, cluster, "auto")
+		for _, name := range splitNames() {
+			name += line
+			p.must(t, "a", "lock", name, time.Hour.Milliseconds())
+			require.Contains(t, refused(t, p.ask("a", "unlock", name)), "CROSSSLOT", name)
+			owner := cluster.Owner(t, cluster.Slot(t, name))
+			require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, owner, name))
+		}
+	})
 }
