@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// check is what must be true after each step.
+func (w *walk) check() {
+	w.Helper()
+	keys := w.keys()
+	for i, at := range w.expiries(keys) {
+		if at == -1 && !slices.Contains(w.scene.endless, keys[i][len(w.name):]) {
+			w.fail("%s has no expiry", keys[i])
+		}
+		if i == 0 {
+			w.misses(at)
+		}
+	}
+	if !w.scene.reads {
+		return
+	}
+	var requests []*request
+	for _, k := range w.kinds {
+		requests = append(requests, k.probes(w.stranger(k))...)
+	}
+	kinds := make(map[string]bool)
+	for i, a := range w.probe(requests) {
+		r := requests[i]
+		if a.err != "" && w.mayRefuse(r, a) {
+			continue
+		} else if a.err != "" {
+			w.fail("%s cannot read what is there: %s", r.script.Name, a.err)
+		}
+		o := r.read(r, a.reply)
+		w.honest(r, o.kind)
+		if o.kind != "" && r.verb != describes {
+			kinds[o.kind] = true
+		}
+	}
+	if len(kinds) > 1 {
+		w.fail("scripts report different kinds: %v", kinds)
+	}
+}
+
+// misses takes down whether the key with the floor of the tokens is not there, by its expiry.
+func (w *walk) misses(at int64) {
+	if at == -2 {
+		w.gap = true
+		w.sizes = append(w.sizes, sized{w.now, capacity}) // a semaphore has as many permits as callers say
+	}
+}
+
+// stranger returns an attempt of a session that has not been here.
+func (w *walk) stranger(k lockKind) *attempt {
+	a := k.newcomer(sessionOf(20))
+	a.kind, a.session, a.lease = k, sessionOf(20), second
+	return a
+}
+
+// mayRefuse returns whether a script may return an error: only the server's, because a lock of another kind has the
+// name, and only one that needs a hold.
+func (w *walk) mayRefuse(r *request, a answer) bool {
+	if r.script.Name == "redlock/acquire" && strings.HasPrefix(a.err, "WRONGTYPE ") {
+		return true
+	}
+	switch r.verb {
+	case tries, enters, polls, describes, beats:
+		return false
+	}
+	return len(w.kinds) > 1 && strings.HasPrefix(a.err, "WRONGTYPE ")
+}
+
+// honest checks what a script reports as the kind of the lock that has the name.
+func (w *walk) honest(r *request, kind string) {
+	w.Helper()
+	if kind == "" {
+		return
+	}
+	for _, k := range w.kinds {
+		if k.letter() == kind && (r.who == nil || r.who.kind != k) {
+			return
+		}
+	}
+	w.fail("%s takes the name for a lock of the kind %q, which nobody made it", r.script.Name, kind)
+}
+
+// issue checks the tokens that a call gave: each is greater than all before, as long as the key that knows them is not
+// lost, or else the clock went on.
+func (w *walk) issue(r *request, grants []grant) {
+	w.Helper()
+	slices.SortFunc(grants, func(a, b grant) int { return cmp.Compare(a.stamp, b.stamp) })
+	for _, g := range grants {
+		a := w.byHold[g.hold]
+		if a == nil {
+			w.fail("a grant to nobody: %v", g)
+		}
+		first := a.issued == 0
+		if first {
+			a.issued = w.now
+			a.origin = min(cmp.Or(a.origin, w.now), w.now)
+		}
+		if g.stamp == "" {
+			continue
+		}
+		stamp, err := strconv.ParseInt(g.stamp, 10, 64)
+		if err != nil {
+			w.fail("%s gave the token %q", r.script.Name, g.stamp)
+		}
+		forgotten := w.gap && (w.scene.counts || w.clock <= w.top && (w.back || w.clock < w.topAt+second/10))
+		if first && stamp <= w.top && !forgotten {
+			w.fail("%s gave %s the token %d, which is not after %d", r.script.Name, g.hold, stamp, w.top)
+		}
+		if stamp > w.top || forgotten {
+			w.top, w.topAt, w.gap = stamp, w.clock, false
+		}
+	}
+}
+
+// sized is how many permits there were from a true time on.
+type sized struct {
+	at      int64
+	permits int
+}
+
+// mostPermits returns the greatest number of permits at any time since then: fewer permits take nothing from those
+// who have some.
+func (w *walk) mostPermits(since int64) int {
+	most := 0
+	for _, s := range slices.Backward(w.sizes) {
+		if most = max(most, s.permits); s.at <= since {
+			break
+		}
+	}
+	return most
+}

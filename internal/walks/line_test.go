@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"strings"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Kinds that give tickets: fair locks and read-write locks.
+
+// fairKind is a fair lock.
+type fairKind struct{ *walk }
+
+func (k *fairKind) letter() string { return "f" }
+
+func (k *fairKind) keys() []string {
+	return []string{k.name + "lock", k.name + "line", k.name + "lives"}
+}
+
+func (k *fairKind) verbs() []verb {
+	return []verb{tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, beats}
+}
+
+func (k *fairKind) fresh(session string) *attempt {
+	return &attempt{hold: holdName(session, 3_000_000+k.made())}
+}
+
+func (k *fairKind) newcomer(session string) *attempt { return k.fresh(session) }
+
+func (k *fairKind) grants() string { return k.name + "grants:" }
+
+func (k *fairKind) ask(v verb, a *attempt) *request {
+	life := a.lease
+	switch v {
+	case tries:
+		return k.request(v, a, acquired, scripts.FairEnter, k.keys(), k.enterArgs(a.hold, life, "0")...).gives(life)
+	case enters:
+		return k.request(v, a, acquired, scripts.FairEnter, k.keys(), k.enterArgs(a.hold, life, "1")...).gives(life)
+	case polls:
+		listed, args := k.pollArgs(k, a.session)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.FairLook, k.keys(), args...)
+	case leaves, withdraws:
+		return k.request(v, a, k.left, scripts.FairLeave, k.keys(), a.hold, a.session, "PUBLISH", k.grants())
+	case drops:
+		return k.request(v, a, nothing, scripts.FairDrop, k.keys()[:1], a.hold)
+	case forces:
+		return k.request(v, a, forced, scripts.FairForce, k.keys(), a.hold, "PUBLISH", k.grants(), k.name+"told")
+	case beats:
+		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+	case renews:
+		if !a.ended && a.stamp != "" {
+			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.stamp+a.hold, life/1000).gives(life)
+		}
+	}
+	return nil
+}
+
+// enterArgs are the arguments that an acquire of every kind with tickets has.
+func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
+	number := ""
+	if queues == "1" && (w.ends || w.IntN(8) > 0) {
+		number = w.beat()
+	}
+	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:"}
+}
+
+// pollArgs are the arguments of a poll, and the holds that it lists: of the attempts of the session that wait as far as it
+// knows.
+func (w *walk) pollArgs(k lockKind, session string) (listed []string, args []any) {
+	var names strings.Builder
+	for _, a := range w.attempts {
+		if a.kind == k && a.session == session && !a.ended && a.until == 0 && (w.ends || w.IntN(8) > 0) {
+			listed = append(listed, a.hold)
+			names.WriteString(a.hold[22:])
+		}
+	}
+	if len(listed) > 8 {
+		listed = listed[len(listed)-8:]
+		names.Reset()
+		for _, hold := range listed {
+			names.WriteString(hold[22:])
+		}
+	}
+	return listed, []any{session, waitingLife, w.beat(), label, "PUBLISH", w.name + "grants:", names.String()}
+}
+
+func (k *fairKind) probes(a *attempt) []*request {
+	return []*request{
+		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(forces, a), k.ask(beats, a),
+		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], digits(noon)+a.hold, 0),
+		k.request(describes, a, nothing, scripts.FairWaiters, k.keys()[1:], 0, 100),
+		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+	}
+}
+
+// rwKind is a read-write lock.
+type rwKind struct{ *walk }
+
+func (k *rwKind) letter() string { return "w" }
+
+func (k *rwKind) keys() []string {
+	return []string{k.name + "lock", k.name + "writers", k.name + "readers", k.name + "rwlives"}
+}
+
+func (k *rwKind) verbs() []verb {
+	return []verb{
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, beats, downgrades, shares,
+	}
+}
+
+func (k *rwKind) fresh(session string) *attempt {
+	a := &attempt{hold: holdName(session, 4_000_000+k.made()), side: reads}
+	if k.IntN(3) == 0 {
+		a.side = ""
+	}
+	return a
+}
+
+func (k *rwKind) newcomer(session string) *attempt {
+	a := k.fresh(session)
+	a.side = ""
+	return a
+}
+
+func (k *rwKind) ask(v verb, a *attempt) *request {
+	life, name, grants, mode := a.lease, a.hold+label, k.name+"grants:", writes
+	if a.side == reads {
+		mode = reads
+	}
+	switch v {
+	case tries:
+		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "0"), mode)...).gives(life)
+	case enters:
+		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), mode)...).gives(life)
+	case polls:
+		listed, args := k.pollArgs(k, a.session)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.RWLockLook, k.keys(), args...)
+	case leaves, withdraws:
+		return k.request(v, a, k.left, scripts.RWLockLeave, k.keys(), name, a.session, "PUBLISH", grants)
+	case drops:
+		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
+	case forces:
+		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n")
+	case beats:
+		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
+	case shares:
+		return k.request(v, a, nothing, scripts.RWLockDoor, k.keys(), name)
+	}
+	if a.ended || a.stamp == "" {
+		return nil
+	}
+	switch v {
+	case renews:
+		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
+	case downgrades:
+		return k.request(v, a, k.left, scripts.RWLockDowngrade, k.keys(), name, a.session, "PUBLISH", grants)
+	}
+	return nil
+}
+
+func (k *rwKind) probes(a *attempt) []*request {
+	granted, writer := *a, *a
+	granted.stamp, a.side, writer.side = digits(noon), reads, ""
+	return []*request{
+		k.ask(tries, a), k.ask(enters, a), k.ask(tries, &writer), k.ask(enters, &writer), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a),
+		k.ask(forces, a), k.ask(beats, a), k.ask(shares, a), k.ask(renews, &granted), k.ask(downgrades, &granted),
+		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1w", 0, 100),
+	}
+}
+
+// listed reads who has holds.
+func listed(_ *request, reply any) outcome {
+	if n, list := code(reply); n == -2 {
+		return outcome{kind: text(list, 1)}
+	}
+	return outcome{}
+}

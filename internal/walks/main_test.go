@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// server is shared by all walks, each of which has keys of its own.
+var server *redistest.Server
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { server = s }))
+}
+
+const (
+	// noon is the stamp at which every walk begins, in 2026.
+	noon int64 = 1_780_000_000_000_000
+	// second is in the unit of stamps.
+	second int64 = 1_000_000
+	// label is what holds say of their session.
+	label = "höst:42"
+	// unmarked stands in a hold whose release nobody waits for.
+	unmarked = "----------------------"
+)
+
+// The sides of a read-write lock.
+const reads, writes = "r", "w"
+
+// digits is a stamp as it travels.
+func digits(stamp int64) string { return fmt.Sprintf("%016d", stamp) }
+
+// sessionOf returns the n-th session.
+func sessionOf(n int) string { return strings.Repeat(string(rune('a'+n)), 22) }
+
+// beatNumber is that of the n-th heartbeat.
+func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }

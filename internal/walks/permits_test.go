@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"fmt"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// capacity is how many permits a semaphore has at first.
+const capacity = 4
+
+// permitKind is a semaphore.
+type permitKind struct{ *walk }
+
+func (k *permitKind) letter() string { return "s" }
+
+func (k *permitKind) keys() []string {
+	return []string{k.name + "permits", k.name + "permits:line", k.name + "permits:lives"}
+}
+
+func (k *permitKind) verbs() []verb {
+	return []verb{
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, beats, yields, splits, resizes,
+	}
+}
+
+func (k *permitKind) fresh(session string) *attempt {
+	return k.weighs(session, 1+k.IntN(3))
+}
+
+func (k *permitKind) newcomer(session string) *attempt { return k.weighs(session, 1) }
+
+// weighs returns an attempt to get so many permits.
+func (k *permitKind) weighs(session string, weight int) *attempt {
+	return &attempt{hold: holdName(session, 5_000_000+k.made()) + fmt.Sprintf("%010d", weight), side: permit, weight: weight}
+}
+
+func (k *permitKind) ask(v verb, a *attempt) *request {
+	life, name, grants := a.lease, a.hold+label, k.name+"grants:"
+	switch v {
+	case tries:
+		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "0"), capacity, "0")...).gives(life)
+	case enters:
+		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), capacity, "0")...).gives(life)
+	case polls:
+		listed, args := k.pollArgs(k, a.session)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.SemaphoreLook, k.keys(), args...)
+	case leaves, withdraws:
+		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants)
+	case drops:
+		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
+	case beats:
+		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+	case resizes:
+		n := 1 + k.IntN(6)
+		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants)
+	}
+	if a.ended || a.stamp == "" {
+		return nil
+	}
+	switch v {
+	case renews:
+		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
+	case yields:
+		return k.request(v, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants).gives(life)
+	case splits:
+		return k.split(a, life)
+	}
+	return nil
+}
+
+// sized reads the reply to a new number of permits.
+func (k *permitKind) sized(n int) func(*request, any) outcome {
+	return func(_ *request, reply any) outcome {
+		if done, _ := code(reply); done == 1 {
+			k.sizes = append(k.sizes, sized{k.now, n})
+		}
+		return outcome{}
+	}
+}
+
+// passedOn reads the replies to the question whether permits may go on in their process.
+func (k *permitKind) passedOn(r *request, reply any) outcome {
+	n, list := code(reply)
+	switch n {
+	case 1:
+		return outcome{has: []grant{{r.who.hold, text(list, 2), r.sent, r.life}}}
+	case 2:
+		o := k.left(r, reply)
+		o.lost = true
+		return o
+	}
+	return outcome{lost: true}
+}
+
+// split returns the request to keep a part of the permits of a. From then on the session uses no more than that part.
+func (k *permitKind) split(a *attempt, life int64) *request {
+	if a.weight < 2 {
+		return nil
+	}
+	fewer := k.weighs(a.session, 1+k.IntN(a.weight-1))
+	fewer.kind, fewer.session, fewer.origin, fewer.lease = k, a.session, a.origin, a.lease
+	k.add(fewer)
+	read := func(r *request, reply any) outcome {
+		n, list := code(reply)
+		switch n {
+		case 1:
+			o := k.left(r, reply)
+			a.ended = true
+			o.has = append(o.has, grant{fewer.hold, text(list, 4), r.sent, r.life})
+			return o
+		case 0:
+			a.ended = true
+		}
+		return outcome{}
+	}
+	r := k.request(splits, fewer, read, scripts.SemaphoreSplit, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:")
+	a.weight = fewer.weight
+	return r.gives(life)
+}
+
+func (k *permitKind) probes(a *attempt) []*request {
+	name, grants := a.hold+label, k.name+"grants:"
+	return []*request{
+		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(beats, a),
+		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
+		k.request(yields, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants),
+		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants),
+		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants),
+		k.request(describes, a, listed, scripts.SemaphoreAvailable, k.keys()[:1]),
+		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1s", 0, 100),
+		k.request(describes, a, nothing, scripts.FairWaiters, k.keys()[1:], 0, 100),
+	}
+}

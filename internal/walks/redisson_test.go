@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Kinds in Redisson's layout.
+
+// javaKind is what they share. Tokens come from the clock, or from a counter.
+type javaKind struct{ *walk }
+
+func (k *javaKind) letter() string { return "r" }
+func (k *javaKind) keys() []string { return []string{k.name + "lock"} }
+
+func (k *javaKind) fresh(session string) *attempt {
+	c := session[:1]
+	return &attempt{hold: fmt.Sprintf("%08s-0000-0000-0000-%012s:%019d", c, c, 1_000_000_000_000_000_000+k.made())}
+}
+
+func (k *javaKind) newcomer(session string) *attempt { return k.fresh(session) }
+
+func (k *javaKind) channel() string { return k.name + "channel" }
+
+// sharedKind is an RLock, or if it is fenced an RFencedLock.
+type sharedKind struct {
+	javaKind
+
+	fenced bool
+}
+
+func (k *sharedKind) keys() []string {
+	if k.fenced {
+		return []string{k.name + "token", k.name + "lock"}
+	}
+	return k.javaKind.keys()
+}
+
+func (k *sharedKind) verbs() []verb {
+	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, forces, yields}
+}
+
+func (k *sharedKind) ask(v verb, a *attempt) *request {
+	key, life := []string{k.name + "lock"}, a.lease
+	switch v {
+	case tries, enters:
+		if k.fenced {
+			return k.request(v, a, k.fencedReply, scripts.RedissonFence, []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, k.notAfter(), "").gives(life)
+		}
+		return k.request(v, a, unstamped, scripts.RedissonAcquire, key, a.hold, life/1000, k.notAfter(), "").gives(life)
+	case polls:
+		return k.request(v, nil, nothing, scripts.RedissonLook, key, "")
+	case withdraws:
+		return k.request(v, a, nothing, scripts.RedissonWithdraw, key, a.hold, "PUBLISH", k.channel())
+	case forces:
+		return k.request(v, a, forced, scripts.RedissonForce, key, a.hold, "PUBLISH", k.channel(), k.name+"told")
+	}
+	if a.ended || a.issued == 0 {
+		return nil
+	}
+	switch v {
+	case leaves:
+		return k.request(v, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel())
+	case renews:
+		return k.request(v, a, lengthened, scripts.RedissonRenew, key, a.hold, life/1000).gives(life)
+	case yields:
+		if k.fenced {
+			return k.request(v, a, k.fencedReply, scripts.RedissonFenceNext, []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, "", "", "").gives(life)
+		}
+		return k.request(v, a, yielded, scripts.RedissonYield, key, a.hold, life/1000, digits(0), "PUBLISH", k.channel()).gives(life)
+	}
+	return nil
+}
+
+// unstamped reads the replies to an acquire whose token is the time, of a clock that may be set: it is not checked.
+func unstamped(r *request, reply any) outcome {
+	o := acquired(r, reply)
+	for i := range o.has {
+		o.has[i].stamp = ""
+	}
+	return o
+}
+
+// fencedReply reads the replies with a number of the counter.
+func (k *sharedKind) fencedReply(r *request, reply any) outcome {
+	n, list := code(reply)
+	switch n {
+	case 2:
+		return outcome{has: []grant{{r.who.hold, digits(list[1].(int64)), r.sent, r.life}}}
+	case 3:
+		return outcome{has: []grant{{r.who.hold, digits(list[1].(int64)), r.sent, r.life}}}
+	case 0:
+		return outcome{lost: r.verb == yields}
+	}
+	return acquired(r, reply)
+}
+
+func (k *sharedKind) probes(a *attempt) []*request {
+	key := []string{k.name + "lock"}
+	return []*request{
+		k.ask(tries, a), k.ask(polls, a), k.ask(withdraws, a), k.ask(forces, a),
+		k.request(leaves, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel()),
+		k.request(renews, a, lengthened, scripts.RedissonRenew, key, a.hold, 0),
+		k.request(yields, a, yielded, scripts.RedissonYield, key, a.hold, 1000, digits(0), "PUBLISH", k.channel()),
+		k.request(describes, nil, described, scripts.RedissonDescribe, key),
+	}
+}
+
+// javaFairKind is an RFairLock.
+type javaFairKind struct{ javaKind }
+
+func (k *javaFairKind) keys() []string {
+	return []string{k.name + "lock", k.name + "queue", k.name + "deadlines"}
+}
+
+func (k *javaFairKind) verbs() []verb {
+	return []verb{tries, enters, enters, enters, leaves, leaves, renews, renews, withdraws, forces}
+}
+
+func (k *javaFairKind) ask(v verb, a *attempt) *request {
+	life := a.lease
+	switch v {
+	case tries, enters:
+		waits := map[verb]string{tries: "0", enters: "1"}[v]
+		return k.request(v, a, unstamped, scripts.RedissonFairAcquire, k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel()+":", waits).gives(life)
+	case leaves, withdraws:
+		return k.request(v, a, nothing, scripts.RedissonFairRelease, k.keys(), a.hold, "PUBLISH", k.channel()+":")
+	case forces:
+		return k.request(v, a, forced, scripts.RedissonFairForce, k.keys(), a.hold, "PUBLISH", k.channel()+":", k.name+"told")
+	case renews:
+		if !a.ended {
+			return k.request(v, a, lengthened, scripts.RedissonRenew, k.keys()[:1], a.hold, life/1000).gives(life)
+		}
+	}
+	return nil
+}
+
+func (k *javaFairKind) probes(a *attempt) []*request {
+	return []*request{
+		k.ask(tries, a), k.ask(enters, a), k.ask(leaves, a), k.ask(forces, a), k.ask(renews, a),
+		k.request(describes, nil, described, scripts.RedissonDescribe, k.keys()[:1]),
+		k.request(describes, a, nothing, scripts.RedissonFairWaiters, k.keys()[1:], 0, 100),
+	}
+}
+
+// javaRWKind is an RReadWriteLock.
+type javaRWKind struct{ javaKind }
+
+func (k *javaRWKind) letter() string { return "w" }
+
+// keys returns the hash, and the keys beside it of readers that came lately.
+func (k *javaRWKind) keys() []string {
+	all := []string{k.name + "lock"}
+	for _, a := range slices.Backward(k.attempts) {
+		if len(all) < 6 && a.kind == lockKind(k) {
+			all = append(all, k.name+"lock:"+a.hold+":rwlock_timeout:1")
+		}
+	}
+	return all
+}
+
+func (k *javaRWKind) verbs() []verb {
+	return []verb{tries, enters, enters, polls, leaves, leaves, renews, renews, withdraws, forces, downgrades, shares}
+}
+
+func (k *javaRWKind) fresh(session string) *attempt {
+	a := k.javaKind.fresh(session)
+	if k.IntN(3) > 0 {
+		a.side = reads
+	}
+	return a
+}
+
+func (k *javaRWKind) ask(v verb, a *attempt) *request {
+	key, life, side := []string{k.name + "lock"}, a.lease, writes
+	if a.side == reads {
+		side = reads
+	}
+	switch v {
+	case tries, enters:
+		return k.request(v, a, unstamped, scripts.RedissonRWAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", side).gives(life)
+	case polls:
+		return k.request(v, nil, nothing, scripts.RedissonRWLook, key, "")
+	case leaves, withdraws:
+		return k.request(v, a, nothing, scripts.RedissonRWRelease, key, a.hold, "PUBLISH", k.channel())
+	case forces:
+		return k.request(v, a, forced, scripts.RedissonRWForce, key, "PUBLISH", k.channel(), k.name+"told:", a.session+"\n"+a.hold+"\n")
+	case shares:
+		return k.request(v, a, nothing, scripts.RedissonRWDoor, key, a.hold)
+	}
+	if a.ended || a.issued == 0 && v == downgrades {
+		return nil
+	}
+	switch v {
+	case renews:
+		return k.request(v, a, lengthened, scripts.RedissonRWRenew, key, a.hold, life/1000).gives(life)
+	case downgrades:
+		return k.request(v, a, nothing, scripts.RedissonRWDowngrade, key, a.hold, a.session, "PUBLISH", k.channel())
+	}
+	return nil
+}
+
+func (k *javaRWKind) probes(a *attempt) []*request {
+	key, granted := []string{k.name + "lock"}, *a
+	granted.issued = 1
+	return []*request{
+		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(forces, a), k.ask(shares, a), k.ask(renews, a), k.ask(downgrades, &granted),
+		k.request(describes, nil, described, scripts.RedissonDescribe, key),
+		k.request(describes, a, listed, scripts.RedissonRWList, key, "", 0, 100),
+	}
+}
+
+// javaPermitKind is an RPermitExpirableSemaphore.
+type javaPermitKind struct{ javaKind }
+
+func (k *javaPermitKind) letter() string { return "s" }
+func (k *javaPermitKind) keys() []string { return []string{k.name + "permits", k.name + "timeouts"} }
+
+func (k *javaPermitKind) verbs() []verb {
+	return []verb{tries, tries, enters, leaves, leaves, renews, renews, withdraws, resizes, splits}
+}
+
+func (k *javaPermitKind) fresh(session string) *attempt { return k.weighs(session, 1+k.IntN(3)) }
+
+func (k *javaPermitKind) newcomer(session string) *attempt { return k.weighs(session, 1) }
+
+func (k *javaPermitKind) weighs(session string, weight int) *attempt {
+	return &attempt{hold: fmt.Sprintf("%.4s%08d%010d", session, k.made(), weight), side: permit, weight: weight}
+}
+
+func (k *javaPermitKind) ask(v verb, a *attempt) *request {
+	life := a.lease
+	switch v {
+	case tries, enters:
+		return k.request(v, a, unstamped, scripts.RedissonPermitAcquire, k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", capacity, "0", "1").gives(life)
+	case leaves, withdraws:
+		return k.request(v, a, nothing, scripts.RedissonPermitRelease, k.keys(), a.hold, "PUBLISH", k.channel())
+	case resizes:
+		n := 1 + k.IntN(6)
+		read := func(_ *request, reply any) outcome {
+			if done, _ := code(reply); done == 0 {
+				k.sizes = append(k.sizes, sized{k.now, n})
+			}
+			return listed(nil, reply)
+		}
+		return k.request(v, nil, read, scripts.RedissonPermitResize, k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
+	}
+	if a.ended || a.until == 0 {
+		return nil
+	}
+	switch v {
+	case renews:
+		return k.request(v, a, lengthened, scripts.RedissonPermitRenew, k.keys()[1:], a.hold, life/1000).gives(life)
+	case splits:
+		return k.split(a, life)
+	}
+	return nil
+}
+
+// split returns the request to keep a part of the permits of a. From then on the session uses no more than that part.
+func (k *javaPermitKind) split(a *attempt, life int64) *request {
+	if a.weight < 2 {
+		return nil
+	}
+	fewer := k.weighs(a.session, 1+k.IntN(a.weight-1))
+	fewer.kind, fewer.session, fewer.origin, fewer.lease = k, a.session, a.origin, a.lease
+	k.add(fewer)
+	a.weight = fewer.weight
+	read := func(r *request, reply any) outcome {
+		n, _ := code(reply)
+		a.ended = a.ended || n == 0 || n == 1
+		return unstamped(r, reply)
+	}
+	return k.request(splits, fewer, read, scripts.RedissonPermitSplit, k.keys(), fewer.hold, life/1000, k.notAfter(), a.hold, "PUBLISH", k.channel(), capacity, "0", "1").gives(life)
+}
+
+func (k *javaPermitKind) probes(a *attempt) []*request {
+	return []*request{
+		k.ask(tries, a), k.ask(leaves, a),
+		k.request(renews, a, lengthened, scripts.RedissonPermitRenew, k.keys()[1:], a.hold, 0),
+		k.request(resizes, nil, listed, scripts.RedissonPermitResize, k.keys(), capacity, k.notAfter(), "PUBLISH", k.channel()),
+		k.request(splits, a, unstamped, scripts.RedissonPermitSplit, k.keys(), a.hold, 1000, k.notAfter(), k.fresh(a.session).hold, "PUBLISH", k.channel(), capacity, "0", "1"),
+		k.request(describes, a, listed, scripts.RedissonPermitAvailable, k.keys()),
+		k.request(describes, a, listed, scripts.RedissonPermitList, k.keys()[1:], "", 0, 100),
+	}
+}

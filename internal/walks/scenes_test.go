@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// scene is what kinds of locks a walk meets on its name.
+type scene struct {
+	name    string
+	kinds   func(w *walk) []lockKind
+	endless []string // ends of the keys that may live for ever
+	reads   bool
+	counts  bool // tokens are counted and do not come from the clock
+	// frail are ends of keys without which the layout cannot tell what is held: walks do not lose them.
+	frail []string
+	// patience is for how much longer than usual the name may stay in use after a crash.
+	patience int64
+}
+
+func scenes() []scene {
+	return []scene{
+		{name: "Reentrant", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&reentrantKind{walk: w}} }},
+		{name: "Quorum", reads: true, patience: longestLease, kinds: func(w *walk) []lockKind { return []lockKind{&quorumKind{reentrantKind{walk: w}}} }},
+		{name: "Fair", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&fairKind{walk: w}} }},
+		{name: "ReadWrite", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&rwKind{walk: w}} }},
+		{name: "Semaphore", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&permitKind{walk: w}} }},
+		{name: "All", reads: true, patience: longestLease, kinds: func(w *walk) []lockKind {
+			return []lockKind{&fairKind{walk: w}, &rwKind{walk: w}, &reentrantKind{walk: w}, &quorumKind{reentrantKind{walk: w}}}
+		}},
+		{name: "Redisson", reads: true, kinds: func(w *walk) []lockKind {
+			return []lockKind{&sharedKind{javaKind: javaKind{walk: w}}}
+		}},
+		{name: "RedissonFenced", reads: true, counts: true, endless: []string{"token"}, kinds: func(w *walk) []lockKind {
+			return []lockKind{&sharedKind{javaKind: javaKind{walk: w}, fenced: true}}
+		}},
+		{
+			name: "RedissonFair", reads: true, endless: []string{"queue", "deadlines"}, patience: redissonPatience,
+			kinds: func(w *walk) []lockKind { return []lockKind{&javaFairKind{javaKind{walk: w}}} },
+		},
+		{name: "RedissonReadWrite", reads: true, kinds: func(w *walk) []lockKind {
+			return []lockKind{&javaRWKind{javaKind{walk: w}}}
+		}},
+		{
+			// Java counts the free permits down. Where the times of those that are held are lost, nobody counts them up again.
+			name: "RedissonSemaphore", reads: true, endless: []string{"permits", "timeouts"}, frail: []string{"timeouts"},
+			kinds: func(w *walk) []lockKind { return []lockKind{&javaPermitKind{javaKind{walk: w}}} },
+		},
+		{
+			name: "RedissonAll", reads: true, endless: []string{"queue", "deadlines"}, patience: redissonPatience,
+			kinds: func(w *walk) []lockKind {
+				return []lockKind{&sharedKind{javaKind: javaKind{walk: w}}, &javaFairKind{javaKind{walk: w}}, &javaRWKind{javaKind{walk: w}}}
+			},
+		},
+	}
+}
+
+// redissonPatience is for how long the places of Redisson's dead waiters may keep others out: each is good for 300 s.
+const redissonPatience = 40 * 300 * second
+
+// steps is how many steps a walk has before its end.
+const steps = 150
+
+// run takes one walk.
+func (s scene) run(tb testing.TB, seed uint64) {
+	tb.Helper()
+	w := newWalk(tb, s, seed)
+	for range steps {
+		w.step()
+	}
+	w.end()
+}
+
+// P1, P2, P4 and P9, whatever is lost, late or repeated: each value that a script wrote can be read by every script that may
+// meet it, and the name becomes usable again.
+func TestEveryWalkEndsWithAUsableName(t *testing.T) {
+	t.Parallel()
+	const walks = 8 // two for each combination of disturbances
+	for _, s := range scenes() {
+		for seed := range uint64(walks) {
+			t.Run(fmt.Sprintf("%s/%d", s.name, seed), func(t *testing.T) {
+				t.Parallel()
+				s.run(t, seed)
+			})
+		}
+	}
+}
+
+// The long form: walks from any seed.
+func FuzzEveryWalkEndsWithAUsableName(f *testing.F) {
+	all := scenes()
+	for i := range all {
+		f.Add(uint64(100), uint8(i)) //nolint:gosec // a few
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, scene uint8) {
+		all[int(scene)%len(all)].run(t, seed)
+	})
+}
