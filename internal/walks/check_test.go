@@ -65,9 +65,6 @@ func (w *walk) stranger(k lockKind) *attempt {
 // mayRefuse returns whether a script may return an error: only the server's, because a lock of another kind has the
 // name, and only one that needs a hold.
 func (w *walk) mayRefuse(r *request, a answer) bool {
-	if r.script.Name == "redlock/acquire" && strings.HasPrefix(a.err, "WRONGTYPE ") {
-		return true
-	}
 	switch r.verb {
 	case tries, enters, polls, describes, beats:
 		return false

@@ -110,6 +110,9 @@ func (k *sharedKind) probes(a *attempt) []*request {
 	}
 }
 
+// fairWait is for how many milliseconds a place in the queue of an RFairLock is good.
+const fairWait = 300_000
+
 // javaFairKind is an RFairLock.
 type javaFairKind struct{ javaKind }
 
@@ -126,9 +129,9 @@ func (k *javaFairKind) ask(v verb, a *attempt) *request {
 	switch v {
 	case tries, enters:
 		waits := map[verb]string{tries: "0", enters: "1"}[v]
-		return k.request(v, a, unstamped, scripts.RedissonFairAcquire, k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel()+":", waits).gives(life)
+		return k.request(v, a, unstamped, scripts.RedissonFairAcquire, k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel()+":", waits, fairWait).gives(life)
 	case leaves, withdraws:
-		return k.request(v, a, nothing, scripts.RedissonFairRelease, k.keys(), a.hold, "PUBLISH", k.channel()+":")
+		return k.request(v, a, nothing, scripts.RedissonFairRelease, k.keys(), a.hold, "PUBLISH", k.channel()+":", fairWait)
 	case forces:
 		return k.request(v, a, forced, scripts.RedissonFairForce, k.keys(), a.hold, "PUBLISH", k.channel()+":", k.name+"told")
 	case renews:
