@@ -224,7 +224,7 @@ func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 		require.Equal(t, []any{int64(1), "w", "0000000000000000", javas, javas, ends}, describe(), "the mode is no holder")
 	}
 	p.server.MustDo(t, "HDEL", p.key, javas)
-	require.Equal(t, []any{int64(0)}, describe(), "a mode is nobody's")
+	require.Equal(t, []any{int64(-1)}, describe(), "a mode without a holder is no lock")
 	p.server.MustDo(t, "HSET", p.key, "mode", "write", javas+":write", 1)
 	require.Equal(t, []any{int64(1), "w", "0000000000000000", javas, javas, ends}, describe())
 	p.set("a text", time.Hour)

@@ -108,7 +108,7 @@ var (
 		errs.ErrRunning, errs.ErrNoRound, errs.ErrRoundOver, errs.ErrReset, errs.ErrRoundLost,
 	}
 	// passing are the errors after which another try may succeed.
-	passing = []error{errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed}
+	passing = []error{errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed, errs.ErrNoReply}
 )
 
 // Unlock implements sync.Locker.

@@ -79,6 +79,7 @@ func sentinels() map[string]struct {
 		"ErrRefused":       {errs.ErrRefused, true},
 		"ErrNotReplicated": {errs.ErrNotReplicated, true},
 		"ErrUnconfirmed":   {errs.ErrUnconfirmed, true},
+		"ErrNoReply":       {errs.ErrNoReply, true},
 		"ErrClosed":        {errs.ErrClosed, false},
 		"ErrBadName":       {errs.ErrBadName, false},
 		"ErrBadOption":     {errs.ErrBadOption, false},

@@ -6,7 +6,7 @@
 --          {1, kind, stamp, hold, label, ends_ms}  somebody:
 --            r, or w if it is a read-write lock; 16 zeros, since no field says when it was taken; the field of one holder,
 --            without :write, which is hold and label in one; and when the key ends, in milliseconds since 1970 by the server's clock; -1 where it has no end
---          {-1}  the key is no lock's
+--          {-1}  the key is no lock's, or a read-write lock's without a holder, which Redisson never leaves
 --          an error  the server's refusal
 -- effects  none
 -- cost     O(1): HRANDFIELD, HGET and PEXPIRETIME
@@ -21,8 +21,11 @@ if fields['err'] then
 end
 -- Of the fields of a read-write lock one is its mode, and no holder.
 local field = fields[1] == 'mode' and fields[2] or fields[1]
-if not field or field == 'mode' then
+if not field then
   return {0}
+end
+if field == 'mode' then
+  return {-1}
 end
 field = string.match(field, '^(.*):write$') or field
 local kind = 'r'

@@ -17,6 +17,7 @@ import (
 // local are the calls of the library that ask no server.
 const local = `
 	signalbox.FixedLease signalbox.MaxHold signalbox.Native signalbox.Redisson signalbox.RenewedLease signalbox.WaitReplicas
+	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout
 	signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix
 	signalbox.Tune signalbox.NewSession signalbox.Session.ID signalbox.LockOption.Apply
 	signalbox.Lease.Bind signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err signalbox.Lease.Token

@@ -136,11 +136,12 @@ var endings = []row{
 	{inner, denied, "nil", "nil"},
 	{inner, over, "ErrLost", "ErrLost"},
 
-	// A lease that cannot be renewed ends after 30 s, and what it left is looked after for as long again.
-	{leaves, healthy, "blocks", "ended in 100ms"},
-	{leaves, frozen, "nil in 65s", "ended in 1100ms"},
-	{leaves, connecting, "nil in 65s", "ended in 1100ms"},
-	{leaves, refusing, "nil in 65s", "ended in 1100ms"},
-	{leaves, loading, "nil in 65s", "ended in 1100ms"},
-	{leaves, denied, "nil in 65s", "ended in 1100ms"},
+	// Under a context without a deadline Close ends the lease after the close grace, 5 s, and then waits
+	// for the release for a second.
+	{leaves, healthy, "error in 6s", "ended in 100ms"},
+	{leaves, frozen, "error in 6s", "ended in 1100ms"},
+	{leaves, connecting, "error in 6s", "ended in 1100ms"},
+	{leaves, refusing, "error in 6s", "ended in 1100ms"},
+	{leaves, loading, "error in 6s", "ended in 1100ms"},
+	{leaves, denied, "error in 6s", "ended in 1100ms"},
 }

@@ -297,7 +297,7 @@ func TestACallIsTakenBackAfterAStep(t *testing.T) { //nolint:paralleltest // set
 		for _, w := range p.wires {
 			w.swallowsReplies.Store(true)
 		}
-		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(p.Context(), time.Second/2)
 		defer cancel()
 		_, err := p.mine.TryLock(ctx)
 		require.ErrorIs(p, err, context.DeadlineExceeded)
