@@ -304,6 +304,17 @@ func TestNothingRemainsAfterUse(t *testing.T) {
 	}
 }
 
+// A name is hashed in the error too, if the sessions are no quorum and any of them hashes names.
+func TestErrorsOfABadQuorumHashTheName(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	sessions := []*signalbox.Session{newSession(t, server), newSession(t, server, signalbox.WithHashedNames())}
+	err := redlock.New(sessions, "secret").Check()
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.ErrorContains(t, err, "%sha256-")
+	require.NotContains(t, err.Error(), "secret")
+}
+
 // A bad argument is the error of every call, and of Check.
 func TestABadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 		l.members[i] = (*session.Session)(s)
 	}
 	if err := checkMembers(l.members); err != nil {
-		l.base.Name, l.base.Err = name, err
+		l.base.Name, l.base.Err = shown(l.members, name), err
 		return l
 	}
 	l.base = primitive.Make(sessions[0], name, settings.Redlock, lockOptions(options))
@@ -59,6 +59,16 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 		l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
 	}
 	return l
+}
+
+// shown returns what errors call name: its digest if any of the sessions hashes names.
+func shown(members []*session.Session, name string) string {
+	for _, m := range members {
+		if digest := m.Shown(name); digest != name {
+			return digest
+		}
+	}
+	return name
 }
 
 // checkMembers says why a quorum cannot be made of these sessions, or nil.
