@@ -46,9 +46,9 @@ func (s *Session) ID() string {
 //
 // When that time is over, Close ends the leases that are left: their Err is ErrLost and ErrClosed at
 // once. It logs each of them with the kind of the lock, its name and how long it was held, to the
-// session's logger, or to slog.Default() if there is none; of a multilock it logs at least one member. Then it releases them, for which it takes
-// one more second at most. What the server did not hear of by then expires there with its lease. A
-// client from Dial is closed.
+// session's logger, or to slog.Default() if there is none; of a multilock it logs at least one member.
+// Then it releases them, for which it takes one more second at most. What the server did not hear of by
+// then expires there with its lease. A client from Dial is closed.
 //
 // Close returns an error if it had to end leases or calls. If another Close is running, Close blocks
 // until that one is done, or returns an error when ctx or the grace ends first. Once the session is

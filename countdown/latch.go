@@ -36,8 +36,8 @@ type keys struct {
 func hasLatch(l *layout.Layout) bool { return l.Latch != nil }
 
 // New answers the latch name of the session. It sends nothing and never fails: a name or an option that
-// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name. Its options are
-// Keep, signalbox.Redisson and signalbox.Native; every other one is ErrBadOption.
+// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name. Its
+// options are Keep, signalbox.Redisson and signalbox.Native; every other one is ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
 	l := &Latch{base: primitive.MakeIn(s, name, settings.Countdown, options, hasLatch)}
 	if l.base.Err != nil {
