@@ -48,6 +48,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 		return l
 	}
 	l.base = primitive.Make(sessions[0], name, settings.Redlock, lockOptions(options))
+	l.base.Name = shown(l.members, name)
 	longest, err := greatest(l.base.Set, l.base.Quorum)
 	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
 		l.base.Err = l.checkName(name)
