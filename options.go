@@ -186,7 +186,8 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 //   - ForceUnlock from Java is told by the next renewal.
 //   - Where a Java holder dies that named no lease, waiting takes as long as its client's lockWatchdogTimeout, 30 s by default.
 //   - Where somebody dies who stands in line for a fair lock, on either side, those behind wait for 5 minutes at the least, as in Java; see FairLockWaitTimeout. Each
-//     who waits costs a try a second. Waiter.Since is zero, and Waiter.Label is the owner. A name should not be taken as RLock and as RFairLock.
+//     who waits costs a try a second. A Java lock() that throws because its subscription failed leaves such a ticket behind: call it again in
+//     the same thread. Waiter.Since is zero, and Waiter.Label is the owner. A name should not be taken as RLock and as RFairLock.
 //   - Of a read-write lock readers come in beside readers, whether a writer waits or not, as in Java: a writer comes in when nobody reads. Redisson
 //     before 4.4 renews the readers of others with its own, also those that died. A Java reader that is renewed makes the lock end a
 //     lockWatchdogTimeout later, so leases of readers beside it should be no longer than that: MaxHold, not a long FixedLease.

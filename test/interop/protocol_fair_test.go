@@ -5,6 +5,7 @@ package interop_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,5 +223,39 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 		server.MustDo(t, "PUBLISH", lineChannel+inLine(t, server)[1], "0")
 		before := server.CommandStats()["hexists"].Calls
 		kit.Await(t, kit.Patience, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
+	})
+}
+
+// A Java client whose subscription is not confirmed throws, and leaves its place in line: nobody is granted the lock
+// until its deadline. If the same thread calls lock again it has that place still, and the line goes on.
+func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
+	t.Parallel()
+	eachLine(t, func(t *testing.T, line string) {
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		proxy.SetMatch(func(request []string) bool { return strings.EqualFold(request[0], "SUBSCRIBE") })
+		holder := newPeer(t, line, server)
+		p := startPeer(t, line, "single", "redis://"+proxy.Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10))
+		owner := p.owner(t, "a")
+		holder.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
+		proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
+		require.Contains(t, refused(t, p.ask("a", "fair-lock", "a", 60_000)), "RedisTimeoutException")
+		require.Equal(t, []string{owner}, inLine(t, server))
+
+		g := newGoFair(t, server)
+		taken := g.take("a")
+		stands(t, server, 2)
+		holder.must(t, "a", "fair-unlock", "a")
+		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", "a"), "nobody has it")
+		require.Equal(t, "false", holder.must(t, "b", "fair-trynow", "a"), "and nobody can")
+		require.Greater(t, deadline(t, server, owner)-now(), waitMS/2, "for minutes")
+
+		p.must(t, "a", "fair-lock", "a", 60_000)
+		require.Equal(t, map[string]string{owner: "1"}, hash(t, server, "a"))
+		require.Empty(t, taken)
+		p.must(t, "a", "fair-unlock", "a")
+		took(t, taken)
+		g.giveBack(t, "a")
+		awaitNothing(t, server)
 	})
 }
