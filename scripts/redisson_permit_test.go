@@ -302,6 +302,22 @@ func TestSharedPermitsComeBackWhereMemoryIsFull(t *testing.T) {
 	require.Equal(t, []any{"3", int64(0)}, []any{p.free(), p.out()})
 }
 
+// P1, P10: a client that may not count takes no permits, and loses none of those that have ended.
+func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
+	t.Parallel()
+	p := newSharedPermits(newPlaceAt(t), 3)
+	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 2)))
+	p.passes(lease * time.Millisecond)
+	client := p.user("+@all", "-incrby")
+	for range 2 {
+		command := client.B().Arbitrary("EVAL", p.source(scripts.RedissonPermitAcquire), "2").Keys(p.keys()...).
+			Args(permitsHold("b", 1), "60000", digits(p.clock), "PUBLISH", p.channel, "0", "3", "0", "1").Build()
+		requireDenied(t, client.Do(t.Context(), command).Error())
+		require.Equal(t, []any{"1", int64(2)}, []any{p.free(), p.out()})
+	}
+	require.Equal(t, p.taken(), p.acquires(permitsHold("b", 3)))
+}
+
 // P1: whatever is done in whatever order, by Java as well, free permits and those that are out are as many as there are; and who was told
 // that it has its permits, and whose time is not over, has them.
 func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {

@@ -159,6 +159,9 @@ if more ~= '0' then
   local written = redis.pcall('INCRBY', permits, more)
   if type(written) == 'table' then
     redis.call('ZREM', timeouts, unpack(ids))
+    for _, id in ipairs(ended) do
+      redis.call('ZADD', timeouts, now_ms, id) -- not counted: it is out still
+    end
     return written
   end
 end
