@@ -237,6 +237,8 @@ func (h *Hold) forget(b *bond) {
 	case e.first == b:
 		e.first = nil
 	default:
-		delete(e.bonds, b.parent)
+		if delete(e.bonds, b.parent); len(e.bonds) == 0 {
+			e.bonds = nil // a map keeps what it grew to
+		}
 	}
 }
