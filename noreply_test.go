@@ -16,7 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// requireNoReply demands that an error says that the server was silent, and of no context that it ended.
+// requireNoReply demands that an error says that the server was silent, and of no context that it
+// ended.
 func requireNoReply(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, signalbox.ErrNoReply)

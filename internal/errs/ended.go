@@ -12,8 +12,8 @@ import (
 
 // The rule: errors.Is(err, context.DeadlineExceeded) and errors.Is(err, context.Canceled) hold only
 // if the caller's own context ended. The library's own time limits and cancellations therefore come
-// from WithTimeout and WithCancel below, and OfCall turns the error of every call of the client into
-// one that keeps the rule. The end of the caller's context is reported by Ended.
+// from WithTimeout and WithCancel below, and OfCall turns the error of every call of the client
+// into one that keeps the rule. The end of the caller's context is reported by Ended.
 
 // Ended returns the error of the caller's context, which has ended, joined with its cause if it has
 // another.
@@ -30,20 +30,20 @@ func NoReply(limit time.Duration) error {
 	return fmt.Errorf("%w within %v", ErrNoReply, limit.Round(time.Millisecond))
 }
 
-// own is the cause of a context that the library itself ended.
-type own struct{ error }
+// ownError is the cause of a context that the library itself ended.
+type ownError struct{ error }
 
 // WithTimeout is context.WithTimeout for a time limit of the library's own: a call that it ends has
 // the error NoReply.
 func WithTimeout(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(parent, limit, own{NoReply(limit)})
+	return context.WithTimeoutCause(parent, limit, ownError{NoReply(limit)})
 }
 
-// WithCancel is context.WithCancel for a reason of the library's own: a call that cancel ends has the
-// error reason.
+// WithCancel is context.WithCancel for a reason of the library's own: a call that cancel ends has
+// the error reason.
 func WithCancel(parent context.Context, reason error) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
-	return ctx, func() { end(own{reason}) }
+	return ctx, func() { end(ownError{reason}) }
 }
 
 // OfCall returns what err, with which a call of the client under ctx ended, is for the caller: the
@@ -59,24 +59,24 @@ func OfCall(ctx context.Context, err error) error {
 	case !late && !cancelled && !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case ended == nil, late && cancelled, !errors.Is(err, ended):
-		return &cut{err}
+		return &cutError{err}
 	}
-	var ours own
+	var ours ownError
 	if errors.As(context.Cause(ctx), &ours) {
 		return ours.error
 	}
 	return err
 }
 
-// cut is an error that matches ErrNoReply, and no context's error though its text may name one. Its
-// parts are found by errors.As alone.
-type cut struct{ err error }
+// cutError is an error that matches ErrNoReply, and no context's error though its text may name
+// one. Its parts are found by errors.As alone.
+type cutError struct{ err error }
 
 // Error implements error.
-func (e *cut) Error() string { return ErrNoReply.Error() + ": " + e.err.Error() }
+func (e *cutError) Error() string { return ErrNoReply.Error() + ": " + e.err.Error() }
 
 // Is makes errors.Is(err, ErrNoReply) hold.
-func (e *cut) Is(target error) bool { return target == ErrNoReply }
+func (e *cutError) Is(target error) bool { return target == ErrNoReply }
 
 // As makes errors.As look at what it hides from errors.Is.
-func (e *cut) As(target any) bool { return errors.As(e.err, target) }
+func (e *cutError) As(target any) bool { return errors.As(e.err, target) }

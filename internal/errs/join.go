@@ -22,14 +22,14 @@ func Join(all ...error) error {
 	case 1:
 		return some[0]
 	}
-	return &joined{some}
+	return &joinedError{some}
 }
 
-// joined is what Join returns for several errors.
-type joined struct{ all []error }
+// joinedError is what Join returns for several errors.
+type joinedError struct{ all []error }
 
 // Error implements error.
-func (j *joined) Error() string {
+func (j *joinedError) Error() string {
 	texts := make([]string, len(j.all))
 	for i, err := range j.all {
 		texts[i] = OneLine(err.Error())
@@ -38,7 +38,7 @@ func (j *joined) Error() string {
 }
 
 // Unwrap makes errors.Is and errors.As look at every one of them.
-func (j *joined) Unwrap() []error { return j.all }
+func (j *joinedError) Unwrap() []error { return j.all }
 
 // OneLine returns text with "; " for its line breaks, which the words of a server or of a caller's
 // cause may have.
@@ -54,13 +54,13 @@ func WhileHeld(err error) error {
 	if errors.Is(err, ErrHeld) {
 		return err
 	}
-	return &whileHeld{err}
+	return &heldError{err}
 }
 
-type whileHeld struct{ err error }
+type heldError struct{ err error }
 
 // Error implements error.
-func (e *whileHeld) Error() string { return ErrHeld.Error() + ": " + OneLine(e.err.Error()) }
+func (e *heldError) Error() string { return ErrHeld.Error() + ": " + OneLine(e.err.Error()) }
 
 // Unwrap makes errors.Is and errors.As look at both.
-func (e *whileHeld) Unwrap() []error { return []error{ErrHeld, e.err} }
+func (e *heldError) Unwrap() []error { return []error{ErrHeld, e.err} }

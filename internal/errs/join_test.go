@@ -16,7 +16,7 @@ var errGone = errors.New("gone")
 
 func TestJoinedErrorsAreOneLineAndAllFound(t *testing.T) {
 	t.Parallel()
-	words := errors.New("three\r\nlines\n\nof words\n")
+	words := errors.New("three\r\nlines\n\nof words")
 	err := errs.Join(nil, io.EOF, words, errs.WhileHeld(errGone))
 	require.EqualError(t, err, "EOF; three; lines; of words; the lock is held: gone")
 	for _, part := range []error{io.EOF, words, errGone, errs.ErrHeld} {

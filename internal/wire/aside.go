@@ -9,25 +9,26 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The client connects inside of a call, without a look at the call's context: a connection to a server
-// that takes connections and says nothing is given up after Dialer.Timeout and as much again. So a call
-// whose connection may have to be made runs on a goroutine of its own, and its caller leaves when its
-// context ends. The outcome is unknown then, as that of any call without a reply. The client looks at
-// the context before it sends: what is left in such a call sends nothing any more.
+// The client connects inside of a call, without a look at the call's context: a connection to a
+// server that takes connections and says nothing is given up after Dialer.Timeout and as much
+// again. So a call whose connection may have to be made runs on a goroutine of its own, and its
+// caller leaves when its context ends. The outcome is unknown then, as that of any call without a
+// reply. The client looks at the context before it sends: what is left in such a call sends nothing
+// any more.
 //
 // A call whose connection is up runs on its caller's goroutine, where the client itself watches the
 // context. A connection is up if a call got a reply since the last one was closed. Connections of
-// SpeakFirst count when they are closed, before the client looks for another one. All of the process
-// are counted together, because a connection does not know whose client it is of: the price is a
-// goroutine for one call after each closing.
+// SpeakFirst count when they are closed, before the client looks for another one. All of the
+// process are counted together, because a connection does not know whose client it is of: the price
+// is a goroutine for one call after each closing.
 
 // closings is how many connections of SpeakFirst were closed in this process.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
 var closings atomic.Uint64
 
-// upSince is what closings was, plus one, when a call that got a reply was begun; 0 if there was none
-// since a call failed.
+// upSince is what closings was, plus one, when a call that got a reply was begun; 0 if there was
+// none since a call failed.
 type upSince = atomic.Uint64
 
 // newUps returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
@@ -63,8 +64,8 @@ func note(up *upSince, since uint64, err error) {
 	}
 }
 
-// aside runs a call on a goroutine of its own, and leaves it there when ctx ends. A reply that has come
-// by then is taken.
+// aside runs a call on a goroutine of its own, and leaves it there when ctx ends. A reply that has
+// come by then is taken.
 func aside[T any](ctx context.Context, run func() T, unanswered func(err error) T) T {
 	ended := make(chan T, 1)
 	go func() { ended <- run() }()

@@ -35,13 +35,14 @@ const (
 	minority   fault = "Minority"   // one of three servers of a redlock is frozen
 )
 
-// row is how the calls of a class end after a fault: without a context that ends, and with one that has
-// a deadline in 100 ms or is cancelled then.
+// row is how the calls of a class end after a fault: without a context that ends, and with one that
+// has a deadline in 100 ms or is cancelled then.
 //
-// What is named is all that errors.Is finds in the error, of all errors that the library and package
-// context export. "ended" stands for the error of the caller's context and its cause, "free" for what
-// the call returns of a lock that nobody holds, "error" for an error that is none of all these, "blocks"
-// for a call that has not returned after half a minute. A call ends in no time unless one is given.
+// What is named is all that errors.Is finds in the error, of all errors that the library and
+// package context export. "ended" stands for the error of the caller's context and its cause,
+// "free" for what the call returns of a lock that nobody holds, "error" for an error that is none
+// of all these, "blocks" for a call that has not returned after half a minute. A call ends in no
+// time unless one is given.
 type row struct {
 	class       class
 	fault       fault
