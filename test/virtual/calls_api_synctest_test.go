@@ -102,7 +102,9 @@ func TestTheTableHasEveryCallOfTheLibrary(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		for _, name := range exported(t, dir) {
-			require.True(t, listed[name], "%s: the table of calls does not say how it ends", name)
+			if !listed[name] {
+				t.Errorf("%s: the table of calls does not say how it ends", name)
+			}
 			delete(listed, name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -128,8 +129,9 @@ func newScene(q *quorum, fault fault) *scene {
 			return true
 		})
 	}
-	e.other, _ = q.process()
-	e.s, e.wires = q.process()
+	silent := signalbox.WithLogger(slog.New(slog.DiscardHandler))
+	e.other, _ = q.process(silent)
+	e.s, e.wires = q.process(silent)
 	return e
 }
 
