@@ -70,6 +70,11 @@
 // "<prefix>{<name>}:grants:<session>", and each session that has held something for 100 ms hears of a ForceUnlock on
 // "<prefix>session:<session>". Scripts fair/*, line/beat, holder/describe and holder/renew. Redis 7.0, Valkey 7.2 or newer.
 //
+// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release, where d is
+// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
+// a second with 20 bytes of prefix and name need 11 MB. A name that was waited for also keeps
+// ":lives" for ten minutes: about 230 bytes, and 80 more for each further session that waited.
+//
 // With signalbox.Redisson the keys are those of Redisson's RFairLock, the name, "redisson_lock_queue:{<name>}" and
 // "redisson_lock_timeout:{<name>}", the channels "redisson_lock__channel:{<name>}:<hold>", and the scripts redisson/fair-*. Guarantees 2
 // and 6 are those that Redisson's line can give, see docs/guarantees.md: a waiter that died is passed over after 5 minutes at the

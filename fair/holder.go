@@ -36,7 +36,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 		return wire.Call{
 			Script: l.base.Layout.Fair.Force,
 			Keys:   l.tenure.Keys.All,
-			Args:   []string{hold, l.base.Session.PublishIn(l.base.Layout), l.tenure.Keys.Grants, told},
+			Args:   []string{hold, l.base.Session.PublishIn(l.base.Layout), l.tenure.Keys.Grants, told, l.base.Floor},
 		}
 	})
 }

@@ -33,7 +33,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	realm := realmOf(l.base.Session, l.base.Layout)
 	l.tenure = tenure.Lock{
 		Kind: &realm.Kind, Realm: &realm.hold, Base: &l.base, Keys: ground.Keys(&l.base, &l.base.Layout.Fair.Ground),
-		Wish: line.Wish{Life: l.base.Set.Life()},
+		Wish: line.Wish{Life: l.base.Set.Life(), Floor: l.base.Floor},
 	}
 	return l
 }

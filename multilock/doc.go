@@ -71,7 +71,8 @@
 //
 // # Redis
 //
-// No keys of its own, and one script: reentrant/gather, beside those of the members.
+// No keys of its own, and one script: reentrant/gather, beside those of the members. An idle name costs what the
+// package of that member says.
 //
 //	reentrant members beside each other in order   1 round trip to take them, 1 to give them back, 64 at a time
 //	in a cluster                                   the same for those of one slot

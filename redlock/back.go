@@ -131,7 +131,7 @@ func (b *ballot) giveBack(i int) wire.Call {
 	return wire.Call{
 		Script: scripts.RedlockRelease,
 		Keys:   l.keys[:1],
-		Args:   []string{b.hold(i), floor, m.Publish(), l.base.Names.Unlocked},
+		Args:   []string{b.hold(i), floor, m.Publish(), l.base.Names.Unlocked, l.base.Floor},
 	}
 }
 

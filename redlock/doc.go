@@ -100,10 +100,15 @@
 // # Redis
 //
 // On each server three keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, for as long as the lease, and for
-// an hour after a release; "<prefix>epoch", since when the server has its data and in which life of it, compared once in 2 ms, one for all names, for a week after its
+// a minute (signalbox.WithTokenFloor) after a release; "<prefix>epoch", since when the server has its data and in which life of it, compared once in 2 ms, one for all names, for a week after its
 // use; with Fenced "<prefix>{<name>}:fence", for a day. One channel, "<prefix>{<name>}:lock:unlocked", and one for each session
 // that has held something for 100 ms. Scripts redlock/* and holder/*. Redis 7.0, Valkey 7.2 or newer; no clusters.
 // The right to INFO tells a restart that kept old data; without it one that lost all is noticed.
+//
+// An idle name costs each server about (170 + len(prefix) + len(name)) bytes for d after its last release, where d is
+// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
+// a second with 20 bytes of prefix and name need 11 MB. With Fenced the key ":fence" costs as much again, for a
+// day after the last grant.
 //
 //	uncontended Lock      1 round trip to all servers at once; 2 with Fenced
 //	Lock that waits       2 votes, a message of each server, and a vote

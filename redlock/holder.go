@@ -164,7 +164,7 @@ func (l *Lock) force(ctx context.Context) error {
 				return wire.Call{
 					Script: scripts.HolderForce,
 					Keys:   l.keys[:1],
-					Args:   []string{hold, m.Publish(), l.base.Names.Unlocked, told},
+					Args:   []string{hold, m.Publish(), l.base.Names.Unlocked, told, l.base.Floor},
 				}
 			},
 		})}

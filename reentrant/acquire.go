@@ -328,7 +328,7 @@ func (l *Lock) withdrawal(holdID string) wire.Call {
 	return wire.Call{
 		Script: l.scripts.Withdraw,
 		Keys:   l.keys(),
-		Args:   []string{holdID, l.verb(), l.base.Names.Unlocked},
+		Args:   []string{holdID, l.verb(), l.base.Names.Unlocked, l.base.Floor},
 	}
 }
 

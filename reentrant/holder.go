@@ -36,7 +36,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 		return wire.Call{
 			Script: l.scripts.Force,
 			Keys:   l.keys(),
-			Args:   []string{hold, l.verb(), l.root().Names.Unlocked, told},
+			Args:   []string{hold, l.verb(), l.root().Names.Unlocked, told, l.root().Floor},
 		}
 	})
 }

@@ -58,7 +58,7 @@ func (n *tenure) yield(sent clock.Instant, script *scripts.Script, keys []string
 	reply, err := l.base.Session.Runner.Run(patience, wire.Call{
 		Script: script,
 		Keys:   keys,
-		Args:   []string{n.id(), l.lifeMS, n.floor(), l.verb(), l.base.Names.Unlocked},
+		Args:   []string{n.id(), l.lifeMS, n.floor(), l.verb(), l.base.Names.Unlocked, l.base.Floor},
 	})
 	now := clock.Now()
 	switch {
@@ -133,11 +133,11 @@ func (n *tenure) stop(now clock.Instant) error {
 }
 
 // releaseArgs answers what the release script is told of the tenure.
-func (n *tenure) releaseArgs() []string { return n.appendArgs(make([]string, 0, 4)) }
+func (n *tenure) releaseArgs() []string { return n.appendArgs(make([]string, 0, 5)) }
 
 // appendArgs appends them.
 func (n *tenure) appendArgs(to []string) []string {
-	return append(to, n.held(), n.floor(), n.lock.verb(), n.lock.base.Names.Unlocked)
+	return append(to, n.held(), n.floor(), n.lock.verb(), n.lock.base.Names.Unlocked, n.lock.base.Floor)
 }
 
 // released ends a tenure whose release was answered, or was not. gone is the answer where the server says that the

@@ -254,7 +254,7 @@ func releaseAll(now clock.Instant, all []returned) {
 	call := wire.Call{
 		Script: first.lock.scripts.Release,
 		Keys:   make([]string, 0, len(all)),
-		Args:   make([]string, 0, 4*len(all)),
+		Args:   make([]string, 0, 5*len(all)),
 	}
 	for _, r := range all {
 		left = min(left, r.tenure.Term.Deadline().Until(now))

@@ -47,7 +47,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Terms().Hold, s.ID(), s.PublishIn(l.base.Layout), keys.Grants},
+		Args:   []string{term.Terms().Hold, s.ID(), s.PublishIn(l.base.Layout), keys.Grants, l.base.Floor},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {

@@ -141,7 +141,7 @@ func (l *Lock) take(ctx context.Context, holds []holding) error {
 	call := wire.Call{
 		Script: l.table.Force,
 		Keys:   l.reads.Keys.All,
-		Args:   []string{s.PublishIn(l.base.Layout), l.reads.Keys.Grants, names.Session(s.Settings.Prefix, ""), text.String()},
+		Args:   []string{s.PublishIn(l.base.Layout), l.reads.Keys.Grants, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {

@@ -36,11 +36,11 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	life := l.base.Set.Life()
 	l.writes = tenure.Lock{
 		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: ground.Keys(&l.base, &l.table.Ground),
-		Wish: line.Wish{Life: life, Args: []string{"w"}},
+		Wish: line.Wish{Life: life, Floor: l.base.Floor, Args: []string{"w"}},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
-	l.reads.Wish = line.Wish{Life: life, Args: []string{"r"}, Beside: true}
+	l.reads.Wish = line.Wish{Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true}
 	return l
 }
 

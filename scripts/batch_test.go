@@ -100,7 +100,7 @@ func TestLocksAreGivenBackEachByItself(t *testing.T) {
 	t.Parallel()
 	b := newBatch(t)
 	listener := b.listen()
-	replies := b.run(scripts.ReentrantRelease, heldBy(ours, noon-10, ""), digits(noon+9), "PUBLISH", b.channel)
+	replies := b.run(scripts.ReentrantRelease, heldBy(ours, noon-10, ""), digits(noon+9), "PUBLISH", b.channel, keepMS)
 	require.Contains(t, replies[2].(redistest.ReplyError).Error(), "WRONGTYPE")
 	require.Equal(t, []any{int64(0), int64(0), int64(0), int64(0), int64(2)}, append(replies[:2:2], replies[3:]...))
 

@@ -79,7 +79,7 @@ func (p *line) next() string {
 }
 
 func (p *line) enterArgs(hold, queues, number string) []any {
-	return []any{hold, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants}
+	return []any{hold, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS}
 }
 
 // tries comes to try.
@@ -94,7 +94,9 @@ func (p *line) joins(hold string) []any {
 	return p.ask(scripts.FairEnter, p.keys(), p.enterArgs(hold, "1", p.next())...)
 }
 
-func (p *line) leaveArgs(hold string) []any { return []any{hold, hold[:22], "PUBLISH", p.grants} }
+func (p *line) leaveArgs(hold string) []any {
+	return []any{hold, hold[:22], "PUBLISH", p.grants, keepMS}
+}
 
 func (p *line) leaves(hold string) []any {
 	p.Helper()
@@ -123,7 +125,7 @@ func (p *line) lookArgs(session string, holds ...string) []any {
 	for _, hold := range holds {
 		attempts.WriteString(attempt(hold))
 	}
-	return []any{session, life, p.next(), label, "PUBLISH", p.grants, attempts.String()}
+	return []any{session, life, p.next(), label, "PUBLISH", p.grants, attempts.String(), keepMS}
 }
 
 // looks asks for the holds of a session.

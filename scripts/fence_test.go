@@ -101,7 +101,7 @@ func TestAReleaseIsToldByEachCommand(t *testing.T) {
 		p := newPlace(t)
 		listener := p.listen()
 		p.has(gos, "1", time.Hour)
-		reply := p.run(scripts.RedissonRelease, heldBy(gos, noon, ""), digits(noon), verb, p.channel)
+		reply := p.run(scripts.RedissonRelease, heldBy(gos, noon, ""), digits(noon), verb, p.channel, keepMS)
 		require.Equal(t, int64(min(len(heard), 1)+1), reply, verb)
 		require.ElementsMatch(t, heard, listener.heard(), verb)
 	}

@@ -17,7 +17,7 @@ func (p *place) told() string { return p.channel + ":told" }
 // force takes the lock from hold.
 func (p *place) force(hold string) any {
 	p.Helper()
-	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.told())
+	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.told(), keepMS)
 }
 
 func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {

@@ -45,13 +45,13 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 	}{
 		"acquire":  {scripts.ReentrantAcquire, func(*place) []any { return []any{claimOf(ours), lease, digits(noon), we} }},
 		"gather":   {scripts.ReentrantGather, func(*place) []any { return []any{claimOf(ours), lease, digits(noon)} }},
-		"release":  {scripts.ReentrantRelease, func(p *place) []any { return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel} }},
-		"withdraw": {scripts.ReentrantWithdraw, func(p *place) []any { return []any{ours, "PUBLISH", p.channel} }},
-		"yield":    {scripts.ReentrantYield, func(p *place) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel} }},
+		"release":  {scripts.ReentrantRelease, func(p *place) []any { return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS} }},
+		"withdraw": {scripts.ReentrantWithdraw, func(p *place) []any { return []any{ours, "PUBLISH", p.channel, keepMS} }},
+		"yield":    {scripts.ReentrantYield, func(p *place) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel, keepMS} }},
 		"look":     {scripts.ReentrantLook, func(*place) []any { return []any{we} }},
 		"renew":    {scripts.HolderRenew, func(*place) []any { return []any{holdOf("z"), lease} }},
 		"describe": {scripts.HolderDescribe, func(*place) []any { return nil }},
-		"force":    {scripts.HolderForce, func(p *place) []any { return []any{holdOf("z"), "PUBLISH", p.channel, p.told()} }},
+		"force":    {scripts.HolderForce, func(p *place) []any { return []any{holdOf("z"), "PUBLISH", p.channel, p.told(), keepMS} }},
 		"hello":    {scripts.SessionHello, func(*place) []any { return nil }},
 	}
 	for what, made := range foreign {

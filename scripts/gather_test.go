@@ -153,7 +153,7 @@ func TestManyAreGivenBackWhenMemoryIsFull(t *testing.T) {
 	var args []any
 	for i, key := range keys {
 		p.server.MustDo(t, "SET", key, heldBy(holds[i], noon, ""), "PX", 60_000)
-		args = append(args, heldBy(holds[i], noon, ""), digits(noon), "PUBLISH", p.channel)
+		args = append(args, heldBy(holds[i], noon, ""), digits(noon), "PUBLISH", p.channel, keepMS)
 	}
 	p.fill()
 	replies, err := p.tryKeys(scripts.ReentrantRelease, keys, args...)

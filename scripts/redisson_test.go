@@ -47,7 +47,7 @@ func (p *place) acquireShared(hold, notAfter string) any {
 
 func (p *place) releaseShared(hold string) any {
 	p.Helper()
-	return p.run(scripts.RedissonRelease, heldBy(hold, noon, ""), digits(noon), "PUBLISH", p.channel)
+	return p.run(scripts.RedissonRelease, heldBy(hold, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS)
 }
 
 // P1, P9: one field, and a TTL; sent again it is the same hold, whose token is a later one.
@@ -246,7 +246,7 @@ func TestSharedLocksGoTogether(t *testing.T) {
 	require.Len(t, taken[0], 16)
 	require.Equal(t, int64(0), taken[1].([]any)[0])
 	require.Equal(t, []any{int64(-2), "?"}, taken[2])
-	held := []any{heldBy(gos, noon, ""), digits(noon), "PUBLISH", "a"}
+	held := []any{heldBy(gos, noon, ""), digits(noon), "PUBLISH", "a", keepMS}
 	given, _ := do(scripts.RedissonRelease, append(append(append([]any{}, held...), held...), held...)...).([]any)
 	require.Len(t, given, 3)
 	require.Equal(t, []any{int64(1), int64(0), int64(0)}, given)

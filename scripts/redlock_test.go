@@ -70,7 +70,7 @@ func (v *voter) tryElect(hold, mark string, notAfter int64) (any, error) {
 
 func (v *voter) giveBack(hold string, floor int64) any {
 	v.Helper()
-	return v.run(scripts.RedlockRelease, hold, digits(floor), "PUBLISH", v.channel)
+	return v.run(scripts.RedlockRelease, hold, digits(floor), "PUBLISH", v.channel, keepMS)
 }
 
 func (v *voter) keep(hold string, stamp int64) any {
@@ -311,7 +311,7 @@ func TestAVoteIsGivenBackAndWhoWaitsIsTold(t *testing.T) {
 			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(theirs, noon))
 			require.Equal(t, int64(1), v.giveBack(ours, c.floor))
 			require.Equal(t, released(c.want), v.value())
-			v.requireLife(time.Hour)
+			v.requireLife(floorLife)
 			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(ours, c.floor), "once")
 			require.Equal(t, c.told, listener.heard())
 		})

@@ -131,12 +131,12 @@ func TestADeniedMessageDoesNotFailTheRelease(t *testing.T) {
 		want   int64
 	}{
 		"Release": {scripts.ReentrantRelease, func(p *place) []string {
-			return []string{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel}
+			return []string{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS}
 		}, 2},
-		"Force":    {scripts.HolderForce, func(p *place) []string { return []string{ours, "PUBLISH", p.channel, p.told()} }, 1},
-		"Withdraw": {scripts.ReentrantWithdraw, func(p *place) []string { return []string{ours, "PUBLISH", p.channel} }, 1},
+		"Force":    {scripts.HolderForce, func(p *place) []string { return []string{ours, "PUBLISH", p.channel, p.told(), keepMS} }, 1},
+		"Withdraw": {scripts.ReentrantWithdraw, func(p *place) []string { return []string{ours, "PUBLISH", p.channel, keepMS} }, 1},
 		"Yield": {scripts.ReentrantYield, func(p *place) []string {
-			return []string{ours, fmt.Sprint(lease), digits(noon), "PUBLISH", p.channel}
+			return []string{ours, fmt.Sprint(lease), digits(noon), "PUBLISH", p.channel, keepMS}
 		}, 2},
 	} {
 		for denied, rights := range map[string][]string{
@@ -189,7 +189,7 @@ func TestARightThatIsMissingLeavesNoReleaseHalfDone(t *testing.T) {
 			p.set(heldBy(ours, noon, they), time.Minute)
 			client := p.user(c.rights...)
 			call := client.B().Eval().Script(scripts.ReentrantRelease.Source).Numkeys(1).Key(p.key).
-				Arg(heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel).Build()
+				Arg(heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS).Build()
 			unchanged := p.untouched()
 			reply, err := first(client.Do(t.Context(), call))
 			if c.want == "held" {

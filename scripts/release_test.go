@@ -12,12 +12,15 @@ import (
 )
 
 // floorLife is how long the floor of the tokens outlives a release.
-const floorLife = time.Hour
+const floorLife = 90 * time.Second
+
+// keepMS is what the scripts are told of it.
+const keepMS = "90000"
 
 // release gives hold back, which was taken at noon, and used tokens until floor.
 func (p *place) release(hold string, floor int64) any {
 	p.Helper()
-	return p.run(scripts.ReentrantRelease, heldBy(hold, noon, ""), digits(floor), "PUBLISH", p.channel)
+	return p.run(scripts.ReentrantRelease, heldBy(hold, noon, ""), digits(floor), "PUBLISH", p.channel, keepMS)
 }
 
 func TestAReleaseKeepsTheFloorForAnHour(t *testing.T) {
@@ -124,7 +127,7 @@ func TestAWithdrawnAcquireLeavesNoHold(t *testing.T) {
 
 func (p *place) withdraw(hold string) any {
 	p.Helper()
-	return p.run(scripts.ReentrantWithdraw, hold, "PUBLISH", p.channel)
+	return p.run(scripts.ReentrantWithdraw, hold, "PUBLISH", p.channel, keepMS)
 }
 
 func TestAWithdrawalTouchesItsOwnHoldOnly(t *testing.T) {

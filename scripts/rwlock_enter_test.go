@@ -63,7 +63,7 @@ func TestTokensOfAReadWriteLockGrowWhateverTheClockSays(t *testing.T) {
 		"Shared":   func(p *rwlock) { p.has(theirs, reads) },
 		"Reentrant": func(p *rwlock) {
 			p.run(scripts.ReentrantAcquire, claimOf(theirs), lease, digits(p.clock), "")
-			p.run(scripts.ReentrantRelease, heldBy(theirs, noon, ""), digits(noon), "PUBLISH", p.channel)
+			p.run(scripts.ReentrantRelease, heldBy(theirs, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS)
 		},
 		"OnlyTheDeadQueue": func(p *rwlock) {
 			p.has(theirs, writes)

@@ -191,12 +191,14 @@ func TestWhatOtherKindsSendLeavesAReadWriteLockAlone(t *testing.T) {
 		script *scripts.Script
 		args   func(p *rwlock) []any
 	}{
-		"Release":  {scripts.ReentrantRelease, func(p *rwlock) []any { return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel} }},
-		"Withdraw": {scripts.ReentrantWithdraw, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel} }},
-		"Yield":    {scripts.ReentrantYield, func(p *rwlock) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel} }},
+		"Release": {scripts.ReentrantRelease, func(p *rwlock) []any {
+			return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS}
+		}},
+		"Withdraw": {scripts.ReentrantWithdraw, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, keepMS} }},
+		"Yield":    {scripts.ReentrantYield, func(p *rwlock) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel, keepMS} }},
 		"Look":     {scripts.ReentrantLook, func(*rwlock) []any { return []any{we} }},
 		"Renew":    {scripts.HolderRenew, func(*rwlock) []any { return []any{ours, lease} }},
-		"Force":    {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.told()} }},
+		"Force":    {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.told(), keepMS} }},
 		"FairDrop": {scripts.FairDrop, func(*rwlock) []any { return []any{ours} }},
 	} {
 		t.Run(name, func(t *testing.T) {

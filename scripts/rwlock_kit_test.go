@@ -70,7 +70,7 @@ func (p *rwlock) queues(hold, mode string) {
 }
 
 func (p *rwlock) leaveArgs(hold string) []any {
-	return []any{hold + label, hold[:22], "PUBLISH", p.grants}
+	return []any{hold + label, hold[:22], "PUBLISH", p.grants, keepMS}
 }
 
 func (p *rwlock) leaves(hold string) []any {
@@ -94,7 +94,7 @@ func (p *rwlock) forceArgs(holds ...string) []any {
 	for _, hold := range holds {
 		text.WriteString(hold[:22] + "\n" + hold + label + "\n")
 	}
-	return []any{"PUBLISH", p.grants, p.told() + ":", text.String()}
+	return []any{"PUBLISH", p.grants, p.told() + ":", text.String(), keepMS}
 }
 
 // forces takes the lock from holds, and answers from how many.

@@ -48,7 +48,7 @@ func claim(wish string) string { return wish + label }
 
 func (p *permits) enterArgs(wish, queues, number string) []any {
 	return []any{
-		wish, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, p.capacity, "0",
+		wish, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS, p.capacity, "0",
 	}
 }
 
@@ -63,7 +63,7 @@ func (p *permits) joins(wish string) []any {
 }
 
 func (p *permits) leaveArgs(wish string) []any {
-	return []any{claim(wish), wish[:22], "PUBLISH", p.grants}
+	return []any{claim(wish), wish[:22], "PUBLISH", p.grants, keepMS}
 }
 
 func (p *permits) leaves(wish string) []any {
@@ -76,7 +76,9 @@ func (p *permits) looks(session string, wishes ...string) []any {
 	return p.ask(scripts.SemaphoreLook, p.keys(), p.lookArgs(session, wishes...)...)
 }
 
-func (p *permits) resizeArgs(n int) []any { return []any{n, digits(p.clock), "PUBLISH", p.grants} }
+func (p *permits) resizeArgs(n int) []any {
+	return []any{n, digits(p.clock), "PUBLISH", p.grants, keepMS}
+}
 
 func (p *permits) resizes(n int) []any {
 	p.Helper()
@@ -97,7 +99,7 @@ func (p *permits) yieldArgs(wish string, alike ...string) []any {
 	for _, other := range alike {
 		attempts.WriteString(other[22:41])
 	}
-	return []any{claim(wish), lease * 1000, attempts.String(), wish[:22], "PUBLISH", p.grants}
+	return []any{claim(wish), lease * 1000, attempts.String(), wish[:22], "PUBLISH", p.grants, keepMS}
 }
 
 func (p *permits) yields(wish string, alike ...string) []any {

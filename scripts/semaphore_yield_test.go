@@ -32,7 +32,7 @@ func TestPermitsGoOnWhereNobodyElseStandsInLine(t *testing.T) {
 			require.Equal(t, -(first + longestBlock - 1), p.score("sb1s"), "the block is its own")
 			require.Equal(t, int64(2), p.score("used"))
 			require.Len(t, p.inLine(), len(waits))
-			p.requireLife(time.Hour + lease*time.Millisecond)
+			p.requireLife(floorLife + lease*time.Millisecond)
 			require.Empty(t, told.heard())
 		})
 	}

@@ -14,7 +14,7 @@ import (
 // yield asks for hold, which used tokens until floor.
 func (p *place) yield(hold string, floor int64) any {
 	p.Helper()
-	return p.run(scripts.ReentrantYield, hold, lease, digits(floor), "PUBLISH", p.channel)
+	return p.run(scripts.ReentrantYield, hold, lease, digits(floor), "PUBLISH", p.channel, keepMS)
 }
 
 func TestAHoldGoesOnWhileNoOtherSessionWaits(t *testing.T) {

@@ -95,6 +95,7 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 		Keys:   m.keys.All,
 		Args: []string{
 			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishIn(m.base.Layout), m.keys.Grants,
+			m.base.Floor,
 		},
 	})
 	if err != nil {

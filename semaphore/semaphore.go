@@ -56,7 +56,7 @@ func Plain() signalbox.LockOption {
 
 // New answers the semaphore name of the session. capacity is how many permits there are to begin with: the first who
 // takes some tells the server, and from then on the server's number counts, or what SetCapacity made of it, for as long
-// as the server has it, an hour after the last use at the least. So a deployment that wants another number calls
+// as the server has it: for a minute after the last use (signalbox.WithTokenFloor), and for an hour if SetCapacity set it. So a deployment that wants another number calls
 // SetCapacity: telling New is not enough. New sends nothing and never fails: a name, a capacity or an option that is
 // not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
@@ -211,7 +211,7 @@ func (m *Semaphore) wanting(n int) tenure.Lock {
 	return tenure.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: line.Wish{
-			Life: m.base.Set.Life(), Mark: mark, Like: m.like(mark), Beside: true,
+			Life: m.base.Set.Life(), Floor: m.base.Floor, Mark: mark, Like: m.like(mark), Beside: true,
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
 	}

@@ -65,7 +65,7 @@ func (a *Attempt) leaveCall() wire.Call {
 	return wire.Call{
 		Script: ls.kind.Leave,
 		Keys:   keys.All,
-		Args:   []string{a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants},
+		Args:   []string{a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor},
 	}
 }
 

@@ -30,6 +30,7 @@ type look struct {
 	q      *Queue
 	beat   beat
 	listed []*Attempt
+	floor  string // see Wish
 }
 
 // lookAll looks at a tick's worth of lines.
@@ -60,7 +61,7 @@ func (ls *Lines) prepare(looks []look, q *Queue) []look {
 		ls.dropLocked(q)
 		return looks
 	}
-	return append(looks, look{q: q, beat: q.beatLocked(clock.Now()), listed: q.listLocked()})
+	return append(looks, look{q: q, beat: q.beatLocked(clock.Now()), listed: q.listLocked(), floor: q.waiting[0].wish.Floor})
 }
 
 // listLocked chooses the attempts that a look lists: of those whose entering was answered the
@@ -128,7 +129,7 @@ func (l *look) call() wire.Call {
 		Keys:   q.keys.All,
 		Args: []string{
 			s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label,
-			s.Publish(), q.keys.Grants, attempts.String(),
+			s.Publish(), q.keys.Grants, attempts.String(), l.floor,
 		},
 	}
 }

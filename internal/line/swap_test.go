@@ -37,7 +37,7 @@ func permitsKeys(tb testing.TB) Keys {
 
 // permits answers a wish for n of them.
 func permits(n int) Wish {
-	return Wish{Life: lease, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
+	return Wish{Life: lease, Floor: "60000", Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
 }
 
 // sharer answers a session that uses the semaphore.

@@ -226,7 +226,7 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 		Keys:   q.keys.All,
 		Args: append([]string{
 			a.ticket(), micros(a.wish.Life), a.notAfter.Text(), queues,
-			micros(life), number, s.Settings.Label, s.Publish(), q.keys.Grants,
+			micros(life), number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor,
 		}, a.wish.Args...),
 	})
 	if err != nil {

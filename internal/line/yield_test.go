@@ -35,7 +35,7 @@ func (u *user) permit() *Queue {
 
 // alike is a wish for the permit, and for the like of others.
 func alike(like string) Wish {
-	return Wish{Life: lease, Mark: "0000000001", Like: like, Args: []string{"1", "0"}, Beside: true}
+	return Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: like, Args: []string{"1", "0"}, Beside: true}
 }
 
 // stands answers a place that stands in line.

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locker"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -36,8 +37,8 @@ type Base struct {
 	Exact    bool // a semaphore's, as Plain; see settings.Lock
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 is not said
-	Given    settings.Option
-	Err      error // what New was given is no lock; the error of every call
+	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
+	Err      error         // what New was given is no lock; the error of every call
 }
 
 // Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
@@ -64,9 +65,13 @@ func MakeIn(
 	if b.Err == nil && !has(b.Layout) {
 		b.Err = fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, b.Layout.Name)
 	}
+	if b.Err == nil && b.Layout != layout.Native() {
+		b.Err = set.Homeless(b.Layout.Name)
+	}
 	b.Slot = b.Session.Slot(b.Names.Holder)
 	b.Set, b.Replicas, b.Quorum = set.Terms, set.Replicas, set.Quorum
-	b.Exact, b.Plain, b.Keep, b.Given = set.Exact, set.Plain, set.Keep, set.Given
+	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
+	b.Floor = renewal.Milliseconds(set.Floor)
 	return b
 }
 

@@ -39,6 +39,7 @@ const (
 	Keep
 	Fenced
 	GreatestLease
+	TokenFloor
 )
 
 // row says which kinds have an option, and how a lock of another kind forgets a default of it. drop is
@@ -58,6 +59,7 @@ var table = []row{
 	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
 	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
 	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *Lock) { l.Replicas = Replicas{} }},
+	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
 	// A default of it is not dropped: the lock would not be the one that Java takes.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
 	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock}, nil},
@@ -82,6 +84,20 @@ func (l *Lock) Defaults(kind Kind) Lock {
 	}
 	set.Given = 0
 	return set
+}
+
+// Homeless says which option the lock was given that has no place in the keys of another layout than
+// the library's own, or nil. A default of the session is no error there.
+func (l *Lock) Homeless(layout string) error {
+	for _, o := range []struct {
+		option Option
+		name   string
+	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}} {
+		if l.Given&o.option != 0 {
+			return fmt.Errorf("%w: %s: the keys of %s have no place for it", errs.ErrBadOption, o.name, layout)
+		}
+	}
+	return nil
 }
 
 // misfit says which options the lock was given that its kind does not have, or nil.

@@ -24,6 +24,10 @@ const (
 	MinLease = 100 * time.Millisecond
 	// MaxLease is the longest lease. A longer one is a key that nobody misses when its holder dies.
 	MaxLease = 24 * time.Hour
+	// DefaultFloor is how long the floor of an idle lock's tokens is kept unless an option says otherwise.
+	DefaultFloor = time.Minute
+	// MinFloor and MaxFloor are the shortest and the longest time for which it is kept.
+	MinFloor, MaxFloor = time.Second, 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
 	// DefaultCloseGrace is how long Close waits under a context without a deadline, unless an option
@@ -68,6 +72,8 @@ type Lock struct {
 	Plain bool
 	// Keep is for how long a latch's rounds are kept; 0 is not said.
 	Keep time.Duration
+	// Floor is how long the floor of the tokens is kept after the last release.
+	Floor time.Duration
 	// Layout is what it looks like on the server; nil is the library's own.
 	Layout *layout.Layout
 	// Given are the options that the lock was given.
@@ -106,7 +112,7 @@ func Default() Session {
 		Prefix:     names.DefaultPrefix,
 		Label:      processLabel(),
 		CloseGrace: DefaultCloseGrace,
-		Lock:       Lock{Terms: Terms{Lease: DefaultLease}},
+		Lock:       Lock{Terms: Terms{Lease: DefaultLease}, Floor: DefaultFloor},
 	}
 }
 
@@ -168,6 +174,14 @@ func CheckReplicas(count int, wait time.Duration) error {
 func CheckCloseGrace(d time.Duration) error {
 	if d <= 0 || d > MaxCloseGrace {
 		return fmt.Errorf("%w: a close grace of %v: it must be more than 0 and at most %v", errs.ErrBadOption, d, MaxCloseGrace)
+	}
+	return nil
+}
+
+// CheckFloor says why the floor of the tokens cannot be kept for d, or nil.
+func CheckFloor(d time.Duration) error {
+	if d < MinFloor || d > MaxFloor {
+		return fmt.Errorf("%w: a token floor kept for %v: it must be from %v to %v", errs.ErrBadOption, d, MinFloor, MaxFloor)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (u *user) wanting(n int) *tenure.Lock {
 	require.NoError(u.place, base.Check())
 	return &tenure.Lock{
 		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: ground.Keys(&base, &base.Layout.Semaphore.Ground),
-		Wish: line.Wish{Life: base.Set.Life(), Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
+		Wish: line.Wish{Life: base.Set.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
 	}
 }
 

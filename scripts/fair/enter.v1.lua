@@ -15,6 +15,7 @@
 -- ARGV[7]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
 -- ARGV[9]  channel  of grants, without the session that it ends with
+-- ARGV[10]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {1, stamp, now}  it has the lock, for life_us from now
 --          {0, left_us, more, now}  it has not; another holds it for left_us at the most; more is 1 where a look is due at once
 --          {-1, now}  later than not_after
@@ -22,7 +23,7 @@
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that gets the lock, unless it sent this
 -- cost     O(log n) in the tickets: TIME, GET, ZRANGE, and SET; or HGET, ZADD, PEXPIRE and the heartbeat
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local hold, life_us, not_after, queues, lw_us, number, label, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local hold, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local session = string.sub(hold, 1, 22)
 
 -- part line/now
@@ -280,7 +281,7 @@ local function hand_off(floor)
   if not hold then
     redis.call('DEL', holder)
     if more == 0 and redis.call('EXISTS', line) == 0 then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     else
       redis.pcall('SET', holder, 'sb1f' .. floor .. string.rep('-', 41) .. string.rep('0', 16) .. '------', 'PX', 15000)
     end

@@ -9,12 +9,13 @@
 -- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  of grants, without the session that it ends with
 -- ARGV[4]  told  the channel of the hold's session
+-- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  0  this hold has it no more
 --          1  taken; the next in line and the hold's session were told
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that gets the lock, and KEYS[1] to told
 -- cost     as fair/leave v1, and a message
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local hold, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local session = '' -- no session is told by the reply
 
 -- part line/now
@@ -157,7 +158,7 @@ local function hand_off(floor)
   if not hold then
     redis.call('DEL', holder)
     if more == 0 and redis.call('EXISTS', line) == 0 then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     else
       redis.pcall('SET', holder, 'sb1f' .. floor .. string.rep('-', 41) .. string.rep('0', 16) .. '------', 'PX', 15000)
     end

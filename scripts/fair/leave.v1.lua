@@ -9,6 +9,7 @@
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
+-- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {0, now}  this hold has nothing here; now is the server's time, a stamp
 --          {1, now, grants, more}  it had the lock; grants is '', or where an attempt of the session has it now that attempt (19), stamp (16) and number (20); more is 1 where a look is due at once
 --          {2, now}  it stood in line
@@ -16,7 +17,7 @@
 -- cost     O(log n) in the tickets: TIME, GET, ZRANGE, HGET, ZREM, SET and the message; nobody waits: TIME, GET, ZRANGE twice, DEL, EXISTS, SET;
 --          the dead at the head cost more
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local hold, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -202,7 +203,7 @@ local function hand_off(floor)
   if not hold then
     redis.call('DEL', holder)
     if more == 0 and redis.call('EXISTS', line) == 0 then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     else
       redis.pcall('SET', holder, 'sb1f' .. floor .. string.rep('-', 41) .. string.rep('0', 16) .. '------', 'PX', 15000)
     end

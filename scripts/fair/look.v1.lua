@@ -12,13 +12,14 @@
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  attempts  of the session, 19 characters each, that wait: one of them that has the lock gets lw_us from now
+-- ARGV[8]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {1, left_us, more, grants, places, now}  somebody has the lock, for left_us at the most
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants is '', or where an attempt of the session has the lock that attempt (19), stamp (16), and the number (20) of the heartbeat that its life counts from, dashes where that is not known; places has a 1 for each of attempts that stands in line, else a 0; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that gets the lock, unless it sent this
 -- cost     O(attempts log n): TIME, GET, ZCARD, HGET, PEXPIRE, the heartbeat, and ZSCORE each; SET where the lock is handed on
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local session, lw_us, number, label, verb, channel, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -203,7 +204,7 @@ local function hand_off(floor)
   if not hold then
     redis.call('DEL', holder)
     if more == 0 and redis.call('EXISTS', line) == 0 then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     else
       redis.pcall('SET', holder, 'sb1f' .. floor .. string.rep('-', 41) .. string.rep('0', 16) .. '------', 'PX', 15000)
     end

@@ -7,12 +7,13 @@
 -- ARGV[2]  verb     PUBLISH or SPUBLISH
 -- ARGV[3]  channel  where waiters listen
 -- ARGV[4]  told     the channel of the hold's session
+-- ARGV[5]  keep_ms  how long the floor is kept
 -- returns  0        this hold has it no more
 --          1        taken; waiters and the hold's session were told
--- effects  writes KEYS[1]: the floor stays for an hour; publishes 8 characters of the hold's session to channel, and KEYS[1] to told
+-- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the hold's session to channel, and KEYS[1] to told
 -- cost     O(1): GET, DEL, SET and two messages
 local holder = KEYS[1]
-local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local hold, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
 if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 21, 61) ~= hold then
@@ -24,7 +25,7 @@ if string.sub(value, 4, 4) == 'r' then
   floor = string.format('%016.0f', tonumber(floor) + 256)
 end
 redis.call('DEL', holder)
-redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
 redis.pcall(verb, channel, string.sub(hold, 1, 8))
 -- By the bus: whatever node the holder's session listens at.
 redis.pcall('PUBLISH', told, holder)

@@ -6,24 +6,26 @@
 -- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: name, ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to say
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing
--- cost     O(keys log holds): TIME; ZSCORE, ZADD and PEXPIRE each
+-- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each
 local time = redis.call('TIME')
 local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
 local alive = {}
 for n, holder in ipairs(KEYS) do
   local name, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
-  local till = redis.pcall('ZSCORE', holder, name)
+  local scores = redis.pcall('ZMSCORE', holder, name, 'kept')
   alive[n] = 0
-  if type(till) == 'table' then
-    alive[n] = string.sub(till['err'], 1, 9) == 'WRONGTYPE' and 0 or -1
-  elseif till and tonumber(till) > now then
+  if scores['err'] then
+    alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -1
+  elseif scores[1] and tonumber(scores[1]) > now then
     alive[n] = 1
     if ttl_ms ~= '0' then
-      -- The key first: it takes no memory, and what comes after it is not refused where that is full.
-      local kept = redis.pcall('PEXPIRE', holder, ttl_ms + 15000, 'GT')
+      -- The key first: it takes no memory, and what comes after it is not refused where that is full. It outlives the
+      -- hold, and by longer where a semaphore's capacity was set; see semaphore/resize v1.
+      local ms, till = ttl_ms + math.max(15000, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * 1000)
+      local kept = redis.pcall('PEXPIRE', holder, ms, 'GT')
       if type(kept) == 'number' then
-        kept = redis.pcall('ZADD', holder, 'XX', 'GT', string.format('%.0f', now + ttl_ms * 1000), name)
+        kept = redis.pcall('ZADD', holder, 'XX', 'GT', till, name)
       end
       alive[n] = type(kept) == 'number' and 1 or -1
     end

@@ -2,11 +2,12 @@
 -- Gives locks back that their holds still have, as Redisson's RLock has them, and tells whoever waits.
 --
 -- KEYS[n]  lock     hash: see redisson/acquire v1
--- ARGV[n]  request  four by key, at 4n-3 to 4n: held, _floor, verb, channel
+-- ARGV[n]  request  five by key, at 5n-4 to 5n: held, _floor, verb, channel, _keep_ms
 --            held     20 characters that the layout has no place for, and the hold (56)
 --            _floor   not used: the key is gone
 --            verb     PUBLISH or SPUBLISH, or both with a blank between
 --            channel  where waiters listen
+--            _keep_ms  not used, as the floor
 -- returns  reply, {reply, ...}  bare for one key, a list for more; each is
 --            0         this hold has it no more
 --            1         given back; nobody listens, as far as this node knows
@@ -32,8 +33,8 @@ end
 
 local replies = {}
 for n = 1, #KEYS do
-  local lock, held, _floor = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2]
-  local verb, channel = ARGV[4 * n - 1], ARGV[4 * n]
+  local lock, held, _floor = KEYS[n], ARGV[5 * n - 4], ARGV[5 * n - 3]
+  local verb, channel, _keep_ms = ARGV[5 * n - 2], ARGV[5 * n - 1], ARGV[5 * n]
   local value = redis.pcall('HGET', lock, string.sub(held, 21, 76))
   local reply = 1
 

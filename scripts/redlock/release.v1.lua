@@ -7,12 +7,13 @@
 -- ARGV[2]  floor    stamp that is not before the hold's token; zeros where nobody was told one
 -- ARGV[3]  verb     PUBLISH or SPUBLISH
 -- ARGV[4]  channel  where waiters listen
+-- ARGV[5]  keep_ms  how long the floor is kept
 -- returns  {0, now}  this hold does not have it; now is the server's time, a stamp
 --          1         it had, and gave it back
--- effects  writes KEYS[1]: the floor stays for an hour; publishes 8 characters of the session to channel where a mark stands
+-- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the session to channel where a mark stands
 -- cost     O(1): GET, SET, and the message; not had: GET, TIME; where memory is full: GET, SET, DEL, SET
 local holder = KEYS[1]
-local hold, floor, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local hold, floor, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
 if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= hold then
@@ -26,10 +27,10 @@ if string.sub(value, 5, 20) > floor then
   floor = string.sub(value, 5, 20)
 end
 -- A SET is refused where memory is full. DEL never is, nor is what follows the first write.
-local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', '3600000')
+local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
 if kept['err'] then
   redis.call('DEL', holder)
-  redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', '3600000')
+  redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
 end
 local marked = string.sub(value, 62, 83)
 if marked ~= '----------------------' and marked ~= string.sub(hold, 1, 22) then

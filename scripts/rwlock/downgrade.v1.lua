@@ -9,13 +9,14 @@
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
+-- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {0, now}  this hold has the lock no more
 --          {1, now, grants, more}  it reads; grants has attempt (19), stamp (16) and number (20) of each of this session that was let in; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice, ZSCORE, PEXPIRE, ZADD twice; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local name, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local kind, keep_ms, asker, caller = 'sb1w', 15000, session, ''
+local name, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -122,7 +123,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -155,21 +156,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -281,7 +282,7 @@ local function put_down()
   if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
     redis.call('DEL', holder)
     if floor ~= '' then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     return
   end
@@ -289,7 +290,7 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
     redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
   end
 end
@@ -301,7 +302,7 @@ if not first or tonumber(first) <= tonumber(now) then
 end
 if phase == '1' then
   phase = '2'
-  redis.call('PEXPIRE', holder, keep_ms, 'GT') -- takes no memory: what follows is then not refused where that is full
+  redis.call('PEXPIRE', holder, after_ms, 'GT') -- takes no memory: what follows is then not refused where that is full
   redis.call('ZADD', holder, 2, 'phase')
   hand_off()
 end

@@ -16,7 +16,8 @@
 -- ARGV[7]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
 -- ARGV[9]  channel  of grants, without the session that it ends with
--- ARGV[10]  mode  r or w
+-- ARGV[10]  keep_ms  how long the floor of a lock that nobody holds is kept
+-- ARGV[11]  mode  r or w
 -- returns  {1, stamp, now}  it has the lock, and this is its token's stamp
 --          {0, left_us, more, now}  it has not: the first of those who have it ends in left_us; more is 1 where a look is due at once
 --          {-1, now}  it came after not_after
@@ -25,8 +26,8 @@
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice; free: GET, SET, DEL, ZADD, PEXPIRE; beside others: ZSCORE, HGET, ZRANGE, ZADD, PEXPIRE;
 --          in line: ZSCORE, HGET, ZRANGE thrice, ZADD, PEXPIRE and the heartbeat; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local kind, keep_ms, session, caller, asker = 'sb1w', 15000, string.sub(ticket, 1, 22), ticket, ''
+local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local kind, after_ms, session, caller, asker = 'sb1w', 15000, string.sub(ticket, 1, 22), ticket, ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -200,7 +201,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -233,21 +234,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -261,7 +262,7 @@ end
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes no memory, and what
 -- comes after it is not refused where that is full.
 local function lengthen(name, till)
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   redis.call('PEXPIRE', holder, ms, 'GT')
   redis.call('ZADD', holder, 'XX', 'GT', till, name)
 end
@@ -394,7 +395,7 @@ local function put_down()
   if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
     redis.call('DEL', holder)
     if floor ~= '' then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     return
   end
@@ -402,7 +403,7 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
     redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
   end
 end

@@ -9,12 +9,13 @@
 -- ARGV[2]  channel  of grants, without the session that it ends with
 -- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends with
 -- ARGV[4]  holds  of each its session, and its name: 41 characters and the label; with a line feed behind either
+-- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {taken}  how many of them had it
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, and KEYS[1] to told_channel of each session that a hold was taken from
 -- cost     O(holds log n), and as rwlock/leave v1
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local verb, channel, told_channel, holds = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local kind, keep_ms, asker, caller = 'sb1w', 15000, '', ''
+local verb, channel, told_channel, holds, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local kind, after_ms, asker, caller = 'sb1w', 15000, '', ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -121,7 +122,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -154,21 +155,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -305,7 +306,7 @@ local function put_down()
   if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
     redis.call('DEL', holder)
     if floor ~= '' then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     return
   end
@@ -313,7 +314,7 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
     redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
   end
 end

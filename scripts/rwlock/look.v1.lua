@@ -12,14 +12,15 @@
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  attempts  of the session, 19 characters each, that wait: those of them that have the lock get lw_us from now
+-- ARGV[8]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {1, left_us, more, grants, places, now}  the first of those who have the lock ends in left_us
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants has attempt (19), stamp (16) and number (20) of each that has the lock; places a 1 for each of attempts that stood in line, 2 where it had the lock, else 0; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, the heartbeat, ZMSCORE thrice, ZRANGE; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local session, lw_us, number, label, verb, channel, attempts = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-local kind, keep_ms, asker, caller = 'sb1w', 15000, session, ''
+local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -169,7 +170,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -202,21 +203,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -230,7 +231,7 @@ end
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes no memory, and what
 -- comes after it is not refused where that is full.
 local function lengthen(name, till)
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   redis.call('PEXPIRE', holder, ms, 'GT')
   redis.call('ZADD', holder, 'XX', 'GT', till, name)
 end
@@ -363,7 +364,7 @@ local function put_down()
   if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
     redis.call('DEL', holder)
     if floor ~= '' then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     return
   end
@@ -371,7 +372,7 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
     redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
   end
 end

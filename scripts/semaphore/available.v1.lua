@@ -6,7 +6,7 @@
 -- returns  {0, capacity, used}  capacity is -1 where the key does not say
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  none
--- cost     O(log n), and the holds that have ended: TIME, ZMSCORE, ZCOUNT; ZCOUNT once and ZRANGE for each thousand of them
+-- cost     O(log n), and the holds that have ended: TIME, ZMSCORE, ZRANGE; ZRANGE, ZRANK twice and ZRANGE for each thousand of them
 local holder = KEYS[1]
 local kind = 'sb1s'
 
@@ -19,7 +19,7 @@ local now = time[1] .. string.sub('00000' .. time[2], -6)
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -41,16 +41,16 @@ end
 if other then
   return {-2, other}
 end
--- By rank: those that have ended follow what are no holds, and a page that is found by its rank costs no more behind
--- a hundred thousand others.
+-- By rank: a page that is found by its rank costs no more behind a hundred thousand others.
 local used = tonumber(scores[3] or 0)
-local ended = scores[1] and redis.call('ZCOUNT', holder, '1000000000000000', now) or 0
-local below = '(1000000000000000'
-local rank = ended > 0 and redis.call('ZCOUNT', holder, '-inf', below) or 0
-local last = rank + ended - 1
-for from = rank, last, 1000 do
-  for _, name in ipairs(redis.call('ZRANGE', holder, from, math.min(from + 999, last))) do
-    used = used - tonumber(string.sub(name, 42, 51))
+local first = scores[1] and redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1)[1]
+if first then
+  local ended = redis.call('ZRANGE', holder, now, '1000000000000000', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
+  local last = redis.call('ZRANK', holder, ended)
+  for from = redis.call('ZRANK', holder, first), last, 1000 do
+    for _, name in ipairs(redis.call('ZRANGE', holder, from, math.min(from + 999, last))) do
+      used = used - tonumber(string.sub(name, 42, 51))
+    end
   end
 end
 return {0, tonumber(scores[4] or -1), used}

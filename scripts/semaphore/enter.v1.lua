@@ -15,8 +15,9 @@
 -- ARGV[7]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
 -- ARGV[9]  channel  of grants, without the session that it ends with
--- ARGV[10]  permits  how many there are where the key does not say
--- ARGV[11]  exact  1 refuses a key that says another number, else 0
+-- ARGV[10]  keep_ms  how long the key outlives its last use
+-- ARGV[11]  permits  how many there are where the key does not say
+-- ARGV[12]  exact  1 refuses a key that says another number, else 0
 -- returns  {1, stamp, now}  it has the permits, and this is its token's stamp
 --          {0, left_us, more, now}  it has not: the first of the holds ends in left_us; more is 1 where a look is due at once
 --          {-1, now}  it came after not_after
@@ -26,8 +27,8 @@
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE, ZADD, PEXPIRE; ZRANGE where 1,000 permits are out; more where somebody waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, permits, exact = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-local kind, keep_ms, session, caller, asker = 'sb1s', 3600000, string.sub(ticket, 1, 22), ticket, ''
+local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, permits, exact = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local kind, after_ms, session, caller, asker = 'sb1s', keep_ms, string.sub(ticket, 1, 22), ticket, ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -201,7 +202,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -234,21 +235,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -262,7 +263,7 @@ end
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes no memory, and what
 -- comes after it is not refused where that is full.
 local function lengthen(name, till)
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   redis.call('PEXPIRE', holder, ms, 'GT')
   redis.call('ZADD', holder, 'XX', 'GT', till, name)
 end
@@ -337,6 +338,8 @@ end
 -- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than there is at all goes
 -- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+-- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
+after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
 -- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
 -- that is foreign makes the call fail before it has an effect.
 local waiting = redis.call('ZCARD', line)
@@ -382,6 +385,16 @@ local function grant_in_line()
       grant(line, ticket, life, used, 'used', '-' .. block, kind)
       counted, floor = used, block
     end
+  end
+end
+-- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key.
+local function outlive()
+  if grants > 0 then
+    return
+  elseif used > 0 then
+    redis.call('PEXPIRE', holder, after_ms, 'GT')
+  else
+    redis.call('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
   end
 end
 local function hand_off()

@@ -8,14 +8,15 @@
 -- ARGV[2]  not_after  stamp: later than that nothing is done
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
+-- ARGV[5]  keep_ms  how long the key outlives its last use; an hour at the least from now on
 -- returns  {1, now, more}  done; more is 1 where a look is due at once
 --          {-1, now}  it came after not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
 -- cost     O(log n): TIME, ZMSCORE, ZCARD, PEXPIRE, ZADD, ZRANGE; more where somebody is let in
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local permits, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local kind, keep_ms, asker, caller = 'sb1s', 3600000, '', ''
+local permits, not_after, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local kind, after_ms, asker, caller = 'sb1s', keep_ms, '', ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -126,7 +127,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -159,21 +160,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -252,6 +253,8 @@ end
 -- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than there is at all goes
 -- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+-- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
+after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
 -- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
 -- that is foreign makes the call fail before it has an effect.
 local waiting = redis.call('ZCARD', line)
@@ -299,6 +302,16 @@ local function grant_in_line()
     end
   end
 end
+-- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key.
+local function outlive()
+  if grants > 0 then
+    return
+  elseif used > 0 then
+    redis.call('PEXPIRE', holder, after_ms, 'GT')
+  else
+    redis.call('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+  end
+end
 local function hand_off()
   if waiting > 0 then
     grant_in_line()
@@ -316,14 +329,15 @@ end
 if waiting > 0 then
   redis.call('HLEN', lives)
 end
+after_ms = math.max(after_ms, 3600000)
 if not made then
   floor = released and floor or now
-  make(keep_ms, '-' .. floor, kind, 0, 'used')
+  make(after_ms, '-' .. floor, kind, 0, 'used')
 else
-  redis.call('PEXPIRE', holder, keep_ms, 'GT')
+  redis.call('PEXPIRE', holder, after_ms, 'GT')
 end
 capacity = tonumber(permits)
-redis.call('ZADD', holder, permits, 'capacity')
+redis.call('ZADD', holder, permits, 'capacity', after_ms, 'kept')
 give_back(take_out_ended())
 hand_off()
 publish()

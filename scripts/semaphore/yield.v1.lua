@@ -11,14 +11,15 @@
 -- ARGV[4]  session  that sends this, 22 characters
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
+-- ARGV[7]  keep_ms  how long the key outlives its last use
 -- returns  {0, now}  this hold has nothing here
 --          {1, now, stamp}  it goes on for life_us more; stamp stands for as many us of tokens as the greatest power of four says that it is a multiple of, up to 1024
 --          {2, now, grants, more}  it was given back; grants has attempt (19), stamp (16) and number (20) of each of this session that has some now; more is 1 where a look is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE twice, ZCARD, ZSCORE, ZADD, PEXPIRE; as semaphore/leave where it is given back
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local name, life_us, alike, session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local kind, keep_ms, asker, caller = 'sb1s', 3600000, session, ''
+local name, life_us, alike, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -125,7 +126,7 @@ end
 -- part holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -158,21 +159,21 @@ local function make(ms, ...)
   if type(redis.pcall('PEXPIRE', holder, ms)) == 'table' then
     redis.call('DEL', holder)
     if released then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     redis.call('PEXPIRE', holder, ms)
   end
 end
 
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by keep_ms.
+-- set back. Further scores may follow. The key outlives all its holds by after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
     make(ms, '-' .. floor, kind, till, name, ...)
     return
@@ -251,6 +252,8 @@ end
 -- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than there is at all goes
 -- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+-- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
+after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
 -- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
 -- that is foreign makes the call fail before it has an effect.
 local waiting = redis.call('ZCARD', line)
@@ -298,6 +301,16 @@ local function grant_in_line()
     end
   end
 end
+-- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key.
+local function outlive()
+  if grants > 0 then
+    return
+  elseif used > 0 then
+    redis.call('PEXPIRE', holder, after_ms, 'GT')
+  else
+    redis.call('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+  end
+end
 local function hand_off()
   if waiting > 0 then
     grant_in_line()
@@ -336,7 +349,5 @@ redis.call('ZREM', holder, name)
 give_back({name})
 give_back(take_out_ended())
 hand_off()
-if grants == 0 then
-  redis.call('PEXPIRE', holder, keep_ms, 'GT')
-end
+outlive()
 return {2, now, publish(), is_unfinished()}

@@ -55,7 +55,7 @@ func TestLineHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	held := w.hold(t, name)
 	keys := kit.Keys(name)
 	w.server.MustDo(t, "EVAL", scripts.FairEnter.Source, 3, keys.Holder, keys.Line(), keys.Lives(),
-		strings.Repeat("a", 41), 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody")
+		strings.Repeat("a", 41), 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody", 60_000)
 	require.Equal(t, 1, w.view.Waiting(name))
 	w.view.NoImmortals(t)
 	require.NoError(t, held.Unlock())

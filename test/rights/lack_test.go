@@ -91,9 +91,7 @@ func lacks() map[string]map[string]effect {
 			"+hmget":                     vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
 			"+zadd": nobody,
 			"+hlen": {errs: stuck.errs, heals: true},
-			"+zscore": {errs: map[step]error{
-				try: denied, renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied,
-			}},
+			"+zscore": {errs: map[step]error{try: denied, wait: denied}},
 			"+zrange": {errs: map[step]error{
 				try: denied, isLocked: denied, holder: denied, wait: denied, unlock: denied, force: denied,
 			}},

@@ -4,7 +4,7 @@ local function hand_off(floor)
   if not hold then
     redis.call('DEL', holder)
     if more == 0 and redis.call('EXISTS', line) == 0 then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     else
       redis.pcall('SET', holder, 'sb1f' .. floor .. string.rep('-', 41) .. string.rep('0', 16) .. '------', 'PX', 15000)
     end

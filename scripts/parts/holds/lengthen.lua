@@ -1,7 +1,7 @@
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes no memory, and what
 -- comes after it is not refused where that is full.
 local function lengthen(name, till)
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + keep_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   redis.call('PEXPIRE', holder, ms, 'GT')
   redis.call('ZADD', holder, 'XX', 'GT', till, name)
 end

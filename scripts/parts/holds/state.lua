@@ -1,6 +1,6 @@
 -- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
 -- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity')
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
 local floor, other = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then

@@ -59,7 +59,7 @@ local function put_down()
   if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
     redis.call('DEL', holder)
     if floor ~= '' then
-      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', 3600000)
+      redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
     end
     return
   end
@@ -67,7 +67,7 @@ local function put_down()
     redis.call('DEL', holder)
     redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
   end
-  if type(redis.pcall('PEXPIRE', holder, keep_ms)) == 'table' and not made then
+  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
     redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
   end
 end

@@ -1,6 +1,8 @@
 -- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than there is at all goes
 -- when it is first, or when its session looks, which finds out by that. used is the sum of all holds in the key, those that have ended included.
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+-- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
+after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
 -- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
 -- that is foreign makes the call fail before it has an effect.
 local waiting = redis.call('ZCARD', line)
@@ -46,6 +48,16 @@ local function grant_in_line()
       grant(line, ticket, life, used, 'used', '-' .. block, kind)
       counted, floor = used, block
     end
+  end
+end
+-- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key.
+local function outlive()
+  if grants > 0 then
+    return
+  elseif used > 0 then
+    redis.call('PEXPIRE', holder, after_ms, 'GT')
+  else
+    redis.call('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
   end
 end
 local function hand_off()

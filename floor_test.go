@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// floored are the ways in which a name becomes idle, for each kind of lock.
+var floored = map[string]struct {
+	take  func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error)
+	force func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error
+	key   func(names.Set) string
+}{
+	"reentrant": {
+		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return reentrant.New(s, "a", options...).Lock
+		},
+		force: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error {
+			return reentrant.New(s, "a", options...).ForceUnlock
+		},
+	},
+	"fair": {
+		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return fair.New(s, "a", options...).Lock
+		},
+		force: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error {
+			return fair.New(s, "a", options...).ForceUnlock
+		},
+	},
+	"writer": {
+		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return rwlock.New(s, "a", options...).Lock
+		},
+		force: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error {
+			return rwlock.New(s, "a", options...).ForceUnlock
+		},
+	},
+	"reader": {
+		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return rwlock.New(s, "a", options...).RLock
+		},
+	},
+	"semaphore": {
+		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return func(ctx context.Context) (signalbox.Lease, error) {
+				return semaphore.New(s, "a", 3, options...).Acquire(ctx, 2)
+			}
+		},
+		key: names.Set.Permits,
+	},
+	"multilock": {
+		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return func(ctx context.Context) (signalbox.Lease, error) {
+				lease, err := multilock.New(reentrant.New(s, "a", options...), reentrant.New(s, "b", options...)).Lock(ctx)
+				return signalbox.Lease(lease), err
+			}
+		},
+	},
+}
+
+// An idle name is kept for as long as WithTokenFloor says, a minute by default, however it became idle.
+func TestIdleNameIsKeptForTheTokenFloor(t *testing.T) {
+	t.Parallel()
+	for kind, of := range floored {
+		for name, c := range map[string]struct {
+			session []signalbox.SessionOption
+			lock    []signalbox.LockOption
+			want    time.Duration
+		}{
+			"Default": {want: time.Minute},
+			"Lock":    {lock: []signalbox.LockOption{signalbox.WithTokenFloor(24 * time.Hour)}, want: 24 * time.Hour},
+			"Session": {
+				session: []signalbox.SessionOption{signalbox.WithDefaults(signalbox.WithTokenFloor(10 * time.Minute))},
+				want:    10 * time.Minute,
+			},
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				s := newSession(t, server, c.session...)
+				set, err := names.Make(names.DefaultPrefix, "a")
+				require.NoError(t, err)
+				key := set.Holder
+				if of.key != nil {
+					key = of.key(set)
+				}
+				isKept := func() {
+					t.Helper()
+					ms, _ := server.MustDo(t, "PTTL", key).(int64)
+					left := time.Duration(ms) * time.Millisecond
+					require.LessOrEqual(t, left, c.want)
+					require.Greater(t, left, c.want-patience)
+				}
+				lease, err := of.take(s, c.lock...)(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Unlock())
+				isKept()
+				if of.force == nil {
+					return
+				}
+				lease, err = of.take(s, c.lock...)(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, of.force(s, c.lock...)(t.Context()))
+				isKept()
+				within(t, "the end of the lease", lease.Done())
+			})
+		}
+	}
+}
+
+// The same on each server of a quorum.
+func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
+	t.Parallel()
+	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
+	sessions := make([]*signalbox.Session, len(servers))
+	for i, server := range servers {
+		sessions[i] = newSession(t, server)
+	}
+	mu := redlock.New(sessions, "a", signalbox.RenewedLease(shortest), signalbox.WithTokenFloor(time.Hour))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lease, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	_ = lease.Unlock()
+	kept := func() (n int) {
+		for _, server := range servers {
+			if ms, _ := server.MustDo(t, "PTTL", "sb:{a}:lock").(int64); ms > time.Hour.Milliseconds()-patience.Milliseconds() {
+				n++
+			}
+		}
+		return n
+	}
+	await(t, "a quorum that keeps the floor", func() bool { return kept() >= 2 })
+}
+
+func TestBadTokenFloorIsErrBadOption(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t))
+	for _, d := range []time.Duration{-time.Second, 0, time.Second - 1, 24*time.Hour + 1} {
+		require.ErrorIs(t, reentrant.New(s, "a", signalbox.WithTokenFloor(d)).Check(), signalbox.ErrBadOption, d)
+	}
+	for _, d := range []time.Duration{time.Second, 24 * time.Hour} {
+		require.NoError(t, reentrant.New(s, "a", signalbox.WithTokenFloor(d)).Check(), d)
+	}
+}
