@@ -41,7 +41,8 @@ var (
 	// Nobody has the lock: Holder and ForceUnlock.
 	ErrNotHeld = errs.ErrNotHeld
 	// ErrUnconfirmed: the server did not answer the release; see UnconfirmedError. Or it did not answer a step of a latch in
-	// Redisson's layout, which may be done or not, and is not sent again since it could count twice.
+	// Redisson's layout, which may be done or not, and is not sent again since it could count twice. Or a latch's Start
+	// was not answered before 33 other rounds began: its round may have begun, and is over.
 	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrClosed: the session, or its client, is closed.
 	ErrClosed = errs.ErrClosed

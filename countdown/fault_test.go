@@ -77,6 +77,40 @@ func TestAStartWhoseAnswerIsLostAnswersItsOwnRound(t *testing.T) {
 	})
 }
 
+// P5: the same if its round is forgotten when it is sent again: it begins no second one.
+func TestStartThatIsForgottenIsErrUnconfirmed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	wiretest.LoadScripts(t, server)
+	proxy := redistest.NewProxy(t, server.Addr())
+	calm := countdown.New(newSession(t, server), "a")
+	mustCount(t, mustStart(t, calm, 1), 0, "x")
+	runs(proxy, scripts.CountdownStart)
+	proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest, At: 1})
+	proxy.OnRequest(func(k int, _ []string) {
+		if k != 2 {
+			return
+		}
+		for range 34 {
+			r, err := calm.Round(context.Background())
+			if err == nil {
+				_, err = r.CountDown(context.Background(), "x")
+			}
+			if err == nil {
+				_, err = calm.Start(context.Background(), 1)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if err := calm.Reset(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err := countdown.New(newSession(t, proxy), "a").Start(soon(t), 1)
+	require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+}
+
 // P5: the same of a reset: no round that was started since is reset.
 func TestAResetWhoseAnswerIsLostResetsNoOtherRound(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,8 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 		return Round{latch: l, stamp: reply.Stamp(1)}, nil
 	case reply.Int(0) == 0:
 		err = errs.ErrRunning
+	case reply.Int(0) == -3:
+		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 others began since", errs.ErrUnconfirmed)
 	default:
 		err = foreign()
 	}
@@ -70,6 +72,7 @@ type beginning struct {
 	n        int
 	notAfter stamp.Stamp // of the last that was sent
 	doubt    bool        // one that was sent has no known outcome
+	first    string      // the server's time before the first of these; "" while there is none
 }
 
 // errLate says that the server executed a start after its not-after, and began nothing. What time it is there is
@@ -86,10 +89,14 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	args := []string{b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), b.notAfter.Text()}
 	if l.realm.scripts.Nameless {
 		args = append(args, s.PublishIn(l.base.Layout), l.keys.ended)
+	} else {
+		args = append(args, b.first)
 	}
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.realm.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
-		b.doubt = b.doubt || wire.Judge(err) == wire.Unknown
+		if !b.doubt && wire.Judge(err) == wire.Unknown {
+			b.doubt, b.first = true, (b.notAfter - stamp.Stamp(session.MaxPatience.Microseconds())).Text()
+		}
 		return reply, l.once(err)
 	}
 	switch reply.Int(0) {

@@ -22,7 +22,7 @@ const (
 
 func (p *place) start(nonce string, total int) []any {
 	p.Helper()
-	return p.run(scripts.CountdownStart, nonce, fmt.Sprintf("%08d", total), kept, digits(noon+1_000_000)).([]any)
+	return p.run(scripts.CountdownStart, nonce, fmt.Sprintf("%08d", total), kept, digits(noon+1_000_000), "").([]any)
 }
 
 func (p *place) count(stamp int64, id string) []any {
@@ -93,6 +93,32 @@ func TestAStartSentAgainBeginsNothing(t *testing.T) {
 	p.reset(nonceB)
 	again()
 	require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon + 1)}, p.start(nonceB, 1))
+}
+
+// P5: a start whose copy may have begun a round that is forgotten by now begins no second one.
+func TestForgottenStartBeginsNoSecondRound(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	again := func(first string) []any {
+		t.Helper()
+		return p.run(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon+1_000_000), first).([]any)
+	}
+	sent := digits(noon)
+	p.start(nonceA, 1)
+	p.count(noon, "x")
+	for n := range 32 {
+		p.clock++
+		require.Equal(t, []any{int64(1), digits(noon), digits(p.clock)}, again(sent), "known still")
+		p.start(fmt.Sprintf("%011d", n), 1)
+		p.count(p.clock, "x")
+	}
+	p.clock++
+	p.start(nonceB, 1)
+	p.count(p.clock, "x")
+	unchanged := p.untouched()
+	require.Equal(t, []any{int64(-3), digits(p.clock)}, again(sent))
+	unchanged()
+	require.Equal(t, int64(1), again(digits(p.clock))[0], "no copy is as old as what is forgotten")
 }
 
 func TestAStartIsRefusedWhileARoundRuns(t *testing.T) {
@@ -231,7 +257,7 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(p *place) (any, error){
 		"start": func(p *place) (any, error) {
-			return p.try(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon))
+			return p.try(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
 		},
 		"count": func(p *place) (any, error) {
 			return p.try(scripts.CountdownCount, digits(noon), "x", "PUBLISH", p.channel)
@@ -281,7 +307,7 @@ func TestALatchWhenMemoryIsFull(t *testing.T) {
 			unchanged := p.untouched()
 			_, err := p.try(scripts.CountdownCount, digits(noon), "new", "PUBLISH", p.channel)
 			require.ErrorContains(t, err, "OOM")
-			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon))
+			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
 			require.NoError(t, err, "it is running")
 			unchanged()
 			p.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
@@ -291,7 +317,7 @@ func TestALatchWhenMemoryIsFull(t *testing.T) {
 			require.Len(t, listener.heard(), 1)
 			p.requireLife(time.Hour)
 			ended := p.untouched()
-			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon))
+			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
 			require.ErrorContains(t, err, "OOM")
 			ended()
 		})
@@ -317,7 +343,7 @@ func TestALatchWithoutARight(t *testing.T) {
 				call := client.B().Eval().Script(p.source(script)).Numkeys(1).Key(p.key).Arg(args...).Build()
 				return client.Do(t.Context(), call).Error()
 			}
-			start := do(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon))
+			start := do(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
 			if start != nil {
 				require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key), "%v", start)
 				p.start(nonceA, 1)
@@ -334,7 +360,7 @@ func TestALatchWithoutARight(t *testing.T) {
 			}
 			// Ids that could not be let go of do not count in the next round.
 			p.server.MustDo(t, "HSET", p.key, ":old", "")
-			again := do(scripts.CountdownStart, nonceB, "00000002", kept, digits(noon))
+			again := do(scripts.CountdownStart, nonceB, "00000002", kept, digits(noon), "")
 			if again == nil {
 				require.EqualValues(t, 2, p.lookAtLatch()[3])
 			} else {

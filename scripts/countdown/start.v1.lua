@@ -1,21 +1,23 @@
 -- countdown/start v1
 -- Starts a round, unless one is running. Sent again for the same nonce it answers the round that it started, also when
--- that is over, while it is among the last 32.
+-- that is over, while it is among the last 32; and after that that it may be one of those that are forgotten.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
 -- ARGV[1]  begun     nonce (11), fresh for every start
 -- ARGV[2]  total     8 digits: how many ids open the round
 -- ARGV[3]  keep_ms   10 digits: how long the key is kept after its last use
 -- ARGV[4]  not_after  stamp; executed later, nothing is written
+-- ARGV[5]  first     stamp before which no copy of this start was executed; '' if no copy was sent whose outcome is unknown
 -- returns  {1, stamp, now}  started, or started before; now is the server's time
 --          {0, now}         another round is running
 --          {-1, now}        later than not_after
 --          {-2}             the key is no latch's
+--          {-3, now}        a copy may have started a round that is over and forgotten; nothing was written
 --          an error         the server's refusal to give the key an end; it is as it was before
 -- effects  writes KEYS[1]; publishes nothing
 -- cost     O(1): TIME, HGET twice, HLEN, HSET, PEXPIRE
 local latch = KEYS[1]
-local begun, total, keep_ms, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local begun, total, keep_ms, not_after, first = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -58,6 +60,10 @@ if value then
   end
   if state == 'c' then
     return {0, now}
+  end
+  -- Rounds that are forgotten began before the last of those that are known.
+  if first ~= '' and #before == 896 and string.sub(before, 869, 884) > first then
+    return {-3, now}
   end
   -- Stamps rise, also where the clock was set back.
   if floor <= stamp then
