@@ -65,10 +65,7 @@ var floored = map[string]struct {
 	},
 	"multilock": {
 		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
-			return func(ctx context.Context) (signalbox.Lease, error) {
-				lease, err := multilock.New(reentrant.New(s, "a", options...), reentrant.New(s, "b", options...)).Lock(ctx)
-				return signalbox.Lease(lease), err
-			}
+			return multilock.New(reentrant.New(s, "a", options...), reentrant.New(s, "b", options...)).Lock
 		},
 	},
 }

@@ -82,6 +82,15 @@ func TestTokensGrowBeyondTheBlockOfAForcedHold(t *testing.T) {
 	require.Greater(t, reply[1], digits(noon+block))
 }
 
+// P3: a server's part of a quorum's lock has one stamp, and no block behind it.
+func TestAForcedVoteKeepsItsStampAsTheFloor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(votedFor(ours, noon, ""), time.Minute)
+	require.Equal(t, int64(1), p.force(ours))
+	require.Equal(t, released(noon), p.value())
+}
+
 // P3: tokens never run more than 100 ms ahead of the clock, however often a hold is taken away, so that a floor that is
 // lost with its key is behind the clock when the shortest lease is over.
 func TestHoldsTakenAwayPushNoTokenFarAhead(t *testing.T) {
