@@ -168,13 +168,13 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // WithTokenFloor sets how long the server remembers an idle name: for d after its last release, one
 // minute by default. d is from 1 s to 24 h.
 //
-// It keeps fencing tokens rising if the server's clock is set back. Tokens come from that clock, and
-// the server remembers the last one. If the clock is set back by less than d, by a step or by a
-// failover that kept the key, every new token is greater than the last. If it is set back by more, a
-// name that was forgotten before has smaller tokens until the clock has caught up.
+// It buys fencing against a server's clock that is set back, by a step or by a failover. Tokens come
+// from that clock, and the server remembers the last one. While it does, tokens rise whatever the clock
+// does. Once the name is forgotten they rise unless the clock is set back by more than the time since
+// the last release, which is d or longer. So a step back by less than d is always harmless.
 //
-// It costs memory: about 170 bytes and the length of the prefix and the name, for d after the last
-// release. 1,000 fresh names a second need about 11 MB by default, and 0.7 GB with an hour.
+// It costs memory: about (170 + len(prefix) + len(name)) bytes for each name, for d after its last
+// release. 1,000 fresh names a second need 11 MB with the default, and 0.7 GB with an hour.
 //
 // A release uses the option of its own lock, and so does ForceUnlock. A semaphore remembers a capacity
 // that SetCapacity set for at least an hour. A latch has no tokens; see countdown.Keep. In Redisson's

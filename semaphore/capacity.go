@@ -58,6 +58,8 @@ func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err erro
 // nothing is granted before that. Who waits for more than there are then is answered ErrCapacity, and keeps nobody
 // behind it.
 //
+// The server keeps the number for at least an hour after the last use of the semaphore, whatever WithTokenFloor says.
+//
 // After an error it may be done or not; it is safe to repeat. One round trip.
 func (m *Semaphore) SetCapacity(ctx context.Context, n int) error {
 	return m.root().Explain("set capacity", primitive.CutShort(ctx, m.setCapacity(ctx, n)))
