@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// meter goes around a script and counts its work: each command, each argument, each element of a reply, and what a
+// command skips (LIMIT, LRANGE) or searches (LPOS, LREM). The reply is how much that was. TIME is the first argument.
+const meter = `
+local server, clock, work = redis, table.remove(ARGV), 0
+local function run(how, command, ...)
+  local args = {...}
+  work = work + 1 + #args
+  for n, arg in ipairs(args) do
+    work = work + (arg == 'LIMIT' and tonumber(args[n + 1]) or 0)
+  end
+  if command == 'TIME' then
+    return {string.sub(clock, 1, 10), string.format('%.0f', tonumber(string.sub(clock, 11)))}
+  elseif command == 'LPOS' or command == 'LREM' then
+    work = work + server.call('LLEN', args[1])
+  elseif command == 'LRANGE' then
+    work = work + math.max(tonumber(args[2]), 0)
+  end
+  local reply = server[how](command, ...)
+  if type(reply) == 'table' then
+    work = work + #reply
+  end
+  return reply
+end
+local redis = setmetatable({
+  call = function(...) return run('call', ...) end, pcall = function(...) return run('pcall', ...) end,
+}, {__index = server})
+local function script()
+`
+
+const meterEnd = `
+end
+local reply = script()
+if type(reply) == 'table' and reply['err'] then
+  return reply
+end
+return work
+`
+
+// measured is a place whose keys are filled by the thousand.
+type measured struct {
+	*place
+
+	name string
+}
+
+func newMeasured(tb testing.TB) *measured {
+	tb.Helper()
+	p := newPlace(tb)
+	return &measured{p, strings.TrimSuffix(p.key, "lock")}
+}
+
+// at returns keys of the place by their ends.
+func (m *measured) at(ends ...string) []string {
+	keys := make([]string, len(ends))
+	for i, end := range ends {
+		keys[i] = m.name + end
+	}
+	return keys
+}
+
+// work returns how much a script has to do.
+func (m *measured) work(script *scripts.Script, keys []string, args ...any) int {
+	m.Helper()
+	words := []any{"EVAL", meter + script.Source + meterEnd, len(keys)}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	words = append(append(words, args...), digits(m.clock))
+	work, _ := m.server.MustDo(m, words...).(int64)
+	require.Positive(m, work)
+	return int(work)
+}
+
+// crowd writes n members or fields to a key in one go. Of names and values %d is the number of the member. A crowd that
+// was made before is copied.
+func (m *measured) crowd(n int, command, end, name, value string) {
+	m.Helper()
+	made := fmt.Sprintf("crowd:%d:%s:%s:%s", n, command, name, value)
+	m.server.MustDo(m, "EVAL", `local command, n, name, value = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local words = {}
+for i = 1, redis.call('EXISTS', KEYS[1]) == 1 and 0 or n do
+  local id = string.format('%018d', i)
+  local member = string.gsub(name, '%%d', id)
+  if command == 'ZADD' then
+    words[#words + 1], words[#words + 2] = string.format('%.0f', value + i), member
+  else
+    words[#words + 1] = member
+    if command == 'HSET' then
+      words[#words + 1] = value
+    end
+  end
+  if #words >= 4000 or i == n then
+    redis.call(command, KEYS[1], unpack(words))
+    words = {}
+  end
+end
+redis.call('PEXPIRE', KEYS[1], 600000)
+redis.call('COPY', KEYS[1], KEYS[2])
+redis.call('PEXPIRE', KEYS[2], 600000)`, 2, made, m.name+end, command, n, name, value)
+}
+
+// Holds of a crowd have the number of their session.
+const manySession, manyHolds = "many%d", "many%d0%d"
+
+// queue writes n tickets, whose sessions live until then.
+func (m *measured) queue(n int, line, lives, suffix string, until int64) {
+	m.Helper()
+	m.crowd(n, "ZADD", line, manyHolds+suffix, fmt.Sprint(noon-hour))
+	m.crowd(n, "HSET", lives, manySession, lived(until, 1))
+}
+
+// heldBy writes n holds until then, of a key that has several, and its other members.
+func (m *measured) heldBy(n int, end, suffix string, until int64, more ...any) {
+	m.Helper()
+	m.crowd(n, "ZADD", end, manyHolds+suffix+label, fmt.Sprint(until-int64(n)))
+	m.server.MustDo(m, append([]any{"ZADD", m.name + end, -noon + hour}, more...)...)
+}
+
+// The times at which crowds end: they live, they died lately, or so long ago that their places are lost.
+const (
+	alive = noon + 20*second
+	died  = noon - 5*second
+	gone  = noon - 20*second
+)

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// bound returns how much a call has to do at most beside a crowd, of whatever size: a search passes over eight pages of
+// dead tickets; a thousand ended holds are taken out at once; 128 attempts are granted.
+func bound(crowd string) int {
+	switch {
+	case strings.HasPrefix(crowd, "Dead"), strings.HasPrefix(crowd, "Gone"):
+		return 300 + 8*128*7
+	case strings.HasPrefix(crowd, "Ended"):
+		return 300 + 2*1000
+	case strings.HasPrefix(crowd, "Living"):
+		return 300 + 128*28
+	}
+	return 150
+}
+
+func costRows() []costRow {
+	return slices.Concat(plainCosts(), fairCosts(), rwCosts(), permitCosts(), latchCosts(), redissonCosts(), redissonPermitCosts())
+}
+
+// setTo returns what fills a key of one hold.
+func setTo(value string) func(m *measured, n int) {
+	return func(m *measured, _ int) { m.set(value, time.Minute) }
+}
+
+// readers fills the key of a read-write lock with readers that have the lock until then.
+func readers(until int64) func(m *measured, n int) {
+	return func(m *measured, n int) { m.heldBy(n, "lock", "", until, "sb1w", 0, "phase", alive, ours+label) }
+}
+
+// plainCosts are the rows of scripts without a queue.
+func plainCosts() []costRow {
+	held := "sb1r" + digits(noon) + ours + unmarked + label
+	voted := setTo(votedFor(ours, noon, ""))
+	return []costRow{
+		{script: scripts.SessionHello, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
+		{script: scripts.HolderDescribe, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
+		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c", "t")},
+		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: setTo(held), keys: many("lock"), args: each(ours, lease)},
+		{script: scripts.HoldsRenew, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
+		{script: scripts.HoldsRenew, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label, lease)},
+		{script: scripts.HoldsDrop, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label)},
+		{script: scripts.HoldsList, crowd: "Readers", base: 300, fill: readers(alive), keys: on("lock"), args: with("sb1w", 0, 100)},
+		{script: scripts.ReentrantAcquire, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"), args: each(claimOf(ours), lease, later, "")},
+		{script: scripts.ReentrantGather, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"), args: each(claimOf(ours), lease, later)},
+		{script: scripts.ReentrantLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: setTo(held), keys: many("lock"), args: with(they)},
+		{
+			script: scripts.ReentrantRelease, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: setTo(held), keys: many("lock"),
+			args: each(held, digits(noon), "PUBLISH", "c"),
+		},
+		{script: scripts.ReentrantWithdraw, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c")},
+		{
+			script: scripts.ReentrantYield, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"),
+			args: with(ours, lease, digits(noon), "PUBLISH", "c"),
+		},
+		{
+			script: scripts.RedlockAcquire, crowd: "Nothing", base: 60, sizes: []int{1}, keys: on("lock", "epoch", "fence"),
+			args: with(claimOf(ours), lease, later, "", greatest),
+		},
+		{script: scripts.RedlockRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c")},
+		{script: scripts.RedlockLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
+		{script: scripts.RedlockFence, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
+	}
+}
+
+// fairCosts are those of a fair lock, with crowds that wait and have died.
+func fairCosts() (rows []costRow) {
+	keys, lives := on("lock", "line", "lives"), on("lives")
+	queued := func(until int64, value string) func(m *measured, n int) {
+		return func(m *measured, n int) {
+			m.queue(n, "line", "lives", "", until)
+			m.set(value, time.Minute)
+		}
+	}
+	held, free, enter := fairHeld(ours, noon, alive), released(noon), []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g"}
+	var attempts strings.Builder
+	for n := range 1000 {
+		attempts.WriteString(fmt.Sprintf("0%018d", n))
+	}
+	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
+		search := 0
+		if until < noon {
+			search = bound(crowd)
+		}
+		rows = append(rows,
+			costRow{script: scripts.FairEnter, crowd: "Held" + crowd, base: 160, fill: queued(until, held), keys: keys, args: with(enter...)},
+			costRow{script: scripts.FairEnter, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys, args: with(enter...)},
+			costRow{
+				script: scripts.FairLook, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys,
+				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)),
+			},
+			costRow{
+				script: scripts.FairLeave, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
+				args: with(ours, we, "PUBLISH", "g"),
+			},
+			costRow{
+				script: scripts.FairForce, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
+				args: with(ours, "PUBLISH", "g", "t"),
+			},
+		)
+	}
+	return append(rows,
+		costRow{script: scripts.LineBeat, crowd: "Living", base: 160, fill: queued(alive, held), keys: lives, args: with(they, life, beatNumber(2), label)},
+		costRow{script: scripts.LineBeat, crowd: "Gone", base: 160, fill: queued(noon-hour, held), keys: lives, args: with(they, life, beatNumber(2), label)},
+		costRow{
+			script: scripts.FairLook, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: queued(alive, held), keys: keys,
+			args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String()), sizes: []int{1000},
+		},
+		costRow{script: scripts.FairDrop, crowd: "Living", base: 20, fill: queued(alive, held), keys: on("lock"), args: with(ours)},
+		costRow{script: scripts.FairWaiters, crowd: "Living", base: 1000, fill: queued(alive, held), keys: on("line", "lives"), args: with(0, 100)},
+	)
+}
+
+// rwCosts are those of a read-write lock.
+func rwCosts() (rows []costRow) {
+	keys := on("lock", "writers", "readers", "rwlives")
+	fills := map[string]func(m *measured, n int){
+		"Readers":      readers(alive),
+		"EndedReaders": readers(died),
+	}
+	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
+		for _, line := range []string{"writers", "readers"} {
+			fills[crowd+line] = func(m *measured, n int) {
+				m.queue(n, line, "rwlives", "", until)
+				m.server.MustDo(m, "ZADD", m.key, -noon+hour, "sb1w", 1, "phase", alive, ours+label)
+				m.server.MustDo(m, "PEXPIRE", m.key, 60_000)
+			}
+		}
+	}
+	enter := []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g"}
+	for crowd, fill := range fills {
+		rows = append(rows,
+			costRow{script: scripts.RWLockEnter, crowd: crowd + "Read", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), reads)...)},
+			costRow{script: scripts.RWLockEnter, crowd: crowd + "Write", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), writes)...)},
+			costRow{
+				script: scripts.RWLockLook, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)),
+			},
+			costRow{script: scripts.RWLockLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g")},
+			costRow{script: scripts.RWLockDowngrade, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g")},
+			costRow{
+				script: scripts.RWLockForce, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				args: with("PUBLISH", "g", "t", we+"\n"+ours+label+"\n"),
+			},
+			costRow{script: scripts.RWLockDoor, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours + label)},
+		)
+	}
+	return rows
+}
+
+// permitCosts are those of a semaphore, with crowds that have permits and that wait for them.
+func permitCosts() (rows []costRow) {
+	const some, none = "0000000001", 0
+	keys := on("permits", "permits:line", "permits:lives")
+	holds := func(until int64) func(m *measured, n int) {
+		return func(m *measured, n int) {
+			m.heldBy(n, "permits", some, until, "sb1s", n+4, "used", n+5, "capacity", alive, ours+"0000000004"+label)
+		}
+	}
+	waits := func(until int64) func(m *measured, n int) {
+		return func(m *measured, n int) {
+			m.queue(n, "permits:line", "permits:lives", some, until)
+			m.server.MustDo(m, "ZADD", m.name+"permits", -noon+hour, "sb1s", 4, "used", 2*n, "capacity", alive, ours+"0000000004"+label)
+			m.server.MustDo(m, "PEXPIRE", m.name+"permits", 60_000)
+		}
+	}
+	enter := []any{theirs + "0000000002", lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", 4, none}
+	name := ours + "0000000004" + label
+	for crowd, fill := range map[string]func(m *measured, n int){
+		"Holds": holds(alive), "EndedHolds": holds(died), "Living": waits(alive), "Dead": waits(died), "Gone": waits(gone),
+	} {
+		rows = append(rows,
+			costRow{script: scripts.SemaphoreEnter, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
+			costRow{
+				script: scripts.SemaphoreLook, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002"),
+			},
+			costRow{script: scripts.SemaphoreLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g")},
+			costRow{
+				script: scripts.SemaphoreYield, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				args: with(name, lease*1000, "", we, "PUBLISH", "g"),
+			},
+			costRow{
+				script: scripts.SemaphoreSplit, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				args: with(holdOf("c")+"0000000001", lease*1000, later, name, we, "PUBLISH", "g"),
+			},
+			costRow{script: scripts.SemaphoreResize, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(1_000_000, later, "PUBLISH", "g")},
+			costRow{script: scripts.SemaphoreAvailable, crowd: crowd, base: 200, each: 3, fill: fill, keys: on("permits"), args: with()},
+		)
+	}
+	return rows
+}
+
+// latchCosts are those of a latch with a crowd of ids.
+func latchCosts() []costRow {
+	fill := func(m *measured, n int) {
+		m.crowd(n, "HSET", "latch", ":%d", "")
+		m.server.MustDo(m, "HSET", m.name+"latch", "round", latchSays(noon, "c", nonceA, noon, n+1), "past", "")
+	}
+	ended := func(m *measured, n int) {
+		fill(m, n) // of a round that was reset, and whose ids could not be let go of
+		m.server.MustDo(m, "HSET", m.name+"latch", "round", latchSays(noon, "x", nonceA, noon, n+1))
+	}
+	key := on("latch")
+	return []costRow{
+		{script: scripts.CountdownStart, crowd: "Ids", base: 60, fill: ended, keys: key, args: with(nonceB, "00000001", kept, later)},
+		{script: scripts.CountdownCount, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(digits(noon), "new", "PUBLISH", "c")},
+		{script: scripts.CountdownLook, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
+		{script: scripts.CountdownReset, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(nonceA, "PUBLISH", "c")},
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// costRow is what a script promises of its work beside a crowd of n: no more than base and each for every one of
+// the crowd, of which a call does no more than most at once. A work that is constant has no each.
+type costRow struct {
+	script           *scripts.Script
+	crowd            string
+	base, each, most int
+	sizes            []int // 10, 1,000 and 100,000 if there are none
+	fill             func(m *measured, n int)
+	keys             func(m *measured, n int) []string
+	args             func(m *measured, n int) []any
+}
+
+// on returns the keys of a row.
+func on(ends ...string) func(m *measured, n int) []string {
+	return func(m *measured, _ int) []string { return m.at(ends...) }
+}
+
+// with returns the arguments of a row.
+func with(args ...any) func(m *measured, n int) []any {
+	return func(*measured, int) []any { return args }
+}
+
+// many returns one key for all n of a call: a batch.
+func many(end string) func(m *measured, n int) []string {
+	return func(m *measured, n int) []string {
+		keys := make([]string, n)
+		for i := range keys {
+			keys[i] = m.name + end
+		}
+		return keys
+	}
+}
+
+// each returns the arguments of a batch: the same for each of n.
+func each(args ...any) func(m *measured, n int) []any {
+	return func(_ *measured, n int) (all []any) {
+		for range n {
+			all = append(all, args...)
+		}
+		return all
+	}
+}
+
+// batches are the sizes of batches.
+func batches() []int { return []int{1, 10, 1000} }
+
+// Each script has rows, and its work grows by no more than its header says under "cost".
+func TestNoScriptCostsMoreThanItSays(t *testing.T) {
+	t.Parallel()
+	rows := costRows()
+	all, err := scripts.All()
+	require.NoError(t, err)
+	for _, s := range all {
+		require.Condition(t, func() bool {
+			for _, row := range rows {
+				if row.script.SHA1 == s.SHA1 {
+					return true
+				}
+			}
+			return false
+		}, "%s has no row", s.Name)
+	}
+	for _, row := range rows {
+		t.Run(row.script.Name+"/"+row.crowd, func(t *testing.T) {
+			t.Parallel()
+			sizes := row.sizes
+			if sizes == nil {
+				sizes = []int{10, 1000, 20_000}
+			}
+			for _, n := range sizes {
+				m := newMeasured(t)
+				if row.fill != nil {
+					row.fill(m, n)
+				}
+				work := m.work(row.script, row.keys(m, n), row.args(m, n)...)
+				most := row.base + row.each*n
+				if row.most > 0 {
+					most = min(most, row.base+row.each*row.most)
+				}
+				t.Logf("%d of %d for %d", work, most, n)
+				require.LessOrEqual(t, work, most, "beside %d", n)
+for _, key := range row.keys(m, 1) {
+					m.server.MustDo(t, "UNLINK", key)
+				}
+			}
+		})
+	}
+}
