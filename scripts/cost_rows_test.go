@@ -50,7 +50,7 @@ func plainCosts() []costRow {
 		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: setTo(held), keys: many("lock"), args: each(ours, lease)},
 		{script: scripts.HoldsRenew, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
 		{script: scripts.HoldsRenew, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label, lease)},
-		{script: scripts.HoldsDrop, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label)},
+		{script: scripts.HoldsDrop, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1) + label)},
 		{script: scripts.HoldsList, crowd: "Readers", base: 300, fill: readers(alive), keys: on("lock"), args: with("sb1w", 0, 100)},
 		{script: scripts.ReentrantAcquire, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"), args: each(claimOf(ours), lease, later, "")},
 		{script: scripts.ReentrantGather, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"), args: each(claimOf(ours), lease, later)},

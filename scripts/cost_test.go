@@ -91,7 +91,7 @@ func TestNoScriptCostsMoreThanItSays(t *testing.T) {
 				}
 				t.Logf("%d of %d for %d", work, most, n)
 				require.LessOrEqual(t, work, most, "beside %d", n)
-for _, key := range row.keys(m, 1) {
+				for _, key := range row.keys(m, 1) {
 					m.server.MustDo(t, "UNLINK", key)
 				}
 			}
