@@ -4,7 +4,12 @@ package walks_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 // scene is what kinds of locks a walk meets on its name.
@@ -88,13 +93,33 @@ func TestEveryWalkEndsWithAUsableName(t *testing.T) {
 	}
 }
 
-// The long form: walks from any seed.
-func FuzzEveryWalkEndsWithAUsableName(f *testing.F) {
-	all := scenes()
-	for i := range all {
-		f.Add(uint64(100), uint8(i)) //nolint:gosec // a few
+// The long form: walks from seeds that are drawn, each of which a failure names. With SIGNALBOX_WALK=Fair/123 only that walk is
+// taken.
+func TestSoakEveryWalkEndsWithAUsableName(t *testing.T) {
+	t.Parallel()
+	length, err := time.ParseDuration(os.Getenv("SIGNALBOX_SOAK"))
+	only := os.Getenv("SIGNALBOX_WALK")
+	if err != nil && only == "" {
+		t.Skip("a long test: set SIGNALBOX_SOAK to a time, such as 10m")
 	}
-	f.Fuzz(func(t *testing.T, seed uint64, scene uint8) {
-		all[int(scene)%len(all)].run(t, seed)
-	})
+	for ends := time.Now().Add(length); ; {
+		seed := rand.Uint64() >> 32
+		t.Run("Walks", func(t *testing.T) { //nolint:paralleltest // its walks are parallel; it waits for them
+			for _, s := range scenes() {
+				name, its, _ := strings.Cut(only, "/")
+				if n, err := strconv.ParseUint(its, 10, 64); err == nil {
+					seed = n
+				}
+				t.Run(fmt.Sprintf("%s/%d", s.name, seed), func(t *testing.T) {
+					t.Parallel()
+					if only == "" || name == s.name {
+						s.run(t, seed)
+					}
+				})
+			}
+		})
+		if t.Failed() || !time.Now().Before(ends) {
+			return
+		}
+	}
 }
