@@ -55,7 +55,8 @@ func MakeIn(
 	if b.Err = b.Session.Made(); b.Err != nil {
 		return b
 	}
-	set := b.Session.Settings.Lock.Defaults(kind)
+	set := b.Session.Settings.Lock
+	set.StartFor(kind)
 	for _, option := range options {
 		option.Apply(&set)
 	}

@@ -73,17 +73,15 @@ var table = []row{
 // Give notes that the lock was given an option, whatever comes of it.
 func (l *Lock) Give(o Option) { l.Given |= o }
 
-// Defaults returns what a lock of kind starts from, where l is what the session's defaults set: without
-// the options that the kind does not have.
-func (l *Lock) Defaults(kind Kind) Lock {
-	set := *l
+// StartFor makes l, a copy of the session's defaults, what a lock of kind starts from: without the options
+// that the kind does not have.
+func (l *Lock) StartFor(kind Kind) {
 	for _, r := range table {
-		if set.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
-			r.drop(&set)
+		if l.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
+			r.drop(l)
 		}
 	}
-	set.Given = 0
-	return set
+	l.Given = 0
 }
 
 // Homeless says which option the lock was given that has no place in the keys of another layout than
