@@ -204,7 +204,7 @@ func awaitFree(tb testing.TB, locks []lock, sessions ...*signalbox.Session) {
 	tb.Helper()
 	await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
 	for _, s := range sessions {
-		await(tb, "settled outcomes", func() bool { return (*session.Session)(s).Settler.Open() == 0 })
+		await(tb, "nothing is under way", (*session.Session)(s).IsIdle)
 	}
 }
 
