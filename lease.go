@@ -64,6 +64,7 @@ func (l Lease) Enter(ctx context.Context) context.Context { return hold.Lease(l)
 //
 // It answers nil when the lock was given back or passed on, ErrNotHeld for a lease that was
 // unlocked before, ErrLost or ErrMaxHold where the lease had ended before (somebody else may have
-// worked meanwhile), and *UnconfirmedError, which is ErrUnconfirmed, where the server did not
-// answer within a second: the release is repeated in the background until the key has ended.
+// worked meanwhile), and *UnconfirmedError, which is ErrUnconfirmed, if the server did not reply
+// within a second: the release is repeated in the background until the key has ended. See Tune for
+// when a client that Tune did not set up can take longer.
 func (l Lease) Unlock() error { return hold.Lease(l).Unlock() }

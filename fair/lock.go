@@ -65,6 +65,9 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // TryLock takes the lock if it is free and nobody stands in line, in one round trip, and answers
 // ErrHeld where that is not so, as it goes before nobody, or ErrRefused where the server refuses for now. It is refused without a round trip while this
 // session holds or wants the lock.
+//
+// If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
+// the connection up; see signalbox.Tune.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryAcquire(ctx)
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)

@@ -68,6 +68,9 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld
 // where it is not, or ErrRefused where the server refuses for now. It is refused without a round trip while this session holds or wants the
 // lock.
+//
+// If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
+// the connection up; see signalbox.Tune.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)

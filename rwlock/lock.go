@@ -69,6 +69,9 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // TryLock takes the lock to write if nobody has it and nobody stands in line, in one round trip, and answers
 // ErrHeld where that is not so, or ErrRefused where the server refuses for now. It is refused without a round trip
 // while this session has the lock, wants it, or is giving it back.
+//
+// If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
+// the connection up; see signalbox.Tune.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)

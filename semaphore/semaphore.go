@@ -123,6 +123,9 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error)
 // session; where n is more than New was told of with one, so that it is ErrCapacity where there are fewer at all. Where
 // leases of more than a thousand holders ended at once it may be refused until as many calls, or looks of those who
 // wait, have taken them out.
+//
+// If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
+// the connection up; see signalbox.Tune.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := m.tryAcquire(ctx, n)
 	return signalbox.Lease(lease), m.root().Explain("try acquire", err)
