@@ -38,10 +38,11 @@ import (
 //     the primary. It learns of a new one by a message, and where that is lost stays with the old one for
 //     good.
 //
-// With a tuned client every call returns when its context ends, and Unlock after a second, also while the
-// client connects. With another client, one with a DialFn, or a cluster's with PipelineMultiplex, the first
-// call after a connection broke can outlive its context by twice the Dialer.Timeout, 10 s by default: the
-// client connects inside of that call and looks at no context meanwhile.
+// With a tuned client every call returns when its context ends, and Unlock after a second, also while
+// the client connects. Two exceptions can last longer, by twice the Dialer.Timeout: a call that a
+// cluster redirects to a node that the client is not connected to; and, if the client is not tuned or
+// has a DialFn, the first call after a connection broke (10 s with the client's own timeout). The
+// client connects inside of such a call and looks at no context meanwhile.
 //
 // A wire that has gone silent is given up after KeepAlive and ConnWriteTimeout together, some 3 s.
 // Renewed leases that are to outlive that should last 10 s or more, and longer than a failover by as much.

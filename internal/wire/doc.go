@@ -22,6 +22,7 @@
 //
 // The client looks at no context while it connects: for its Dialer.Timeout until the connection is made, and as
 // much again until the first reply. A call outlives its context by that if it is the first one after a
-// connection broke whose closing is not seen here: one that SpeakFirst did not make, or one of several
-// to a node of a cluster (PipelineMultiplex). All other calls return at the end of their contexts.
+// connection broke whose closing is not seen here, because SpeakFirst did not make it; if it began in the
+// instant of the closing; or if a cluster redirects it to a node that the client is not connected to, with
+// one of the several connections that PipelineMultiplex allows. All other calls return when their contexts end.
 package wire
