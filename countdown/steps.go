@@ -134,6 +134,7 @@ func (l *Latch) countDown(ctx context.Context, round stamp.Stamp, id string) (le
 	if id == "" || len(id) > MaxID {
 		return 0, fmt.Errorf("%w: an id of %d bytes: it must have from 1 to %d", errs.ErrBadOption, len(id), MaxID)
 	}
+	l.base.Session.FindWays(ctx, l.keys.latch)
 	call := wire.Call{
 		Script: l.realm.scripts.Count,
 		Keys:   []string{l.keys.latch},
@@ -188,6 +189,7 @@ func (l *Latch) reset(ctx context.Context) error {
 	if err != nil || a.newest.state != counting {
 		return err
 	}
+	l.base.Session.FindWays(ctx, l.keys.latch)
 	call := l.resetCall(a.newest.nonce)
 	return l.insist(ctx, func() error {
 		reply, err := l.base.Session.Runner.Run(ctx, call)

@@ -54,10 +54,7 @@ func (l *Latch) wait(ctx context.Context, round stamp.Stamp) error {
 	if err := l.base.Ready(ctx); err != nil {
 		return err
 	}
-	if s := l.base.Session; s.Runner.Clustered() {
-		// On which channel ends are told is known after the first contact. Without it the waiter polls.
-		_ = s.Meet(ctx, l.keys.latch)
-	}
+	l.base.Session.FindWays(ctx, l.keys.latch)
 	w, a, err := l.realm.join(l.keys, round)
 	if err != nil {
 		return err

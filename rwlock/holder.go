@@ -138,6 +138,7 @@ func (l *Lock) take(ctx context.Context, holds []holding) error {
 		text.WriteString(h.holder.Session + "\n" + h.name + "\n")
 	}
 	s := l.base.Session
+	s.FindWays(ctx, l.reads.Keys.Holder)
 	call := wire.Call{
 		Script: l.table.Force,
 		Keys:   l.reads.Keys.All,

@@ -108,6 +108,7 @@ const maxForces = 10
 func (s *Session) Force(ctx context.Context, f Forcing) error {
 	var sent string // the hold that was asked to go, without an answer
 	var lost error
+	s.FindWays(ctx, f.Key)
 	for range maxForces {
 		h, err := s.describe(ctx, f.Layout, f.Key)
 		switch {

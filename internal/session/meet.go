@@ -48,6 +48,14 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	}
 }
 
+// FindWays makes the first contact if the server is a cluster: by which commands scripts tell there is known after it. It
+// is for calls that need the first contact for nothing else. Where it fails, scripts tell as in a cluster of real servers.
+func (s *Session) FindWays(ctx context.Context, key string) {
+	if s.Runner.Clustered() {
+		_ = s.Meet(ctx, key)
+	}
+}
+
 // hello asks the server for its time and more.
 func (s *Session) hello(key string) error {
 	if s.Clock.Known() {
