@@ -30,7 +30,10 @@ func (k *permitKind) fresh(session string) *attempt {
 	return k.weighs(session, 1+k.IntN(3))
 }
 
-func (k *permitKind) newcomer(session string) *attempt { return k.weighs(session, 1) }
+// newcomer wants all permits that there are: none may have been lost.
+func (k *permitKind) newcomer(session string) *attempt {
+	return k.weighs(session, k.sizes[len(k.sizes)-1].permits)
+}
 
 // weighs returns an attempt to get so many permits.
 func (k *permitKind) weighs(session string, weight int) *attempt {

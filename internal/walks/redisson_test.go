@@ -229,7 +229,10 @@ func (k *javaPermitKind) verbs() []verb {
 
 func (k *javaPermitKind) fresh(session string) *attempt { return k.weighs(session, 1+k.IntN(3)) }
 
-func (k *javaPermitKind) newcomer(session string) *attempt { return k.weighs(session, 1) }
+// newcomer wants all permits that there are: none may have been lost.
+func (k *javaPermitKind) newcomer(session string) *attempt {
+	return k.weighs(session, k.sizes[len(k.sizes)-1].permits)
+}
 
 func (k *javaPermitKind) weighs(session string, weight int) *attempt {
 	return &attempt{hold: fmt.Sprintf("%.4s%08d%010d", session, k.made(), weight), side: permit, weight: weight}
