@@ -4,6 +4,7 @@ package walks_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,3 +42,12 @@ func sessionOf(n int) string { return strings.Repeat(string(rune('a'+n)), 22) }
 
 // beatNumber is that of the n-th heartbeat.
 func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
+
+// stampOf reads the digits of a stamp.
+func stampOf(text string) int64 {
+	stamp, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(err) // a test's own mistake
+	}
+	return stamp
+}
