@@ -11,7 +11,7 @@ import (
 
 // verb is what a session asks of a lock. A walk is written in verbs and knows no script: which script serves a verb,
 // and what its reply means, is the business of a lockKind.
-type verb string
+type verb = string
 
 const (
 	tries      verb = "try"       // acquire now or not at all

@@ -106,7 +106,7 @@ func eachRepeat(t *testing.T, check func(t *testing.T, s scene, v verb, state st
 		w := newWalk(t, s, 0)
 		verbs := slices.Compact(slices.Sorted(slices.Values(w.kinds[0].verbs())))
 		for _, v := range verbs {
-			t.Run(s.name+"/"+string(v), func(t *testing.T) {
+			t.Run(s.name+"/"+v, func(t *testing.T) {
 				t.Parallel()
 				for _, state := range slices.Sorted(maps.Keys(before)) {
 					check(t, s, v, state)

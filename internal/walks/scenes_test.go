@@ -104,7 +104,7 @@ func TestSoakEveryWalkEndsWithAUsableName(t *testing.T) {
 	}
 	for ends := time.Now().Add(length); ; {
 		seed := rand.Uint64() >> 32
-		t.Run("Walks", func(t *testing.T) { //nolint:paralleltest // its walks are parallel; it waits for them
+		t.Run("Walks", func(t *testing.T) {
 			for _, s := range scenes() {
 				name, its, _ := strings.Cut(only, "/")
 				if n, err := strconv.ParseUint(its, 10, 64); err == nil {
