@@ -41,16 +41,21 @@ type Secrets struct {
 		sync.Mutex
 		said    bytes.Buffer
 		secrets []string
+		broken  []string // errors of more than one line
 	}
 }
 
-// NewSecrets fails the test at its end where something that was said has a secret in it.
+// NewSecrets fails the test at its end if something that was said has a secret in it, or if an error
+// has more than one line.
 func NewSecrets(tb testing.TB) *Secrets {
 	tb.Helper()
 	s := new(Secrets)
 	tb.Cleanup(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		for _, text := range s.mu.broken {
+			tb.Errorf("an error of more than one line: %q", text)
+		}
 		said := s.mu.said.String()
 		for _, secret := range s.mu.secrets {
 			if secret != "" && strings.Contains(said, secret) {
@@ -73,8 +78,15 @@ func (s *Secrets) KeepSession(of *signalbox.Session) { s.Keep((*session.Session)
 
 // Hear takes note of an error that a caller got, and answers it.
 func (s *Secrets) Hear(err error) error {
-	if err != nil {
-		_, _ = s.Write([]byte(err.Error() + "\n"))
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	_, _ = s.Write([]byte(text + "\n"))
+	if strings.Contains(text, "\n") {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.broken = append(s.mu.broken, text)
 	}
 	return err
 }
