@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package errs holds the sentinel errors, so that the packages below signalbox can answer
-// with them. Package signalbox exports and documents every one of them.
+// Package errs holds the sentinel errors, so that the packages below signalbox can return
+// them. Package signalbox exports and documents every one of them. It also makes errors of others:
+// Join on one line, OfCall so that only the caller's own context is in the error of a call.
 package errs
 
 import "errors"
