@@ -23,7 +23,7 @@ func redissonCosts() []costRow {
 	rows := []costRow{
 		{script: scripts.RedissonAcquire, crowd: "Batch", base: 10, each: 20, sizes: batches(), keys: many("lock"), args: each(gos, lease, later, "")},
 		{script: scripts.RedissonFence, crowd: "Batch", base: 10, each: 20, sizes: batches(), keys: fence, args: each(gos, lease, later, "")},
-		{script: scripts.RedissonRelease, crowd: "Batch", base: 10, each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(released, "", "PUBLISH", "c")},
+		{script: scripts.RedissonRelease, crowd: "Batch", base: 10, each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(released, "", "PUBLISH", "c", keepMS)},
 		{script: scripts.RedissonWithdraw, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c")},
 		{script: scripts.RedissonYield, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, lease, "", "PUBLISH", "c")},
 		{script: scripts.RedissonLook, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: with("")},

@@ -46,9 +46,9 @@ func plainCosts() []costRow {
 	return []costRow{
 		{script: scripts.SessionHello, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
 		{script: scripts.HolderDescribe, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
-		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c", "t")},
+		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
 		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: setTo(held), keys: many("lock"), args: each(ours, lease)},
-		{script: scripts.HoldsRenew, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
+		{script: scripts.HoldsRenew, crowd: "Batch", base: 10, each: 16, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
 		{script: scripts.HoldsRenew, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label, lease)},
 		{script: scripts.HoldsDrop, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1) + label)},
 		{script: scripts.HoldsList, crowd: "Readers", base: 300, fill: readers(alive), keys: on("lock"), args: with("sb1w", 0, 100)},
@@ -57,18 +57,18 @@ func plainCosts() []costRow {
 		{script: scripts.ReentrantLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: setTo(held), keys: many("lock"), args: with(they)},
 		{
 			script: scripts.ReentrantRelease, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: setTo(held), keys: many("lock"),
-			args: each(held, digits(noon), "PUBLISH", "c"),
+			args: each(held, digits(noon), "PUBLISH", "c", keepMS),
 		},
-		{script: scripts.ReentrantWithdraw, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c")},
+		{script: scripts.ReentrantWithdraw, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c", keepMS)},
 		{
 			script: scripts.ReentrantYield, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"),
-			args: with(ours, lease, digits(noon), "PUBLISH", "c"),
+			args: with(ours, lease, digits(noon), "PUBLISH", "c", keepMS),
 		},
 		{
 			script: scripts.RedlockAcquire, crowd: "Nothing", base: 60, sizes: []int{1}, keys: on("lock", "epoch", "fence"),
 			args: with(claimOf(ours), lease, later, "", greatest),
 		},
-		{script: scripts.RedlockRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c")},
+		{script: scripts.RedlockRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c", keepMS)},
 		{script: scripts.RedlockLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
 		{script: scripts.RedlockFence, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
 	}
@@ -83,7 +83,7 @@ func fairCosts() (rows []costRow) {
 			m.set(value, time.Minute)
 		}
 	}
-	held, free, enter := fairHeld(ours, noon, alive), released(noon), []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g"}
+	held, free, enter := fairHeld(ours, noon, alive), released(noon), []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS}
 	var attempts strings.Builder
 	for n := range 1000 {
 		attempts.WriteString(fmt.Sprintf("0%018d", n))
@@ -98,15 +98,15 @@ func fairCosts() (rows []costRow) {
 			costRow{script: scripts.FairEnter, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys, args: with(enter...)},
 			costRow{
 				script: scripts.FairLook, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys,
-				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)),
+				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
 			},
 			costRow{
 				script: scripts.FairLeave, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
-				args: with(ours, we, "PUBLISH", "g"),
+				args: with(ours, we, "PUBLISH", "g", keepMS),
 			},
 			costRow{
 				script: scripts.FairForce, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
-				args: with(ours, "PUBLISH", "g", "t"),
+				args: with(ours, "PUBLISH", "g", "t", keepMS),
 			},
 		)
 	}
@@ -115,7 +115,7 @@ func fairCosts() (rows []costRow) {
 		costRow{script: scripts.LineBeat, crowd: "Gone", base: 160, fill: queued(noon-hour, held), keys: lives, args: with(they, life, beatNumber(2), label)},
 		costRow{
 			script: scripts.FairLook, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: queued(alive, held), keys: keys,
-			args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String()), sizes: []int{1000},
+			args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String(), keepMS), sizes: []int{1000},
 		},
 		costRow{script: scripts.FairDrop, crowd: "Living", base: 20, fill: queued(alive, held), keys: on("lock"), args: with(ours)},
 		costRow{script: scripts.FairWaiters, crowd: "Living", base: 1000, fill: queued(alive, held), keys: on("line", "lives"), args: with(0, 100)},
@@ -138,20 +138,20 @@ func rwCosts() (rows []costRow) {
 			}
 		}
 	}
-	enter := []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g"}
+	enter := []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS}
 	for crowd, fill := range fills {
 		rows = append(rows,
 			costRow{script: scripts.RWLockEnter, crowd: crowd + "Read", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), reads)...)},
 			costRow{script: scripts.RWLockEnter, crowd: crowd + "Write", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), writes)...)},
 			costRow{
 				script: scripts.RWLockLook, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)),
+				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
 			},
-			costRow{script: scripts.RWLockLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g")},
-			costRow{script: scripts.RWLockDowngrade, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g")},
+			costRow{script: scripts.RWLockLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
+			costRow{script: scripts.RWLockDowngrade, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
 			costRow{
 				script: scripts.RWLockForce, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with("PUBLISH", "g", "t", we+"\n"+ours+label+"\n"),
+				args: with("PUBLISH", "g", "t", we+"\n"+ours+label+"\n", keepMS),
 			},
 			costRow{script: scripts.RWLockDoor, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours + label)},
 		)
@@ -175,7 +175,7 @@ func permitCosts() (rows []costRow) {
 			m.server.MustDo(m, "PEXPIRE", m.name+"permits", 60_000)
 		}
 	}
-	enter := []any{theirs + "0000000002", lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", 4, none}
+	enter := []any{theirs + "0000000002", lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS, 4, none}
 	name := ours + "0000000004" + label
 	for crowd, fill := range map[string]func(m *measured, n int){
 		"Holds": holds(alive), "EndedHolds": holds(died), "Living": waits(alive), "Dead": waits(died), "Gone": waits(gone),
@@ -184,18 +184,18 @@ func permitCosts() (rows []costRow) {
 			costRow{script: scripts.SemaphoreEnter, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
 			costRow{
 				script: scripts.SemaphoreLook, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002"),
+				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002", keepMS),
 			},
-			costRow{script: scripts.SemaphoreLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g")},
+			costRow{script: scripts.SemaphoreLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g", keepMS)},
 			costRow{
 				script: scripts.SemaphoreYield, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with(name, lease*1000, "", we, "PUBLISH", "g"),
+				args: with(name, lease*1000, "", we, "PUBLISH", "g", keepMS),
 			},
 			costRow{
 				script: scripts.SemaphoreSplit, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with(holdOf("c")+"0000000001", lease*1000, later, name, we, "PUBLISH", "g"),
+				args: with(holdOf("c")+"0000000001", lease*1000, later, name, we, "PUBLISH", "g", keepMS),
 			},
-			costRow{script: scripts.SemaphoreResize, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(1_000_000, later, "PUBLISH", "g")},
+			costRow{script: scripts.SemaphoreResize, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(1_000_000, later, "PUBLISH", "g", keepMS)},
 			costRow{script: scripts.SemaphoreAvailable, crowd: crowd, base: 200, each: 3, fill: fill, keys: on("permits"), args: with()},
 		)
 	}
@@ -214,7 +214,7 @@ func latchCosts() []costRow {
 	}
 	key := on("latch")
 	return []costRow{
-		{script: scripts.CountdownStart, crowd: "Ids", base: 60, fill: ended, keys: key, args: with(nonceB, "00000001", kept, later)},
+		{script: scripts.CountdownStart, crowd: "Ids", base: 60, fill: ended, keys: key, args: with(nonceB, "00000001", kept, later, "")},
 		{script: scripts.CountdownCount, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(digits(noon), "new", "PUBLISH", "c")},
 		{script: scripts.CountdownLook, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
 		{script: scripts.CountdownReset, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(nonceA, "PUBLISH", "c")},

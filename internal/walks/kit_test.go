@@ -67,6 +67,9 @@ type attempt struct {
 	ended  bool  // the session is done with it
 }
 
+// keepMS is how long the floor of an idle name is kept.
+const keepMS = 60_000
+
 // permit is the side of a hold of permits.
 const permit = "permit"
 

@@ -65,7 +65,7 @@ func (w *latchWalk) start() *request {
 		w.expect("the round's stamp", text(list, 1), stamp)
 		return outcome{}
 	}
-	return w.request("start", nil, read, scripts.CountdownStart, w.key(), nonce, fmt.Sprintf("%08d", total), fmt.Sprintf("%010d", kept), digits(notAfter))
+	return w.request("start", nil, read, scripts.CountdownStart, w.key(), nonce, fmt.Sprintf("%08d", total), fmt.Sprintf("%010d", kept), digits(notAfter), "")
 }
 
 // begun returns the round of a nonce, if it is the newest or among those that are remembered.
