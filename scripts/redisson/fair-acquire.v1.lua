@@ -19,7 +19,7 @@
 --          an error   the server's refusal
 -- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line where the lock is free and it is another
 -- cost     O(1) where nobody waits: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in those who wait for a grant, and O(n)
---          for a place that is looked after
+--          for a waiter, which looks for its place
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
