@@ -17,25 +17,27 @@ import (
 
 // local are the calls of the library that ask no server.
 const local = `
-	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout
-	signalbox.FixedLease signalbox.MaxHold signalbox.Native signalbox.Redisson
-	signalbox.RenewedLease signalbox.WaitReplicas signalbox.WithDefaults
-	signalbox.WithHashedNames signalbox.WithLabel signalbox.WithLogger signalbox.WithPolling
-	signalbox.WithPrefix signalbox.Tune signalbox.NewSession signalbox.Session.ID
-	signalbox.LockOption.Apply signalbox.Lease.Bind signalbox.Lease.Deadline
-	signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err signalbox.Lease.Token
-	signalbox.Locker.OnLost signalbox.OpError.Error signalbox.OpError.Unwrap
-	signalbox.UnconfirmedError.Error signalbox.UnconfirmedError.Is
-	signalbox.UnconfirmedError.Unwrap reentrant.New reentrant.Lock.Check reentrant.Lock.Locker
-	reentrant.Lock.Place fair.New fair.Lock.Check fair.Lock.Locker fair.Lock.Place rwlock.New
-	rwlock.Lock.Check rwlock.Lock.Locker rwlock.Lock.RLocker rwlock.Lock.Place
-	rwlock.Lock.Reader rwlock.Reader.Check rwlock.Reader.Place semaphore.New
-	semaphore.ExactCapacity semaphore.Plain semaphore.Semaphore.Check
+	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout signalbox.FixedLease
+	signalbox.MaxHold signalbox.Native signalbox.Redisson signalbox.RenewedLease
+	signalbox.WaitReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
+	signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix signalbox.Tune
+	signalbox.NewSession signalbox.Session.ID signalbox.LockOption.Apply signalbox.Lease.Bind
+	signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err
+	signalbox.Lease.Token signalbox.Locker.OnLost signalbox.OpError.Error
+	signalbox.OpError.Unwrap signalbox.UnconfirmedError.Error signalbox.UnconfirmedError.Is
+	signalbox.UnconfirmedError.Unwrap signalbox.WithTokenFloor
+	reentrant.New reentrant.Lock.Check reentrant.Lock.Locker reentrant.Lock.Place
+	fair.New fair.Lock.Check fair.Lock.Locker fair.Lock.Place
+	rwlock.New rwlock.Lock.Check rwlock.Lock.Locker rwlock.Lock.RLocker rwlock.Lock.Place
+	rwlock.Lock.Reader rwlock.Reader.Check rwlock.Reader.Place
+	semaphore.New semaphore.ExactCapacity semaphore.Plain semaphore.Semaphore.Check
 	semaphore.Semaphore.Permits semaphore.Semaphore.Weighted semaphore.Weighted.OnLost
-	semaphore.Permits.Check semaphore.Permits.Place countdown.New countdown.Keep
-	countdown.Latch.Check countdown.Latch.RoundOf countdown.Round.ID multilock.New
-	multilock.Tokens multilock.Lock.Check multilock.Lock.Locker redlock.New redlock.Fenced
-	redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
+	semaphore.Permits.Check semaphore.Permits.Place
+	countdown.New countdown.Keep countdown.Latch.Check countdown.Latch.RoundOf
+	countdown.Round.ID
+	multilock.New multilock.Tokens multilock.Lock.Check multilock.Lock.Locker
+	multilock.Lock.Order
+	redlock.New redlock.Fenced redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
 `
 
 // elsewhere are the calls whose rows another test has: Dial makes connections of its own, which a

@@ -58,6 +58,9 @@ const (
 	slack = 40 * time.Millisecond  // of timers, and of pauses at random
 )
 
+// quiet drops what Close logs of leases that a test leaves.
+var quiet = signalbox.WithLogger(slog.New(slog.DiscardHandler))
+
 // scene is a call, the servers that it asks, and what happens to them.
 type scene struct {
 	*quorum
@@ -129,9 +132,8 @@ func newScene(q *quorum, fault fault) *scene {
 			return true
 		})
 	}
-	silent := signalbox.WithLogger(slog.New(slog.DiscardHandler))
-	e.other, _ = q.process(silent)
-	e.s, e.wires = q.process(silent)
+	e.other, _ = q.process(quiet)
+	e.s, e.wires = q.process(quiet)
 	return e
 }
 

@@ -20,7 +20,7 @@ import (
 func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	bubble(t, func(w *world) {
 		t := w.T
-		s, lines, closeSession := w.session(t)
+		s, lines, closeSession := w.session(t, quiet)
 		defer closeSession()
 		lease, err := reentrant.New(s, "held").Lock(t.Context())
 		require.NoError(t, err)
@@ -56,11 +56,11 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *world) {
 				t := w.T
-				other, _, closeOther := w.session(t)
+				other, _, closeOther := w.session(t, quiet)
 				defer closeOther()
 				_, err := kind.New(other, "a").Lock(t.Context())
 				require.NoError(t, err)
-				s, lines, closeSession := w.session(t)
+				s, lines, closeSession := w.session(t, quiet)
 				defer closeSession()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				ended := make(chan error, 1)
