@@ -90,6 +90,7 @@ func (m *measured) work(script *scripts.Script, keys []string, args ...any) int 
 func (m *measured) crowd(n int, command, end, name, value string) {
 	m.Helper()
 	made := fmt.Sprintf("crowd:%d:%s:%s:%s", n, command, name, value)
+	//nolint:dupword // blocks of Lua end one behind the other
 	m.server.MustDo(m, "EVAL", `local command, n, name, value = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local words = {}
 for i = 1, redis.call('EXISTS', KEYS[1]) == 1 and 0 or n do

@@ -23,6 +23,8 @@ import (
 // Messages are returned and not sent. The last two arguments are the walk's clock, a stamp, and the mode: "dry"
 // restores all keys when the script is done. The reply is {how, reply, channel, message, ...}: how is 1 if the script
 // returned, 2 if it returned an error of the server, 0 if it failed.
+//
+//nolint:dupword // blocks of Lua end one behind the other
 const clockwork = `
 local server, clock, mode = redis, table.remove(ARGV), table.remove(ARGV)
 local far, now_ms = 3155760000000, math.floor(tonumber(clock) / 1000)
@@ -81,6 +83,7 @@ local redis = setmetatable({
 local function script()
 `
 
+//nolint:dupword // see above
 const clockworkEnd = `
 end
 local done, reply = pcall(script)
