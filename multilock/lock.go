@@ -189,7 +189,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 // carries are left aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	var s *session.Session
-	if len(l.members) > 0 {
+	if l != nil && len(l.members) > 0 {
 		s = l.members[0].place.Session
 	}
 	return (*signalbox.Locker)(locker.New(ctx, s.Logger(), l.lock))

@@ -89,8 +89,8 @@ func lacks() map[string]map[string]effect {
 			"+pexpire":                   nobody,
 			"+hget":                      {errs: map[step]error{wait: denied, unlock: denied}},
 			"+hmget":                     vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
-			"+zadd": nobody,
-			"+hlen": {errs: stuck.errs, heals: true},
+			"+zadd":   nobody,
+			"+hlen":   {errs: stuck.errs, heals: true},
 			"+zscore": {errs: map[step]error{try: denied, wait: denied}},
 			"+zrange": {errs: map[step]error{
 				try: denied, isLocked: denied, holder: denied, wait: denied, unlock: denied, force: denied,

@@ -59,17 +59,18 @@ var (
 
 // table is every option of locks.
 var table = map[string]option{
-	"signalbox.RenewedLease":  {[]signalbox.LockOption{signalbox.RenewedLease(time.Second)}, leased},
-	"signalbox.FixedLease":    {[]signalbox.LockOption{signalbox.FixedLease(time.Second)}, leased},
-	"signalbox.MaxHold":       {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
-	"signalbox.WaitReplicas":  {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
-	"signalbox.Redisson":      {[]signalbox.LockOption{signalbox.Redisson()}, javas},
-	"signalbox.Native":        {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
-	"semaphore.ExactCapacity": {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
-	"semaphore.Plain":         {[]signalbox.LockOption{signalbox.Redisson(), semaphore.Plain()}, []string{"semaphore"}},
-	"countdown.Keep":          {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
-	"redlock.Fenced":          {[]signalbox.LockOption{redlock.Fenced().Apply}, []string{"redlock"}},
-	"redlock.GreatestLease":   {[]signalbox.LockOption{redlock.GreatestLease(time.Hour).Apply}, []string{"redlock"}},
+	"signalbox.RenewedLease":   {[]signalbox.LockOption{signalbox.RenewedLease(time.Second)}, leased},
+	"signalbox.FixedLease":     {[]signalbox.LockOption{signalbox.FixedLease(time.Second)}, leased},
+	"signalbox.MaxHold":        {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
+	"signalbox.WaitReplicas":   {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
+	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, leased},
+	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
+	"signalbox.Native":         {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
+	"semaphore.ExactCapacity":  {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
+	"semaphore.Plain":          {[]signalbox.LockOption{signalbox.Redisson(), semaphore.Plain()}, []string{"semaphore"}},
+	"countdown.Keep":           {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
+	"redlock.Fenced":           {[]signalbox.LockOption{redlock.Fenced().Apply}, []string{"redlock"}},
+	"redlock.GreatestLease":    {[]signalbox.LockOption{redlock.GreatestLease(time.Hour).Apply}, []string{"redlock"}},
 }
 
 // TestEveryOptionHasARow reads the options from the source.
@@ -145,4 +146,23 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 	long := newSession(t, server, signalbox.WithDefaults(signalbox.WaitReplicas(1, 40*time.Second)))
 	require.ErrorIs(t, reentrant.New(long, "a").Check(), signalbox.ErrBadOption, "longer than the lease")
 	require.NoError(t, countdown.New(long, "a").Check(), "which a latch has none of")
+}
+
+// Redisson's keys have no place for what these options set. A default of the session is left out.
+func TestOptionsWithoutAPlaceInRedissonsKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	floor, keep := signalbox.WithTokenFloor(time.Hour), countdown.Keep(time.Hour)
+	s := newSession(t, server)
+	byDefault := newSession(t, server, signalbox.WithDefaults(floor, keep, signalbox.Redisson()))
+	for _, kind := range javas {
+		option, name := floor, "WithTokenFloor"
+		if kind == "countdown" {
+			option, name = keep, "Keep"
+		}
+		err := kinds[kind]([]*signalbox.Session{s}, signalbox.Redisson(), option).Check()
+		require.ErrorIs(t, err, signalbox.ErrBadOption, kind)
+		require.ErrorContains(t, err, name)
+		require.NoError(t, kinds[kind]([]*signalbox.Session{byDefault}).Check(), kind)
+	}
 }
