@@ -17,17 +17,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Dial connects to a server, checks that it is new enough, and returns a session whose Close also closes
-// the connection. It takes three round trips on one server, and a fourth the first time. These URLs are
-// valid, with valkey:// and valkeys:// as other words for redis:// and rediss://:
+// Dial connects to a server, checks that it is new enough, and returns a session whose Close also
+// closes the connection. It takes three round trips on one server, and a fourth if the server does
+// not have the script for the check yet. These URLs are valid; valkey:// and valkeys:// mean the
+// same as redis:// and rediss://:
 //
 //	redis://[user:password@]host[:port][/db]                     port 6379 and database 0 by default
 //	rediss://...                                                 the same with TLS
 //	unix://[user:password@]/path/to/redis.sock[?db=number]
-//	redis://sentinel1:26379?addr=sentinel2:26379&master_set=name a primary that sentinels watch
+//	redis://sentinel1:26379?addr=sentinel2:26379&master_set=name the primary that sentinels watch
 //
-// Characters such as @ : / ? # % are escaped in a password, %40 for an @: url.UserPassword does that.
-// Parameters, each once but for addr:
+// In a password, characters such as @ : / ? # % must be escaped, an @ as %40: url.UserPassword does
+// that. These are the parameters. Only addr may be repeated:
 //
 //	addr               another node of the cluster, or another sentinel, host:port
 //	db                 the number of the database, instead of the path
@@ -41,13 +42,13 @@ import (
 //	server_name        the name that certificates must have, instead of the host's
 //	ca                 a PEM file: the client trusts these authorities and no others
 //	cert, key          PEM files: the client's own certificate and its private key
-//	master_set         the host is a sentinel, and this is the name of what it watches
+//	master_set         the host is a sentinel, and watches a primary under this name
 //	sentinel_username  the user at the sentinels; user and password are for the server alone
 //	sentinel_password  the password at the sentinels
 //
-// The parameters skip_verify, server_name, ca, cert and key need rediss://, and also apply to sentinels. A
-// parameter that is unknown, or has no effect in that URL, is ErrBadOption. Errors never contain the
-// password.
+// The parameters skip_verify, server_name, ca, cert and key need rediss://, and also apply to
+// sentinels. If a parameter is unknown, or has no effect in that URL, Dial returns ErrBadOption.
+// Errors never contain the password.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
@@ -64,7 +65,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	s := session.New(client, collect(options), true)
 	if err = greet(ctx, s); err != nil {
 		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
-			err = fmt.Errorf("%w: the URL is that of a sentinel: add the parameter master_set with the name of what it watches", ErrBadOption)
+			err = fmt.Errorf("%w: the server is a sentinel: add the parameter master_set with the name of the primary that it watches", ErrBadOption)
 		}
 		client.Close()
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
@@ -94,22 +95,22 @@ func isSentinel(ctx context.Context, client rueidis.Client) bool {
 	return err == nil && word == "sentinel"
 }
 
-// explainConnect says what is wrong with the URL if the host is no sentinel, or does not watch what was
-// asked for.
+// explainConnect says what is wrong with the URL if the host is not a sentinel, or if the sentinel
+// watches no primary of that name.
 func explainConnect(o rueidis.ClientOption, err error) error {
 	words := strings.ToLower(err.Error())
 	switch {
 	case o.Sentinel.MasterSet == "":
 	case strings.Contains(words, "no such master"):
-		return fmt.Errorf("%w: the sentinel watches nothing of the name in master_set", ErrBadOption)
+		return fmt.Errorf("%w: the sentinel watches no primary under the name in master_set", ErrBadOption)
 	case strings.Contains(words, "unknown command 'sentinel"):
-		return fmt.Errorf("%w: master_set is for sentinels, and the server is none", ErrBadOption)
+		return fmt.Errorf("%w: master_set is for sentinels, and the server is not a sentinel", ErrBadOption)
 	}
 	return wire.Explain(err)
 }
 
-// connect is rueidis.NewClient, which takes no context, with an end by ctx. A client that comes
-// too late is closed.
+// connect calls rueidis.NewClient, which takes no context, and returns when ctx ends. A client that
+// is made after that is closed.
 func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	if ctx.Err() != nil {
 		return nil, errs.Ended(ctx)

@@ -117,7 +117,7 @@ func TestDialBySentinels(t *testing.T) {
 	}{
 		as(watcher, "", ""):                 {signalbox.ErrBadOption, "add the parameter master_set"},
 		as(watcher, "", "master_set=other"): {signalbox.ErrBadOption, "the name in master_set"},
-		as(primary, "", set):                {signalbox.ErrBadOption, "the server is none"},
+		as(primary, "", set):                {signalbox.ErrBadOption, "the server is not a sentinel"},
 		as(watcher, "teller:zecret@", set):  {signalbox.ErrDenied, "WRONGPASS"},
 		as(watcher, "", set+"&sentinel_username=watch&sentinel_password=zecret"): {signalbox.ErrDenied, "WRONGPASS"},
 	} {

@@ -25,9 +25,9 @@ type Holder struct {
 	// Until is when the key ends unless the lease is renewed; the zero Time where the key has no end,
 	// which no lock of ours leaves so. By the server's clock.
 	Until time.Time
-	// Token is the first fencing token that the holding process may use, or, if the server's clock is behind the
-	// tokens of the name, up to 1,024 less than that. A lock that was passed on
-	// inside the process has a greater one since, from the block that begins here; the next holder's is
-	// beyond the block. Zero in Redisson's layout.
+	// Token is the first fencing token that the holding process may use. If the server's clock is
+	// behind the tokens of the name, it may be up to 1,024 less than that. Each time the lock is
+	// handed over inside the process the token rises, within a block that begins here; the next
+	// holder's token is beyond the block. Zero in Redisson's layout.
 	Token uint64
 }

@@ -30,41 +30,42 @@ func (l Lease) Token() uint64 { return hold.Lease(l).Token() }
 // on the server by the next renewal.
 func (l Lease) Err() error { return hold.Lease(l).Err() }
 
-// Done answers a channel that closes when this lease ends, by its own Unlock or by loss. That of the zero Lease is
-// closed.
+// Done returns a channel that closes when this lease ends, by its own Unlock or by loss. The
+// channel of the zero Lease is closed.
 func (l Lease) Done() <-chan struct{} { return hold.Lease(l).Done() }
 
 // Deadline returns until when the lease can be trusted if no renewal succeeds any more, by this
-// host's clock. It moves with each renewal. Once the lease is lost it returns when that happened, and
-// after Unlock the zero time, as for the zero Lease.
+// host's clock. Each renewal moves it. For a lost lease it returns when the lease was lost. After
+// Unlock, and for the zero Lease, it returns the zero time.
 func (l Lease) Deadline() time.Time { return hold.Lease(l).Deadline() }
 
-// Bind returns a child of ctx that also ends with the lease, before the lock is released or passed on.
-// context.Cause says why it ended: ErrReleased, ErrLost or ErrMaxHold. Its Err compares the clock
-// itself. If the lease has ended, or is the zero Lease, the context has ended too. If ctx is nil it has
-// ended with ErrBadOption as its cause. It gives no right to enter again: that is Enter.
+// Bind returns a child of ctx that also ends with the lease, before the lock is released or handed
+// over. context.Cause says why it ended: ErrReleased, ErrLost or ErrMaxHold. Its Err compares the
+// clock itself. If the lease has ended, or is the zero Lease, the context has ended too. If ctx is
+// nil, the context has ended with ErrBadOption as its cause. A call with this context does not
+// enter the lock again; use Enter for that.
 //
-// It needs no cancel. All contexts that are bound to a lease and have one parent, or parents that end
-// with the same context, share what is kept for them, and it goes when the lease or that parent ends.
-// So bind as often as you like, also to context.Background. A child with a cancel of its own, as of
-// context.WithTimeout, needs that called as ever.
+// It needs no cancel. Contexts that are bound to one lease and have the same parent share their
+// state; so do contexts whose parents end with the same context. The state goes when the lease or
+// that parent ends. So bind as often as you like, also to context.Background. A child with a cancel
+// of its own, such as that of context.WithTimeout, must be cancelled as usual.
 func (l Lease) Bind(ctx context.Context) context.Context { return hold.Lease(l).Bind(ctx) }
 
-// Enter is Bind, and the right to enter again: Lock and TryLock with the context answered, or
-// with one made from it, enter the lock of this lease at once, without a round trip. That is
+// Enter is Bind with the right to enter again: Lock and TryLock with the context that it returns,
+// or with one made from that, enter the lock of this lease at once, without a round trip. That is
 // how ownership travels, since a goroutine has no identity.
 //
 // It names the lease, not a goroutine: goroutines that use one Enter context do not exclude each
-// other. Where that is not wanted, hand them Bind.
+// other. If they must exclude each other, pass them Bind.
 func (l Lease) Enter(ctx context.Context) context.Context { return hold.Lease(l).Enter(ctx) }
 
-// Unlock ends the lease, here first and then on the server. It takes no context, so that it
-// works when the request it was held for is over. The lock goes on to others when the last of
+// Unlock ends the lease, here first and then on the server. It takes no context, so that it works
+// when the request it was held for is over. The lock is released or handed over when the last of
 // its leases ends; Unlock of the others costs no round trip.
 //
-// It answers nil when the lock was given back or passed on, ErrNotHeld for a lease that was
-// unlocked before, ErrLost or ErrMaxHold where the lease had ended before (somebody else may have
-// worked meanwhile), and *UnconfirmedError, which is ErrUnconfirmed, if the server did not reply
-// within a second: the release is repeated in the background until the key has ended. See Tune for
-// when a client that Tune did not set up can take longer.
+// Unlock returns nil if the lock was released or handed over, and ErrNotHeld for a lease that was
+// unlocked before. It returns ErrLost or ErrMaxHold if the lease had ended before: another holder
+// may have worked meanwhile. If the server does not reply within a second, it returns
+// *UnconfirmedError, which is ErrUnconfirmed, and repeats the release in the background until the
+// key has ended. It can take longer than a second with a client that Tune did not set up; see Tune.
 func (l Lease) Unlock() error { return hold.Lease(l).Unlock() }

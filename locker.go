@@ -16,20 +16,20 @@ type Locker locker.Locker
 
 var _ sync.Locker = (*Locker)(nil)
 
-// Lock takes the lock. If a try fails for a reason that may pass, such as an outage of the server or too
-// few replicas, Lock logs that to the session's logger (WithLogger), once, and tries again until it
-// succeeds.
+// Lock takes the lock. If a try fails for a reason that may pass, such as an outage of the server
+// or too few replicas, Lock tries again until it succeeds. It logs the first such failure to the
+// session's logger (WithLogger).
 //
-// It panics if waiting cannot help, with an error that wraps ErrBadName, ErrBadOption, ErrClosed,
-// ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, the error of the context if that has ended, or
-// the server's own words if they are none of the above.
+// If waiting cannot help, Lock panics. The error wraps ErrBadName, ErrBadOption, ErrClosed,
+// ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, or the error of the context if that has
+// ended. If it is none of these, it has the server's own words.
 func (k *Locker) Lock() { (*locker.Locker)(k).Lock() }
 
-// Unlock gives the lock back. It panics when the Locker is not locked. What it cannot answer, that the
-// lease was lost, or that the server did not confirm its release, goes to OnLost.
+// Unlock releases the lock. It panics if the Locker is not locked. It has no result: OnLost is
+// called if the lease was lost, or if the server did not confirm the release.
 func (k *Locker) Unlock() { (*locker.Locker)(k).Unlock() }
 
-// OnLost sets what is told of a lease that was lost while it was locked, or whose release was
-// not confirmed. It runs on the goroutine that unlocks. nil, and before OnLost is called,
-// nobody is told.
-func (k *Locker) OnLost(told func(error)) { (*locker.Locker)(k).OnLost(told) }
+// OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
+// if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
+// OnLost(nil), no function is called.
+func (k *Locker) OnLost(lost func(error)) { (*locker.Locker)(k).OnLost(lost) }

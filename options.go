@@ -16,8 +16,9 @@ import (
 // SessionOption sets something for a session; see NewSession and Dial.
 type SessionOption func(*settings.Session)
 
-// LockOption sets something for one lock; the primitives' New take it. A bad value, or an option that this
-// kind of lock does not have, is ErrBadOption from every call on that lock, and from its Check.
+// LockOption sets something for one lock; the primitives' New take it. If a value is not valid, or
+// this kind of lock does not have the option, every call on that lock returns ErrBadOption, and so
+// does its Check.
 type LockOption func(*settings.Lock)
 
 // Apply sets the option in l, for locks that take options of their own beside these. A nil option sets
@@ -30,13 +31,13 @@ func (o LockOption) Apply(l *settings.Lock) {
 
 // WithLogger sets the logger for warnings that no call can return:
 //
-//   - the server denies the session its unlock messages, or may evict the keys of locks, once each;
-//   - the Lock of a Locker has to try again, and why, once in each Lock;
-//   - Close ended a lease that was never unlocked, once for each lease, up to 20.
+//   - the server denies the session its unlock messages, or may evict the keys of locks: once each;
+//   - the Lock of a Locker has to try again, and why: once in each Lock;
+//   - Close ended a lease that was never unlocked: once for each lease, up to 20.
 //
-// By default the first three are not logged, and the last one goes to slog.Default(): a lease that the
-// program forgot is a bug in the program. Hold ids and passwords are never logged, and names only as
-// WithHashedNames leaves them.
+// By default the library logs only the leases that Close ended, to slog.Default(): a lease that the
+// program forgot is a bug in the program. Hold ids and passwords are never logged. With
+// WithHashedNames, names are logged as digests.
 func WithLogger(logger *slog.Logger) SessionOption {
 	return func(s *settings.Session) {
 		if logger == nil {
@@ -47,7 +48,7 @@ func WithLogger(logger *slog.Logger) SessionOption {
 	}
 }
 
-// WithCloseGrace sets how long Close waits for holders and for unanswered calls if its context has no
+// WithCloseGrace sets how long Close waits for holders and for calls if its context has no
 // deadline; 5 s by default. d is more than 0 and at most 24 h.
 func WithCloseGrace(d time.Duration) SessionOption {
 	return func(s *settings.Session) {
@@ -103,9 +104,9 @@ func WithLabel(label string) SessionOption {
 	}
 }
 
-// WithDefaults sets what the session's locks start from, before their own options. A kind of lock that does
-// not have one of these options ignores it, and that is no error. The exception is Redisson: a kind that has
-// no such layout returns ErrBadOption unless its own options include Native.
+// WithDefaults sets what the session's locks start from, before their own options. A kind of lock
+// that does not have one of these options ignores it. The exception is Redisson: a kind that has no
+// such layout returns ErrBadOption unless its own options include Native.
 func WithDefaults(options ...LockOption) SessionOption {
 	return func(s *settings.Session) {
 		for _, option := range options {
@@ -144,16 +145,15 @@ func FixedLease(life time.Duration) LockOption {
 	}
 }
 
-// WaitReplicas makes the lock wait at each acquire, for timeout at the longest, until n replicas of the
-// server say that they have it. Where fewer do the lock is taken back, and the call answers
-// ErrNotReplicated at once: it may be tried again. With it a failover to one of those that answered
-// does not grant the lock twice. It is no consensus: a replica that did not answer may be the one that
-// is promoted, so n should be more than half of the replicas.
+// WaitReplicas makes each acquire wait, for timeout at the longest, until n replicas of the server
+// confirm that they have the lock. If fewer do, the lock is released and the call returns
+// ErrNotReplicated at once: it may be tried again. A failover to a replica that confirmed does not
+// grant the lock twice. It is no consensus: a replica that did not confirm may be the one that is
+// promoted, so n should be more than half of the replicas.
 //
-// Only the acquire waits: renewals, entering again and passing the lock on inside the process do
-// not. n is from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts
-// from before the acquire was sent. It takes a connection of its own while it waits, and needs the
-// right to WAIT.
+// Only the acquire waits. Renewals, entering again and handing over inside the process do not. n is
+// from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts from before the
+// acquire was sent. While it waits it takes a connection of its own. It needs the right to WAIT.
 func WaitReplicas(n int, timeout time.Duration) LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.WaitReplicas)
@@ -168,17 +168,18 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // WithTokenFloor sets how long the server remembers an idle name: for d after its last release, one
 // minute by default. d is from 1 s to 24 h.
 //
-// It buys fencing against a server's clock that is set back, by a step or by a failover. Tokens come
-// from that clock, and the server remembers the last one. While it does, tokens rise whatever the clock
-// does. Once the name is forgotten they rise unless the clock is set back by more than the time since
-// the last release, which is d or longer. So a step back by less than d is always harmless.
+// A longer time protects fencing against a server's clock that is set back, by a step or by a
+// failover. Tokens come from that clock, and the server remembers the last token of a name. While
+// it does, tokens rise whatever the clock does. After that they rise unless the clock is set back
+// by more than the time since the last release. So a step back by less than d is always harmless.
 //
-// It costs memory: about (170 + len(prefix) + len(name)) bytes for each name, for d after its last
-// release. 1,000 fresh names a second need 11 MB with the default, and 0.7 GB with an hour.
+// A longer time costs memory: about (170 + len(prefix) + len(name)) bytes for each name, for d
+// after its last release. 1,000 fresh names a second need 11 MB with the default, and 0.7 GB with
+// an hour.
 //
-// A release uses the option of its own lock, and so does ForceUnlock. A semaphore remembers a capacity
-// that SetCapacity set for at least an hour. A latch has no tokens; see countdown.Keep. In Redisson's
-// layout, which has no place for it, the option is ErrBadOption.
+// A release uses the option of its own lock, and so does ForceUnlock. A semaphore remembers a
+// capacity that was set by SetCapacity for at least an hour. A latch has no tokens; see
+// countdown.Keep. In Redisson's layout, which cannot store it, the option is ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.TokenFloor)
@@ -190,9 +191,11 @@ func WithTokenFloor(d time.Duration) LockOption {
 	}
 }
 
-// Redisson makes a lock one of Redisson's, the Java client: processes that take locks of the name there, and processes that take locks with this
-// option, share it. It is for services that move from Java to Go, one after the other. Set it on one lock, or on all of a session's by
-// WithDefaults; Native takes it back for one of them. New of a kind that does not have it makes it ErrBadOption. These have it:
+// Redisson makes a lock one of Redisson's, the Java client. Processes that take the lock with
+// Redisson in Java, and processes that take a lock of that name with this option, share it. It is
+// for services that move from Java to Go one after the other. Set it on one lock, or on all locks
+// of a session by WithDefaults; Native takes it back for one of them. A kind that has no such
+// layout returns ErrBadOption. These have one:
 //
 //   - reentrant: RLock, and with Fenced RFencedLock
 //   - fair: RFairLock
@@ -200,23 +203,31 @@ func WithTokenFloor(d time.Duration) LockOption {
 //   - semaphore: RPermitExpirableSemaphore, and with semaphore.Plain RSemaphore
 //   - countdown: RCountDownLatch
 //
-// The key is the name as Redisson has it, behind its NameMapper: WithPrefix has no part in it, and WithHashedNames and this are
-// ErrBadOption together. In a cluster a name is ErrBadName if its braces are no hash tag; Redisson would not be able to release it.
+// The key is the name as Redisson has it, behind its NameMapper. WithPrefix does not apply to it,
+// and WithHashedNames together with this option is ErrBadOption. In a cluster a name is ErrBadName
+// if its braces are not a hash tag: Redisson could not release such a lock.
 //
-// What Redisson's keys have no place for does not hold:
+// Some promises need more than Redisson's keys can store. With this option:
 //
-//   - Tokens come from the server's clock alone: they rise as long as that is not set back. Holders in Java have none. But see Fenced.
+//   - Tokens come from the server's clock alone: they rise as long as it is not set back. Holders
+//     in Java have none. But see Fenced.
 //   - Holder.Since and Holder.Token are zero, and Holder.Label is the owner as Redisson writes it.
-//   - A process that passes the lock on inside gives it back after 1,024 times or 20 ms, whether somebody waits elsewhere or not.
-//   - ForceUnlock from Java is told by the next renewal.
-//   - Where a Java holder dies that named no lease, waiting takes as long as its client's lockWatchdogTimeout, 30 s by default.
-//   - Where somebody dies who stands in line for a fair lock, on either side, those behind wait for 5 minutes at the least, as in Java; see FairLockWaitTimeout. Each
-//     who waits costs a try a second. A Java lock() that throws because its subscription failed leaves such a ticket behind: call it again in
-//     the same thread. Waiter.Since is zero, and Waiter.Label is the owner. A name should not be taken as RLock and as RFairLock.
-//   - Of a read-write lock readers come in beside readers, whether a writer waits or not, as in Java: a writer comes in when nobody reads. Redisson
-//     before 4.4 renews the readers of others with its own, also those that died. A Java reader that is renewed makes the lock end a
-//     lockWatchdogTimeout later, so leases of readers beside it should be no longer than that: MaxHold, not a long FixedLease.
-//     A name should not be taken as RLock and as RReadWriteLock.
+//   - A process that hands the lock over inside releases it after 1,024 times or 20 ms, even if no
+//     other process is waiting.
+//   - A ForceUnlock from Java is noticed by the next renewal.
+//   - If a Java holder dies that gave no lease time, waiters wait for its client's
+//     lockWatchdogTimeout, 30 s by default.
+//   - If a waiter for a fair lock dies, on either side, the waiters behind it wait for at least 5
+//     minutes, as in Java; see FairLockWaitTimeout. Each waiter asks the server once a second. A
+//     Java lock() that throws because its subscription failed leaves such a ticket behind: call it
+//     again in the same thread. Waiter.Since is zero, and Waiter.Label is the owner. Do not take
+//     one name both as RLock and as RFairLock.
+//   - Readers of a read-write lock join other readers even if a writer is waiting, as in Java: a
+//     writer is granted the lock only when there are no readers. Redisson before 4.4 renews the
+//     leases of other clients' readers with its own, even of readers that died. A Java reader that
+//     renews makes the lock end a lockWatchdogTimeout later, so leases of readers beside it should
+//     be no longer than that: use MaxHold, not a long FixedLease. Do not take one name both as
+//     RLock and as RReadWriteLock.
 //
 // The options say what the Java clients do: Fenced, PlainChannels, ShardedChannels, FairLockWaitTimeout.
 func Redisson(options ...RedissonOption) LockOption {
@@ -237,47 +248,55 @@ func Redisson(options ...RedissonOption) LockOption {
 	}
 }
 
-// RedissonOption is an option of Redisson: what all who share a lock have to do alike.
+// RedissonOption is an option of Redisson. All clients that share a lock must agree on it.
 type RedissonOption interface {
 	apply(java *redissonClients)
 }
 
 const (
-	// Fenced makes a reentrant lock an RFencedLock: Lease.Token is the number that Java's lockAndGetToken answers, the next of one counter that both
-	// sides share, which rises whatever clocks do. It is worth something only where everybody takes the name as a fenced lock: an RLock, and a
-	// lock without this option, share it and count nothing. RFencedLock.delete() begins the counter anew.
+	// Fenced makes a reentrant lock an RFencedLock. Lease.Token is then the number that Java's
+	// lockAndGetToken returns: the next one of a counter that both sides share, which rises
+	// whatever clocks do. It protects only if all clients take the name as a fenced lock: an RLock,
+	// and a lock without this option, share the lock and count nothing. RFencedLock.delete()
+	// restarts the counter.
 	//
-	// The counter has a key of its own that never ends. Each holder has one number, so passing the lock on inside a process takes a round trip. Entering
-	// again keeps the token, where Java counts. A Lock that failed may have used a number up. Other kinds of lock make it ErrBadOption.
+	// The counter has a key of its own that never ends. Each holder has one number, so handing the
+	// lock over inside a process takes a round trip. Entering again keeps the token; Java counts. A
+	// Lock that failed may have used a number up. Other kinds of lock return ErrBadOption.
 	Fenced = redissonVariant(layout.Fenced)
 
-	// PlainChannels is for a cluster in which the Java clients do not use sharded channels: their shardedSubscriptionMode is OFF, or they are older than
-	// 3.22. With the wrong channels nothing is unsafe, but waiters are not woken: those in Go look about once a second, those in Java
-	// sleep until the lease would end. Outside a cluster there is one way to tell, and neither option changes it.
+	// PlainChannels is for a cluster in which the Java clients do not use sharded channels: their
+	// shardedSubscriptionMode is OFF, or they are older than 3.22. With the wrong channels nothing
+	// is unsafe, but waiters are not woken: waiters in Go poll about once a second, waiters in Java
+	// sleep until the lease would end. Outside a cluster there is only one kind of channel, and
+	// neither option changes it.
 	PlainChannels = redissonVariant(layout.Plain)
 
-	// ShardedChannels is for a cluster in which the Java clients use sharded channels, as they do by themselves, and what is done without an option. Together
-	// with PlainChannels it is for one in which some do and some do not: Go tells each release in both ways, which costs a message to all
-	// nodes, and hears both. Java clients of the one sort are not woken by those of the other, whatever Go does.
+	// ShardedChannels is for a cluster in which the Java clients use sharded channels. That is
+	// their default, and the default of this option, too. Together with PlainChannels it is for a
+	// cluster in which some Java clients use them and some do not: Go publishes each release in
+	// both ways, which costs a message to all nodes, and listens to both. Java clients of one sort
+	// do not wake those of the other, whatever Go does.
 	ShardedChannels = redissonVariant(layout.Sharded)
 )
 
-// FairLockWaitTimeout is for a fair lock whose Java clients set Config.setFairLockWaitTimeout: pass the same
-// duration. From 4 s to 24 h; Java's default, 5 minutes, needs no option.
+// FairLockWaitTimeout is for a fair lock whose Java clients set Config.setFairLockWaitTimeout: pass
+// the same duration. It is from 4 s to 24 h; Java's default, 5 minutes, needs no option.
 //
-// A waiter that dies keeps those behind it waiting for about that long. If Go and Java disagree nothing is unsafe,
-// but a dead waiter delays the others by the longer of the two. A Go waiter, which asks about once a second, keeps
-// its ticket; in a session that waits for more than 1,000 locks at once it asks less often, down to each 10 s, and
-// with a timeout below 20 s may have to queue again. Other kinds of lock return ErrBadOption.
+// A waiter that dies delays those behind it by about that long. If Go and Java disagree nothing is
+// unsafe, but a dead waiter delays the others by the longer of the two. A waiter in Go polls about
+// once a second and keeps its ticket. In a session that waits for more than 1,000 locks at once, it
+// polls less often, down to once in 10 s; with a timeout below 20 s it may lose its ticket and
+// queue again. Other kinds of lock return ErrBadOption.
 func FairLockWaitTimeout(d time.Duration) RedissonOption { return redissonFairWait(d) }
 
-// redissonClients is what the options say of the Java clients.
+// redissonClients holds what the options say of the Java clients.
 type redissonClients struct {
 	which    []layout.Variant
 	fairWait *time.Duration // nil is Java's default
 }
 
-// layout returns what their locks look like on the server.
+// layout returns how the locks of these clients are stored on the server.
 func (j *redissonClients) layout() (*layout.Layout, error) {
 	if j.fairWait == nil {
 		return layout.Redisson(j.which...), nil
@@ -304,20 +323,20 @@ func (w redissonFairWait) apply(java *redissonClients) {
 	java.fairWait = &d
 }
 
-// Native makes a lock one in the library's own layout, as every lock is by itself: for the others of a session that has Redisson among its
-// defaults.
+// Native makes a lock one in the library's own layout, which is the default. It is for single locks
+// of a session that has Redisson among its defaults.
 func Native() LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.Native)
-		l.Given &^= settings.Redisson // which this takes back
+		l.Given &^= settings.Redisson // Native cancels it
 		l.Layout = layout.Native()
 	}
 }
 
-// MaxHold ends a renewed lease just before d is over with ErrMaxHold. Renewals are trimmed, so that
-// the key ends by then even if nobody gives it back: for holders that may hang. From 100 ms to 24 h. Without it a lease is renewed for
-// as long as its process lives. A hold with a greatest length is not passed on inside the
-// process.
+// MaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
+// hang: renewals are trimmed so that the key ends by then even if the holder never unlocks. d is
+// from 100 ms to 24 h. Without it a lease is renewed for as long as its process lives. A lock with
+// MaxHold is not handed over inside the process.
 func MaxHold(d time.Duration) LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.MaxHold)

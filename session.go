@@ -41,16 +41,18 @@ func (s *Session) ID() string {
 }
 
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
-// lease is unlocked and every call is answered, or until ctx ends. If ctx has no deadline, Close
-// blocks for 5 s at most; WithCloseGrace changes that. So "defer session.Close(ctx)" always returns.
+// lease is unlocked and every call has returned, or until ctx ends. If ctx has no deadline, Close
+// blocks for 5 s at most; WithCloseGrace changes that. So "defer session.Close(ctx)" always
+// returns.
 //
-// When that time is over, Close ends the leases that are left: their Err is ErrLost and ErrClosed at
-// once. It logs each of them with the kind of the lock, its name and how long it was held, to the
-// session's logger, or to slog.Default() if there is none; of a multilock it logs at least one member.
-// Then it releases them, for which it takes one more second at most. What the server did not hear of by
-// then expires there with its lease. A client from Dial is closed.
+// When that time is over, Close ends the leases that are left: their Err is ErrLost and ErrClosed
+// at once. It logs each of them, up to 20, with the kind of the lock, its name and how long it was
+// held. The log goes to the session's logger, or to slog.Default() if the session has none. Of a
+// multilock it logs at least one member. Then Close releases the leases, which takes one more
+// second at most. A lease whose release does not reach the server in that time expires there by
+// itself. A client from Dial is closed.
 //
-// Close returns an error if it had to end leases or calls. If another Close is running, Close blocks
-// until that one is done, or returns an error when ctx or the grace ends first. Once the session is
-// closed, Close returns nil.
+// Close returns an error if it had to end leases or calls. If another Close is running, Close
+// blocks until that one is done, and returns an error if ctx or the grace ends first. Once the
+// session is closed, Close returns nil.
 func (s *Session) Close(ctx context.Context) error { return (*session.Session)(s).Close(ctx) }

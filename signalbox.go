@@ -11,41 +11,47 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Tune sets in o what signalbox wants of a client. Call it before rueidis.NewClient where the
-// client is your own; Dial does. It changes
+// Tune sets in o what signalbox needs of a client. If the client is your own, call Tune before
+// rueidis.NewClient; Dial calls it. Tune changes
 //
 //   - AlwaysPipelining to true: without it a call on an idle connection notices the end of its
 //     context late, after ConnWriteTimeout at the worst;
-//   - DisableCache to true: nothing here is cached on the client's side, and the subcommand
-//     that sets caching up needs a right of its own;
+//   - DisableCache to true: signalbox caches nothing in the client, and the subcommand that sets
+//     caching up needs a right of its own;
 //   - PipelineMultiplex to -1, unless it is set: one connection for all calls. The client would
 //     open up to four to each node of a cluster, each when it first picks it;
-//   - ConnWriteTimeout to 2 s, unless it is set: how long a connection on which nothing is
-//     answered counts as alive. The client's own 10 s are a third of the default lease;
-//   - ClientSetInfo to none, unless it is set: a connection is opened with one command instead of three, which
-//     needs no right, and the words of a server that refuses it for too many clients are not lost in
-//     the end of the connection that follows;
-//   - DialCtxFn to one whose connections, made by it where it is set, tell what they read only after they were written to: a
-//     server with too many clients says so unasked, at which the client would panic now and then. They also report
-//     that they were closed: see below. The context of a call ends no attempt to connect, Dialer.Timeout does;
+//   - ConnWriteTimeout to 2 s, unless it is set: how long a connection without replies counts as
+//     alive. The client's own 10 s are a third of the default lease;
+//   - ClientSetInfo to none, unless it is set: the client then opens a connection with one command
+//     instead of three, which needs no right. If the server refuses the connection for too many
+//     clients, its words are not lost when the connection closes;
+//   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn that is set. They
+//     return what they read only after the first write: a server with too many clients replies
+//     before it is asked, and the client could panic then. They also report that they were closed,
+//     so that calls can return in time (see below). The context of a call does not end an attempt
+//     to connect; Dialer.Timeout does;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
-//   - Dialer.Timeout to 2 s, unless it is set: how long a connection may take to be made, and its first
-//     reply to come. If a server stopped and another took over, calls fail or wait for that long. The
+//   - Dialer.Timeout to 2 s, unless it is set: how long connecting may take, and then the first
+//     reply. If a server stopped and another took over, calls fail or wait for that long. The
 //     client's own is 5 s;
-//   - Sentinel.Dialer.KeepAlive and Sentinel.Dialer.Timeout to those of Dialer, unless they are set: the
-//     client's own are no limits at all;
-//   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the sentinels who is
-//     the primary. It learns of a new one by a message, and where that is lost stays with the old one for
-//     good.
+//   - Sentinel.Dialer.KeepAlive and Sentinel.Dialer.Timeout to those of Dialer, unless they are
+//     set: the client's own are no limits at all;
+//   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the
+//     sentinels for the primary. A message tells it of a new primary. If that message is lost, an
+//     untuned client stays with the old primary for good.
 //
-// With a tuned client every call returns when its context ends, and Unlock after a second, also while
-// the client connects. Two exceptions can last longer, by twice the Dialer.Timeout: a call that a
-// cluster redirects to a node that the client is not connected to; and, if the client is not tuned or
-// has a DialFn, the first call after a connection broke (10 s with the client's own timeout). The
-// client connects inside of such a call and looks at no context meanwhile.
+// With a tuned client every call returns when its context ends, and Unlock after a second, even
+// while the client connects. Two kinds of call can take longer, by twice the Dialer.Timeout:
 //
-// A wire that has gone silent is given up after KeepAlive and ConnWriteTimeout together, some 3 s.
-// Renewed leases that are to outlive that should last 10 s or more, and longer than a failover by as much.
+//   - a call that a cluster redirects to a node that the client is not connected to;
+//   - the first call after a connection broke, if the client is not tuned or has a DialFn. With the
+//     client's own timeout that is 10 s.
+//
+// The client connects inside of such a call, and does not check the call's context meanwhile.
+//
+// The client gives up a silent connection after KeepAlive and ConnWriteTimeout together, about 3 s.
+// To survive that, a renewed lease needs 10 s or more; to survive a failover, it needs that much
+// more than the failover takes.
 func Tune(o *rueidis.ClientOption) {
 	o.AlwaysPipelining = true
 	o.DisableCache = true

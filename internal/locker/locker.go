@@ -18,26 +18,26 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Locker takes and gives back a lock for goroutines that share it.
+// Locker acquires and releases a lock for goroutines that share it.
 type Locker struct {
 	take   func(context.Context) (hold.Lease, error)
 	ctx    context.Context //nolint:containedctx // sync.Locker's methods take none
 	logger *slog.Logger
 
 	// local is locked from Lock to Unlock, so that the Locker's goroutines exclude each other
-	// even where a lease is lost in between. It comes before everything else.
+	// even if a lease is lost in between. It comes before everything else.
 	local sync.Mutex
 
 	mu struct {
 		sync.Mutex
-		lease  hold.Lease // of whoever has local
+		lease  hold.Lease // of the goroutine that has local
 		locked bool
 		onLost func(error)
 	}
 }
 
-// New returns a Locker that takes the lock by take, and logs to logger what it waits for. Leases
-// that ctx carries are left aside.
+// New returns a Locker that takes the lock with take, and logs to logger why it tries again. It
+// ignores leases that ctx carries.
 func New(ctx context.Context, logger *slog.Logger, take func(context.Context) (hold.Lease, error)) *Locker {
 	if ctx != nil {
 		ctx = hold.Stranger(ctx)
@@ -45,16 +45,16 @@ func New(ctx context.Context, logger *slog.Logger, take func(context.Context) (h
 	return &Locker{take: take, ctx: ctx, logger: logger}
 }
 
-// OnLost sets what is told of a lease that was lost while it was locked, or whose release was
-// not confirmed. It runs on the goroutine that unlocks. nil, and before OnLost is called,
-// nobody is told.
-func (k *Locker) OnLost(told func(error)) {
+// OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
+// if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
+// OnLost(nil), no function is called.
+func (k *Locker) OnLost(lost func(error)) {
 	if k == nil {
 		return // its Lock panics
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.onLost = told
+	k.mu.onLost = lost
 }
 
 // Lock implements sync.Locker.
@@ -83,8 +83,8 @@ func (k *Locker) Lock() {
 // pause is how long a Locker waits before it tries again.
 const pause = 250 * time.Millisecond
 
-// mayPass reports whether waiting can mend err. What it cannot mend is a panic: a sync.Locker has no
-// other way to say so, and one that waited would wait for ever.
+// mayPass reports whether another try can succeed after err. If not, Lock panics: a sync.Locker has
+// no other way to report an error, and would wait for ever.
 func (k *Locker) mayPass(err error) bool {
 	is := func(sentinel error) bool { return errors.Is(err, sentinel) }
 	switch {
@@ -95,13 +95,13 @@ func (k *Locker) mayPass(err error) bool {
 	case slices.ContainsFunc(passing, is):
 		return true
 	}
-	return wire.Judge(err) != wire.Final // whatever else the server or the network said
+	return wire.Judge(err) != wire.Final // all other errors of the server or the network
 }
 
 //nolint:gochecknoglobals // constant tables
 var (
-	// final are the errors that stay: misuse, missing rights, a server that will not do, and what no Lock
-	// returns.
+	// final are the errors after which no other try can succeed: misuse, missing rights, an old
+	// server, and errors that no Lock returns.
 	final = []error{
 		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer,
 		errs.ErrCapacity, errs.ErrUpgrade, errs.ErrNotHeld, errs.ErrReleased, errs.ErrMaxHold,
@@ -113,25 +113,26 @@ var (
 
 // Unlock implements sync.Locker.
 func (k *Locker) Unlock() {
-	lease, locked, told := k.taken()
+	lease, locked, onLost := k.taken()
 	if !locked {
 		panic(fmt.Errorf("signalbox: unlock of a Locker that is not locked: %w", errs.ErrNotHeld))
 	}
 	err := lease.Unlock()
 	k.local.Unlock()
-	if err != nil && told != nil {
-		told(err)
+	if err != nil && onLost != nil {
+		onLost(err)
 	}
 }
 
-// taken returns the lease that Unlock is to end, and who is told; locked reports whether there is one.
-func (k *Locker) taken() (lease hold.Lease, locked bool, told func(error)) {
+// taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether
+// there is such a lease.
+func (k *Locker) taken() (lease hold.Lease, locked bool, onLost func(error)) {
 	if k == nil {
 		return hold.Lease{}, false, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lease, locked, told = k.mu.lease, k.mu.locked, k.mu.onLost
+	lease, locked, onLost = k.mu.lease, k.mu.locked, k.mu.onLost
 	k.mu.locked = false
-	return lease, locked, told
+	return lease, locked, onLost
 }
