@@ -39,11 +39,12 @@
 // were told that they count. A round that stays closed after one is short of some of them; it is safe to send all ids again. A
 // failover that lost the start is ErrRoundLost.
 //
-// How the rounds before the last 32 ended, where one of them was reset: those up to that are ErrRoundLost. And if a Start gets no
-// answer and 33 rounds begin before it is sent again, it returns ErrUnconfirmed: its round may have begun, and is over.
+// How rounds before the last 32 ended, if one of them was reset: up to that one they are all
+// ErrRoundLost. If the reply to a Start is lost and 33 rounds begin before it is sent again, it
+// returns ErrUnconfirmed: its round may have begun, and is over.
 //
-// Names that are hashed (signalbox.WithHashedNames) hide no ids: they stand in the key until the round opens.
-// WaitReplicas is ErrBadOption here.
+// Hashed names (signalbox.WithHashedNames) do not hide ids: the key contains them until the round
+// opens. WaitReplicas is ErrBadOption here.
 //
 // # States
 //

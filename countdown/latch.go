@@ -35,9 +35,10 @@ type keys struct {
 
 func hasLatch(l *layout.Layout) bool { return l.Latch != nil }
 
-// New answers the latch name of the session. It sends nothing and never fails: a name or an option that
-// is not valid is the error of every call, and of Check. A latch shares nothing with locks of its name. Its
-// options are Keep, signalbox.Redisson and signalbox.Native; every other one is ErrBadOption.
+// New returns the latch name of the session. It sends nothing and never fails: if the name or an
+// option is not valid, every call returns the error, and so does Check. A latch shares nothing with
+// locks of its name. Its options are Keep, signalbox.Redisson and signalbox.Native; any other
+// option is ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
 	l := &Latch{base: primitive.MakeIn(s, name, settings.Countdown, options, hasLatch)}
 	if l.base.Err != nil {
@@ -54,7 +55,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *La
 	return l
 }
 
-// Check answers what is wrong with the name, the options or the session, or nil. It sends
+// Check returns what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
 func (l *Latch) Check() error { return l.root().Check() }
 
@@ -93,7 +94,7 @@ func (l *Latch) Reset(ctx context.Context) error {
 	return l.root().Explain("reset", l.reset(ctx))
 }
 
-// root returns what every call begins with. That of a nil Latch was made by no New.
+// root returns the base of the lock. A nil Latch has an empty one, whose calls return ErrBadOption.
 func (l *Latch) root() *primitive.Base {
 	if l == nil {
 		return new(primitive.Base)

@@ -23,10 +23,10 @@ const (
 	maxKeep = 30 * 24 * time.Hour
 )
 
-// Keep sets for how long the rounds that this latch starts are kept on the server after their last use: a count-down, a
-// Count, or a look of somebody who waits, in whatever process; after a Count or a look it may be a sixtieth less. What was
-// not used for that long is forgotten. From a minute to 30 days; 24 hours by default. It is
-// ErrBadOption with signalbox.Redisson: keys there never end.
+// Keep sets how long the server keeps the rounds that this latch starts after their last use, in
+// whatever process: a count-down, a Count, or a poll of a waiter. After a Count or a poll it may be
+// a sixtieth less. A round that was not used for that long is forgotten. d is from a minute to 30
+// days; 24 hours by default. With signalbox.Redisson Keep is ErrBadOption: keys there never end.
 func Keep(d time.Duration) signalbox.LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.Keep)

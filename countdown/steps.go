@@ -55,7 +55,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	case reply.Int(0) == 0:
 		err = errs.ErrRunning
 	case reply.Int(0) == -3:
-		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 others began since", errs.ErrUnconfirmed)
+		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 other rounds have begun since", errs.ErrUnconfirmed)
 	default:
 		err = foreign()
 	}
@@ -72,7 +72,7 @@ type beginning struct {
 	n        int
 	notAfter stamp.Stamp // of the last that was sent
 	doubt    bool        // one that was sent has no known outcome
-	first    string      // the server's time before the first of these; "" while there is none
+	first    string      // the server's time before the first call of unknown outcome; "" if there is none
 }
 
 // errLate says that the server executed a start after its not-after, and began nothing. What time it is there is

@@ -136,7 +136,8 @@ func (w *watch) isDeaf() bool {
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
 func (w *watch) Subscribed() { w.realm.looks.Put(w) }
 
-// Lost implements dispatch.Hearer: the next look comes as early as that of a session that hears nothing.
+// Lost implements dispatch.Hearer: it brings the next poll forward, to that of a session that hears
+// no messages.
 func (w *watch) Lost() {
 	w.realm.mu.Lock()
 	defer w.realm.mu.Unlock()

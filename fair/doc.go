@@ -70,15 +70,18 @@
 // "<prefix>{<name>}:grants:<session>", and each session that has held something for 100 ms hears of a ForceUnlock on
 // "<prefix>session:<session>". Scripts fair/*, line/beat, holder/describe and holder/renew. Redis 7.0, Valkey 7.2 or newer.
 //
-// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release, where d is
-// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
-// a second with 20 bytes of prefix and name need 11 MB. A name that was waited for also keeps
-// ":lives" for ten minutes: about 230 bytes, and 80 more for each further session that waited.
+// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release. d is
+// set by signalbox.WithTokenFloor, one minute by default. A service that uses each name only once
+// needs that for (names per second) x d names: for 1,000 names a second, with 20 bytes of prefix
+// and name, 11 MB. A name with waiters also keeps ":lives" for ten minutes after the last wait:
+// about 230 bytes, and 80 more for each further session that waited.
 //
-// With signalbox.Redisson the keys are those of Redisson's RFairLock, the name, "redisson_lock_queue:{<name>}" and
-// "redisson_lock_timeout:{<name>}", the channels "redisson_lock__channel:{<name>}:<hold>", and the scripts redisson/fair-*. Guarantees 2
-// and 6 are those that Redisson's line can give, see docs/guarantees.md: a waiter that died is passed over after 5 minutes at the
-// soonest, or after signalbox.FairLockWaitTimeout. Each who waits tries once a second, and is told by a message of its own.
+// With signalbox.Redisson the keys are those of Redisson's RFairLock: the name,
+// "redisson_lock_queue:{<name>}" and "redisson_lock_timeout:{<name>}". The channels are
+// "redisson_lock__channel:{<name>}:<hold>", and the scripts redisson/fair-*. Guarantees 2 and 6 are
+// those of Redisson's queue, see docs/guarantees.md: a waiter that died is skipped after 5 minutes
+// at the earliest, or after signalbox.FairLockWaitTimeout. Each waiter tries once a second, and is
+// woken by a message of its own.
 //
 //	uncontended Lock      1 round trip
 //	Lock that waits       1 round trip and a message; a look more where the session did not wait a moment ago

@@ -36,8 +36,9 @@
 // takes several that come before it in order, can wait for somebody who waits for it. A lock that two sessions of one
 // server name is held by the one and waited for by the other, until the context ends.
 //
-// Progress beside a RedissonMultiLock of Java that names the same locks in another order: each side takes what the other
-// waits for, gives it back and begins again, and neither may ever have all. Name the locks in Java as Lock.Order returns them.
+// Progress beside a RedissonMultiLock in Java that names the same locks in another order: each side
+// takes a lock that the other waits for, releases it and begins again, and neither may ever have
+// all. Name the locks in Java in the order that Lock.Order returns.
 //
 // What its members do not guarantee.
 //
@@ -71,8 +72,8 @@
 //
 // # Redis
 //
-// No keys of its own, and one script: reentrant/gather, beside those of the members. An idle name costs what the
-// package of that member says.
+// No keys of its own, and one script, reentrant/gather, beside those of the members. For the cost
+// of an idle name see the package of each member.
 //
 //	reentrant members beside each other in order   1 round trip to take them, 1 to give them back, 64 at a time
 //	in a cluster                                   the same for those of one slot

@@ -119,7 +119,7 @@ func (l *Lock) made() error {
 	return l.err
 }
 
-// Check answers what is wrong with the members, or nil. It sends nothing.
+// Check returns what is wrong with the members, or nil. It sends nothing.
 func (l *Lock) Check() error {
 	err := l.made()
 	if err != nil {
@@ -131,12 +131,13 @@ func (l *Lock) Check() error {
 	return err
 }
 
-// Order returns the names of the members in the order in which Lock acquires them: by the cluster slot of the key and
-// then by the key, also if there is no cluster. A program that acquires several of the same locks by other means, such
-// as a RedissonMultiLock in Java, must name them in this order.
+// Order returns the names of the members in the order in which Lock acquires them: by the cluster
+// slot of the key and then by the key, even without a cluster. A program that acquires several of
+// the same locks by other means, such as a RedissonMultiLock in Java, must name them in this order.
 //
-// A name that was given twice stands once. Names of several sessions stand together by session; between sessions there is
-// no order that another process could follow. Order returns nil if the members make no lock; see Check.
+// A name that was given twice is returned once. Names are grouped by session; the order of the
+// sessions means nothing to another process. Order returns nil if the members make no lock; see
+// Check.
 func (l *Lock) Order() []string {
 	if l.made() != nil {
 		return nil
@@ -149,7 +150,7 @@ func (l *Lock) Order() []string {
 }
 
 // Lock takes all members, and waits for them as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
-// goes on when ctx ends.
+// does not end with ctx.
 //
 // Where ctx carries leases of members (Lease.Enter), of this lock, of another that shares members with it, or of a
 // member itself, these are entered again, without a round trip; the others are taken. Who takes further members while it

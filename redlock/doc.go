@@ -99,16 +99,21 @@
 //
 // # Redis
 //
-// On each server three keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, for as long as the lease, and for
-// a minute (signalbox.WithTokenFloor) after a release; "<prefix>epoch", since when the server has its data and in which life of it, compared once in 2 ms, one for all names, for a week after its
-// use; with Fenced "<prefix>{<name>}:fence", for a day. One channel, "<prefix>{<name>}:lock:unlocked", and one for each session
-// that has held something for 100 ms. Scripts redlock/* and holder/*. Redis 7.0, Valkey 7.2 or newer; no clusters.
-// The right to INFO tells a restart that kept old data; without it one that lost all is noticed.
+// Each server has three keys. "<prefix>{<name>}:lock" is the holder key of every kind of lock; it
+// lives as long as the lease, and for a minute after a release (signalbox.WithTokenFloor).
+// "<prefix>epoch", one for all names, says since when the server has its data and in which life of
+// it; it is compared once in 2 ms, and lives for a week after its last use.
+// "<prefix>{<name>}:fence", with Fenced, lives for a day. There is one channel,
+// "<prefix>{<name>}:lock:unlocked", and one for each session that has held something for 100 ms.
+// Scripts redlock/* and holder/*. Redis 7.0, Valkey 7.2 or newer; no clusters. With the right to
+// INFO a server's restart with old data is noticed; without it only a restart that lost all data
+// is.
 //
-// An idle name costs each server about (170 + len(prefix) + len(name)) bytes for d after its last release, where d is
-// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
-// a second with 20 bytes of prefix and name need 11 MB. With Fenced the key ":fence" costs as much again, for a
-// day after the last grant.
+// An idle name costs each server about (170 + len(prefix) + len(name)) bytes for d after its last
+// release. d is set by signalbox.WithTokenFloor, one minute by default. A service that uses each
+// name only once needs that for (names per second) x d names: for 1,000 names a second, with 20
+// bytes of prefix and name, 11 MB. With Fenced the key ":fence" costs as much again, for a day
+// after the last grant.
 //
 //	uncontended Lock      1 round trip to all servers at once; 2 with Fenced
 //	Lock that waits       2 votes, a message of each server, and a vote

@@ -33,11 +33,12 @@ type Lock struct {
 	last atomic.Pointer[ballot] // asked for through this Lock
 }
 
-// New answers the lock name over the servers of these sessions: three, five or another odd number, each a server of
-// its own that shares nothing with the others. It sends nothing and never fails: what is not valid is the error
-// of every call, and of Check. So are a session that is nil or there twice, one of a cluster, sessions with different
-// prefixes or of which some hash names, and WaitReplicas: the servers have no replicas that count. The first session's
-// defaults are the lock's.
+// New returns the lock name over the servers of these sessions: three, five or another odd number,
+// each a server of its own that shares nothing with the others. It sends nothing and never fails:
+// if something is not valid, every call returns the error, and so does Check. Not valid are a
+// session that is nil or is there twice, a session of a cluster, sessions with different prefixes,
+// sessions of which only some hash names, and WaitReplicas: the servers have no replicas that
+// count. The lock starts from the defaults of the first session.
 func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}
 	for i, s := range sessions {
@@ -104,7 +105,7 @@ func (l *Lock) checkName(name string) error {
 	return nil
 }
 
-// Check answers what is wrong with the sessions, the name or the options, or nil. It sends nothing.
+// Check returns what is wrong with the sessions, the name or the options, or nil. It sends nothing.
 func (l *Lock) Check() error {
 	err := l.root().Made()
 	if err == nil {
@@ -114,7 +115,7 @@ func (l *Lock) Check() error {
 }
 
 // Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
-// goes on when ctx ends. All servers are asked at once, and it returns as soon as a quorum has granted.
+// does not end with ctx. All servers are asked at once, and it returns as soon as a quorum has granted.
 //
 // Where ctx carries a lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with the
 // token and the terms of the first entry. A carried lease that has ended is the error ErrLost or ErrReleased, never
@@ -129,11 +130,12 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
-// TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld where it is not:
-// somebody has it, or others try at the same time and none of them had a quorum; or what servers failed with where
-// that left no quorum, such as ErrRefused of servers that lost their data lately, or ErrNoReply of
-// servers that were silent for a tenth of the lease, or for a second if that is less. It is refused without a round
-// trip while this process holds or wants the lock over these sessions.
+// TryLock takes the lock if that is possible at once, in one round trip. It returns ErrHeld if it
+// is held, or if others try at the same time and none of them has a quorum. If failed servers leave
+// no quorum, it returns their errors, such as ErrRefused from servers that lost their data lately,
+// or ErrNoReply from servers that were silent for a tenth of the lease, or for a second if that is
+// less. While this process holds or waits for the lock over these sessions, TryLock fails without a
+// round trip.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)
@@ -150,7 +152,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 // aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
-// root returns what every call begins with. That of a nil Lock was made by no New.
+// root returns the base of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.
 func (l *Lock) root() *primitive.Base {
 	if l == nil {
 		return new(primitive.Base)

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
-// Option sets something for one lock: a signalbox.LockOption, or an option of this package. Other kinds of
-// lock do not have those of this package.
+// Option sets something for one lock: a signalbox.LockOption, or an option of this package, which
+// other kinds of lock do not have.
 type Option interface{ Apply(l *settings.Lock) }
 
 // option is an option of this package.

@@ -73,16 +73,19 @@
 //
 // # Redis
 //
-// One key, "<prefix>{<name>}:lock", a string that lives as long as the lease, and for a minute (WithTokenFloor)
-// after a release, to keep the floor of the tokens; one channel, "<prefix>{<name>}:lock:unlocked", and
-// one for each session that has held something for 100 ms, "<prefix>session:<id>".
-// Scripts reentrant/* and holder/*. Redis 7.0, Valkey 7.2 or newer. With signalbox.Redisson the key is the name, a hash
-// that lives as long as the lease, the channel is "redisson_lock__channel:{<name>}", and the scripts are redisson/*; with signalbox.Fenced there is
-// the counter "redisson_lock_token:{<name>}", which never ends.
+// One key, "<prefix>{<name>}:lock", a string that lives as long as the lease, and for a minute
+// after a release (WithTokenFloor), to keep the floor of the tokens. One channel,
+// "<prefix>{<name>}:lock:unlocked", and one for each session that has held something for 100 ms,
+// "<prefix>session:<id>". Scripts reentrant/* and holder/*. Redis 7.0, Valkey 7.2 or newer.
 //
-// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release, where d is
-// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
-// a second with 20 bytes of prefix and name need 11 MB.
+// With signalbox.Redisson the key is the name, a hash that lives as long as the lease, the channel
+// is "redisson_lock__channel:{<name>}", and the scripts are redisson/*. With signalbox.Fenced there
+// is also the counter "redisson_lock_token:{<name>}", which never ends.
+//
+// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release. d is
+// set by signalbox.WithTokenFloor, one minute by default. A service that uses each name only once
+// needs that for (names per second) x d names: for 1,000 names a second, with 20 bytes of prefix
+// and name, 11 MB.
 //
 //	uncontended Lock      1 round trip
 //	Lock that waits       1 round trip, a message, and 1; one more, and a subscription, where the session did not wait a moment ago

@@ -42,32 +42,33 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	return l
 }
 
-// verb returns the command by which scripts tell. It is known after the first contact with the server.
+// verb returns the command with which scripts publish messages. It is known after the first contact
+// with the server.
 func (l *Lock) verb() string { return l.base.Session.PublishIn(l.base.Layout) }
 
-// Check answers what is wrong with the name, the options or the session, or nil. It sends
+// Check returns what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
 func (l *Lock) Check() error { return l.root().Check() }
 
 // Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not
-// the hold: the lease goes on when ctx ends.
+// the hold: the lease does not end with ctx.
 //
 // Where ctx carries a lease of this lock (Lease.Enter), it enters again: at once, without a
 // round trip, with the token and the terms of the first entry. A carried lease that has ended
 // is the error ErrLost or ErrReleased, never a new acquire.
 //
-// The error is the context's, joined with ErrHeld where the lock was held when last heard of, or
-// with ErrRefused and the server's words where the server refused; or ErrClosed, ErrBadName,
-// ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or the server's own words
-// where waiting cannot help. A server that is away, or refuses for now, is waited for.
+// The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
+// ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
+// ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or
+// the server's own words. While the server is away, or refuses for now, Lock waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
-// TryLock takes the lock if that is possible at once, in one round trip, and answers ErrHeld
-// where it is not, or ErrRefused where the server refuses for now. It is refused without a round trip while this session holds or wants the
-// lock.
+// TryLock takes the lock if that is possible at once, in one round trip. If it is held, TryLock
+// returns ErrHeld; if the server refuses for now, ErrRefused. While this session holds the lock or
+// waits for it, TryLock fails without a round trip.
 //
 // If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
 // the connection up; see signalbox.Tune.
@@ -88,7 +89,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 // carries are left aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
-// root returns what every call begins with. That of a nil Lock was made by no New.
+// root returns the base of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.
 func (l *Lock) root() *primitive.Base {
 	if l == nil {
 		return new(primitive.Base)

@@ -83,16 +83,19 @@
 //
 // # Redis
 //
-// Four keys: "<prefix>{<name>}:lock", the holder key of every kind of lock, here a sorted set with a member for each
-// hold; ":writers" and ":readers", sorted sets, one member a waiter; ":rwlives", a hash, one field a session. The last three
-// go ten minutes after their last use. Grants are told on "<prefix>grants:<session>", in a cluster on
-// "<prefix>{<name>}:grants:<session>", and each session that has held something for 100 ms hears of a ForceUnlock on
-// "<prefix>session:<session>". Scripts rwlock/*, holds/*, line/beat and holder/describe. Redis 7.0, Valkey 7.2 or newer.
+// Four keys. "<prefix>{<name>}:lock" is the holder key of every kind of lock, here a sorted set
+// with a member for each hold. ":writers" and ":readers" are sorted sets with a member for each
+// waiter. ":rwlives" is a hash with a field for each session. The last three expire ten minutes
+// after their last use. Grants are published on "<prefix>grants:<session>", in a cluster on
+// "<prefix>{<name>}:grants:<session>". Each session that has held something for 100 ms also listens
+// on "<prefix>session:<session>" for a ForceUnlock. Scripts rwlock/*, holds/*, line/beat and
+// holder/describe. Redis 7.0, Valkey 7.2 or newer.
 //
-// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release, where d is
-// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
-// a second with 20 bytes of prefix and name need 11 MB. A name that was waited for also keeps
-// ":rwlives" for ten minutes: about 230 bytes, and 80 more for each further session that waited.
+// An idle name costs about (170 + len(prefix) + len(name)) bytes for d after its last release. d is
+// set by signalbox.WithTokenFloor, one minute by default. A service that uses each name only once
+// needs that for (names per second) x d names: for 1,000 names a second, with 20 bytes of prefix
+// and name, 11 MB. A name with waiters also keeps ":rwlives" for ten minutes after the last wait:
+// about 230 bytes, and 80 more for each further session that waited.
 //
 //	uncontended Lock, RLock   1 round trip
 //	RLock beside a reader     0; once in 20 ms 1

@@ -44,31 +44,32 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	return l
 }
 
-// Check answers what is wrong with the name, the options or the session, or nil. It sends
+// Check returns what is wrong with the name, the options or the session, or nil. It sends
 // nothing.
 func (l *Lock) Check() error { return l.root().Check() }
 
 // Lock takes the lock to write: alone. It waits as long as ctx lets it: for the readers and the writer that have the
 // lock, for the writers that asked before, and, where a writer has it, for the readers that wait then. Readers that
-// come later wait for it. ctx bounds the waiting, not the hold: the lease goes on when ctx ends.
+// come later wait for it. ctx bounds the waiting, not the hold: the lease does not end with ctx.
 //
 // Where ctx carries a writer's lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with
 // the token and the terms of the first entry. Where it carries a reader's lease the error is ErrUpgrade, at once: two
 // readers that waited to become writers would wait for each other. A carried lease that has ended is the error
 // ErrLost or ErrReleased, never a new acquire.
 //
-// The error is the context's, joined with ErrHeld where the lock was held when last heard of, or
-// with ErrRefused and the server's words where the server refused; or ErrClosed, ErrBadName,
-// ErrBadOption, ErrUpgrade, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or the server's own words
-// where waiting cannot help. A server that is away, or refuses for now, is waited for.
+// The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
+// ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
+// ErrClosed, ErrBadName, ErrBadOption, ErrUpgrade, ErrWrongKind, ErrDenied, ErrOldServer,
+// ErrNotReplicated, or the server's own words. While the server is away, or refuses for now, Lock
+// waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
-// TryLock takes the lock to write if nobody has it and nobody stands in line, in one round trip, and answers
-// ErrHeld where that is not so, or ErrRefused where the server refuses for now. It is refused without a round trip
-// while this session has the lock, wants it, or is giving it back.
+// TryLock takes the lock to write if it is free and the queue is empty, in one round trip.
+// Otherwise it returns ErrHeld. If the server refuses for now, it returns ErrRefused. While this
+// session has the lock, waits for it or is releasing it, TryLock fails without a round trip.
 //
 // If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
 // the connection up; see signalbox.Tune.
@@ -124,7 +125,7 @@ func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker {
 	return l.root().LockerAs(ctx, "read lock", l.rLock)
 }
 
-// root returns what every call begins with. That of a nil Lock was made by no New.
+// root returns the base of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.
 func (l *Lock) root() *primitive.Base {
 	if l == nil {
 		return new(primitive.Base)

@@ -53,14 +53,15 @@ func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err erro
 	return capacity, reply.Int(2), nil
 }
 
-// SetCapacity sets how many permits there are, for all processes. More are granted to those who wait, by this very
-// call. Fewer take nothing away from anybody: there may be more out than there are until as many came back, and
-// nothing is granted before that. Who waits for more than there are then is answered ErrCapacity, and keeps nobody
-// behind it.
+// SetCapacity sets how many permits there are, for all processes. If the number grows, this call
+// grants permits to waiters. If it shrinks, no holder loses a permit: more may be held than there
+// are, and none is granted until enough were released. A waiter for more than the new number gets
+// ErrCapacity, and does not delay those behind it.
 //
-// The server keeps the number for at least an hour after the last use of the semaphore, whatever WithTokenFloor says.
+// The server keeps the number for at least an hour after the last use of the semaphore, whatever
+// WithTokenFloor says.
 //
-// After an error it may be done or not; it is safe to repeat. One round trip.
+// After an error the capacity may have been set or not; the call is safe to repeat. One round trip.
 func (m *Semaphore) SetCapacity(ctx context.Context, n int) error {
 	return m.root().Explain("set capacity", primitive.CutShort(ctx, m.setCapacity(ctx, n)))
 }

@@ -43,8 +43,9 @@
 // A place for those who are not heard of for 3 s, the capacity when a lease is not honoured, what a server that loses
 // writes does to it, and what follows where the server's clock is set back: as in package fair.
 //
-// The capacity that SetCapacity set, for ever: it is forgotten an hour after the last use, be that a release or the
-// end of the last lease. The capacity that New was told is forgotten after a minute (WithTokenFloor).
+// The capacity for ever. A capacity that SetCapacity set is forgotten an hour after the last use:
+// the last release, or the end of the last lease. The capacity passed to New is forgotten after a
+// minute (WithTokenFloor).
 //
 // That who holds permits and asks for more gets them: nobody knows who waits for whom. Take all at once.
 //
@@ -86,12 +87,13 @@
 // are told on "<prefix>grants:<session>", in a cluster on "<prefix>{<name>}:grants:<session>". Scripts semaphore/*,
 // holds/* and line/beat. Redis 7.0, Valkey 7.2 or newer.
 //
-// An idle name costs about (185 + len(prefix) + len(name)) bytes for d after its last release, where d is
-// what signalbox.WithTokenFloor says, one minute by default. So fresh names need names per second x d x bytes: 1,000
-// a second with 20 bytes of prefix and name need 12 MB. A name that was waited for also keeps
-// ":permits:lives" for ten minutes: about 230 bytes, and 80 more for each further session that waited.
+// An idle name costs about (185 + len(prefix) + len(name)) bytes for d after its last release. d is
+// set by signalbox.WithTokenFloor, one minute by default. A service that uses each name only once
+// needs that for (names per second) x d names: for 1,000 names a second, with 20 bytes of prefix
+// and name, 12 MB. A name with waiters also keeps ":permits:lives" for ten minutes after the last
+// wait: about 230 bytes, and 80 more for each further session that waited.
 //
-// A semaphore whose capacity SetCapacity set is kept for at least an hour after its last use.
+// If SetCapacity set the capacity, the semaphore is kept for at least an hour after its last use.
 //
 //	uncontended Acquire   1 round trip
 //	Acquire that waits    1 round trip and a message; a look more where the session did not wait a moment ago; none where

@@ -35,9 +35,10 @@ type Semaphore struct {
 	one      tenure.Lock // a wish for one permit, which most are
 }
 
-// ExactCapacity makes it an error, ErrCapacity, to ask a semaphore for permits that has another capacity on the
-// server than New was told. Without it the server's counts: while a fleet is deployed anew, part of it says
-// another number for a while, and nobody should fail for that. Whoever waits when the number changes goes on waiting.
+// ExactCapacity makes the calls that ask for permits return ErrCapacity if the server has another
+// capacity than the one passed to New. Without it the server's number applies, and calls do not
+// fail: during a deployment some processes still pass the old number. A waiter continues to wait
+// when the number changes.
 func ExactCapacity() signalbox.LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.ExactCapacity)
@@ -45,8 +46,9 @@ func ExactCapacity() signalbox.LockOption {
 	}
 }
 
-// Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose users in Java have neither ids
-// nor leases. See "Redisson's layout" in the package's documentation. Without that layout it is ErrBadOption.
+// Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose
+// users in Java have neither ids nor leases. See "Redisson's layout" in the package's
+// documentation. Without that layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.Plain)
@@ -54,11 +56,14 @@ func Plain() signalbox.LockOption {
 	}
 }
 
-// New answers the semaphore name of the session. capacity is how many permits there are to begin with: the first who
-// takes some tells the server, and from then on the server's number counts, or what SetCapacity made of it, for as long
-// as the server has it: for a minute after the last use (signalbox.WithTokenFloor), and for an hour if SetCapacity set it. So a deployment that wants another number calls
-// SetCapacity: telling New is not enough. New sends nothing and never fails: a name, a capacity or an option that is
-// not valid is the error of every call, and of Check.
+// New returns the semaphore name of the session. capacity is the number of permits to begin with.
+// The first acquire stores it on the server. From then on the server's number applies, which
+// SetCapacity changes. The server forgets it a minute after the last use
+// (signalbox.WithTokenFloor), or an hour after it if SetCapacity set it. So a deployment that
+// changes the number must call SetCapacity; passing it to New is not enough.
+//
+// New sends nothing and never fails: if a name, a capacity or an option is not valid, every call
+// returns the error, and so does Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
 	m := &Semaphore{base: primitive.MakeIn(s, name, settings.Semaphore, options, has), capacity: capacity}
 	m.base.Err = errs.Join(m.base.Err, checkCapacity(capacity))
@@ -96,33 +101,37 @@ func checkCapacity(n int) error {
 	return nil
 }
 
-// Check answers what is wrong with the name, the capacity, the options or the session, or nil. It sends nothing.
+// Check returns what is wrong with the name, the capacity, the options or the session, or nil. It sends nothing.
 func (m *Semaphore) Check() error { return m.root().Check() }
 
 // Acquire takes n permits at once, and waits for them as long as ctx lets it: behind those who asked before, and before
 // those who ask later, however few these want; but for what sessions pass on inside themselves, 20 ms at a time, see the
-// package doc. ctx bounds the waiting, not the hold: the lease goes on when ctx ends. Who leaves and comes again stands
+// package doc. ctx bounds the waiting, not the hold: the lease does not end with ctx. Who leaves and comes again stands
 // at the end.
 //
 // It is not reentrant: under a context that carries a lease of the semaphore it takes n further permits, and who
 // holds permits while it waits for more can wait for itself.
 //
-// The error is the context's, joined with ErrHeld where too few were free when last heard of, or with ErrRefused and
-// the server's words where the server refused; or ErrCapacity, where there are fewer than n at all, also where that
-// becomes so while it waits; ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
-// ErrNotReplicated, or the server's own words where waiting cannot help. A server that is away, or refuses for now,
-// is waited for.
+// The error is the context's, joined with ErrHeld if too few permits were free by the last reply,
+// or with ErrRefused and the server's words if the server refused. It is ErrCapacity if there are
+// fewer than n permits in all, even if that becomes so during the wait. If waiting cannot help, the
+// error is ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
+// ErrNotReplicated, or the server's own words. While the server is away, or refuses for now,
+// Acquire waits.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := m.acquire(ctx, n)
 	return signalbox.Lease(lease), m.root().Explain("acquire", err)
 }
 
-// TryAcquire takes n permits if so many are free and nobody stands in line, in one round trip, and answers ErrHeld
-// where that is not so: it goes before nobody, nor before who gave up a moment ago and is about to leave the line;
-// or ErrRefused where the server refuses for now. It is refused without a round trip while somebody waits in this
-// session; where n is more than New was told of with one, so that it is ErrCapacity where there are fewer at all. Where
-// leases of more than a thousand holders ended at once it may be refused until as many calls, or looks of those who
-// wait, have taken them out.
+// TryAcquire takes n permits if they are free and the queue is empty, in one round trip. Otherwise
+// it returns ErrHeld: it does not overtake a waiter, not even one that has just given up and has
+// not left the queue yet. If the server refuses for now, it returns ErrRefused.
+//
+// TryAcquire fails without contacting the server while another goroutine of this session is
+// waiting. If n exceeds the capacity passed to New, it asks the server first, so that it can return
+// ErrCapacity. If the leases of more than a thousand holders ended at once, TryAcquire may fail
+// although enough permits are free, until other calls or the polls of waiters have removed
+// them.
 //
 // If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
 // the connection up; see signalbox.Tune.
@@ -146,7 +155,7 @@ func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, 
 	return fn(lease.Bind(ctx), lease)
 }
 
-// root returns what every call begins with. That of a nil Semaphore was made by no New.
+// root returns the base of the lock. A nil Semaphore has an empty one, whose calls return ErrBadOption.
 func (m *Semaphore) root() *primitive.Base {
 	if m == nil {
 		return new(primitive.Base)

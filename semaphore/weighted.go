@@ -52,7 +52,7 @@ func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
 	return w
 }
 
-// made returns w, or the zero Weighted in the place of nil.
+// made returns w, or the zero Weighted if w is nil.
 func (w *Weighted) made() *Weighted {
 	if w == nil {
 		return new(Weighted)
@@ -60,8 +60,9 @@ func (w *Weighted) made() *Weighted {
 	return w
 }
 
-// OnLost sets what is told of permits that were lost while they were held, or whose release was not confirmed. It
-// runs on the goroutine that releases. nil, and before OnLost is called, nobody is told.
+// OnLost sets the function that is called if permits were lost while they were held, or if their
+// release was not confirmed. It runs on the goroutine that releases. By default, and after
+// OnLost(nil), no function is called.
 func (w *Weighted) OnLost(told func(error)) {
 	w = w.made()
 	w.mu.Lock()
