@@ -15,8 +15,9 @@ import (
 //go:embed */*.lua
 var files embed.FS
 
-// digests has a line "name vN digest size" for each script. The digests are embedded, and not computed, because Go
-// refuses to compute a SHA-1 under GODEBUG=fips140=only. A test compares them with the files.
+// digests has a line "name vN digest size" for each script. The digests are embedded, and not
+// computed, because Go refuses to compute a SHA-1 under GODEBUG=fips140=only. A test compares them
+// with the files.
 //
 //go:embed testdata/digests.txt
 var digests string
@@ -155,8 +156,8 @@ func load(name string, version int) *Script {
 	return &Script{Name: name, Version: version, Source: string(source), SHA1: digestOf(name, version)}
 }
 
-// digestOf returns the digest in the line of a script, or "" if there is no line. A script without a digest still
-// works: no server knows "", so that each call is sent by its text.
+// digestOf returns the digest of a script, or "" if it has no line. A script without a digest still
+// works: no server knows "", so each call is sent with the text.
 func digestOf(name string, version int) string {
 	script := fmt.Sprintf("%s v%d ", name, version)
 	for line := range strings.Lines(digests) {

@@ -12,9 +12,9 @@
 //
 // # Which comparison to use
 //
-// Until and Reached answer one question: can something still be trusted now? Schedules, pauses,
-// and which of two instants is the later one take Mono. The wall clock may have been set back
-// between two instants, and then the later one would seem to be the earlier.
+// Until and Reached serve one question: can something still be trusted now? Use Mono for schedules
+// and pauses, and to find the later one of two instants. The wall clock may have been set back
+// between two instants; then the later one would seem to be the earlier.
 package clock
 
 import (
@@ -28,8 +28,8 @@ var base = time.Now()
 //nolint:gochecknoglobals // see Skew
 var skew atomic.Int64
 
-// Skew makes the wall clock wrong by d for the callers of this package. Another Skew sets the
-// clock by the difference of the two. It is for tests, which cannot set the clock of a machine.
+// Skew makes the wall clock wrong by d for the callers of this package. A second Skew replaces the
+// first. It is for tests, which cannot set the clock of a machine.
 func Skew(d time.Duration) { skew.Store(int64(d)) }
 
 // Instant is a moment on both clocks. The zero Instant is before every other.

@@ -42,7 +42,8 @@ func New(s *session.Session, kind Kind) *Contests {
 	return c
 }
 
-// verb returns the commands by which scripts tell. They are known after the first contact with the server.
+// verb returns the commands with which scripts publish. They are known after the first contact with
+// the server.
 func (c *Contests) verb() string { return c.session.PublishIn(c.kind.Layout) }
 
 // Use implements tenure.Source.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialurl reads the URLs that signalbox.Dial takes. It refuses what it does not know, where
-// rueidis.ParseURL ignores it, and adds what that cannot say.
+// Package dialurl parses the URLs that signalbox.Dial takes. It refuses what it does not know,
+// which rueidis.ParseURL ignores, and has parameters that rueidis.ParseURL lacks.
 //
 // # Guarantees
 //
 //  1. Every parameter has an effect, or is ErrBadOption by its name.
-//  2. No error has a value of the URL in it, so no password, also if the password is not escaped.
+//  2. No error contains a value of the URL, so no password, even if the password is not escaped.
 package dialurl
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// scope is the URLs in which a parameter has an effect.
+// scope says in which URLs a parameter has an effect.
 type scope uint8
 
 const (
@@ -35,17 +35,17 @@ const (
 type parameter struct {
 	scope scope
 	many  bool // it may be there more than once
-	// set reads the value into o. rueidis.ParseURL has read its own before, without looking closely.
+	// set parses the value into o. rueidis.ParseURL has parsed its own parameters before, loosely.
 	set func(o *rueidis.ClientOption, value string) error
 }
 
-// Parse returns the options that address, a URL, stands for.
+// Parse returns the options for the URL address.
 func Parse(address string) (rueidis.ClientOption, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db][?parameter=value&...]")
 	}
-	// A character of the password that ends it may leave the rest of it here.
+	// If the password has a character that ends it, the rest of it may be here.
 	if u.Fragment != "" || strings.Contains(u.RawQuery, "@") {
 		return refuse("the URL has a # or an @ behind its host: in a password or a value write %23, %3F for a ?, and %40")
 	}
@@ -115,7 +115,7 @@ func sorted(query url.Values) []string {
 	return names
 }
 
-// shorten bounds what an error repeats.
+// shorten bounds the length of a name that an error repeats.
 func shorten(name string) string { return name[:min(len(name), 32)] }
 
 // errEmpty says that a parameter has no value.

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// parameters are all that there are. The doc of signalbox.Dial lists them; a test compares the two.
+// parameters are all parameters. The doc of signalbox.Dial lists them; a test compares the two.
 //
 //nolint:gochecknoglobals // a constant table
 var parameters = map[string]parameter{
@@ -51,7 +51,7 @@ func isThere(_ *rueidis.ClientOption, value string) error {
 	return nil
 }
 
-// isAddress insists on both parts: rueidis.ParseURL takes the URL's own host if one is missing.
+// isAddress requires both parts: rueidis.ParseURL uses the URL's own host if one is missing.
 func isAddress(_ *rueidis.ClientOption, value string) error {
 	if host, port, err := net.SplitHostPort(value); err != nil || host == "" || port == "" {
 		return errors.New("it must be host:port")
@@ -97,12 +97,12 @@ func setServerName(o *rueidis.ClientOption, value string) error {
 	return isThere(o, value)
 }
 
-// setAuthorities makes the client trust those in a file, and no others.
+// setAuthorities makes the client trust the authorities in a file, and no others.
 func setAuthorities(o *rueidis.ClientOption, file string) error {
 	if err := isThere(o, file); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file) //nolint:gosec // the program says which
+	text, err := os.ReadFile(file) //nolint:gosec // the program names it
 	if err != nil {
 		return unreadable(err)
 	}
@@ -129,7 +129,7 @@ func certify(o *rueidis.ClientOption, certificate, key string) error {
 	return nil
 }
 
-// unreadable returns err without the path that it names, which is a value of the URL.
+// unreadable returns err without the path in it, which is a value of the URL.
 func unreadable(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -9,9 +9,10 @@
 //  1. A wait that was registered before the lock was tried misses no release: it is woken by the
 //     message, by the confirmation of its channel's subscription (messages before it are lost),
 //     by every renewed one after a break, or by a look.
-//  2. Every wait is bounded. A look comes after about a second, after about a tenth of a second
-//     while there is no subscription, or when the holder's key ends if that is sooner; with more than a thousand locks waited for, a look for each of
-//     them once in so many milliseconds as there are locks, and after 10 s at the latest.
+//  2. Every wait is bounded. A poll comes after about a second, after about a tenth of a second
+//     while there is no subscription, or when the holder's key ends if that is sooner. If more than
+//     a thousand locks are waited for, each is polled once in as many milliseconds as there are
+//     locks, and after 10 s at the latest.
 //  3. Looks are batched: one script for up to 100 locks (one a lock in a cluster). They ask
 //     for what wakes a waiter, and leave its mark again where it was lost.
 //  4. The reader of a connection never blocks: a wake-up is a send into a channel with room
@@ -48,8 +49,9 @@
 // The channel of a lock is sharded: SSUBSCRIBE at the node that has the lock's slot, where
 // scripts tell by SPUBLISH. A plain channel is subscribed to at any node, and PUBLISH reaches all. Those are two channels
 // where they have one name; who waits in both ways has both, and each that becomes Live wakes it.
-// An embedded server may say that it is a cluster, and lack sharded channels: then all is told by PUBLISH and heard on
-// plain channels. The first contact of each session finds that out (WithoutShards).
+// An embedded server may report a cluster without sharded channels. Then every message is sent by
+// PUBLISH and received on a plain channel. The first contact of each session finds that out
+// (WithoutShards).
 //
 // What nodes are is known from the client alone, and which has a slot from the answer to a
 // script that is sent to any: this takes no right that a session does not need anyway. It is
@@ -73,8 +75,10 @@
 //
 // # Failure
 //
-// When a connection breaks its channels are placed anew, wherever they belong by then, after a pause that grows
-// from 10 ms to 5 s. Once a subscription was confirmed the pause is at most a quarter of the time that it lasted, if that
-// was 40 ms or more: connections that break again and again leave waiters without messages for a fifth of the time. Where the server refuses a subscription, for lack of a right or
-// for good, its waiters live on looks, it is tried again after such pauses, and one line in the log says so.
+// When a connection breaks, its channels are assigned to nodes anew after a pause that grows from
+// 10 ms to 5 s. Once a subscription was confirmed, the pause is at most a quarter of the time that
+// the connection lasted, if that was 40 ms or more: then waiters are without messages for at most a
+// fifth of the time, however often connections break. If the server refuses a subscription, for
+// lack of a right or for good, its waiters poll, it is tried again after such pauses, and one line
+// in the log says so.
 package dispatch

@@ -35,7 +35,7 @@ type link struct {
 	wanted   []*channel          // to be subscribed to; those that have gone meanwhile among them
 	drops    []*channel          // dropped, and to be unsubscribed from
 	known    map[string]struct{} // the client's nodes when the connection was made
-	// confirmed is when the server confirmed a subscription first; the zero time before that.
+	// confirmed is when the server first confirmed a subscription; the zero time before that.
 	confirmed time.Time
 }
 
@@ -58,8 +58,9 @@ func (d *Dispatcher) linkLocked(node string) *link {
 	return l
 }
 
-// waiting runs wait with the label of the goroutines of this package. They bear it while they wait only:
-// what the client starts for a connection inherits the labels of its caller, and keeps them.
+// waiting runs wait with the profiler label of the goroutines of this package. They have the label
+// only while they wait: what the client starts for a connection inherits the labels of its caller,
+// and keeps them.
 func waiting(ctx context.Context, wait func()) {
 	pprof.Do(ctx, pprof.Labels("signalbox", "dispatch"), func(context.Context) { wait() })
 }

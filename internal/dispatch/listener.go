@@ -13,7 +13,7 @@ type Hearer interface {
 	// might have said is worth asking for: after the first subscription, and after each renewed
 	// one.
 	Subscribed()
-	// Lost says that messages do not arrive any more, until Subscribed is called again.
+	// Lost is called when messages stop arriving, until Subscribed is called again.
 	Lost()
 }
 

@@ -65,10 +65,11 @@ func (d *Dispatcher) restLocked(node string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// tiredLocked lets a node rest whose link has ended, and returns until when: for longer each time,
-// unless the link lasted. A link that lasted four times as long as the rest before it starts over. For one that did not,
-// the rest is a quarter of the time that the link lasted, if that is worth a rest: the node takes subscriptions, and
-// its waiters are deaf for a fifth of the time however often the connection breaks.
+// tiredLocked makes a node rest after its link has ended, and returns until when. The rest grows
+// each time, unless the link lasted: after a link that lasted four times as long as the rest before
+// it, the rests start over. Otherwise the rest is a quarter of the time that the link lasted, if
+// that is long enough for a rest. So a node that accepts subscriptions leaves its waiters without
+// messages for at most a fifth of the time, however often the connection breaks.
 func (d *Dispatcher) tiredLocked(l *link) time.Time {
 	now := time.Now()
 	lasted := time.Duration(0)

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// lookEvery is the pause between looks while few locks are waited for.
+	// lookEvery is the pause between polls while few locks are waited for.
 	lookEvery = time.Second
-	// deafEvery is the pause between looks of a waiter that hears no messages.
+	// deafEvery is the pause between polls of a waiter that hears no messages.
 	deafEvery = 100 * time.Millisecond
-	// lookCeiling is the longest pause between looks, however many locks are waited for.
+	// lookCeiling is the longest pause between polls, however many locks are waited for.
 	lookCeiling = 10 * time.Second
 	// lookBudget is how many looks a second a session takes at most, as far as the ceiling lets it.
 	lookBudget = 1000
@@ -45,8 +45,8 @@ type Wait struct {
 	entry    wheel.Entry // the next look or wake-up
 
 	// The rest is guarded by d.mu.
-	look   bool      // entry stands for a look, else for a wake-up
-	due    time.Time // when the look is due
+	look   bool      // entry fires for a poll, else for a wake-up
+	due    time.Time // when the poll is due
 	aside  bool      // stands back: until entry fires, only the releases of other sessions wake it
 	closed bool
 	polls  int
@@ -77,7 +77,7 @@ func (w *Wait) Held(left time.Duration) {
 	w.scheduleLocked(pauseBeforeLook(w.everyLocked(), left, len(w.d.mu.waits)))
 }
 
-// everyLocked returns the pause between looks while few locks are waited for.
+// everyLocked returns the pause between polls while few locks are waited for.
 func (w *Wait) everyLocked() time.Duration {
 	for _, c := range w.channels {
 		if c != nil && c.state != live {
@@ -92,8 +92,8 @@ func (w *Wait) scheduleLocked(pause time.Duration) {
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
-// hastenLocked brings the looks forward of those that wait for messages of a channel which is being lost. The budget
-// holds: with more than a thousand locks to look at no look comes earlier.
+// hastenLocked brings the polls of waiters forward that wait for messages of a channel which is
+// being lost. The budget holds: with more than a thousand locks to poll, no poll comes earlier.
 func (c *channel) hastenLocked() {
 	now := time.Now()
 	for _, w := range c.waits {
@@ -104,12 +104,12 @@ func (c *channel) hastenLocked() {
 	}
 }
 
-// unlimited is how long a lock is held for all that is known.
+// unlimited is the time left of a hold whose end is not known.
 const unlimited = -time.Millisecond
 
-// pauseBeforeLook returns when to look at a lock that is held for left at the longest, if
-// waits locks are waited for. few is the pause if that are few. The end of a holder's key is spread too: a process that
-// dies may have held all of them.
+// pauseBeforeLook returns the pause before the next poll of a lock that is held for left at the
+// longest, if waits locks are waited for. few is the pause if there are few of them. Polls at the
+// end of a holder's key are spread too: a process that dies may have held all of the locks.
 func pauseBeforeLook(few, left time.Duration, waits int) time.Duration {
 	turn := time.Duration(waits) * time.Second / lookBudget
 	every := min(max(few, turn), lookCeiling)

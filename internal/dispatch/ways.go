@@ -32,10 +32,11 @@ type address struct {
 // maxWays is how many channels there are for one name.
 const maxWays = 2
 
-// WithoutShards says that the server is a cluster without sharded channels, as an embedded server may be: all is told by
-// PUBLISH, and heard on plain channels. It is for the first contact with the server, before anything is told or
-// waited for. Every session of that server finds the same, so that they hear each other. A right to sharded channels
-// that is missing is no reason: other sessions may have it.
+// WithoutShards says that the server is a cluster without sharded channels, as an embedded server
+// may be. Then every message is sent by PUBLISH and received on a plain channel. Call it at the
+// first contact with the server, before the first message or wait. Every session of that server
+// finds the same, so that they get each other's messages. A missing right to sharded channels is no
+// reason to call it: other sessions may have the right.
 func (d *Dispatcher) WithoutShards() { d.unsharded.Store(true) }
 
 // addresses answers where to hear what is told on a channel in these ways; an address without a name is none.

@@ -15,8 +15,8 @@ import (
 // from WithTimeout and WithCancel below, and OfCall turns the error of every call of the client
 // into one that keeps the rule. The end of the caller's context is reported by Ended.
 
-// Ended returns the error of the caller's context, which has ended, joined with its cause if it has
-// another.
+// Ended returns the error of the caller's context, which has ended. If the context has another
+// cause, the error is joined with it.
 func Ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
@@ -46,10 +46,11 @@ func WithCancel(parent context.Context, reason error) (ctx context.Context, canc
 	return ctx, func() { end(ownError{reason}) }
 }
 
-// OfCall returns what err, with which a call of the client under ctx ended, is for the caller: the
-// reason of WithTimeout or WithCancel if that ended ctx, and an error that is ErrNoReply and no
-// context's if something else than ctx ended the call: a time limit of the client's, or the context
-// of another call that shared the attempt to connect.
+// OfCall returns the error for the caller of a call of the client that ended with err under ctx. If
+// WithTimeout or WithCancel ended ctx, that is their reason. If something other than ctx ended the
+// call, such as a time limit of the client, or the context of another call that shared the attempt
+// to connect, it is an error that matches ErrNoReply and no context's error. Any other err is
+// returned as it is.
 func OfCall(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -68,8 +69,8 @@ func OfCall(ctx context.Context, err error) error {
 	return err
 }
 
-// cutError is an error that matches ErrNoReply, and no context's error though its text may name
-// one. Its parts are found by errors.As alone.
+// cutError is an error that matches ErrNoReply. It matches no context's error, though its text may
+// name one. Only errors.As finds its parts.
 type cutError struct{ err error }
 
 // Error implements error.
@@ -78,5 +79,5 @@ func (e *cutError) Error() string { return ErrNoReply.Error() + ": " + e.err.Err
 // Is makes errors.Is(err, ErrNoReply) hold.
 func (e *cutError) Is(target error) bool { return target == ErrNoReply }
 
-// As makes errors.As look at what it hides from errors.Is.
+// As makes errors.As search what Is hides from errors.Is.
 func (e *cutError) As(target any) bool { return errors.As(e.err, target) }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package errs holds the sentinel errors, so that the packages below signalbox can return
-// them. Package signalbox exports and documents every one of them. It also makes errors of others:
-// Join on one line, OfCall so that only the caller's own context is in the error of a call.
+// them. Package signalbox exports and documents each of them. It also combines errors: Join writes
+// several on one line, and OfCall makes sure that only the caller's own context is in the error of
+// a call.
 package errs
 
 import "errors"

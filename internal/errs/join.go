@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Join is errors.Join with the texts on one line, because logs are line-based. It returns the only
-// error there is as it is.
+// Join is errors.Join with the texts on one line, because logs are line-based. If only one error is
+// not nil, Join returns that error itself.
 func Join(all ...error) error {
 	some := make([]error, 0, len(all))
 	for _, err := range all {
@@ -37,11 +37,11 @@ func (j *joinedError) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Unwrap makes errors.Is and errors.As look at every one of them.
+// Unwrap makes errors.Is and errors.As search all of them.
 func (j *joinedError) Unwrap() []error { return j.all }
 
-// OneLine returns text with "; " for its line breaks, which the words of a server or of a caller's
-// cause may have.
+// OneLine returns text with "; " instead of line breaks, which the words of a server or of a
+// caller's cause may contain.
 func OneLine(text string) string {
 	if !strings.ContainsAny(text, "\r\n") {
 		return text
@@ -62,5 +62,5 @@ type heldError struct{ err error }
 // Error implements error.
 func (e *heldError) Error() string { return ErrHeld.Error() + ": " + OneLine(e.err.Error()) }
 
-// Unwrap makes errors.Is and errors.As look at both.
+// Unwrap makes errors.Is and errors.As search both.
 func (e *heldError) Unwrap() []error { return []error{ErrHeld, e.err} }

@@ -9,10 +9,10 @@ import (
 // carriedKey asks a context for the leases it carries.
 type carriedKey struct{}
 
-// boundContext is a child of the context inside that ends with a bond as well. Its Err looks at the
+// boundContext is a child of the context inside that also ends with a bond. Its Err compares the
 // clock. It is never registered anywhere itself: the bond is.
 //
-// It hands out the Done of the bond, and Value reaches that one, so that std hangs children onto it
+// Its Done and Value lead to the bond, so that package context attaches children to the bond
 // directly and starts no goroutine for them.
 type boundContext struct {
 	context.Context //nolint:containedctx // a context that wraps one
@@ -24,14 +24,15 @@ type boundContext struct {
 // Done implements context.Context.
 func (c *boundContext) Done() <-chan struct{} { return c.bond.Done() }
 
-// Err compares the clock before it returns: if the lease turns out to be over, looking ends it, and
-// with it this context.
+// Err compares the clock before it returns. If that shows that the lease is over, Err ends the
+// lease and this context.
 func (c *boundContext) Err() error {
 	if err := c.bond.Err(); err != nil {
 		return err
 	}
 	if err := c.lease.Err(); err != nil {
-		// Whoever ended the lease cancels the bond next; the caller need not wait for that.
+		// The goroutine that ended the lease cancels the bond next; the caller need not wait for
+		// it.
 		c.bond.cancel(err)
 	}
 	return c.bond.Err()
@@ -45,8 +46,9 @@ func (c *boundContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// cancelKey is what package context asks a context for to find the one to hang children onto, and the
-// cause of its end. If it asked otherwise, children would cost a goroutine each, and have no cause.
+// cancelKey is the key by which package context finds the context to attach children to, and the
+// cause of its end. If it did not find the bond, each child would cost a goroutine, and have no
+// cause.
 //
 //nolint:gochecknoglobals // a constant that only package context knows
 var cancelKey = func() any {
@@ -55,7 +57,7 @@ var cancelKey = func() any {
 	return s.key
 }()
 
-// spy is a context that has ended, and remembers what it was asked for.
+// spy is a context that has ended, and remembers the last key passed to Value.
 type spy struct {
 	context.Context //nolint:containedctx // a context that wraps one
 

@@ -9,12 +9,12 @@
 //     each has a Lease of its own. The hold ends with the last, in any order.
 //  2. What is bound to a lease ends before the hold is given back or passed on.
 //  3. An entry that has ended never lives again: its number is not used twice.
-//  4. The hold's home is told exactly once how a tenure ended: Vacated when the last entry was
-//     given back, or Lost when the term ended under it. After Pass a new tenure begins.
-//  5. What is kept for bound contexts is one registration for each entry and parent that can end, however
-//     many contexts are bound; it goes with either.
-//  6. Losing a hold ends its Done channels on the goroutine that finds it lost, and its contexts on one of their own,
-//     so that other holds need not wait for them. Its home is told after that.
+//  4. The hold's home is notified exactly once of how a tenure ended: by Vacated when the last entry
+//     was released, or by Lost when the term ended under it. After Pass a new tenure begins.
+//  5. Bound contexts cost one registration for each entry and parent that can end, however many
+//     contexts are bound. It goes when either ends.
+//  6. Losing a hold ends its Done channels on the goroutine that finds it lost, and its contexts on
+//     one of their own, so that other holds need not wait for them. After that its home is notified.
 //
 // # States of an entry
 //

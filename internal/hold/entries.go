@@ -17,7 +17,7 @@ const (
 // place is where an entry stands, and what ends with it.
 type place struct {
 	entry uint64 // 0 is empty
-	ends  *ends  // nil if nothing does
+	ends  *ends  // nil if nothing ends with it
 }
 
 // furtherPlaces are those beside the ones in the hold.
@@ -81,7 +81,7 @@ func (h *Hold) liveLocked(entry uint64) bool {
 	return h.atLocked(place).entry == entry
 }
 
-// removeLocked removes an entry that is live, and answers what is to end with it.
+// removeLocked removes a live entry, and returns what must end with it.
 func (h *Hold) removeLocked(entry uint64) *ends {
 	place := entry & (maxPlaces - 1)
 	at := h.atLocked(place)

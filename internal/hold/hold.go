@@ -75,8 +75,8 @@ func (h *Hold) Token() uint64 {
 	return h.mu.token
 }
 
-// Evict ends the hold for cause, and reports whether it had not ended before: then it returns the
-// kind of the lock, and for how long the present tenure has lasted.
+// Evict ends the hold for cause. It reports whether the hold had not ended before, and returns the
+// kind of the lock, and how long the present tenure has lasted.
 func (h *Hold) Evict(cause error) (kind string, lasted time.Duration, evicted bool) {
 	h.mu.Lock()
 	since := h.mu.since
@@ -110,9 +110,9 @@ func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
 
-// TermEnded implements renewal.Owner: everything that hangs on the hold ends, then its
-// home is told. Contexts end on a goroutine of their own: the caller sees to other leases as well, and
-// a lease may have hundreds of thousands of them.
+// TermEnded implements renewal.Owner: it ends what depends on the hold, and then notifies its home.
+// Contexts end on a goroutine of their own: the caller has other leases to handle, and one lease
+// may have hundreds of thousands of contexts.
 func (h *Hold) TermEnded(cause error, taken bool) {
 	h.mu.Lock()
 	h.mu.cause = cause
@@ -185,8 +185,9 @@ func (h *Hold) unlock(entry uint64) error {
 	return h.home.Vacated(now)
 }
 
-// leave ends one entry, and says whether it was the last one, and when: then home is to be told. Every
-// entry looks at the clock: the work of an inner one is no more protected than that of the last.
+// leave ends one entry, and returns when, and whether it was the last one: then home must be
+// notified. It compares the clock for every entry: the work of an inner entry is protected no
+// longer than that of the last.
 func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 	h.mu.Lock()
 	switch {

@@ -40,8 +40,8 @@ func (l Lease) Done() <-chan struct{} {
 	return l.hold.done(l.entry)
 }
 
-// Deadline returns until when the lease can be trusted without a further renewal; when it was lost if
-// it was; or the zero time if it was released.
+// Deadline returns until when the lease can be trusted without a further renewal. For a lost lease
+// it returns when it was lost, and for a released one the zero time.
 func (l Lease) Deadline() time.Time {
 	if l.hold == nil || errors.Is(l.Err(), errs.ErrReleased) {
 		return time.Time{}
@@ -72,7 +72,8 @@ func (l Lease) Enter(ctx context.Context) context.Context {
 	return &enteredContext{l.bind(ctx), outer}
 }
 
-// notNil returns ctx, or in the place of nil a context that has ended: these calls can return no error.
+// notNil returns ctx. If ctx is nil it returns a context that has ended: its callers can return no
+// error.
 func notNil(ctx context.Context) context.Context {
 	if ctx != nil {
 		return ctx

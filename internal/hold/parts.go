@@ -83,8 +83,8 @@ func (l Lease) among(realm *Realm, key string) (Lease, bool) {
 	return Lease{}, false
 }
 
-// Watch calls ended once, with why, when the lease ends: at once if it has, and otherwise on a goroutine that ended
-// must not hold up, under no lock.
+// Watch calls ended once, with the cause, when the lease ends, or at once if it has ended. It holds
+// no lock. ended must return quickly: it may run on a goroutine that other leases wait for.
 func (l Lease) Watch(ended func(cause error)) { l.hold.watch(l.entry, ended) }
 
 // Leave is Unlock without what becomes of the hold: where this was its last lease, the answer is the home that the

@@ -9,8 +9,8 @@ import (
 )
 
 // ends is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
-// once something is to end with it. The fields are guarded by the lock of the hold until over is set,
-// and belong after that to whoever set it.
+// as soon as something depends on it. The lock of the hold guards the fields until over is set.
+// After that they belong to the goroutine that set it.
 type ends struct {
 	over    bool
 	done    chan struct{}             // of Done; nil until it is asked for
@@ -20,19 +20,20 @@ type ends struct {
 	next    *ends                     // of another entry that ended with this one
 }
 
-// bond is a context that ends with an entry, or with a parent. All contexts that are bound to the entry
-// and have parents with the same Done share it. So a lease that is bound for every request keeps
-// nothing for a context that is not used any more.
+// bond is a context that ends with an entry, or with a parent. All contexts that are bound to the
+// entry and whose parents have the same Done share it. So a lease that is bound for every request
+// keeps nothing for a context that is no longer used.
 type bond struct {
 	context.Context //nolint:containedctx // one that package context made
 
 	cancel context.CancelCauseFunc
 	ends   *ends
 	parent <-chan struct{} // nil if it never ends
-	stop   func() bool     // forgets the wish to hear of the parent's end
+	stop   func() bool     // cancels the callback at the parent's end
 }
 
-// newBond returns a context that ends with parent. What never ends is no parent: then nothing keeps it, nor its values.
+// newBond returns a context that ends with parent. If parent never ends, newBond does not keep it,
+// so that its values can be freed.
 func newBond(parent context.Context) *bond { //nolint:contextcheck // one that never ends is as good as another
 	b := &bond{parent: parent.Done()}
 	if b.parent == nil {
@@ -48,8 +49,8 @@ func (b *bond) ended(cause error) *bond {
 	return b
 }
 
-// notify closes the channels of Done and calls the callbacks, which are quick. It reports whether contexts
-// are left for cancel.
+// notify closes the channels of Done and calls the callbacks, which are quick. It reports whether
+// cancel has contexts to end.
 func (e *ends) notify(cause error) (more bool) {
 	for ; e != nil; e = e.next {
 		if e.done != nil {
@@ -64,7 +65,7 @@ func (e *ends) notify(cause error) (more bool) {
 }
 
 // cancel ends the contexts. That takes a microsecond for each of them and each of their children.
-// Not under a lock: contexts run the code of others.
+// The caller holds no lock: contexts run callers' code.
 func (e *ends) cancel(cause error) {
 	for ; e != nil; e = e.next {
 		e.first.end(cause)
@@ -117,7 +118,7 @@ func (h *Hold) takeAllEndsLocked() *ends {
 	return taken
 }
 
-// overLocked returns why nothing can be bound to entry any more, or nil.
+// overLocked returns why entry is over, or nil.
 func (h *Hold) overLocked(entry uint64) error {
 	if h.mu.cause == nil && !h.liveLocked(entry) {
 		return errs.ErrReleased
@@ -142,7 +143,7 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 	return e.done
 }
 
-// watch calls ended when entry ends: at once if it has.
+// watch calls ended when entry ends, or at once if it has ended.
 func (h *Hold) watch(entry uint64, ended func(error)) {
 	cause := h.err(entry)
 	if cause == nil {
@@ -200,8 +201,8 @@ func (h *Hold) bind(parent context.Context, entry uint64) *bond {
 	return b
 }
 
-// bondLocked returns the bond of entry for a parent with that Done; if there is none, fresh, which is added unless
-// it is nil; or why the entry is over.
+// bondLocked returns the bond of entry for a parent with that Done. If there is none, it adds and
+// returns fresh, which may be nil. If the entry is over it returns why.
 func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*bond, error) {
 	if err := h.overLocked(entry); err != nil {
 		return nil, err
@@ -228,7 +229,7 @@ func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*b
 	return fresh, nil
 }
 
-// forget takes a bond whose parent has ended off its entry, unless the entry ended first.
+// forget removes a bond whose parent has ended from its entry, unless the entry ended first.
 func (h *Hold) forget(b *bond) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

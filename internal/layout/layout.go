@@ -5,8 +5,8 @@
 //
 // # Guarantees
 //
-//  1. The scripts of a primitive take the same arguments and give the same replies in every layout. One without
-//     floors ignores the last argument, keep_ms.
+//  1. The scripts of a primitive take the same arguments and give the same replies in every layout.
+//     A layout without floors ignores the last argument, keep_ms.
 //  2. A hold of a layout is never used twice, and tells the session that it is of.
 //
 // # Not guaranteed

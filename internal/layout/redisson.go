@@ -59,10 +59,11 @@ func Redisson(which ...Variant) *Layout {
 	return redisson[v%variants]
 }
 
-// FairWait is what Java's fairLockWaitTimeout is unless it is set.
+// FairWait is the default of Java's fairLockWaitTimeout.
 const FairWait = 5 * time.Minute
 
-// RedissonFair returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair lock has it.
+// RedissonFair returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair
+// lock has it.
 func RedissonFair(wait time.Duration, which ...Variant) *Layout {
 	l := *Redisson(which...)
 	l.Name = "Redisson's RFairLock"

@@ -83,7 +83,8 @@ func (e *ear) Subscribed() {
 	}
 }
 
-// Lost implements dispatch.Hearer: the next looks come as early as those of a session that hears nothing.
+// Lost implements dispatch.Hearer: it brings the next polls forward, to those of a session that
+// hears no messages.
 func (e *ear) Lost() {
 	ls := e.lines
 	ls.mu.Lock()

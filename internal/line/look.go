@@ -219,7 +219,7 @@ func (q *Queue) pauseLocked() time.Duration {
 	return every*4/5 + rand.N(every/5)
 }
 
-// hastenLocked brings the next look forward if one that is planned now comes earlier.
+// hastenLocked brings the next poll forward if one that is planned now comes earlier.
 func (q *Queue) hastenLocked() {
 	if q.planned && clock.Now().Mono()+q.pauseLocked() < q.due {
 		q.scheduleLocked(0)

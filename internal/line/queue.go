@@ -39,7 +39,7 @@ type Queue struct {
 	turn     int           // which of them the next look lists
 	beats    []beat        // whose lives are not over, as they were sent
 	heard    clock.Instant // when the newest heartbeat that was answered was sent
-	planned  bool          // a look is scheduled
+	planned  bool          // a poll is scheduled
 	due      time.Duration // monotonic: when it is due
 	ear      *ear          // where its grants are heard; nil while nobody waits, or nobody needs it yet
 }

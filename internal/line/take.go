@@ -112,7 +112,7 @@ func (p *Place) Leave() *Attempt {
 	return nil
 }
 
-// errTold says that an attempt was granted by a message before its enter was answered.
+// errTold says that a message granted an attempt before the reply to its enter.
 var errTold = errors.New("it was granted by a message meanwhile")
 
 // errGone says that an attempt lost its place: its session was not heard of for too long, or the

@@ -52,7 +52,7 @@ type Set struct {
 }
 
 // Line is the key of the waiters of a fair lock. Each kind has queue keys of its own, so that no
-// hand-off finds the tickets of another kind.
+// script of another kind finds its tickets.
 func (s Set) Line() string { return s.base() + ":line" }
 
 // Lives is the key that says until when the sessions in that queue count as living.

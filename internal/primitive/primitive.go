@@ -36,7 +36,7 @@ type Base struct {
 	Quorum   settings.Quorum
 	Exact    bool // a semaphore's, as Plain; see settings.Lock
 	Plain    bool
-	Keep     time.Duration // a latch's; 0 is not said
+	Keep     time.Duration // a latch's; 0 if it is not set
 	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
 	Err      error         // what New was given is no lock; the error of every call
 }
@@ -166,7 +166,8 @@ func (b *Base) Place(kind string, side member.Side, g member.Gatherer) signalbox
 }
 
 // Evict ends a hold of the lock for cause, as Close does with leases that it does not wait for. A
-// hold that begins after that is ended by whoever begins it, and is not logged: nobody forgot it.
+// hold that begins after that is ended by the call that begins it, and is not logged: no program
+// forgot it.
 func (b *Base) Evict(h *hold.Hold, cause error) {
 	if kind, lasted, evicted := h.Evict(cause); evicted {
 		b.Session.LogLeft(kind, b.Name, lasted)

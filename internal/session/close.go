@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	// ownTime is what Close takes for the releases when its context leaves it nothing.
+	// ownTime is how long Close waits for the releases after its context has ended.
 	ownTime = time.Second
 	// maxLogged bounds the lines that one Close logs about holds that it ended.
 	maxLogged = 20
 )
 
-// errGrace is why Close ended leases under a context without a deadline. It is not
-// context.DeadlineExceeded: the caller set no deadline.
+// errGrace is the reason why Close ended leases if its context has no deadline. It is not
+// context.DeadlineExceeded, because the caller set no deadline.
 var errGrace = errors.New("the context has no deadline, and the close grace is over")
 
-// Close ends the session: it refuses new work and wakes waiters, waits for holders until ctx ends, or
-// for the close grace if ctx has no deadline, then ends their leases and releases them. Every wait in
-// here is bounded by that, and by ownTime after it. Another call waits until the first is done.
+// Close ends the session: it refuses new work, wakes waiters, and waits for holders until ctx ends,
+// or for the close grace if ctx has no deadline. Then it ends their leases and releases them. Each
+// of its waits is bounded by that, and by ownTime after it. Another call waits until the first is
+// done.
 func (s *Session) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -45,7 +46,8 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	defer close(s.closed)
 
-	// Who is counted in and comes to a gate or to the dispatcher after this finds closing set.
+	// A caller that is counted in and reaches a gate or the dispatcher after this finds closing
+	// set.
 	for _, p := range s.allParts() {
 		p.Refuse(errs.ErrClosed)
 	}
@@ -62,8 +64,8 @@ func (s *Session) Close(ctx context.Context) error {
 	return err
 }
 
-// beginClose lets nobody in from here on. It returns a channel that is closed once all who were in are
-// out, and reports whether this is the first call.
+// beginClose refuses calls from here on. It returns a channel that is closed once all calls that
+// were admitted before have ended, and reports whether this is the first Close.
 func (s *Session) beginClose() (drained chan struct{}, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +92,7 @@ func (s *Session) awaitClosed(ctx context.Context) error {
 	case <-s.closed:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("signalbox: close: another call of Close is not done yet: %w", whyEnded(ctx))
+		return fmt.Errorf("signalbox: close: another call of Close is still running: %w", whyEnded(ctx))
 	}
 }
 
@@ -120,20 +122,20 @@ func (s *Session) LogLeft(kind, name string, held time.Duration) {
 	}
 }
 
-// complaints returns where holds are logged that were left: a program that forgets a lease has a bug,
-// and should hear of it also if it set no logger.
+// complaints returns the logger for leases that Close ended. A program that forgets a lease has a
+// bug, and its owner should learn of it even if no logger is set.
 func (s *Session) complaints() *slog.Logger { return cmp.Or(s.Settings.Logger, slog.Default()) }
 
-// giveBack waits for the releases, and for the calls that are under way, until ctx ends, or for ownTime
-// if it has ended. A server that is away does not hold it up: what is left then ends by itself, at the
-// server with its lease and here with its call.
+// giveBack waits for the releases, and for the calls that are under way, until ctx ends, or for
+// ownTime if it has ended. A server that is away does not delay it: what is left then ends by
+// itself, a lease on the server and a call here.
 func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), ownTime)
 		defer cancel()
 	}
-	// First the calls that were under way: what they got is given back too, or taken back.
+	// First the calls that were under way: what they acquired is released too, or withdrawn.
 	select {
 	case <-drained:
 	case <-ctx.Done():

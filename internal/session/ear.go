@@ -111,7 +111,8 @@ func (e *ear) Subscribed() {
 	}
 }
 
-// Lost implements dispatch.Hearer. The renewals find out what is missed.
+// Lost implements dispatch.Hearer. It does nothing: renewals find out what a lost message would
+// say.
 func (*ear) Lost() {}
 
 // recheck asks the server whether the session's hold of key, if it has one, is there still.

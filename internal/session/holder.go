@@ -106,7 +106,7 @@ const maxForces = 10
 // other. Where the lock has changed hands meanwhile it begins again. Where the answer is lost it
 // looks whether the hold is gone.
 func (s *Session) Force(ctx context.Context, f Forcing) error {
-	var sent string // the hold that was asked to go, without an answer
+	var sent string // the hold whose release was sent, without a reply
 	var lost error
 	s.FindWays(ctx, f.Key)
 	for range maxForces {

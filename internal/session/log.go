@@ -4,8 +4,8 @@ package session
 
 import "log/slog"
 
-// Logger returns where warnings go: nowhere by default, and for a session that neither Dial nor
-// NewSession made.
+// Logger returns the logger for warnings. By default, and for a session that neither Dial nor
+// NewSession made, it discards them.
 func (s *Session) Logger() *slog.Logger {
 	if s == nil || s.Settings.Logger == nil {
 		return slog.New(slog.DiscardHandler)

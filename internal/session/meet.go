@@ -17,9 +17,9 @@ import (
 
 // meeting is the session's first contact with its server.
 //
-// Every caller that comes before the server's time is known joins the same call. The call ends with the session and
-// not with the caller that began it: the others still wait for it. An error goes to the callers that waited for it, and
-// the next caller makes a new call.
+// Every caller that comes before the server's time is known joins the same call. The call ends with
+// the session, not with the caller that began it: the others still wait for it. An error is
+// returned to the callers that waited for it, and the next caller makes a new call.
 type meeting struct {
 	calls  singleflight.Group
 	ctx    context.Context //nolint:containedctx // of the calls; ends at Close
@@ -37,7 +37,8 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// In a cluster each slot has a call of its own: the node of one slot may be away while the others answer.
+	// In a cluster each slot has a call of its own: the node of one slot may be away while the
+	// others reply.
 	slot := strconv.Itoa(int(s.Slot(key)))
 	met := s.meeting.calls.DoChan(slot, func() (any, error) { return nil, s.hello(key) })
 	select {
@@ -48,8 +49,9 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	}
 }
 
-// FindWays makes the first contact if the server is a cluster: by which commands scripts tell there is known after it. It
-// is for calls that need the first contact for nothing else. Where it fails, scripts tell as in a cluster of real servers.
+// FindWays makes the first contact if the server is a cluster, which shows with which commands
+// scripts publish there. It is for calls that need the first contact for nothing else. If it fails,
+// scripts publish as in a cluster of real servers.
 func (s *Session) FindWays(ctx context.Context, key string) {
 	if s.Runner.Clustered() {
 		_ = s.Meet(ctx, key)
@@ -59,7 +61,7 @@ func (s *Session) FindWays(ctx context.Context, key string) {
 // hello asks the server for its time and more.
 func (s *Session) hello(key string) error {
 	if s.Clock.Known() {
-		return nil // since a call ended between the caller's look at the clock and its joining
+		return nil // a call ended after the caller read the clock and before it joined
 	}
 	reply, err := s.Runner.Run(s.meeting.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
@@ -68,10 +70,10 @@ func (s *Session) hello(key string) error {
 	case err != nil:
 		return err
 	case reply.Int(0) == 0:
-		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that will do", errs.ErrOldServer)
+		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that works", errs.ErrOldServer)
 	}
 	if reply.Int(4) == 0 {
-		s.Dispatch.WithoutShards() // before any caller that waits for this goes on
+		s.Dispatch.WithoutShards() // before any caller that waits for this continues
 	}
 	s.Clock.Told(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
 	s.warnOfEviction(reply.Text(2), reply.Text(3))

@@ -101,7 +101,7 @@ func (*Patience) Deadline() (time.Time, bool) { return time.Time{}, false }
 // Done implements context.Context.
 func (p *Patience) Done() <-chan struct{} { return p.done }
 
-// Err implements context.Context. The error is not a context's: the caller's own has not ended.
+// Err implements context.Context. The error is no context's, since the caller's own has not ended.
 func (p *Patience) Err() error {
 	if p.over.Load() {
 		return errs.NoReply(p.limit)

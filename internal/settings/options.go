@@ -42,8 +42,8 @@ const (
 	TokenFloor
 )
 
-// row says which kinds have an option, and how a lock of another kind forgets a default of it. drop is
-// nil if such a lock does not look at what the option sets.
+// row says which kinds have an option, and how a lock of another kind drops a default of it. drop
+// is nil if such a lock ignores what the option sets.
 type row struct {
 	option Option
 	name   string
@@ -60,7 +60,7 @@ var table = []row{
 	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
 	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *Lock) { l.Replicas = Replicas{} }},
 	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
-	// A default of it is not dropped: the lock would not be the one that Java takes.
+	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
 	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock}, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *Lock) { l.Exact = false }},
@@ -70,11 +70,11 @@ var table = []row{
 	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *Lock) { l.Quorum.Greatest = 0 }},
 }
 
-// Give notes that the lock was given an option, whatever comes of it.
+// Give records that the lock was given an option, valid or not.
 func (l *Lock) Give(o Option) { l.Given |= o }
 
-// StartFor makes l, a copy of the session's defaults, what a lock of kind starts from: without the options
-// that the kind does not have.
+// StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
+// from: it drops the options that the kind does not have.
 func (l *Lock) StartFor(kind Kind) {
 	for _, r := range table {
 		if l.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
@@ -84,21 +84,21 @@ func (l *Lock) StartFor(kind Kind) {
 	l.Given = 0
 }
 
-// Homeless says which option the lock was given that has no place in the keys of another layout than
-// the library's own, or nil. A default of the session is no error there.
+// Homeless returns an error if the lock was given an option that the keys of this layout cannot
+// store. A default of the session is no error.
 func (l *Lock) Homeless(layout string) error {
 	for _, o := range []struct {
 		option Option
 		name   string
 	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}} {
 		if l.Given&o.option != 0 {
-			return fmt.Errorf("%w: %s: the keys of %s have no place for it", errs.ErrBadOption, o.name, layout)
+			return fmt.Errorf("%w: %s: the keys of %s cannot store it", errs.ErrBadOption, o.name, layout)
 		}
 	}
 	return nil
 }
 
-// misfit says which options the lock was given that its kind does not have, or nil.
+// misfit returns an error if the lock was given an option that its kind does not have.
 func (l *Lock) misfit(kind Kind) error {
 	for _, r := range table {
 		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {

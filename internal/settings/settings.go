@@ -24,22 +24,22 @@ const (
 	MinLease = 100 * time.Millisecond
 	// MaxLease is the longest lease. A longer one is a key that nobody misses when its holder dies.
 	MaxLease = 24 * time.Hour
-	// DefaultFloor is how long the floor of an idle lock's tokens is kept unless an option says otherwise.
+	// DefaultFloor is how long the server keeps the floor of an idle lock's tokens by default.
 	DefaultFloor = time.Minute
-	// MinFloor and MaxFloor are the shortest and the longest time for which it is kept.
+	// MinFloor and MaxFloor are the shortest and the longest such time.
 	MinFloor, MaxFloor = time.Second, 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
-	// DefaultCloseGrace is how long Close waits under a context without a deadline, unless an option
-	// says otherwise.
+	// DefaultCloseGrace is how long Close waits by default if its context has no deadline.
 	DefaultCloseGrace = 5 * time.Second
-	// MaxCloseGrace is the longest such wait. A process that is to end should not wait for longer.
+	// MaxCloseGrace is the longest such wait. A process that shall end should not wait longer.
 	MaxCloseGrace = 24 * time.Hour
 	// MaxLabel is the length of the longest label, in bytes: it travels with every acquire.
 	MaxLabel = 64
 	// MaxReplicas is the greatest number of replicas to wait for: more than anybody has.
 	MaxReplicas = 100
-	// MinFairWait is the least fairLockWaitTimeout of Redisson's that a Go waiter keeps its ticket with.
+	// MinFairWait is the least fairLockWaitTimeout of Redisson with which a Go waiter keeps its
+	// ticket.
 	MinFairWait = 4 * time.Second
 	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
 	MinReplicaWait = time.Millisecond
@@ -50,7 +50,7 @@ const (
 // Session is what a session's options set.
 type Session struct {
 	Prefix  string
-	Logger  *slog.Logger // nil is not said
+	Logger  *slog.Logger // nil if none is set
 	Polling bool
 	Label   string // what holder keys say of the session
 	Hashed  bool   // names stay in the process
@@ -70,7 +70,7 @@ type Lock struct {
 	Exact bool
 	// Plain is a semaphore without owners, in a layout that has one.
 	Plain bool
-	// Keep is for how long a latch's rounds are kept; 0 is not said.
+	// Keep is for how long a latch's rounds are kept; 0 if it is not set.
 	Keep time.Duration
 	// Floor is how long the floor of the tokens is kept after the last release.
 	Floor time.Duration
@@ -147,8 +147,8 @@ func (l *Lock) Fail(err error) {
 	}
 }
 
-// Check says what is wrong with the options of a lock of kind, or nil: with one of them, or with what
-// they make together.
+// Check returns an error if one of the options of a lock of kind is not valid, or if they are not
+// valid together.
 func (l *Lock) Check(kind Kind) error {
 	if err := l.misfit(kind); err != nil {
 		return err
@@ -170,7 +170,7 @@ func CheckReplicas(count int, wait time.Duration) error {
 	return nil
 }
 
-// CheckCloseGrace says why Close cannot wait for d, or nil.
+// CheckCloseGrace returns an error if Close cannot wait for d.
 func CheckCloseGrace(d time.Duration) error {
 	if d <= 0 || d > MaxCloseGrace {
 		return fmt.Errorf("%w: a close grace of %v: it must be more than 0 and at most %v", errs.ErrBadOption, d, MaxCloseGrace)
@@ -178,7 +178,7 @@ func CheckCloseGrace(d time.Duration) error {
 	return nil
 }
 
-// CheckFloor says why the floor of the tokens cannot be kept for d, or nil.
+// CheckFloor returns an error if the floor of the tokens cannot be kept for d.
 func CheckFloor(d time.Duration) error {
 	if d < MinFloor || d > MaxFloor {
 		return fmt.Errorf("%w: a token floor kept for %v: it must be from %v to %v", errs.ErrBadOption, d, MinFloor, MaxFloor)
@@ -194,8 +194,8 @@ func CheckDuration(what string, d time.Duration) error {
 	return nil
 }
 
-// CheckFairWait says why d cannot be Java's fairLockWaitTimeout, or nil. A Go waiter asks about once a second, and
-// asks for its ticket anew when half of the timeout is left.
+// CheckFairWait returns an error if d cannot be Java's fairLockWaitTimeout. A Go waiter asks about
+// once a second, and renews its ticket when half of the timeout is left.
 func CheckFairWait(d time.Duration) error {
 	if d < MinFairWait || d > MaxLease {
 		return fmt.Errorf("%w: a fairLockWaitTimeout of %v: set one from %v to %v, here and in Java", errs.ErrBadOption, d, MinFairWait, MaxLease)

@@ -189,7 +189,7 @@ func (l *Lock) terms(grant line.Grant) (terms renewal.Terms, life time.Duration,
 	}
 	// By the monotonic clock: the wall clock may have been set back between the two.
 	if asked := grant.Read.Add(set.Life()); asked.Mono() < sent.Add(life).Mono() {
-		life, sent = set.Life(), grant.Read // it gives more than was asked for
+		life, sent = set.Life(), grant.Read // the grant is longer than the request
 	}
 	return terms, life, sent
 }

@@ -45,9 +45,9 @@ func (t *Timers) wakeLocked() {
 	}
 }
 
-// run fires what is due and sleeps until the next entry, until there is none. It bears its label while
-// it sleeps only: a goroutine that a Fire starts inherits the labels, and hands them on to those of
-// the client, which stay for as long as a connection.
+// run fires what is due and sleeps until the next entry, until there is none. It has its label only
+// while it sleeps: a goroutine that a Fire starts inherits the labels, and passes them to those of
+// the client, which live as long as a connection.
 func (t *Timers) run() {
 	unlabelled := context.Background()
 	labelled := pprof.WithLabels(unlabelled, pprof.Labels("signalbox", "timers"))

@@ -74,7 +74,7 @@ func (t *Trouble) EndedAt(ctx context.Context, w *dispatch.Wait) error {
 	t.mu.Unlock()
 	if held && w != nil {
 		if trouble := w.Trouble(); trouble != nil {
-			return errs.Join(errs.Ended(ctx), trouble) // heard of since, or rather not heard of
+			return errs.Join(errs.Ended(ctx), trouble) // a later failure, or no reply at all
 		}
 	}
 	return t.Ended(ctx)

@@ -9,26 +9,26 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The client connects inside of a call, without a look at the call's context: a connection to a
-// server that takes connections and says nothing is given up after Dialer.Timeout and as much
-// again. So a call whose connection may have to be made runs on a goroutine of its own, and its
-// caller leaves when its context ends. The outcome is unknown then, as that of any call without a
-// reply. The client looks at the context before it sends: what is left in such a call sends nothing
-// any more.
+// The client connects inside of a call, and does not check the call's context meanwhile. If a
+// server accepts connections and does not reply, the client gives up after twice the
+// Dialer.Timeout. So a call whose connection may have to be made runs on a goroutine of its own,
+// and its caller returns when its context ends. The outcome is unknown then, as for any call
+// without a reply. The client checks the context before it sends: a call that its caller has left
+// sends nothing any more.
 //
-// A call whose connection is up runs on its caller's goroutine, where the client itself watches the
+// A call whose connection is up runs on its caller's goroutine, and the client itself watches the
 // context. A connection is up if a call got a reply since the last one was closed. Connections of
-// SpeakFirst count when they are closed, before the client looks for another one. All of the
-// process are counted together, because a connection does not know whose client it is of: the price
-// is a goroutine for one call after each closing.
+// SpeakFirst are counted when they are closed, before the client looks for another one. The count
+// is for the whole process, because a connection does not know its client. The price is a goroutine
+// for one call after each closing.
 
 // closings is how many connections of SpeakFirst were closed in this process.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
 var closings atomic.Uint64
 
-// upSince is what closings was, plus one, when a call that got a reply was begun; 0 if there was
-// none since a call failed.
+// upSince is the value of closings, plus one, at the beginning of a call that got a reply. It is 0
+// if no call got one since a call failed.
 type upSince = atomic.Uint64
 
 // newUps returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
@@ -54,7 +54,7 @@ func (r *Runner) areUp(commands []rueidis.Completed, since uint64) bool {
 	return true
 }
 
-// note takes note of how a call ended that was begun at since.
+// note records how a call that began at since ended.
 func note(up *upSince, since uint64, err error) {
 	switch {
 	case err != nil && !isAnswer(err):
@@ -64,8 +64,8 @@ func note(up *upSince, since uint64, err error) {
 	}
 }
 
-// aside runs a call on a goroutine of its own, and leaves it there when ctx ends. A reply that has
-// come by then is taken.
+// aside runs a call on a goroutine of its own, and leaves it there when ctx ends. It returns a
+// reply that has come by then.
 func aside[T any](ctx context.Context, run func() T, unanswered func(err error) T) T {
 	ended := make(chan T, 1)
 	go func() { ended <- run() }()

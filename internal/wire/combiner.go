@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxInFlight is how many calls of a combiner are under way before others wait to go together. What the
-	// server spends on each call is then spent once for all that go together.
+	// maxInFlight is how many calls of a combiner are under way before callers wait to be sent
+	// together. The server's work for a call is then done once for all of them.
 	maxInFlight = 4
 	// maxTogether bounds a call: 64 locks take a server some 0.1 ms.
 	maxTogether = 64
@@ -25,10 +25,10 @@ const (
 // arguments by caller, and answers an array with a reply by caller, or a bare reply for
 // one.
 //
-// While few calls are under way a caller sends its own, on its own goroutine. Otherwise it
-// waits in a queue until one of the calls ends, and is sent together with the others of the queue, on a
-// goroutine that exists for that call. If the server is far, the queue is sent after a tenth of a round trip
-// at the latest. In a cluster, where keys have slots, each caller is sent alone.
+// While few calls are under way a caller sends its own, on its own goroutine. Otherwise it waits in
+// a queue until one of the calls ends. The queue is then sent together, on a goroutine that exists
+// for that call. If the server is far, the queue is sent after a tenth of a round trip at the
+// latest. In a cluster, where keys have slots, each caller is sent alone.
 type Combiner struct {
 	runner *Runner
 	script *scripts.Script
@@ -76,27 +76,28 @@ func (c *Combiner) Run(ctx context.Context, keys []string, args ...string) (Repl
 	c.mu.Unlock()
 	select {
 	case outcome := <-r.done:
-		c.idle.Put(r) // only this caller has it; one that was abandoned on its way is not used again
+		c.idle.Put(r) // only this caller has it; a request that was abandoned after it was sent is not used again
 		return outcome.Reply, outcome.Err
 	case <-ctx.Done():
 		if c.giveUp(r) {
-			c.idle.Put(r) // it left the queue, so that nothing is ever sent to done
+			c.idle.Put(r) // it left the queue, so nothing is ever sent to done
 			return Reply{}, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 		}
 		return Reply{}, ctx.Err()
 	}
 }
 
-// giveUp takes r out of the queue, and reports whether it was there. Whoever takes a request out of the queue, which
-// happens under the lock, decides on it: either it is sent and gets an outcome, or its caller gives up.
+// giveUp removes r from the queue, and reports whether it was there. Requests are removed under the
+// lock. The goroutine that removes one decides on it: either it is sent and gets an outcome, or its
+// caller gives up.
 func (c *Combiner) giveUp(r *request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.queue.remove(r)
 }
 
-// Close ends the calls under way that go for many, and waits for them. Those that wait in the queue get
-// ErrClosed.
+// Close ends the calls under way that were sent for several callers, and waits for them. Callers
+// that wait in the queue get ErrClosed.
 func (c *Combiner) Close() {
 	c.mu.Lock()
 	c.mu.closed = true
@@ -113,7 +114,7 @@ func (c *Combiner) refuseLocked() {
 	}
 }
 
-// sentLocked takes note that a call is being sent.
+// sentLocked records that a call is being sent.
 func (c *Combiner) sentLocked(now time.Duration) {
 	if c.mu.inFlight == 0 {
 		c.mu.company.moved = now
@@ -121,7 +122,7 @@ func (c *Combiner) sentLocked(now time.Duration) {
 	c.mu.inFlight++
 }
 
-// landed takes note that a call has ended, and sends those that wait in the queue.
+// landed records that a call has ended, and sends the requests that wait in the queue.
 func (c *Combiner) landed() {
 	now := clock.Now().Mono()
 	c.mu.Lock()
@@ -132,8 +133,8 @@ func (c *Combiner) landed() {
 	c.armLocked(now)
 }
 
-// sendQueueLocked sends the first of the queue together, on a goroutine of their own. After Close the queue is empty,
-// so that no goroutine starts while Close waits for them.
+// sendQueueLocked sends the first requests of the queue together, on a goroutine of their own.
+// After Close the queue is empty, so no goroutine starts while Close waits for them.
 func (c *Combiner) sendQueueLocked(now time.Duration) {
 	n := min(c.mu.queue.size, maxTogether)
 	if n == 0 {

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// near is the longest round trip to a server for which callers wait until a call ends. Several calls end in each
-	// millisecond there, and the more callers go together, the less the server spends on each.
+	// near is the longest round trip to a server for which callers wait until a call ends. Several
+	// calls end there in each millisecond, and the more callers are sent together, the less the
+	// server spends on each.
 	near = 2 * time.Millisecond
 	// firstCompany is how long a caller waits before any round trip was measured.
 	firstCompany = time.Millisecond
@@ -18,18 +19,18 @@ const (
 	firstSilence = 100 * time.Millisecond
 )
 
-// company decides how long a caller waits in the queue for others to go with: until a call ends, and for a tenth of a
-// round trip at the longest.
+// company decides how long a caller waits in the queue for others to be sent with: until a call
+// ends, or for a tenth of a round trip, whichever is shorter.
 //
-// A server that is silent gets no more calls after three round trips. Its callers wait in the queue until a call ends: one
-// that gives up there has sent nothing, and there is nothing to take back.
+// A silent server gets no more calls after three round trips. Its callers wait in the queue until a
+// call ends. A caller that gives up there has sent nothing, so there is nothing to undo.
 type company struct {
-	moved time.Duration // monotonic: when the last call ended, or the first was sent after none was under way
+	moved time.Duration // monotonic: when the last call ended, or when one was sent while none was under way
 	timer *time.Timer   // nil before it is needed
-	armed bool          // the timer runs, or what it starts has not got the lock yet
+	armed bool          // the timer runs, or fire waits for the lock
 }
 
-// limit returns for how long a caller waits for company. It is unlimited if the server is near.
+// limit returns how long a caller waits for others. There is no limit if the server is near.
 func (c *Combiner) limit() (limit time.Duration, limited bool) {
 	trip := c.runner.trip.known()
 	if trip == 0 {
@@ -47,8 +48,8 @@ func (c *Combiner) silentLocked(now time.Duration) bool {
 	return now-c.mu.company.moved > patience
 }
 
-// armLocked starts the timer for the first of the queue. One that runs already is early enough: it was started for a
-// request that came before.
+// armLocked starts the timer for the first request of the queue. A timer that runs already is early
+// enough: it was started for an earlier request.
 func (c *Combiner) armLocked(now time.Duration) {
 	m := &c.mu.company
 	limit, limited := c.limit()
@@ -64,7 +65,8 @@ func (c *Combiner) armLocked(now time.Duration) {
 	}
 }
 
-// fire sends the queue if its first request has waited for long enough. It may have been started for one that has gone.
+// fire sends the queue if its first request has waited long enough. The timer may have been started
+// for a request that has left.
 func (c *Combiner) fire() {
 	now := clock.Now().Mono()
 	c.mu.Lock()

@@ -4,8 +4,8 @@ package wire
 
 import "time"
 
-// request is one caller's part. Its channel has room for the outcome, so that a caller that has
-// gone blocks no other.
+// request is what one caller wants. Its channel has room for the outcome, so that a caller that has
+// left blocks no other.
 type request struct {
 	keys  []string
 	args  []string
@@ -16,8 +16,8 @@ type request struct {
 	prev, next *request // its neighbours in the queue
 }
 
-// queue holds the requests that wait, in the order in which they came. A request can leave from the middle at the cost of
-// one from the front: thousands of callers may give up together.
+// queue holds the requests that wait, in the order in which they came. Removing one from the middle
+// costs no more than removing the first: thousands of callers may give up together.
 type queue struct {
 	first, last *request
 	size        int
@@ -34,14 +34,14 @@ func (q *queue) push(r *request) {
 	q.size++
 }
 
-// pop takes the first request out of a queue that is not empty.
+// pop removes the first request of a queue that is not empty.
 func (q *queue) pop() *request {
 	r := q.first
 	q.remove(r)
 	return r
 }
 
-// remove takes r out, and reports whether it was there.
+// remove removes r, and reports whether it was there.
 func (q *queue) remove(r *request) bool {
 	if !r.queued {
 		return false

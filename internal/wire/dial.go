@@ -21,7 +21,8 @@ func SpeakFirst(next DialFunc) DialFunc {
 		next = dial
 	}
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-		// The call that begins to connect connects for all that come meanwhile: its end is not theirs.
+		// The call that starts to connect does so for all calls that come meanwhile: the end of its
+		// context is not theirs.
 		ctx = context.WithoutCancel(ctx)
 		if dialer != nil && dialer.Timeout > 0 {
 			var cancel context.CancelFunc

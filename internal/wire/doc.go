@@ -5,10 +5,10 @@
 //
 // # Guarantees
 //
-//  1. A script is sent by its digest, and by its text where the server does not know it, in
-//     pipelines too. Of calls that are sent alone, one sends a text that the server does not know,
-//     and the others wait for it. A script that was refused is sent again; one whose outcome is unknown
-//     is never sent again by this package: its caller knows what a repetition means.
+//  1. A script is sent by its digest, and by its text if the server does not know it, in pipelines
+//     too. If several calls that are sent alone need the text, one sends it and the others wait for
+//     it. A script that was refused is sent again. A script whose outcome is unknown is never sent
+//     again by this package: its caller knows what a repetition means.
 //  2. A caller's context ends a call at once, also one with a deadline far off: the client is
 //     shown the end of the context, not its deadline. The exception is under "Not guaranteed".
 //  3. Every error has a Verdict, and carries the server's words, less the arguments that it repeats.
@@ -20,9 +20,10 @@
 //
 // A call that has ended by its context may still be executed.
 //
-// The client looks at no context while it connects: for its Dialer.Timeout until the connection is made, and as
-// much again until the first reply. A call outlives its context by that if it is the first one after a
-// connection broke whose closing is not seen here, because SpeakFirst did not make it; if it began in the
-// instant of the closing; or if a cluster redirects it to a node that the client is not connected to, with
-// one of the several connections that PipelineMultiplex allows. All other calls return when their contexts end.
+// The client checks no context while it connects: for its Dialer.Timeout until the connection is
+// made, and as long again until the first reply. A call outlives its context by that in three
+// cases: it is the first one after a connection broke that SpeakFirst did not make, so that its
+// closing was not counted; it began at the moment of the closing; or a cluster redirects it to a
+// node that the client is not connected to, with one of the several connections that
+// PipelineMultiplex allows. All other calls return when their contexts end.
 package wire

@@ -49,11 +49,11 @@ func (r *Runner) Slot(key string) uint16 {
 	return command.Slot() % slots
 }
 
-// Run sends one script and waits for the answer. One round trip; two when the server had
-// to be sent the text. A call that ctx ends goes on to use the slices of call until it notices.
+// Run sends one script and waits for the reply. It takes one round trip; two if the server had to
+// be sent the text. A call that outlives ctx uses the slices of call until it ends.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if err := r.door.knock(); err != nil {
-		return Reply{}, errs.OfCall(ctx, err) // with which a call under another context may have ended
+		return Reply{}, errs.OfCall(ctx, err) // a call under another context may have caused err
 	}
 	ctx = undated(ctx)
 	command, since := r.byDigest(call), closings.Load()+1
@@ -92,8 +92,8 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 	return reply, errs.OfCall(ctx, err)
 }
 
-// heard tells the door what a call was answered. A call that failed after the end of its context says
-// nothing of the server.
+// heard reports the result of a call to the door. A call that failed after its context ended says
+// nothing about the server.
 func (r *Runner) heard(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
 		r.door.answered(err)
@@ -116,7 +116,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	for i, call := range calls {
 		commands[i] = r.byDigest(call)
 	}
-	ups := make([]*upSince, len(calls)) // now: the client takes commands back that were answered
+	ups := make([]*upSince, len(calls)) // now: the client reuses commands that have a reply
 	for i, command := range commands {
 		ups[i] = r.upOf(command)
 	}
@@ -134,12 +134,12 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 		note(ups[i], since, outcome.Err)
 	}
 	if len(calls) > 0 {
-		r.heard(ctx, outcomes[0].Err) // one connection has served all, or none
+		r.heard(ctx, outcomes[0].Err) // one connection has served all of them, or none
 	}
 	return outcomes
 }
 
-// failed returns the outcomes of n calls that failed alike.
+// failed returns the outcomes of n calls that failed with the same error.
 func failed(n int, err error) []Outcome {
 	outcomes := make([]Outcome, n)
 	for i := range outcomes {

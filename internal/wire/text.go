@@ -12,17 +12,19 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// maxTurns is how often a call waits for the text of another call. In a cluster each node learns the script by itself.
+// maxTurns is how often a call waits for another call to send the text. In a cluster each node
+// learns the script by itself.
 const maxTurns = 8
 
-// texts are the texts under way: for each script the end of the last one that was sent.
+// texts are the texts under way: for each script the end of the call that sent it last.
 type texts struct {
 	mu    sync.Mutex
 	ended map[*scripts.Script]chan struct{}
 }
 
-// next returns a channel to close after the caller has sent the text of a script. If another caller has sent it since
-// seen, or sends it now, next returns the end of that instead. seen is nil or an end that next returned before.
+// next returns a channel for the caller to close after it has sent the text of a script. If another
+// caller has sent it since seen, or is sending it, next returns the end of that call instead. seen
+// is nil or an end that next returned before.
 func (t *texts) next(script *scripts.Script, seen <-chan struct{}) (own chan<- struct{}, other <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,8 +39,9 @@ func (t *texts) next(script *scripts.Script, seen <-chan struct{}) (own chan<- s
 	return end, nil
 }
 
-// sendText sends a call whose script the server did not know. One text of a script is under way at a time: the other
-// calls wait for its end and are sent by the digest again, since a thousand calls may be refused at once.
+// sendText sends a call whose script the server did not know. One text of a script is under way at
+// a time. The other calls wait for its end and are sent by the digest again, since the server may
+// refuse a thousand calls at once.
 func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 	var seen <-chan struct{}
 	for range maxTurns {

@@ -12,12 +12,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// trip estimates the round trip to the server. It falls at once and rises slowly: a call may take longer because this
-// process or the server was busy, and none takes less than the way there and back. Of two calls that end together one may
-// be forgotten.
+// trip estimates the round trip to the server. The estimate falls at once and rises slowly: a call
+// may take longer because this process or the server was busy, but never less than one round trip.
+// If two calls end together, one of them may not be counted.
 type trip struct{ estimate atomic.Int64 }
 
-// took takes the time of a call that the server has replied to.
+// took records how long a call with a reply took.
 func (t *trip) took(d time.Duration) {
 	now, last := int64(max(d, 1)), t.estimate.Load()
 	if last != 0 && now > last {

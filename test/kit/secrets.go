@@ -45,8 +45,8 @@ type Secrets struct {
 	}
 }
 
-// NewSecrets fails the test at its end if something that was said has a secret in it, or if an error
-// has more than one line.
+// NewSecrets fails the test at its end if a text that was recorded has a secret in it, or if an
+// error has more than one line.
 func NewSecrets(tb testing.TB) *Secrets {
 	tb.Helper()
 	s := new(Secrets)

@@ -10,9 +10,9 @@
 //
 // # How calls end
 //
-// One table says how every call of the library ends, by what happens to the server and by how the
-// caller's context ends: which errors it matches, all others excluded, and after what time. A call
-// that is added to the library and not to the table fails a test.
+// One table says how every call of the library ends, for every fault of the server and every end of
+// the caller's context: which errors it matches, which it must not match, and after what time. If a
+// call is added to the library and not to the table, a test fails.
 //
 // # Not covered
 //
