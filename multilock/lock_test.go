@@ -324,7 +324,7 @@ func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 		require.Equal(t, want, all(given).Order())
 		slices.Reverse(given)
 	}
-	require.Len(t, all(append(given, given...)).Order(), len(given), "a name that is given twice stands once")
+	require.Len(t, all(append(given, given...)).Order(), len(given), "a name that is given twice is returned once")
 	require.Nil(t, multilock.New().Order(), "no lock")
 
 	// The order in Redisson's layout, in which the key is the name: 3300 is the slot of b, 7365 of c, 15495 of a.

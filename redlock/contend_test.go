@@ -88,7 +88,7 @@ func TestGoroutinesOfAProcessAreOneContender(t *testing.T) {
 	}
 }
 
-// P4: what a minority granted is given back, also what a server grants after the call has returned.
+// P4: what a minority granted is released, even what a server grants after the call has returned.
 func TestAMinoritysGrantsAreTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)

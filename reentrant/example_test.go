@@ -90,10 +90,10 @@ func ExampleLock_TryLock() {
 	// caller B shows the old prices: they are being refreshed
 }
 
-// A job that runs once a night, though each process has a timer for it. A lock alone does not do that: it is free
-// again for a process whose timer is late. So the night is recorded where the results of the job are stored, in the
-// same transaction, and looked up under the lock. A process that waits for the lock does the job itself if the
-// holder fails, dies or is closed.
+// A job that runs once a night, though each process has a timer for it. A lock alone is not enough:
+// it is free again when a process with a late timer tries. So the night is recorded where the
+// results of the job are stored, in the same transaction, and looked up under the lock. A process
+// that waits for the lock does the job itself if the holder fails, dies or is closed.
 //
 // A process that is stopped past its lease may do the job beside the next one. Its transaction is refused then,
 // since the night is recorded. What the job does outside the transaction, such as sending mail, may happen twice.

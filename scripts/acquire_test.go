@@ -156,7 +156,7 @@ func TestTokensGrowWhateverTheClockSays(t *testing.T) {
 			p := newPlace(t)
 			p.set(released(c.floor), time.Hour)
 			require.Equal(t, c.want, p.acquire(ours, ""))
-			require.Greater(t, parseStamp(t, p.value()[4:20])+block, c.floor, "who takes the hold away goes on behind it")
+			require.Greater(t, parseStamp(t, p.value()[4:20])+block, c.floor, "a script that takes the hold away continues behind it")
 			p.requireLife(lease * time.Millisecond)
 		})
 	}

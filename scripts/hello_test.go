@@ -63,7 +63,7 @@ func TestHelloKnowsAnOldServerByWhatItLacks(t *testing.T) {
 	}
 }
 
-func TestHelloTellsWhetherThereAreShardedChannels(t *testing.T) {
+func TestHelloReportsShardedChannels(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		server string // what the script finds, in Lua

@@ -119,7 +119,8 @@ func TestDeadlinesInTheLineOfRedissonsAreChained(t *testing.T) {
 	require.Equal(t, []string{at(goes(2), wait), at(goes(3), 2*wait), at(goes(4), 3*wait)}, l.line())
 }
 
-// A place is good for the fairLockWaitTimeout of the Java clients: in the chain, at a grant, for who gives up, and for who asks again.
+// A ticket is valid for the fairLockWaitTimeout of the Java clients: in the chain, at a grant, for
+// a waiter that gives up, and for one that asks again.
 func TestAPlaceInTheLineOfRedissonsIsGoodForJavasTimeout(t *testing.T) {
 	t.Parallel()
 	l := newJavaLine(t)

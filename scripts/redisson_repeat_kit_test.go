@@ -165,7 +165,7 @@ func soundLine(r *repeated, verb string, reply any) {
 	places := make(map[any]int)
 	for _, owner := range queue {
 		places[owner]++
-		require.True(r, places[owner] == 1 || owner == javas, "one place each of ours; Java looks at deadlines alone")
+		require.True(r, places[owner] == 1 || owner == javas, "one ticket for each of ours; Java checks the deadlines alone")
 	}
 	waits := r.server.MustDo(r, "ZSCORE", keys[2], gos) != nil
 	if verb == "acquire" {
@@ -206,7 +206,7 @@ func soundRW(r *repeated, verb string, reply any) {
 	}
 }
 
-// soundPermits: whoever was granted permits has all of them.
+// soundPermits: a session that was granted permits has all of them.
 func soundPermits(r *repeated, verb string, reply any) {
 	r.Helper()
 	if !taken(verb, reply) {
@@ -225,7 +225,7 @@ func soundLatch(r *repeated, _ string, _ any) {
 	}
 }
 
-// startRepeated answers a lock in the state before a step.
+// startRepeated returns a lock in the state before a step.
 func startRepeated(tb testing.TB, kind *sharedKind, before []string) *repeated {
 	tb.Helper()
 	r := &repeated{newPlace(tb), kind}

@@ -14,7 +14,7 @@ import (
 // floorLife is how long the floor of the tokens outlives a release.
 const floorLife = 90 * time.Second
 
-// keepMS is what the scripts are told of it.
+// keepMS is that time as the scripts take it.
 const keepMS = "90000"
 
 // release gives hold back, which was taken at noon, and used tokens until floor.

@@ -154,8 +154,8 @@ func TestTheDeadThatComeBackFindTheirTurn(t *testing.T) {
 	p.requireHave(writes, holdOf("w"))
 }
 
-// P6: a call lets in 128 at the most, and says that a look is due. Those that waited for the writer's end come in
-// before the next writer, whoever looks.
+// P6: a call grants to 128 readers at most, and reports that a poll is due. Readers that waited for
+// the writer's end are granted the lock before the next writer, whichever session polls.
 func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
 	t.Parallel()
 	const n, perCall = 300, 128 // beside the one that listens

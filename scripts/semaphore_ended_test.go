@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Permits that are taken and never released do not pile up, though nobody waits and the semaphore never is full.
+// Permits that are acquired and never released do not pile up, though there is no waiter and the
+// semaphore is never full.
 func TestEndedHoldsDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	const n = 1500

@@ -305,8 +305,8 @@ func TestAnIdleSemaphoreIsKeptAsLongAsTheFloor(t *testing.T) {
 	p.requireEnds()
 }
 
-// A capacity that was set is known for an hour after the last use, also if that is the end of a hold that was renewed
-// for hours and whose process crashed.
+// A capacity that was set is known for an hour after the last use, even if that is the end of a
+// hold that was renewed for hours and whose process crashed.
 func TestACapacityThatWasSetIsKeptForAnHour(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)

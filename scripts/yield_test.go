@@ -79,7 +79,7 @@ func TestTheNextBlockOfTokensIsBeyondTheLast(t *testing.T) {
 				reply := p.yield(ours, last).([]any)
 				require.Greater(t, reply[1], digits(last))
 				first, us := parseStamp(t, reply[1]), reply[2].(int64)
-				require.Equal(t, first+us-block, parseStamp(t, p.value()[4:20]), "who takes the hold away goes on behind it")
+				require.Equal(t, first+us-block, parseStamp(t, p.value()[4:20]), "a script that takes the hold away continues behind it")
 				require.Contains(t, []int64{0, block}, us)
 				if us > 0 {
 					require.LessOrEqual(t, first+us, p.clock+headroom, "a block runs too far ahead of the clock")

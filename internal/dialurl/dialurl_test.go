@@ -150,7 +150,7 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 }
 
 // No part of a password is in an error, wherever it stands and whatever is not escaped in it.
-func TestParseKeepsThePasswordToItself(t *testing.T) {
+func TestParseErrorsNeverContainThePassword(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
 		"redis://u:zecret@h/x", "redis://u:zecret@h?nothing=1", "redis://u:ze%zzcret@h", "redis://u:ze/zecret@h", "redis://u:12#zecret@h",

@@ -101,7 +101,7 @@ func TestTheFirstLookTellsWhateverHasBecomeOfTheTimers(t *testing.T) {
 }
 
 // P2: the work of an inner entry, or of one that joined, was as unprotected as that of the last one.
-func TestUnlockOfAnInnerEntryLooksAtTheClock(t *testing.T) {
+func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 	t.Parallel()
 	for name, beside := range map[string]func(t *testing.T, l Lease) Lease{"Again": again, "Join": join} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 		goOn := make(chan struct{})
 		b.home.onEnd(func() { <-goOn })
 		b.Term.Break(errs.ErrLost, false) // as the timers do
-		require.True(t, isClosed(done), "whoever waits for that is told at once")
+		require.True(t, isClosed(done), "a goroutine that waits for that is woken at once")
 		_, lost := b.home.told()
 		require.Zero(t, lost)
 		close(goOn)

@@ -100,7 +100,8 @@ func TestAVariantIsOneLayout(t *testing.T) {
 	require.Equal(t, dispatch.BothWays, layout.Redisson(layout.Plain, layout.Sharded).Ways)
 }
 
-// P1, P9: a hand-off of one kind cannot find the tickets of another, also after the holder key is lost.
+// P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is
+// lost.
 func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	t.Parallel()
 	n, err := names.Make(names.DefaultPrefix, "a")

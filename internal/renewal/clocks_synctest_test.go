@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// startedBefore begins a term just before somebody sets the wall clock by step.
+// startedBefore begins a term just before the wall clock is set by step.
 func (b *bed) startedBefore(step time.Duration, terms Terms) *owned {
 	now := clock.Now()
 	before := clock.At(now.Mono(), now.Time().Add(-step))
@@ -27,7 +27,7 @@ func (b *bed) startedBefore(step time.Duration, terms Terms) *owned {
 }
 
 // P2: a wall clock that was set back does not stop the renewals.
-func TestRenewalsGoOnWhenTheWallClockIsSetBack(t *testing.T) {
+func TestRenewalsContinueWhenTheWallClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{0, life / 10, life / 3, life / 2, life, 10 * life} {
 		t.Run(fmt.Sprint(back), func(t *testing.T) {

@@ -188,11 +188,13 @@ func TestANameThatRedissonSplitsIsNoneInACluster(t *testing.T) {
 	}
 }
 
-// splitNames are names whose braces are no hash tag: their key and their channel stand in two slots of a cluster.
+// splitNames are names whose braces are not a hash tag: their key and their channel are in two
+// slots of a cluster.
 func splitNames() []string { return []string{"a{b", "a{}b", "a}b", "{}", "}{"} }
 
-// Java takes a lock of a name that stands in two slots, since that is a step of one key, and then cannot give it back.
-func TestJavaDoesNotUnlockANameThatStandsInTwoSlots(t *testing.T) {
+// Java acquires a lock whose name is in two slots, since that needs one key, and then cannot
+// release it.
+func TestJavaCannotUnlockANameInTwoSlots(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))

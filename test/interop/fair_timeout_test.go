@@ -27,8 +27,9 @@ func newShortPeer(t *testing.T, line string, server *redistest.Server) *peer {
 		strconv.FormatInt(watchdog.Milliseconds(), 10), strconv.FormatInt(short.Milliseconds(), 10))
 }
 
-// P6: with the same fairLockWaitTimeout on both sides a ticket is good for that long, whoever has it and whoever
-// is granted the lock. A dead waiter delays the others by that, not by the 5 minutes that are the default.
+// P6: with the same fairLockWaitTimeout on both sides a ticket is valid for that long, whichever
+// side has it and whichever is granted the lock. A dead waiter delays the others by that, not by
+// the default of 5 minutes.
 func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -38,7 +39,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 			signalbox.Redisson(signalbox.FairLockWaitTimeout(short)), signalbox.RenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
 
-		// In line: Go, a Java process that dies, Go again, Java.
+		// In the queue: Go, a Java process that dies, Go again, Java.
 		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		first := before.take("a")
 		stands(t, server, 1)
@@ -53,7 +54,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		from := deadline(t, server, waiting[0])
 		for i, owner := range waiting {
 			chained := from + int64(i)*short.Milliseconds()
-			require.InDelta(t, chained, deadline(t, server, owner), 1, "the deadline of %d in line", i)
+			require.InDelta(t, chained, deadline(t, server, owner), 1, "the deadline of ticket %d", i)
 		}
 
 		// At a grant to Go all tickets get closer by one timeout.

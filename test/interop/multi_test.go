@@ -16,8 +16,9 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// P6: a RedissonMultiLock that names the locks in the order of Order, and a multilock of the same ones, take all of them in
-// turns: Java gets its share while Go goes on taking them, and Go gets its own.
+// P6: a RedissonMultiLock that names the locks in the order of Order, and a multilock of the same
+// ones, acquire all of them in turns: Java gets its share while Go acquires them again and again,
+// and Go gets its own.
 func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {

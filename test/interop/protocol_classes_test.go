@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// These tests look at the classes of the Java client that are locks of other sorts, or take locks.
+// These tests are about the classes of the Java client that are locks of other kinds, or that take
+// locks.
 // docs/redisson-protocol.md has a row for each.
 
 // goHolds takes a lock of that name in Go, which lives for longer than any test.
@@ -27,8 +28,8 @@ func goHolds(t *testing.T, server *redistest.Server, name string) signalbox.Leas
 	return lease
 }
 
-// excludes checks that a class of Java and Go shut each other out of a name, and that Go comes in when Java leaves. What
-// Java says of that is returned.
+// excludes checks that a class of Java and Go exclude each other from a name, and that Go is
+// granted the lock when Java releases it. It returns what Java reports.
 func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key string) (told []string) {
 	t.Helper()
 	heard := hear(t, server, "redisson_lock__channel:{"+key+"}", "redisson_lock__channel:"+key)
@@ -55,7 +56,7 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 	return told
 }
 
-func TestJavasSpinLockTellsNobody(t *testing.T) {
+func TestJavasSpinLockPublishesNothing(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -93,8 +94,8 @@ func TestJavasLockOfAMapIsAnRLock(t *testing.T) {
 	})
 }
 
-// A RedissonRedLock takes most of its locks: one that Go holds keeps nobody out.
-func TestJavasRedLockComesInBesideGo(t *testing.T) {
+// A RedissonRedLock takes most of its locks: one lock that Go holds does not stop it.
+func TestJavasRedLockIsAcquiredBesideGo(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -106,9 +107,9 @@ func TestJavasRedLockComesInBesideGo(t *testing.T) {
 	})
 }
 
-// The locks of a group and of values in it stand in the hash of the group, which is no RLock's: both sides are in, and
-// who leaves in Go takes Java's holds with it.
-func TestJavasFasterMultiLockComesInBesideGo(t *testing.T) {
+// The locks of a group and of its values are in the hash of the group, which is not that of an
+// RLock. Both sides are granted the lock, and an Unlock in Go deletes Java's holds with it.
+func TestJavasFasterMultiLockIsAcquiredBesideGo(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)

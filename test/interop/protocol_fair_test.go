@@ -226,8 +226,9 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 	})
 }
 
-// A Java client whose subscription is not confirmed throws, and leaves its place in line: nobody is granted the lock
-// until its deadline. If the same thread calls lock again it has that place still, and the line goes on.
+// A Java client whose subscription is not confirmed throws, and leaves its ticket in the queue: no
+// client is granted the lock until its deadline. If the same thread calls lock again it continues
+// with that ticket, and the queue moves on.
 func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -246,8 +247,8 @@ func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
 		taken := g.take("a")
 		stands(t, server, 2)
 		holder.must(t, "a", "fair-unlock", "a")
-		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", "a"), "nobody has it")
-		require.Equal(t, "false", holder.must(t, "b", "fair-trynow", "a"), "and nobody can")
+		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", "a"), "the lock is free")
+		require.Equal(t, "false", holder.must(t, "b", "fair-trynow", "a"), "and cannot be acquired")
 		require.Greater(t, deadline(t, server, owner)-now(), waitMS/2, "for minutes")
 
 		p.must(t, "a", "fair-lock", "a", 60_000)

@@ -133,7 +133,8 @@ func TestJavaKeepsTheAnswerOfAReleaseForAWhile(t *testing.T) {
 			})
 			return
 		}
-		// The older line deletes a key that never was, with its client in the place of the answer's.
+		// Redisson 3.52.0 deletes a key that never was, with its client in the place of the
+		// answer's.
 		kit.Await(t, kit.Patience, "a deletion", func() bool {
 			return seen.matches(`(?i)"(del|unlink)" "redisson_unlock_latch:\{a\}:` + p.id + `"`)
 		})

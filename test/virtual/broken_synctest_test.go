@@ -49,9 +49,9 @@ func locksOf(name string) map[string]func(*signalbox.Session) kit.Lock {
 	}
 }
 
-// P6: grants go on while the subscriptions of all sessions break again and again, and a second later each hand-off takes
-// one script and one message.
-func TestGrantsGoOnWhileSubscriptionsBreak(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+// P6: grants continue while the subscriptions of all sessions break again and again, and a second
+// later each hand-off takes one script and one message.
+func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency, seconds, every = time.Millisecond, 5, 250 * time.Millisecond
 	for name, lock := range locksOf("broken") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {

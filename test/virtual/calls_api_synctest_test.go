@@ -82,7 +82,7 @@ func exported(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// Whoever adds a call to the library says how it ends, or that it asks no server.
+// A call that is added to the library needs a row that says how it ends, or that it asks no server.
 func TestTheTableHasEveryCallOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	const root = "../.."

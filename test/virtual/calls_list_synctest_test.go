@@ -22,14 +22,14 @@ import (
 
 // call is one call of the library that asks a server.
 type call struct {
-	name  string // as "go doc" has it, and what else is needed to tell it from others
+	name  string // as "go doc" has it, and what else distinguishes it from others
 	class class
 	// ready prepares the call, on servers that are healthy, and returns it.
 	ready ready
 	// hold makes another process hold what the call asks for; nil if nothing of the kind can be
 	// held.
 	hold   func(e *scene)
-	free   string // what it returns of a lock that nobody holds; "nil" if empty
+	free   string // what it returns if the lock is free; "nil" if empty
 	quorum bool   // asks three servers
 	inside bool   // the fault strikes in the midst of the call, which does that itself
 }
@@ -53,7 +53,7 @@ type doer interface {
 	Locker(ctx context.Context) *signalbox.Locker
 }
 
-// told is a lock that reports who holds it.
+// told is a lock that reports its holder.
 type told interface {
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
@@ -209,7 +209,7 @@ func dos(kind string, make of) []call {
 	)
 }
 
-// tolds returns the calls that ask who holds a lock.
+// tolds returns the calls that ask for the holder of a lock.
 func tolds(kind string, make of, hold func(*scene)) []call {
 	all := []call{
 		{

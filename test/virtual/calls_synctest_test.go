@@ -299,7 +299,7 @@ func TestEveryCallEndsAsTheTableSays(t *testing.T) {
 }
 
 // A context that has ended before the call is the error of every call, and nothing is sent.
-func TestEveryCallHeedsAContextThatHasEnded(t *testing.T) {
+func TestEveryCallRefusesAnEndedContext(t *testing.T) {
 	t.Parallel()
 	for _, c := range calls() {
 		if c.class == unlocks || c.class == inner || c.class == guesses || c.class == leaves {

@@ -6,9 +6,9 @@ package virtual_test
 type class int
 
 const (
-	tries   class = iota // TryLock and its like: one try
+	tries   class = iota // TryLock and similar calls: one try
 	guesses              // a TryAcquire that returns false for every error
-	waits                // Lock and its like: until the context ends
+	waits                // Lock and similar calls: until the context ends
 	asks                 // one question or change, without another try
 	insists              // steps of a latch, which are repeated
 	listens              // the wait for a round that does not open
@@ -38,11 +38,10 @@ const (
 // row is how the calls of a class end after a fault: without a context that ends, and with one that
 // has a deadline in 100 ms or is cancelled then.
 //
-// What is named is all that errors.Is finds in the error, of all errors that the library and
-// package context export. "ended" stands for the error of the caller's context and its cause,
-// "free" for what the call returns of a lock that nobody holds, "error" for an error that is none
-// of all these, "blocks" for a call that has not returned after half a minute. A call ends in no
-// time unless one is given.
+// A cell names all that errors.Is finds in the error, of all errors that the library and package
+// context export. "ended" stands for the error of the caller's context and its cause, "free" for
+// what the call returns if the lock is free, "error" for any other error, "blocks" for a call that
+// has not returned after half a minute. A call ends at once unless the cell has a time.
 type row struct {
 	class       class
 	fault       fault

@@ -66,8 +66,8 @@ func (w *world) owned(options ...signalbox.SessionOption) (*signalbox.Session, *
 	return (*signalbox.Session)(session.New(c, set, true)), lines
 }
 
-// A forgotten lease holds Close up for its context, or for the grace, and not for ever. It ends, is
-// logged, and its key is gone.
+// A forgotten lease delays Close for its context, or for the grace, and not for ever. The lease
+// ends, is logged, and its key is gone.
 func TestCloseEndsAForgottenLease(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	const held = 90 * time.Second
 	for line, take := range takes() {
@@ -154,8 +154,8 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 	require.NotContains(t, lines.String(), "secret")
 }
 
-// Whatever is unanswered or waits when it begins, Close returns within its context and a second, or the
-// grace and a second, and everybody who waits is sent away.
+// Whichever calls have no reply or wait when it begins, Close returns within its context and a
+// second, or the grace and a second, and every waiter returns.
 func TestCloseReturnsInTimeInEveryState(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	for name, prepare := range closeStates() {
 		for limit, end := range map[time.Duration]func(s *signalbox.Session) error{

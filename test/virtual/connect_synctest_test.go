@@ -16,7 +16,7 @@ import (
 )
 
 // The client connects inside of a call, and the server takes connections and says nothing: the call
-// ends with its context all the same, and so do those that wait for the same connection.
+// still ends with its context, and so do those that wait for the same connection.
 func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	bubble(t, func(w *world) {
 		t := w.T

@@ -33,7 +33,8 @@ func atTheSameTime(n int, do func(i int)) time.Duration {
 	return slowest
 }
 
-// P6: a call waits for others to go with for a tenth of a round trip at the most, however far the server is.
+// P6: a call waits at most a tenth of a round trip for others to be sent with, however far the
+// server is.
 func TestFarServerCostsARoundTripAndATenth(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	for _, roundTrip := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
 		for _, n := range []int{5, 64, 200, 1_000} {

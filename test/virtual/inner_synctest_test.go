@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// P2: a Do inside another one of the same lock says itself that its work was not protected to its end: here
-// because the host was suspended, and nothing but the wall clock says so.
+// P2: a Do inside another one of the same lock reports by itself that its work was not protected to
+// its end: here because the host was suspended, which only the wall clock shows.
 func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	for _, c := range []struct {
 		option    signalbox.LockOption

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// P7: profiles tell the client's goroutines from ours: also those of a connection that a renewal, a poll or a
-// subscription opened bear none of our labels.
-func TestGoroutinesOfTheClientBearNoLabel(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+// P7: profiles distinguish the client's goroutines from ours: those of a connection that a renewal,
+// a poll or a subscription opened have none of our labels.
+func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	for _, kind := range kit.Primitives() {
 		bubble(t, func(w *world) {
 			holder, lines, closeHolder := w.session(w.T)

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// P6: a waiter at a latch comes in on time, also by its next poll, whatever was done to the wall clock.
+// P6: the Wait of a latch returns on time, even by its next poll, whatever was done to the wall
+// clock.
 func TestALatchOpensOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	const latency = 100 * time.Millisecond
 	for _, step := range []time.Duration{-100 * time.Second, -time.Second, time.Second, 100 * time.Second} {

@@ -59,7 +59,7 @@ func (p *parties) must(mu kit.Lock) signalbox.Lease {
 	return lease
 }
 
-// lasts checks that a lease is renewed at its pace, and that nobody else has the lock meanwhile.
+// lasts checks that a lease is renewed at its pace, and that no other session has the lock meanwhile.
 func (p *parties) lasts(lease signalbox.Lease) {
 	p.Helper()
 	before := p.scripts()
@@ -187,7 +187,7 @@ func TestAHolderKeepsItsLeaseOverAStep(t *testing.T) { //nolint:paralleltest // 
 	})
 }
 
-// P2: and when the step comes while a renewal is under way.
+// P2: the same if the step comes while a renewal is under way.
 func TestARenewalSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, small(), func(p *parties, leases float64) {
 		lease := p.must(p.mine)
@@ -198,7 +198,7 @@ func TestARenewalSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the
 	})
 }
 
-// P2: and when it comes while the acquire is under way.
+// P2: the same if it comes while the acquire is under way.
 func TestAnAcquireSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		time.AfterFunc(steppedLife/100+time.Millisecond, func() { p.set(leases) })
@@ -224,7 +224,7 @@ func TestALeaseEndsByAWallClockSetForward(t *testing.T) { //nolint:paralleltest 
 }
 
 // P6: a waiter has the lock as soon as it is unlocked, whatever was done to the wall clock meanwhile.
-func TestAWaiterComesInOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	const onTime = steppedLife / 20 // two ways, and pauses at random where a quorum was missed
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		held := p.must(p.theirs)
@@ -291,8 +291,8 @@ func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:parallelte
 	})
 }
 
-// P4: what a call of unknown outcome left is taken back, also if the wall clock was set forward meanwhile.
-func TestACallIsTakenBackAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+// P4: what a call of unknown outcome left is undone, even if the wall clock was set forward meanwhile.
+func TestACallIsUndoneAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, large(), func(p *parties, leases float64) {
 		for _, w := range p.wires {
 			w.swallowsReplies.Store(true)

@@ -55,7 +55,7 @@ func (w *walk) misses(at int64) {
 	}
 }
 
-// stranger returns an attempt of a session that has not been here.
+// stranger returns an attempt of a session that the walk has not used.
 func (w *walk) stranger(k lockKind) *attempt {
 	a := k.newcomer(sessionOf(20))
 	a.kind, a.session, a.lease = k, sessionOf(20), second

@@ -70,7 +70,7 @@ func (w *walk) endsForWaiters(deadline int64) {
 	w.fail("nobody of those who wait gets the lock")
 }
 
-// wait is what a waiter does once a second: a poll, and an acquire if its ticket is lost or it has none.
+// wait is what a waiter does once a second: it polls, and acquires again if it has no ticket.
 func (w *walk) wait(a *attempt) {
 	w.Helper()
 	poll := a.kind.ask(polls, a)

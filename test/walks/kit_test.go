@@ -42,7 +42,7 @@ type lockKind interface {
 	verbs() []verb
 	// fresh returns a new attempt of a session.
 	fresh(session string) *attempt
-	// newcomer returns a new attempt that gets the lock whenever nobody has it.
+	// newcomer returns a new attempt that gets the lock if it is free.
 	newcomer(session string) *attempt
 	// ask returns the request for a verb, or nil if it makes no sense for this attempt.
 	ask(v verb, a *attempt) *request

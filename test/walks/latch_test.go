@@ -119,7 +119,7 @@ func (w *latchWalk) reset() *request {
 	return w.request("reset", nil, read, scripts.CountdownReset, w.key(), nonce, "PUBLISH", w.name+"ended")
 }
 
-// look returns the request for how the latch stands.
+// look returns the request for the state of the latch.
 func (w *latchWalk) look() *request {
 	read := func(_ *request, reply any) outcome {
 		n, list := code(reply)

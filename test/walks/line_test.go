@@ -171,7 +171,7 @@ func (k *rwKind) probes(a *attempt) []*request {
 	}
 }
 
-// listed reads who has holds.
+// listed reads the list of holds.
 func listed(_ *request, reply any) outcome {
 	if n, list := code(reply); n == -2 {
 		return outcome{kind: text(list, 1)}

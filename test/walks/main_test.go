@@ -27,7 +27,7 @@ const (
 	second int64 = 1_000_000
 	// label is what holds say of their session.
 	label = "höst:42"
-	// unmarked stands in a hold whose release nobody waits for.
+	// unmarked is in a hold whose release no session waits for.
 	unmarked = "----------------------"
 )
 

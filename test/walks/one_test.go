@@ -60,7 +60,7 @@ func (k *reentrantKind) ask(v verb, a *attempt) *request {
 	return nil
 }
 
-// yielded reads the replies to the question whether a hold may go on.
+// yielded reads the replies of a yield: whether a hold may be handed over further.
 func yielded(r *request, reply any) outcome {
 	n, list := code(reply)
 	if n == 1 {
@@ -85,7 +85,7 @@ func (k *reentrantKind) probes(a *attempt) []*request {
 	}
 }
 
-// described reads who has a lock.
+// described reads the holder of a lock.
 func described(_ *request, reply any) outcome {
 	switch n, list := code(reply); n {
 	case -1:

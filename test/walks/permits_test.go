@@ -84,7 +84,7 @@ func (k *permitKind) sized(n int) func(*request, any) outcome {
 	}
 }
 
-// passedOn reads the replies to the question whether permits may go on in their process.
+// passedOn reads the replies of a yield: whether permits may be handed over inside their process.
 func (k *permitKind) passedOn(r *request, reply any) outcome {
 	n, list := code(reply)
 	switch n {

@@ -156,7 +156,7 @@ func TestRepeatedRequestOutlivesALostKey(t *testing.T) {
 	})
 }
 
-// P5: somebody else has the lock by the time of the second request, which takes nothing from it.
+// P5: another session has the lock by the time of the second request, which takes nothing from it.
 func TestRepeatedRequestTakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	eachRepeat(t, func(t *testing.T, s scene, v verb, state string) {

@@ -49,7 +49,7 @@ func scenes() []scene {
 			return []lockKind{&javaRWKind{javaKind{walk: w}}}
 		}},
 		{
-			// Java counts the free permits down. Where the times of those that are held are lost, nobody counts them up again.
+			// Java counts the free permits down. If the times of held permits are lost, no client counts them up again.
 			name: "RedissonSemaphore", reads: true, endless: []string{"permits", "timeouts"}, frail: []string{"timeouts"},
 			kinds: func(w *walk) []lockKind { return []lockKind{&javaPermitKind{javaKind{walk: w}}} },
 		},

@@ -108,7 +108,7 @@ type stage struct {
 
 	client rueidis.Client
 	name   string
-	clock  int64 // what TIME tells, a stamp
+	clock  int64 // what TIME returns, a stamp
 	now    int64 // the true time, by which sessions count: it never jumps
 	high   int64 // the latest that the clock ever was
 }
