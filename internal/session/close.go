@@ -150,6 +150,7 @@ func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
 			p.Close()
 		}
 		s.Dispatch.Close() // takes a second on a wire that is dead
+		s.Runner.Close()   // takes as long as the client connects
 		s.Timers.Close()
 		if s.owned {
 			s.client.Close()

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -64,11 +65,38 @@ func note(up *upSince, since uint64, err error) {
 	}
 }
 
+// asides counts the calls that run on goroutines of their own, until Close.
+type asides struct {
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+// start runs a call on a goroutine of its own. Those that start after Close are not waited for.
+func (a *asides) start(run func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		go run()
+		return
+	}
+	a.running.Go(run)
+}
+
+// Close waits for the calls whose callers have left them. A connection that the client makes while it
+// is being closed stays open for ever, so the client must not be closed before.
+func (r *Runner) Close() {
+	r.asides.mu.Lock()
+	r.asides.closed = true
+	r.asides.mu.Unlock()
+	r.asides.running.Wait()
+}
+
 // aside runs a call on a goroutine of its own, and leaves it there when ctx ends. It returns a
 // reply that has come by then.
-func aside[T any](ctx context.Context, run func() T, unanswered func(err error) T) T {
+func aside[T any](ctx context.Context, all *asides, run func() T, unanswered func(err error) T) T {
 	ended := make(chan T, 1)
-	go func() { ended <- run() }()
+	all.start(func() { ended <- run() })
 	select {
 	case outcome := <-ended:
 		return outcome

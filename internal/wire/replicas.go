@@ -24,7 +24,7 @@ const silence = 3 * time.Second
 // where the script wrote nothing; the first call of a script therefore goes by its text, so
 // that none is spent on hearing that the server does not know it.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
-	both := aside(ctx, func() (both answeredTwice) { // always: the connection may have to be made
+	both := aside(ctx, &r.asides, func() (both answeredTwice) { // always: the connection may have to be made
 		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
 		if sent {
 			both = r.askReplicas(ctx, r.byDigest(call), count, wait)

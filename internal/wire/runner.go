@@ -26,6 +26,7 @@ type Runner struct {
 	client rueidis.Client
 	door   door // not in a cluster, where each node has its own
 	ups    []upSince
+	asides asides
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
 
 	underWay texts // that Run sends
@@ -71,7 +72,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 }
 
 func (r *Runner) runAside(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
-	outcome := aside(ctx, func() (o Outcome) {
+	outcome := aside(ctx, &r.asides, func() (o Outcome) {
 		o.Reply, o.Err = r.run(ctx, command, call)
 		return o
 	}, func(err error) Outcome {
@@ -124,7 +125,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	if ctx.Done() == nil || r.areUp(commands, since) {
 		outcomes = r.runMany(ctx, commands, calls)
 	} else {
-		outcomes = aside(ctx, func() []Outcome {
+		outcomes = aside(ctx, &r.asides, func() []Outcome {
 			return r.runMany(ctx, commands, calls)
 		}, func(err error) []Outcome {
 			return failed(len(calls), errs.OfCall(ctx, err))

@@ -81,3 +81,33 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 		})
 	}
 }
+
+// P4: a call that was left behind while the client connected for it leaves no connection behind: Close
+// closes the client when that call has ended.
+func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	bubble(t, func(w *world) {
+		t := w.T
+		s, lines := w.owned(quiet)
+		require.NoError(t, locked(t.Context(), s))
+		synctest.Wait()
+		lines.latency.Store(int64(600 * time.Millisecond))
+		lines.cut()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, locked(ctx, s), context.DeadlineExceeded)
+		_ = s.Close(endedContext()) // within a second, whatever is left
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Zero(t, w.redis.CurrentConnectionCount())
+	})
+}
+
+// locked locks and unlocks.
+func locked(ctx context.Context, s *signalbox.Session) error {
+	lease, err := reentrant.New(s, "a").Lock(ctx)
+	if err == nil {
+		err = lease.Unlock()
+	}
+	return err
+}
