@@ -60,7 +60,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	Tune(&o)
 	client, err := connect(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("signalbox: dial: %w", explainConnect(o, errs.OfCall(ctx, err)))
+		return nil, fmt.Errorf("signalbox: dial: %w", explainConnect(o, err))
 	}
 	s := session.New(client, collect(options), true)
 	if err = greet(ctx, s); err != nil {
@@ -126,7 +126,7 @@ func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error
 	}()
 	select {
 	case r := <-connected:
-		return r.client, r.err
+		return r.client, errs.OfCall(ctx, r.err)
 	case <-ctx.Done():
 		go func() {
 			if r := <-connected; r.client != nil {

@@ -5,6 +5,7 @@ package signalbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +49,20 @@ func TestDialReportsTheCauseOfItsContext(t *testing.T) {
 	require.ErrorIs(t, err, errCause)
 	require.NotErrorIs(t, err, signalbox.ErrNoReply)
 	require.NotContains(t, err.Error(), "\n")
+}
+
+// A cause may be the end of another context, as in a group of goroutines whose first one to fail timed out.
+func TestDialIsCancelledWhateverTheCause(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, cause := range []error{context.DeadlineExceeded, fmt.Errorf("another call: %w", context.DeadlineExceeded)} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		_, err := signalbox.Dial(ctx, server.URL())
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, cause)
+		require.NotErrorIs(t, err, signalbox.ErrNoReply)
+	}
 }
 
 // The client's own time limits are no context's, whichever way its calls go.
