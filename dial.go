@@ -82,7 +82,10 @@ func greet(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	return s.Meet(ctx, probe.Holder)
+	if err = s.Meet(ctx, probe.Holder); err != nil && ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	return err
 }
 
 // isSentinel reports whether the client is connected to a sentinel, which runs no scripts.

@@ -51,6 +51,20 @@ func TestDialReportsTheCauseOfItsContext(t *testing.T) {
 	require.NotContains(t, err.Error(), "\n")
 }
 
+// The connection is made, and the server says nothing to the first script.
+func TestDialReportsTheCauseOnceConnected(t *testing.T) {
+	t.Parallel()
+	errCause := errors.New("the request was given up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	server := listenAsAnOldServerThat(t, func() (replies bool) {
+		cancel(errCause)
+		return false
+	})
+	_, err := signalbox.Dial(ctx, "redis://"+server.address)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errCause)
+}
+
 // A cause may be the end of another context, as in a group of goroutines whose first one to fail timed out.
 func TestDialIsCancelledWhateverTheCause(t *testing.T) {
 	t.Parallel()

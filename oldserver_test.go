@@ -28,6 +28,12 @@ type oldServer struct {
 
 func listenAsAnOldServer(t *testing.T) *oldServer {
 	t.Helper()
+	return listenAsAnOldServerThat(t, func() (replies bool) { return true })
+}
+
+// listenAsAnOldServerThat is listenAsAnOldServer, and says what happens when a script arrives.
+func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServer {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &oldServer{address: listener.Addr().String()}
@@ -38,7 +44,7 @@ func listenAsAnOldServer(t *testing.T) *oldServer {
 				return
 			}
 			t.Cleanup(func() { _ = conn.Close() })
-			s.conns.Go(func() { _ = answerAll(conn) })
+			s.conns.Go(func() { _ = answerAll(conn, asked) })
 		}
 	})
 	t.Cleanup(func() {
@@ -49,7 +55,7 @@ func listenAsAnOldServer(t *testing.T) *oldServer {
 }
 
 // answerAll answers the requests of one connection until it ends.
-func answerAll(conn net.Conn) error {
+func answerAll(conn net.Conn, asked func() (replies bool)) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for {
@@ -62,6 +68,9 @@ func answerAll(conn net.Conn) error {
 		case "HELLO":
 			reply = "%2\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"
 		case "EVALSHA", "EVAL":
+			if !asked() {
+				continue
+			}
 			reply = fmt.Sprintf("*2\r\n:0\r\n$16\r\n%016d\r\n", time.Now().UnixMicro())
 		case "CLUSTER":
 			reply = "-ERR This instance has cluster support disabled\r\n"
