@@ -142,7 +142,7 @@ func (l *link) ended(err error) {
 	var listeners []*Listener
 	for c := range l.channels {
 		if c.state == live {
-			listeners = together(listeners, c.listeners)
+			listeners = append(listeners, c.listeners...) // one that has two channels may be there twice
 			c.hastenLocked()
 		}
 		c.lostLocked()

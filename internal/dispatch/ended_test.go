@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// lost counts how often it is told that messages do not arrive.
+type lost struct {
+	Hearer
+
+	times int
+}
+
+func (l *lost) Lost() { l.times++ }
+
+// P7: the end of a connection costs as much as there are channels, and not the square of that, under a lock that
+// every waiter needs.
+func TestALostConnectionCostsAsMuchAsItHasChannels(t *testing.T) { //nolint:paralleltest // measures allocations
+	const channels = 10_000
+	ticks := timers.New()
+	defer ticks.Close()
+	d := &Dispatcher{timers: ticks}
+	d.mu.rests = make(map[string]*rest)
+	d.mu.closed = true // nobody places them anew
+	l := &link{d: d, began: time.Now(), channels: make(map[*channel]struct{})}
+	told := new(lost)
+	for range channels {
+		c := &channel{d: d, state: live, link: l}
+		c.listeners = []*Listener{{d: d, hearer: told}}
+		l.channels[c] = struct{}{}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l.ended(errBroken)
+	runtime.ReadMemStats(&after)
+	require.Equal(t, channels, told.times)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10<<20))
+}
