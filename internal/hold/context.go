@@ -105,3 +105,13 @@ func closedChannel() <-chan struct{} {
 	close(closed)
 	return closed
 }
+
+// isClosed reports whether done is closed. A nil channel never is.
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -105,6 +106,58 @@ func TestAnotherContextOfAParentAllocatesItself(t *testing.T) {
 		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Bind(ctx) }), 1.0)
 		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { l.Enter(ctx) }), 1.0)
 	}
+}
+
+// lateContext is a parent that ends before it tells its children, as one does that has many of them.
+type lateContext struct {
+	context.Context
+
+	done chan struct{}
+}
+
+func (c *lateContext) Done() <-chan struct{} { return c.done }
+
+func (c *lateContext) Err() error {
+	if isClosed(c.done) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (*lateContext) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
+
+// As of package context: a child that is made of a context that has ended has ended.
+func TestAContextOfAnEndedParentHasEnded(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t, "key")
+	parent := &lateContext{t.Context(), make(chan struct{})}
+	early := l.Bind(parent)
+	close(parent.done)
+	require.NoError(t, early.Err(), "nobody has told it")
+	late := l.Bind(parent)
+	require.Equal(t, context.DeadlineExceeded, late.Err())
+	require.True(t, isClosed(late.Done()))
+	require.NoError(t, l.Unlock())
+	require.Equal(t, context.Canceled, early.Err())
+}
+
+// A context that is kept after its lease has ended does not keep the values of other requests.
+func TestAKeptContextKeepsNoOtherParents(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t, "key")
+	kept := l.Bind(t.Context())
+	// In a function of its own, so that nothing on this stack keeps the value.
+	value := func() weak.Pointer[[1024]byte] {
+		value := new([1024]byte)
+		l.Bind(&lateContext{context.WithValue(context.Background(), key{}, value), make(chan struct{})})
+		return weak.Make(value)
+	}()
+	runtime.GC()
+	require.NotNil(t, value.Value(), "the lease lives, and its parent too")
+	require.NoError(t, l.Unlock())
+	runtime.GC()
+	require.Nil(t, value.Value())
+	require.Error(t, kept.Err())
 }
 
 // A parent that is bound by many goroutines at once has one bond.

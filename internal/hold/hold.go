@@ -75,13 +75,14 @@ func (h *Hold) Token() uint64 {
 	return h.mu.token
 }
 
-// Evict ends the hold for cause. It reports whether the hold had not ended before, and returns the
-// kind of the lock, and how long the present tenure has lasted.
+// Evict ends the hold for cause. It reports whether that ended a lease, and returns the kind of the
+// lock, and how long the present tenure has lasted. A hold that is being released, or handed over, has
+// no lease.
 func (h *Hold) Evict(cause error) (kind string, lasted time.Duration, evicted bool) {
 	h.mu.Lock()
-	since := h.mu.since
+	since, isHeld := h.mu.since, h.mu.count > 0
 	h.mu.Unlock()
-	return h.realm.Load().Kind, clock.Now().Mono() - since, h.Term.Break(cause, false)
+	return h.realm.Load().Kind, clock.Now().Mono() - since, h.Term.Break(cause, false) && isHeld
 }
 
 // Refill gives the hold a new block of tokens.

@@ -133,13 +133,3 @@ func (h *Hold) watchers() int {
 	}
 	return n
 }
-
-// isClosed reports whether done is closed.
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}

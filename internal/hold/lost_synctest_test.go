@@ -39,6 +39,29 @@ func TestALostHoldEndsAllItsEntries(t *testing.T) {
 	})
 }
 
+// Close says which leases the program forgot. One that was unlocked is none of them, though the hold is on its way yet.
+func TestEvictEndsNoLeaseOfAHoldThatIsReleased(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		_, _, evicted := b.Evict(errs.ErrClosed)
+		require.True(t, evicted)
+		_, _, evicted = b.Evict(errs.ErrClosed)
+		require.False(t, evicted, "it had ended")
+		require.Equal(t, errs.ErrClosed, l.Unlock())
+
+		b, l = begin(t, "key")
+		b.home.onEnd(func() {
+			b.home.onEnd(nil)
+			_, _, evicted = b.Evict(errs.ErrClosed)
+		})
+		evicted = true
+		require.NoError(t, l.Unlock())
+		require.False(t, evicted)
+		require.Equal(t, []error{errs.ErrClosed}, b.home.mu.lost, "it ends all the same")
+	})
+}
+
 func TestAHoldIsLostAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -72,6 +72,7 @@ func (e *ends) cancel(cause error) {
 		for _, b := range e.bonds {
 			b.end(cause)
 		}
+		e.first, e.bonds = nil, nil // a context that somebody keeps must not keep the other parents
 	}
 }
 
@@ -168,8 +169,8 @@ func (h *Hold) bind(parent context.Context, entry uint64) *bond {
 	h.mu.Lock()
 	found, cause := h.bondLocked(entry, done, nil)
 	h.mu.Unlock()
-	if found != nil {
-		return found
+	if found != nil && !isClosed(done) {
+		return found // if the parent has ended, it may not have come to end this one yet
 	}
 	b := newBond(parent) // not under the lock: it calls the parent
 	if cause != nil || b.Err() != nil {
