@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// twin is a context that is bound to leases, or a child of one, and the same made by package context alone.
+type twin struct{ bound, plain context.Context }
+
+// family is a tree of twins, and how to end parts of it.
+type family struct {
+	*rand.Rand
+
+	twins  []twin
+	leases []Lease
+	ends   []context.CancelCauseFunc // of what is bound to the lease of that number, in the plain tree
+	cancel []func(cause error)
+}
+
+// grow adds a child of one of the twins.
+func (f *family) grow(n int) {
+	p := f.twins[f.IntN(len(f.twins))]
+	why := fmt.Errorf("cause %d", n)
+	var c twin
+	var stop [2]context.CancelFunc
+	switch in := time.Duration(f.Int64N(int64(20 * time.Second))); f.IntN(7) {
+	case 0:
+		c = twin{context.WithValue(p.bound, key{}, n), context.WithValue(p.plain, key{}, n)}
+	case 1:
+		var end [2]context.CancelCauseFunc
+		c.bound, end[0] = context.WithCancelCause(p.bound)
+		c.plain, end[1] = context.WithCancelCause(p.plain)
+		f.cancel = append(f.cancel, func(cause error) { end[0](cause); end[1](cause) })
+	case 2:
+		c.bound, stop[0] = context.WithTimeoutCause(p.bound, in, why)
+		c.plain, stop[1] = context.WithTimeoutCause(p.plain, in, why)
+		f.cancel = append(f.cancel, func(error) { stop[0](); stop[1]() })
+	case 3:
+		c = twin{context.WithoutCancel(p.bound), context.WithoutCancel(p.plain)}
+	default:
+		i := f.IntN(len(f.leases))
+		bind := []func(Lease, context.Context) context.Context{Lease.Bind, Lease.Enter}[f.IntN(2)]
+		c.bound = bind(f.leases[i], p.bound)
+		var end context.CancelCauseFunc
+		c.plain, end = context.WithCancelCause(p.plain)
+		before := f.ends[i]
+		f.ends[i] = func(cause error) { before(cause); end(cause) }
+		if err := f.leases[i].Err(); err != nil {
+			end(err)
+		}
+	}
+	f.twins = append(f.twins, c)
+}
+
+// end ends a lease, or a context that can be.
+func (f *family) end(n int) {
+	switch i := f.IntN(len(f.leases)); {
+	case f.IntN(2) == 0 && len(f.cancel) > 0:
+		f.cancel[f.IntN(len(f.cancel))](fmt.Errorf("end %d", n))
+	case f.IntN(2) == 0:
+		_ = f.leases[i].Unlock()
+		f.ends[i](errs.ErrReleased)
+	default:
+		f.leases[i].hold.Term.Break(errs.ErrMaxHold, false)
+		for both := range 2 { // the leases of one hold stand beside each other
+			f.ends[i^both](f.leases[i^both].Err())
+		}
+	}
+}
+
+// same compares the twins.
+func (f *family) same(t *testing.T) {
+	t.Helper()
+	for i, c := range f.twins {
+		require.Equal(t, c.plain.Err(), c.bound.Err(), i)
+		require.Equal(t, context.Cause(c.plain), context.Cause(c.bound), i)
+		require.Equal(t, c.plain.Value(key{}), c.bound.Value(key{}), i)
+		require.Equal(t, c.plain.Done() == nil, c.bound.Done() == nil, i)
+		require.Equal(t, isClosed(c.plain.Done()), isClosed(c.bound.Done()), i)
+		want, is := c.plain.Deadline()
+		deadline, has := c.bound.Deadline()
+		require.Equal(t, is, has, i)
+		require.Equal(t, want, deadline, i)
+	}
+}
+
+// A bound context is one of package context's that its lease cancels, whatever stands around it, and whatever ends.
+func TestABoundContextIsLikeOneOfPackageContext(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &family{Rand: rand.New(rand.NewPCG(seed, 0)), twins: []twin{{context.Background(), context.Background()}}}
+			var beds []*bed
+			for range 3 {
+				b, l := begin(t, "key")
+				beds = append(beds, b)
+				f.leases = append(f.leases, l, again(t, l))
+				f.ends = append(f.ends, func(error) {}, func(error) {})
+			}
+			for n := range 60 {
+				f.grow(n)
+				if n%5 == 4 {
+					f.end(n)
+				}
+				time.Sleep(time.Duration(f.Int64N(int64(400 * time.Millisecond))))
+				synctest.Wait()
+				f.same(t)
+			}
+			for _, end := range f.cancel {
+				end(nil)
+			}
+			for i, l := range f.leases {
+				_ = l.Unlock()
+				f.ends[i](errs.ErrReleased)
+			}
+			synctest.Wait()
+			f.same(t)
+			for _, b := range beds {
+				require.Zero(t, b.watchers())
+			}
+		})
+	}
+}
