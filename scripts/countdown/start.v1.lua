@@ -58,12 +58,12 @@ if value then
       return {1, string.sub(before, i, i + 15), now}
     end
   end
-  if state == 'c' then
-    return {0, now}
-  end
   -- Rounds that are forgotten began before the last of those that are known.
   if first ~= '' and #before == 896 and string.sub(before, 869, 884) > first then
     return {-3, now}
+  end
+  if state == 'c' then
+    return {0, now}
   end
   -- Stamps rise, also where the clock was set back.
   if floor <= stamp then
