@@ -79,3 +79,44 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 		})
 	}
 }
+
+// P4: a sender without the right to PEXPIRE leaves no hold in a key that others have made.
+func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
+	t.Parallel()
+	other := nth("c", 1)
+	for name, run := range map[string]func(t *testing.T, p *place){
+		"Reads": func(t *testing.T, p *place) {
+			t.Helper()
+			l := rwlockOf(p)
+			l.has(theirs, reads)
+			p.denied(scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", ""))
+			l.leaves(theirs)
+			require.Equal(t, int64(1), l.tries(other, writes)[0])
+		},
+		"Permits": func(t *testing.T, p *place) {
+			t.Helper()
+			l := permitsOf(p, 2)
+			l.has(wish(theirs, 1))
+			p.denied(scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", ""))
+			l.leaves(wish(theirs, 1))
+			require.Equal(t, int64(1), l.tries(wish(other, 2))[0])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, newPlaceAt(t))
+		})
+	}
+}
+
+// denied runs a script without the right to PEXPIRE, which it needs.
+func (p *place) denied(script *scripts.Script, keys []string, args []any) {
+	p.Helper()
+	client := p.user("+@all", "-pexpire")
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = fmt.Sprint(arg)
+	}
+	call := client.B().Eval().Script(p.source(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(words...).Build()
+	requireDenied(p, client.Do(p.Context(), call).Error())
+}

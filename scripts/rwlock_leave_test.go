@@ -184,3 +184,17 @@ func TestAReleaseAmongTenThousandReadersIsNoMoreCommands(t *testing.T) {
 	p.leaves(manyHold(1))
 	p.requireHave(writes, holdOf("w"))
 }
+
+// The floor of a key that was lost is zeros, in whatever form the server returns a score of minus 0.
+func TestLostFloorIsWrittenAsZeros(t *testing.T) {
+	t.Parallel()
+	p := newRWLock(t)
+	p.has(theirs, writes)
+	p.queues(ours, writes)
+	p.queues(nth("a", 2), writes)
+	p.server.MustDo(t, "DEL", p.key, p.lives)
+	p.server.MustDo(t, "HSET", p.lives, we, digits(p.clock-second)+"000000000001abcdefgh"+label)
+	p.leaves(ours)
+	p.leaves(nth("a", 2))
+	require.Equal(t, released(0), p.value())
+}

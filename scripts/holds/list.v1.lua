@@ -34,7 +34,7 @@ if scores['err'] then
     other = string.match(value, '^sb1([^-])') or '?'
   end
 elseif scores[1] then
-  floor = string.format('%016.0f', -scores[1])
+  floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
 elseif redis.call('EXISTS', holder) == 1 then
   other = '?'
 end

@@ -144,7 +144,7 @@ if scores['err'] then
     other = string.match(value, '^sb1([^-])') or '?'
   end
 elseif scores[1] then
-  floor = string.format('%016.0f', -scores[1])
+  floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
 elseif redis.call('EXISTS', holder) == 1 then
   other = '?'
 end
@@ -183,8 +183,14 @@ local function give(name, till, ...)
     make(ms, '-' .. floor, kind, till, name, ...)
     return
   end
-  redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
-  redis.call('PEXPIRE', holder, ms, 'GT')
+  local added = redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
+  if type(redis.pcall('PEXPIRE', holder, ms, 'GT')) == 'table' then
+    -- A sender without the right to that keeps what it has, and gets nothing: a hold that is new ends at once.
+    if added > 0 then
+      redis.call('ZADD', holder, now, name)
+    end
+    redis.call('PEXPIRE', holder, ms, 'GT')
+  end
 end
 -- end holds/give
 

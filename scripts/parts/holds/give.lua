@@ -30,6 +30,12 @@ local function give(name, till, ...)
     make(ms, '-' .. floor, kind, till, name, ...)
     return
   end
-  redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
-  redis.call('PEXPIRE', holder, ms, 'GT')
+  local added = redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
+  if type(redis.pcall('PEXPIRE', holder, ms, 'GT')) == 'table' then
+    -- A sender without the right to that keeps what it has, and gets nothing: a hold that is new ends at once.
+    if added > 0 then
+      redis.call('ZADD', holder, now, name)
+    end
+    redis.call('PEXPIRE', holder, ms, 'GT')
+  end
 end
