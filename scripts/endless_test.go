@@ -64,12 +64,7 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 			t.Parallel()
 			p := newPlaceAt(t)
 			script, keys, args := run(p)
-			client := p.user("+@all", "-pexpire")
-			words := make([]string, len(args))
-			for i, arg := range args {
-				words[i] = fmt.Sprint(arg)
-			}
-			err := client.Do(t.Context(), client.B().Eval().Script(p.source(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(words...).Build()).Error()
+			err := p.without("pexpire", script, keys, args)
 			if err != nil {
 				requireDenied(t, err)
 			}
@@ -89,7 +84,7 @@ func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
 			t.Helper()
 			l := rwlockOf(p)
 			l.has(theirs, reads)
-			p.denied(scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", ""))
+			requireDenied(t, p.without("pexpire", scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", "")))
 			l.leaves(theirs)
 			require.Equal(t, int64(1), l.tries(other, writes)[0])
 		},
@@ -97,7 +92,7 @@ func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
 			t.Helper()
 			l := permitsOf(p, 2)
 			l.has(wish(theirs, 1))
-			p.denied(scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", ""))
+			requireDenied(t, p.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", "")))
 			l.leaves(wish(theirs, 1))
 			require.Equal(t, int64(1), l.tries(wish(other, 2))[0])
 		},
@@ -109,14 +104,39 @@ func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
 	}
 }
 
-// denied runs a script without the right to PEXPIRE, which it needs.
-func (p *place) denied(script *scripts.Script, keys []string, args []any) {
+// P4: a sender without the right to DEL leaves a released key as one that others can take.
+func TestDeniedDeleteLeavesTheFloor(t *testing.T) {
+	t.Parallel()
+	l := newRWLockAt(t)
+	l.set(released(noon), time.Minute)
+	requireDenied(t, l.without("del", scripts.RWLockEnter, l.keys(), l.enterArgs(ours, writes, "0", "")))
+	l.requireLife(time.Minute)
+	require.Equal(t, int64(1), l.tries(theirs, writes)[0])
+}
+
+// P10: permits are released also by a sender that lost the right to PEXPIRE.
+func TestPermitsAreReleasedWithoutExpiry(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string][]string{"Last": nil, "BesideOthers": {wish(theirs, 1)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newPermitsAt(t, 2)
+			for _, w := range append(held, wish(ours, 1)) {
+				l.has(w)
+			}
+			require.NoError(t, l.without("pexpire", scripts.SemaphoreLeave, l.keys(), l.leaveArgs(wish(ours, 1))))
+		})
+	}
+}
+
+// without runs a script as a user that lacks one right, and returns its error.
+func (p *place) without(right string, script *scripts.Script, keys []string, args []any) error {
 	p.Helper()
-	client := p.user("+@all", "-pexpire")
+	client := p.user("+@all", "-"+right)
 	words := make([]string, len(args))
 	for i, arg := range args {
 		words[i] = fmt.Sprint(arg)
 	}
 	call := client.B().Eval().Script(p.source(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(words...).Build()
-	requireDenied(p, client.Do(p.Context(), call).Error())
+	return client.Do(p.Context(), call).Error()
 }

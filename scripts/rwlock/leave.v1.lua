@@ -150,7 +150,8 @@ end
 local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
-    redis.call('SET', holder, '') -- refused where memory is full, as what follows a DEL never is
+    -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
+    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)

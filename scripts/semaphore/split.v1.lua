@@ -156,7 +156,8 @@ end
 local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
-    redis.call('SET', holder, '') -- refused where memory is full, as what follows a DEL never is
+    -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
+    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)
@@ -312,14 +313,15 @@ local function grant_in_line()
     end
   end
 end
--- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key.
+-- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key. By
+-- pcall: what was released is released.
 local function outlive()
   if grants > 0 then
     return
   elseif used > 0 then
-    redis.call('PEXPIRE', holder, after_ms, 'GT')
+    redis.pcall('PEXPIRE', holder, after_ms, 'GT')
   else
-    redis.call('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+    redis.pcall('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
   end
 end
 local function hand_off()

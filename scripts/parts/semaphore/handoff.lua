@@ -50,14 +50,15 @@ local function grant_in_line()
     end
   end
 end
--- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key.
+-- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use keeps the key. By
+-- pcall: what was released is released.
 local function outlive()
   if grants > 0 then
     return
   elseif used > 0 then
-    redis.call('PEXPIRE', holder, after_ms, 'GT')
+    redis.pcall('PEXPIRE', holder, after_ms, 'GT')
   else
-    redis.call('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+    redis.pcall('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
   end
 end
 local function hand_off()
