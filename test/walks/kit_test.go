@@ -67,8 +67,8 @@ type attempt struct {
 	ended  bool  // the session is done with it
 }
 
-// keepMS is how long the floor of an idle name is kept.
-const keepMS = 60_000
+// keep returns how long the sender of a call keeps the floor of an idle name, in milliseconds: sessions differ.
+func (w *walk) keep() int { return []int{1000, 60_000, 86_400_000}[w.IntN(3)] }
 
 // permit is the side of a hold of permits.
 const permit = "permit"

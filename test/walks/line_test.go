@@ -42,11 +42,11 @@ func (k *fairKind) ask(v verb, a *attempt) *request {
 		listed, args := k.pollArgs(k, a.session)
 		return k.request(v, nil, k.polled(a.session, listed), scripts.FairLook, k.keys(), args...)
 	case leaves, withdraws:
-		return k.request(v, a, k.left, scripts.FairLeave, k.keys(), a.hold, a.session, "PUBLISH", k.grants(), keepMS)
+		return k.request(v, a, k.left, scripts.FairLeave, k.keys(), a.hold, a.session, "PUBLISH", k.grants(), k.keep())
 	case drops:
 		return k.request(v, a, nothing, scripts.FairDrop, k.keys()[:1], a.hold)
 	case forces:
-		return k.request(v, a, forced, scripts.FairForce, k.keys(), a.hold, "PUBLISH", k.grants(), k.name+"told", keepMS)
+		return k.request(v, a, forced, scripts.FairForce, k.keys(), a.hold, "PUBLISH", k.grants(), k.name+"told", k.keep())
 	case beats:
 		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
 	case renews:
@@ -63,7 +63,7 @@ func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
 	if queues == "1" && (w.ends || w.IntN(8) > 0) {
 		number = w.beat()
 	}
-	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:", keepMS}
+	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:", w.keep()}
 }
 
 // pollArgs are the arguments of a poll, and the holds that it lists: of the attempts of the session that wait as far as it
@@ -83,7 +83,7 @@ func (w *walk) pollArgs(k lockKind, session string) (listed []string, args []any
 			names.WriteString(hold[22:])
 		}
 	}
-	return listed, []any{session, waitingLife, w.beat(), label, "PUBLISH", w.name + "grants:", names.String(), keepMS}
+	return listed, []any{session, waitingLife, w.beat(), label, "PUBLISH", w.name + "grants:", names.String(), w.keep()}
 }
 
 func (k *fairKind) probes(a *attempt) []*request {
@@ -138,11 +138,11 @@ func (k *rwKind) ask(v verb, a *attempt) *request {
 		listed, args := k.pollArgs(k, a.session)
 		return k.request(v, nil, k.polled(a.session, listed), scripts.RWLockLook, k.keys(), args...)
 	case leaves, withdraws:
-		return k.request(v, a, k.left, scripts.RWLockLeave, k.keys(), name, a.session, "PUBLISH", grants, keepMS)
+		return k.request(v, a, k.left, scripts.RWLockLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
 		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
 	case forces:
-		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", keepMS)
+		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
 	case beats:
 		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
 	case shares:
@@ -155,7 +155,7 @@ func (k *rwKind) ask(v verb, a *attempt) *request {
 	case renews:
 		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
 	case downgrades:
-		return k.request(v, a, k.left, scripts.RWLockDowngrade, k.keys(), name, a.session, "PUBLISH", grants, keepMS)
+		return k.request(v, a, k.left, scripts.RWLockDowngrade, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	}
 	return nil
 }

@@ -42,20 +42,20 @@ func (k *reentrantKind) ask(v verb, a *attempt) *request {
 	case polls:
 		return k.request(v, nil, nothing, scripts.ReentrantLook, key, a.session)
 	case withdraws:
-		return k.request(v, a, nothing, scripts.ReentrantWithdraw, key, a.hold, "PUBLISH", k.name+"unlocked", keepMS)
+		return k.request(v, a, nothing, scripts.ReentrantWithdraw, key, a.hold, "PUBLISH", k.name+"unlocked", k.keep())
 	case forces:
-		return k.request(v, a, forced, scripts.HolderForce, key, a.hold, "PUBLISH", k.name+"unlocked", k.name+"told", keepMS)
+		return k.request(v, a, forced, scripts.HolderForce, key, a.hold, "PUBLISH", k.name+"unlocked", k.name+"told", k.keep())
 	}
 	if a.stamp == "" || a.ended {
 		return nil
 	}
 	switch v {
 	case leaves:
-		return k.request(v, a, nothing, scripts.ReentrantRelease, key, "sb1r"+a.stamp+a.hold+unmarked+label, a.stamp, "PUBLISH", k.name+"unlocked", keepMS)
+		return k.request(v, a, nothing, scripts.ReentrantRelease, key, "sb1r"+a.stamp+a.hold+unmarked+label, a.stamp, "PUBLISH", k.name+"unlocked", k.keep())
 	case renews:
 		return k.request(v, a, lengthened, scripts.HolderRenew, key, a.hold, life/1000).gives(life)
 	case yields:
-		return k.request(v, a, yielded, scripts.ReentrantYield, key, a.hold, life/1000, a.stamp, "PUBLISH", k.name+"unlocked", keepMS).gives(life)
+		return k.request(v, a, yielded, scripts.ReentrantYield, key, a.hold, life/1000, a.stamp, "PUBLISH", k.name+"unlocked", k.keep()).gives(life)
 	}
 	return nil
 }
@@ -78,8 +78,8 @@ func (k *reentrantKind) probes(a *attempt) []*request {
 	return []*request{
 		k.ask(tries, a), k.ask(polls, a), k.ask(withdraws, a), k.ask(forces, a),
 		k.request(tries, a, gathered, scripts.ReentrantGather, key, a.hold+unmarked+label, 1000, k.notAfter()),
-		k.request(yields, a, yielded, scripts.ReentrantYield, key, a.hold, 1000, digits(noon), "PUBLISH", k.name+"unlocked", keepMS),
-		k.request(leaves, a, nothing, scripts.ReentrantRelease, key, "sb1r"+digits(noon)+a.hold+unmarked+label, digits(noon), "PUBLISH", k.name+"unlocked", keepMS),
+		k.request(yields, a, yielded, scripts.ReentrantYield, key, a.hold, 1000, digits(noon), "PUBLISH", k.name+"unlocked", k.keep()),
+		k.request(leaves, a, nothing, scripts.ReentrantRelease, key, "sb1r"+digits(noon)+a.hold+unmarked+label, digits(noon), "PUBLISH", k.name+"unlocked", k.keep()),
 		k.request(renews, a, lengthened, scripts.HolderRenew, key, a.hold, 0),
 		k.request(describes, nil, described, scripts.HolderDescribe, key),
 	}
@@ -133,7 +133,7 @@ func (k *quorumKind) ask(v verb, a *attempt) *request {
 		if v == leaves && a.stamp != "" {
 			floor = a.stamp
 		}
-		return k.request(v, a, nothing, scripts.RedlockRelease, k.keys()[:1], a.hold, floor, "PUBLISH", k.name+"unlocked", keepMS)
+		return k.request(v, a, nothing, scripts.RedlockRelease, k.keys()[:1], a.hold, floor, "PUBLISH", k.name+"unlocked", k.keep())
 	case renews:
 		if !a.ended {
 			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)

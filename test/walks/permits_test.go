@@ -51,14 +51,14 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 		listed, args := k.pollArgs(k, a.session)
 		return k.request(v, nil, k.polled(a.session, listed), scripts.SemaphoreLook, k.keys(), args...)
 	case leaves, withdraws:
-		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants, keepMS)
+		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
 		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
 	case beats:
 		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
 	case resizes:
 		n := 1 + k.IntN(6)
-		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, keepMS)
+		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())
 	}
 	if a.ended || a.stamp == "" {
 		return nil
@@ -67,7 +67,7 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 	case renews:
 		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
 	case yields:
-		return k.request(v, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants, keepMS).gives(life)
+		return k.request(v, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants, k.keep()).gives(life)
 	case splits:
 		return k.split(a, life)
 	}
@@ -119,7 +119,7 @@ func (k *permitKind) split(a *attempt, life int64) *request {
 		}
 		return outcome{}
 	}
-	r := k.request(splits, fewer, read, scripts.SemaphoreSplit, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:", keepMS)
+	r := k.request(splits, fewer, read, scripts.SemaphoreSplit, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:", k.keep())
 	a.weight = fewer.weight
 	return r.gives(life)
 }
@@ -129,9 +129,9 @@ func (k *permitKind) probes(a *attempt) []*request {
 	return []*request{
 		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(beats, a),
 		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
-		k.request(yields, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, keepMS),
-		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, keepMS),
-		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, keepMS),
+		k.request(yields, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
+		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),
+		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, k.keep()),
 		k.request(describes, a, listed, scripts.SemaphoreAvailable, k.keys()[:1]),
 		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1s", 0, 100),
 		k.request(describes, a, nothing, scripts.FairWaiters, k.keys()[1:], 0, 100),

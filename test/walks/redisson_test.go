@@ -64,7 +64,7 @@ func (k *sharedKind) ask(v verb, a *attempt) *request {
 	}
 	switch v {
 	case leaves:
-		return k.request(v, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel(), keepMS)
+		return k.request(v, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel(), k.keep())
 	case renews:
 		return k.request(v, a, lengthened, scripts.RedissonRenew, key, a.hold, life/1000).gives(life)
 	case yields:
@@ -103,7 +103,7 @@ func (k *sharedKind) probes(a *attempt) []*request {
 	key := []string{k.name + "lock"}
 	return []*request{
 		k.ask(tries, a), k.ask(polls, a), k.ask(withdraws, a), k.ask(forces, a),
-		k.request(leaves, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel(), keepMS),
+		k.request(leaves, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel(), k.keep()),
 		k.request(renews, a, lengthened, scripts.RedissonRenew, key, a.hold, 0),
 		k.request(yields, a, yielded, scripts.RedissonYield, key, a.hold, 1000, digits(0), "PUBLISH", k.channel()),
 		k.request(describes, nil, described, scripts.RedissonDescribe, key),
