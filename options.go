@@ -171,7 +171,9 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // A longer time protects fencing against a server's clock that is set back, by a step or by a
 // failover. Tokens come from that clock, and the server remembers the last token of a name. While
 // it does, tokens rise whatever the clock does. After that they rise unless the clock is set back
-// by more than the time since the last release. So a step back by less than d is always harmless.
+// by more than the time since the last release. So after a release a step back by less than d is
+// harmless. If a holder dies instead, its key can end with its lease. Then only a step back by less
+// than the time since its last renewal, or since its acquire, is harmless.
 //
 // A longer time costs memory: about (170 + len(prefix) + len(name)) bytes for each name, for d
 // after its last release. 1,000 fresh names a second need 11 MB with the default, and 0.7 GB with
