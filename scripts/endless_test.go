@@ -129,6 +129,16 @@ func TestPermitsAreReleasedWithoutExpiry(t *testing.T) {
 	}
 }
 
+// P4: permits that have ended stay counted for a sender without the right to ZADD, and come back with the next one.
+func TestDeniedCountLosesNoPermits(t *testing.T) {
+	t.Parallel()
+	l := newPermitsAt(t, 1)
+	l.has(wish(theirs, 1))
+	l.clock += 2 * lease * 1000
+	requireDenied(t, l.without("zadd", scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", "")))
+	require.Equal(t, int64(1), l.tries(wish(ours, 1))[0])
+}
+
 // without runs a script as a user that lacks one right, and returns its error.
 func (p *place) without(right string, script *scripts.Script, keys []string, args []any) error {
 	p.Helper()
