@@ -25,7 +25,7 @@ import (
 //	redis://[user:password@]host[:port][/db]                     port 6379 and database 0 by default
 //	rediss://...                                                 the same with TLS
 //	unix://[user:password@]/path/to/redis.sock[?db=number]
-//	redis://sentinel1:26379?addr=sentinel2:26379&master_set=name the primary that sentinels watch
+//	redis://sentinel1:26379?addr=sentinel2:26379&master_set=name a primary of sentinels
 //
 // In a password, characters such as @ : / ? # % must be escaped, an @ as %40: url.UserPassword does
 // that. These are the parameters. Only addr may be repeated:

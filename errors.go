@@ -15,11 +15,11 @@ import (
 //
 // What servers reply, and what the library does then (docs/refusals.md has more):
 //
-//	LOADING READONLY MASTERDOWN CLUSTERDOWN    ErrRefused: Lock waits within its context, TryLock
-//	TRYAGAIN BUSY NOREPLICAS MISCONF OOM       returns at once; a holder tries to renew until its deadline;
-//	max number of clients reached              Unlock continues in the background (OOM: it succeeds)
-//	NOPERM NOAUTH WRONGPASS, an ACL denial     ErrDenied: Lock and TryLock return at once; holders and
-//	in a script, an unknown command            Unlock as above
+//	LOADING READONLY MASTERDOWN CLUSTERDOWN    ErrRefused: Lock waits within its context;
+//	TRYAGAIN BUSY NOREPLICAS MISCONF OOM       TryLock returns at once; a holder renews until its
+//	max number of clients reached              deadline; Unlock continues (OOM: it succeeds)
+//	NOPERM NOAUTH WRONGPASS, an ACL denial     ErrDenied: Lock and TryLock return at once;
+//	in a script, an unknown command            holders and Unlock as above
 //	WRONGTYPE                                  ErrWrongKind
 //	NOSCRIPT                                   the script is sent
 //	MOVED ASK                                  followed by the client
@@ -48,8 +48,8 @@ var (
 	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrClosed: the session, or its client, is closed.
 	ErrClosed = errs.ErrClosed
-	// ErrBadName: the name is empty or longer than 512 bytes, or has braces that Redisson's layout cannot keep in one slot
-	// of a cluster.
+	// ErrBadName: the name is empty or longer than 512 bytes, or has braces with which Redisson's
+	// layout cannot keep its keys in one slot of a cluster.
 	ErrBadName = errs.ErrBadName
 	// ErrBadOption: an option, or an argument, is not valid; the text says which and why. Every call
 	// returns it for a nil context.

@@ -231,7 +231,8 @@ func WithTokenFloor(d time.Duration) LockOption {
 //     be no longer than that: use MaxHold, not a long FixedLease. Do not take one name both as
 //     RLock and as RReadWriteLock.
 //
-// The options say what the Java clients do: Fenced, PlainChannels, ShardedChannels, FairLockWaitTimeout.
+// These options say what the Java clients do: Fenced, PlainChannels, ShardedChannels and
+// FairLockWaitTimeout.
 func Redisson(options ...RedissonOption) LockOption {
 	var java redissonClients
 	for _, option := range options {

@@ -65,7 +65,7 @@ func (l *Lock) begin() error {
 
 // leave counts a call that failed, or a hold that is over, out of the gate and the sessions.
 func (l *Lock) leave(g *gate.Gate) {
-	l.group.gates.Done(g, clock.Now()) // nobody stands back from this gate, so it never stays
+	l.group.gates.Done(g, clock.Now()) // no waiter defers to others at this gate, so it is removed
 	for _, m := range l.members {
 		m.End()
 	}

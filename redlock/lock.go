@@ -114,8 +114,9 @@ func (l *Lock) Check() error {
 	return l.root().Explain("check", err)
 }
 
-// Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
-// does not end with ctx. All servers are asked at once, and it returns as soon as a quorum has granted.
+// Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not the
+// hold: the lease does not end with ctx. All servers are asked at once, and Lock returns as soon as
+// a quorum has granted it.
 //
 // Where ctx carries a lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with the
 // token and the terms of the first entry. A carried lease that has ended is the error ErrLost or ErrReleased, never

@@ -101,13 +101,15 @@ func checkCapacity(n int) error {
 	return nil
 }
 
-// Check returns what is wrong with the name, the capacity, the options or the session, or nil. It sends nothing.
+// Check returns what is wrong with the name, the capacity, the options or the session, or nil. It
+// sends nothing.
 func (m *Semaphore) Check() error { return m.root().Check() }
 
-// Acquire takes n permits at once, and waits for them as long as ctx lets it: behind those who asked before, and before
-// those who ask later, however few these want; but for what sessions pass on inside themselves, 20 ms at a time, see the
-// package doc. ctx bounds the waiting, not the hold: the lease does not end with ctx. Who leaves and comes again stands
-// at the end.
+// Acquire takes n permits at once, and waits for them as long as ctx lets it. Waiters are served in
+// the order in which they asked, however few permits a later one wants. The exception are permits
+// that sessions hand over inside themselves, for 20 ms at a time; see the package doc. ctx bounds
+// the waiting, not the hold: the lease does not end with ctx. A waiter that leaves and asks again
+// goes to the end of the queue.
 //
 // It is not reentrant: under a context that carries a lease of the semaphore it takes n further permits, and who
 // holds permits while it waits for more can wait for itself.
@@ -155,7 +157,8 @@ func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, 
 	return fn(lease.Bind(ctx), lease)
 }
 
-// root returns the base of the lock. A nil Semaphore has an empty one, whose calls return ErrBadOption.
+// root returns the base of the lock. A nil Semaphore has an empty one, whose calls return
+// ErrBadOption.
 func (m *Semaphore) root() *primitive.Base {
 	if m == nil {
 		return new(primitive.Base)

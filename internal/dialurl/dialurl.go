@@ -105,7 +105,8 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 	return certify(o, query.Get("cert"), query.Get("key"))
 }
 
-// sorted returns the names of the parameters, so that of several errors always the same is returned.
+// sorted returns the names of the parameters in order, so that of several errors the same one is
+// always returned.
 func sorted(query url.Values) []string {
 	names := make([]string, 0, len(query))
 	for name := range query {

@@ -211,7 +211,7 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 	over := h.removeLocked(entry)
 	last = h.mu.count == 0
 	h.mu.Unlock()
-	// After the last one nobody can enter: entering takes a live entry.
+	// After the last one no caller can enter: entering takes a live entry.
 	over.notify(errs.ErrReleased)
 	over.cancel(errs.ErrReleased)
 	return now, last, nil

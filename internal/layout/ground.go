@@ -48,15 +48,16 @@ type Line struct {
 // Contest has the scripts of a lock without a line.
 //
 //	Acquire  KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, verb, channel, waits, Args, and the
-//	         arguments of the wish. waits is 1 where the hold waits until Release, and 0 where it only tries.
+//	         arguments of the wish. waits is 1 if the hold waits until Release, and 0 if it only
+//	         tries.
 //	         {1, stamp}         taken: stamp is the server's time. Sent again for the same hold it lengthens that, and is
 //	                            taken again
 //	         {0, left_ms, now}  it is not to be had, and nobody need look for left_ms; -1 is unknown
 //	         {-1, now}          later than not_after: nothing was written
 //	         {-2, kind}         the key is of another kind, or of none ('?')
 //	         below -2           never to be had: what the kind makes an error of
-//	Release  KEYS: Keys.All. ARGV: hold, verb, channel, Args. Gives back what the hold has, in whatever way it has it, also a
-//	         place among those who wait, and publishes where somebody may come in.
+//	Release  KEYS: Keys.All. ARGV: hold, verb, channel, Args. Releases what the hold
+//	         has, also a ticket in the queue, and publishes if a waiter may be granted the lock.
 //	         {1, now}           it had the lock
 //	         {0, now}           it had not
 //	Swap     KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, old hold, verb, channel, and the arguments of the wish. Puts

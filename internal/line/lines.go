@@ -28,7 +28,8 @@ type Kind struct {
 // Wish is what an attempt asks for.
 type Wish struct {
 	Life time.Duration // of the hold, where it is given at once
-	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as scripts take it.
+	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as
+	// scripts take it.
 	Floor string
 	// Mark stands behind the hold id in the line, and in the name of the hold: what each ticket has to tell. As
 	// long as all others of the kind.

@@ -64,7 +64,8 @@ func (s Set) Writers() string { return s.base() + ":writers" }
 // Readers is the key of the waiting readers of a read-write lock.
 func (s Set) Readers() string { return s.base() + ":readers" }
 
-// RWLives is the key that says until when the sessions of these writers and readers count as living.
+// RWLives is the key that says until when the sessions of these writers and readers count as
+// living.
 func (s Set) RWLives() string { return s.base() + ":rwlives" }
 
 // Grants is the channel on which a session is told that the lock is its own, without the id of the
