@@ -327,11 +327,12 @@ func (w redissonFairWait) apply(java *redissonClients) {
 }
 
 // Native makes a lock one in the library's own layout, which is the default. It is for single locks
-// of a session that has Redisson among its defaults.
+// of a session that has Redisson among its defaults. It also cancels a default of semaphore.Plain.
 func Native() LockOption {
 	return func(l *settings.Lock) {
 		l.Give(settings.Native)
 		l.Given &^= settings.Redisson // Native cancels it
+		l.Plain = l.Plain && l.Given&settings.Plain != 0
 		l.Layout = layout.Native()
 	}
 }

@@ -311,6 +311,17 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 }
 
 // What nobody can know of a plain semaphore is not answered.
+// Native takes back what a session's defaults say, and not what the semaphore was told itself.
+func TestNativeTakesBackADefaultOfPlain(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.Redisson(), semaphore.Plain()))
+	require.NoError(t, semaphore.New(s, "a", 3).Check())
+	require.NoError(t, semaphore.New(s, "a", 3, signalbox.Native()).Check())
+	for _, both := range [][]signalbox.LockOption{{semaphore.Plain(), signalbox.Native()}, {signalbox.Native(), semaphore.Plain()}} {
+		require.ErrorIs(t, semaphore.New(s, "a", 3, both...).Check(), signalbox.ErrBadOption)
+	}
+}
+
 func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
