@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -45,11 +46,11 @@ type Wait struct {
 	entry    wheel.Entry // the next look or wake-up
 
 	// The rest is guarded by d.mu.
-	look   bool      // entry fires for a poll, else for a wake-up
-	due    time.Time // when the poll is due
-	aside  bool      // stands back: until entry fires, only the releases of other sessions wake it
+	look   bool // entry fires for a poll, else for a wake-up
+	aside  bool // stands back: until entry fires, only the releases of other sessions wake it
 	closed bool
 	polls  int
+	due    time.Duration // monotonic: when the poll is due
 	// trouble is why the last look was not answered, nil after an answer.
 	trouble error
 }
@@ -88,17 +89,17 @@ func (w *Wait) everyLocked() time.Duration {
 }
 
 func (w *Wait) scheduleLocked(pause time.Duration) {
-	w.due = time.Now().Add(pause)
+	w.due = clock.Now().Mono() + pause
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
 // hastenLocked brings the polls of waiters forward that wait for messages of a channel which is
 // being lost. The budget holds: with more than a thousand locks to poll, no poll comes earlier.
 func (c *channel) hastenLocked() {
-	now := time.Now()
+	now := clock.Now().Mono()
 	for _, w := range c.waits {
 		pause := pauseBeforeLook(deafEvery, unlimited, len(c.d.mu.waits))
-		if w.look && now.Add(pause).Before(w.due) {
+		if w.look && now+pause < w.due {
 			w.scheduleLocked(pause)
 		}
 	}
