@@ -139,6 +139,27 @@ func TestDeniedCountLosesNoPermits(t *testing.T) {
 	require.Equal(t, int64(1), l.tries(wish(ours, 1))[0])
 }
 
+// P4: permits come back although what follows is refused: their sender may not search the line, or join it.
+func TestRefusedHandOffLosesNoPermits(t *testing.T) {
+	t.Parallel()
+	t.Run("Leaves", func(t *testing.T) {
+		t.Parallel()
+		l := newPermitsAt(t, 1)
+		l.has(wish(ours, 1))
+		l.joins(wish(theirs, 1))
+		requireDenied(t, l.without("hget", scripts.SemaphoreLeave, l.keys(), l.leaveArgs(wish(ours, 1))))
+		require.Zero(t, l.score("used"))
+	})
+	t.Run("Joins", func(t *testing.T) {
+		t.Parallel()
+		l := newPermitsAt(t, 1)
+		l.has(wish(theirs, 1))
+		l.clock += 2 * lease * 1000
+		requireDenied(t, l.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "1", l.next())))
+		require.Zero(t, l.score("used"))
+	})
+}
+
 // without runs a script as a user that lacks one right, and returns its error.
 func (p *place) without(right string, script *scripts.Script, keys []string, args []any) error {
 	p.Helper()

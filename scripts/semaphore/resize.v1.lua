@@ -271,12 +271,17 @@ local waiting = redis.call('ZCARD', line)
 local function weight_of(name)
   return tonumber(string.sub(name, 42, 51))
 end
+local counted = tonumber(scores[3]) -- the sum as the key has it
+-- Counts what was taken out, at once: whatever is refused behind this, no permits are lost.
 local function give_back(names)
   for _, name in ipairs(names) do
     used = used - weight_of(name)
   end
+  if #names > 0 then
+    redis.call('ZADD', holder, used, 'used')
+    counted = used
+  end
 end
-local counted = tonumber(scores[3]) -- the sum as the key has it
 -- Permits that somebody waited for may be passed on inside the process that gets them, and each who gets them there
 -- needs a token. So the stamp of such a hold stands for a block of them: as many as the greatest power of four that it is a
 -- multiple of, up to 1024. Blocks get shorter the further they run ahead of the clock; from 80 ms on each stamp stands for
