@@ -4,14 +4,14 @@ package signalbox
 
 import "time"
 
-// Holder is who has a lock, by the server's account at one moment: it may be out of date when it is
-// read, and is for people and for monitoring. Only a lease says that something is held.
+// Holder describes the holder of a lock, as the server saw it at one moment. It may be out of date
+// when it is read, and is for people and for monitoring. Only a lease says that something is held.
 type Holder struct {
-	// Kind is the kind of lock that it is held as: "reentrant", "fair", "rwlock" or "redlock". Of several readers the
-	// one is told whose hold ends last.
+	// Kind is the kind of lock that it is held as: "reentrant", "fair", "rwlock" or "redlock". Of
+	// several readers it is the one whose hold ends last.
 	Kind string
-	// Shared reports whether others may have the lock beside this holder: a reader. Only Holders of package rwlock
-	// tells that; everywhere else it is false, also for a reader.
+	// Shared reports whether others may have the lock beside this holder, as readers may. Only
+	// Holders of package rwlock sets it; everywhere else it is false, even for a reader.
 	Shared bool
 	// Label is what the holder's session says of itself; see WithLabel. Nobody vouches for it. In Redisson's layout it is
 	// the owner as Redisson writes it: the client, and the thread.
@@ -22,8 +22,8 @@ type Holder struct {
 	// last asked the server whether it may go on. Of a read-write lock it is when anybody last took it, here
 	// and in Token. By the server's clock. Zero in Redisson's layout.
 	Since time.Time
-	// Until is when the key ends unless the lease is renewed; the zero Time where the key has no end,
-	// which no lock of ours leaves so. By the server's clock.
+	// Until is when the key ends unless the lease is renewed, by the server's clock. It is the zero
+	// Time if the key has no end, which no lock of this library leaves so.
 	Until time.Time
 	// Token is the first fencing token that the holding process may use. If the server's clock is
 	// behind the tokens of the name, it may be up to 1,024 less than that. Each time the lock is

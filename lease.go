@@ -17,17 +17,18 @@ import (
 // renewal, or the server said that the key is gone.
 type Lease hold.Lease
 
-// Token answers the fencing token: greater than that of every true holder of the name before; readers that
-// share a hold share it, and of permits see package semaphore.
-// Hand it to the resource that the lock protects, and let it refuse smaller ones; that holds
-// where a lease alone cannot. Its unit is a quarter of a microsecond of server time since
-// 2025-01-01; with Redisson's Fenced it is the next number of a counter. Entering again keeps the token. The zero Lease answers 0. No round trip.
+// Token returns the fencing token. It is greater than that of every true holder of the name before.
+// Readers that share a hold share it; for permits see package semaphore. Hand it to the resource
+// that the lock protects, and let that refuse smaller tokens: this protects the resource when a
+// lease alone cannot. Its unit is a quarter of a microsecond of server time since 2025-01-01; with
+// Redisson's Fenced it is the next number of a counter. Entering again keeps the token. The zero
+// Lease returns 0. No round trip.
 func (l Lease) Token() uint64 { return hold.Lease(l).Token() }
 
-// Err answers nil while the lease can be trusted, else why it ended: ErrReleased, ErrLost or
-// ErrMaxHold. It compares the clock itself, so the first look after a pause of the process or of
-// the host tells. No round trip: a ForceUnlock is told by message, what else somebody did to the key
-// on the server by the next renewal.
+// Err returns nil while the lease can be trusted, else why it ended: ErrReleased, ErrLost or
+// ErrMaxHold. It compares the clock itself, so the first call after a pause of the process or of
+// the host reports the loss. No round trip: a message reports a ForceUnlock, and the next renewal
+// any other change of the key on the server.
 func (l Lease) Err() error { return hold.Lease(l).Err() }
 
 // Done returns a channel that closes when this lease ends, by its own Unlock or by loss. The

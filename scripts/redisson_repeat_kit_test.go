@@ -142,7 +142,7 @@ func taken(verb string, reply any) bool {
 // alone are the keys of a lock that has one.
 func alone(p *place) []string { return []string{p.key} }
 
-// soundLock: one holder, with an end; whoever was granted the lock is it.
+// soundLock: one holder, with an end; the owner that was granted the lock is the holder.
 func soundLock(r *repeated, verb string, reply any) {
 	r.Helper()
 	fields := r.fields()
@@ -176,7 +176,7 @@ func soundLine(r *repeated, verb string, reply any) {
 	}
 }
 
-// soundRW: a mode, its holders and nobody of the other side, each reader with the key of its hold,
+// soundRW: a mode, its holders and none of the other side, each reader with the key of its hold,
 // and an end.
 func soundRW(r *repeated, verb string, reply any) {
 	r.Helper()

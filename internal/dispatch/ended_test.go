@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// lost counts how often it is told that messages do not arrive.
+// lost counts the calls of Lost.
 type lost struct {
 	Hearer
 
@@ -21,15 +21,15 @@ type lost struct {
 
 func (l *lost) Lost() { l.times++ }
 
-// P7: the end of a connection costs as much as there are channels, and not the square of that, under a lock that
-// every waiter needs.
+// P7: the work at the end of a connection grows with the number of channels, and not with its
+// square: it holds a lock that every waiter needs.
 func TestALostConnectionCostsAsMuchAsItHasChannels(t *testing.T) { //nolint:paralleltest // measures allocations
 	const channels = 10_000
 	ticks := timers.New()
 	defer ticks.Close()
 	d := &Dispatcher{timers: ticks}
 	d.mu.rests = make(map[string]*rest)
-	d.mu.closed = true // nobody places them anew
+	d.mu.closed = true // no goroutine places them anew
 	l := &link{d: d, began: time.Now(), channels: make(map[*channel]struct{})}
 	told := new(lost)
 	for range channels {

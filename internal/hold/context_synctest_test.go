@@ -108,7 +108,8 @@ func TestAnotherContextOfAParentAllocatesItself(t *testing.T) {
 	}
 }
 
-// lateContext is a parent that ends before it tells its children, as one does that has many of them.
+// lateContext is a parent that ends before it ends its children, as a parent with many children
+// does.
 type lateContext struct {
 	context.Context
 
@@ -126,7 +127,7 @@ func (c *lateContext) Err() error {
 
 func (*lateContext) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
 
-// As of package context: a child that is made of a context that has ended has ended.
+// As in package context: a child of a context that has ended has ended, too.
 func TestAContextOfAnEndedParentHasEnded(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t, "key")

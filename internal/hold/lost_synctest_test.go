@@ -39,7 +39,8 @@ func TestALostHoldEndsAllItsEntries(t *testing.T) {
 	})
 }
 
-// Close says which leases the program forgot. One that was unlocked is none of them, though the hold is on its way yet.
+// Close logs the leases that the program forgot. A lease that was unlocked is not one of them, even
+// while its hold is being released.
 func TestEvictEndsNoLeaseOfAHoldThatIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (f *family) end(n int) {
 		f.ends[i](errs.ErrReleased)
 	default:
 		f.leases[i].hold.Term.Break(errs.ErrMaxHold, false)
-		for both := range 2 { // the leases of one hold stand beside each other
+		for both := range 2 { // the leases of one hold are independent
 			f.ends[i^both](f.leases[i^both].Err())
 		}
 	}

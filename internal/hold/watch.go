@@ -72,7 +72,7 @@ func (e *ends) cancel(cause error) {
 		for _, b := range e.bonds {
 			b.end(cause)
 		}
-		e.first, e.bonds = nil, nil // a context that somebody keeps must not keep the other parents
+		e.first, e.bonds = nil, nil // a context that the caller keeps must not keep the other parents
 	}
 }
 

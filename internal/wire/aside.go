@@ -72,7 +72,7 @@ type asides struct {
 	running sync.WaitGroup
 }
 
-// start runs a call on a goroutine of its own. Those that start after Close are not waited for.
+// start runs a call on a goroutine of its own. Close does not wait for calls that start after it.
 func (a *asides) start(run func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

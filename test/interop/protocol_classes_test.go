@@ -75,7 +75,7 @@ func TestJavasLocksThatAreEnteredOnceAreShared(t *testing.T) {
 	_, err := newGoSide(t, server).lock("f").TryLock(kit.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 
-	// The older line has none.
+	// Redisson 3.52.0 does not have these.
 	old := newPeer(t, "redisson3", server)
 	require.Contains(t, refused(t, old.ask("a", "other-lock", "once", "a", 60_000)), "NoSuchMethod")
 }

@@ -23,13 +23,13 @@ const (
 	forces     verb = "force"     // take it from a hold of another session
 	drops      verb = "drop"      // release by one key alone
 	beats      verb = "beat"      // a heartbeat alone
-	yields     verb = "yield"     // ask whether the hold may be passed on further
+	yields     verb = "yield"     // ask whether the hold may be handed over further
 	shares     verb = "share"     // ask whether a reader may share its hold
 	downgrades verb = "downgrade" // make a writer a reader
 	splits     verb = "split"     // release a part of the permits
 	resizes    verb = "resize"    // set how many permits there are
 	fences     verb = "fence"     // keep a token, so that later ones are greater
-	describes  verb = "describe"  // who has it, and who waits
+	describes  verb = "describe"  // its holder and its waiters
 )
 
 // lockKind is a kind of lock in a walk: an adapter from verbs to scripts. A release that replaces scripts replaces these.

@@ -19,7 +19,8 @@ type scene struct {
 	endless []string // ends of the keys that may live for ever
 	reads   bool
 	counts  bool // tokens are counted and do not come from the clock
-	// frail are ends of keys without which the layout cannot tell what is held: walks do not lose them.
+	// frail are the suffixes of keys without which the layout cannot say what is held: walks do not
+	// lose them.
 	frail []string
 	// patience is for how much longer than usual the name may stay in use after a crash.
 	patience int64

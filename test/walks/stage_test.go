@@ -148,7 +148,7 @@ func newStage(tb testing.TB) *stage {
 	}
 }
 
-// answer is what a script returned, and the messages that it sent.
+// answer is the reply of a script, and the messages that it sent.
 type answer struct {
 	reply any
 	err   string // the error that the script returned, or failed by

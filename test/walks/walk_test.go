@@ -40,7 +40,7 @@ type walk struct {
 	gap   bool  // since then the key that knows it was gone at some time
 }
 
-// The disturbances of a walk, by its seed: every fourth has none, and checks most.
+// The disturbances of a walk, by its seed: every fourth walk has no disturbances, and checks most.
 const (
 	loses = 1 << iota // keys
 	jumps             // of the clock
