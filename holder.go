@@ -13,14 +13,15 @@ type Holder struct {
 	// Shared reports whether others may have the lock beside this holder, as readers may. Only
 	// Holders of package rwlock sets it; everywhere else it is false, even for a reader.
 	Shared bool
-	// Label is what the holder's session says of itself; see WithLabel. Nobody vouches for it. In Redisson's layout it is
-	// the owner as Redisson writes it: the client, and the thread.
+	// Label is the label of the holder's session; see WithLabel. It is not verified. In Redisson's
+	// layout it is the owner as Redisson writes it: the client, and the thread.
 	Label string
 	// Session is the ID of the holder's session; that of a Java client is its UUID in the same form.
 	Session string
-	// Since is when the holder took the lock; where its process has passed it on for long, when that
-	// last asked the server whether it may go on. Of a read-write lock it is when anybody last took it, here
-	// and in Token. By the server's clock. Zero in Redisson's layout.
+	// Since is when the holder took the lock, by the server's clock. If its process has handed the
+	// lock over inside for long, it is when the process last asked the server whether it may
+	// continue. Of a read-write lock, Since and Token are those of the latest acquire. Zero in
+	// Redisson's layout.
 	Since time.Time
 	// Until is when the key ends unless the lease is renewed, by the server's clock. It is the zero
 	// Time if the key has no end, which no lock of this library leaves so.
