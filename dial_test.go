@@ -129,8 +129,8 @@ func TestDialBySentinels(t *testing.T) {
 	}
 }
 
-// A server whose certificate has an authority of its own is dialled by URL alone, and so is one that asks for a
-// certificate.
+// A server whose certificate has an authority of its own is dialled by URL alone, and so is one
+// that asks for a certificate.
 func TestDialWithAnAuthorityOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]redistest.Option{"TLS": redistest.WithTLS(), "Mutual": redistest.WithClientCertificates()} {

@@ -51,8 +51,8 @@ var (
 	// ErrBadName: the name is empty or longer than 512 bytes, or has braces with which Redisson's
 	// layout cannot keep its keys in one slot of a cluster.
 	ErrBadName = errs.ErrBadName
-	// ErrBadOption: an option, or an argument, is not valid; the text says which and why. Every call
-	// returns it for a nil context.
+	// ErrBadOption: an option, or an argument, is not valid; the text says which and why. Every
+	// call returns it for a nil context.
 	ErrBadOption = errs.ErrBadOption
 	// ErrWrongKind: the name is in use by another kind of lock, or the key belongs to another
 	// program.

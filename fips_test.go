@@ -20,7 +20,8 @@ import (
 
 const noFIPS = "this toolchain has no FIPS 140-3 mode here"
 
-// runFIPS is a process that takes a lock and releases it, and then prints "done" or what went wrong.
+// runFIPS is a process that takes a lock and releases it, and then prints "done" or what went
+// wrong.
 func runFIPS(_ io.Reader, stdout io.Writer) {
 	if !fips140.Enabled() {
 		fmt.Fprintln(stdout, noFIPS)

@@ -70,7 +70,8 @@ var floored = map[string]struct {
 	},
 }
 
-// An idle name is kept for as long as WithTokenFloor says, a minute by default, however it became idle.
+// An idle name is kept for as long as WithTokenFloor says, a minute by default, however it became
+// idle.
 func TestIdleNameIsKeptForTheTokenFloor(t *testing.T) {
 	t.Parallel()
 	for kind, of := range floored {

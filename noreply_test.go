@@ -65,7 +65,8 @@ func TestDialReportsTheCauseOnceConnected(t *testing.T) {
 	require.ErrorIs(t, err, errCause)
 }
 
-// A cause may be the end of another context, as in a group of goroutines whose first one to fail timed out.
+// A cause may be the end of another context, as in a group of goroutines whose first one to fail
+// timed out.
 func TestDialIsCancelledWhateverTheCause(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -87,9 +87,10 @@
 // told on "<prefix>{<name>}:latch:ended". Scripts countdown/*. It shares nothing with locks of its name. Redis 7.0,
 // Valkey 7.2 or newer.
 //
-// An idle latch costs about (420 + len(prefix) + len(name)) bytes for as long as Keep says, 24 hours by
-// default, once its rounds are over. So fresh names need names per second x Keep x these bytes: one name
-// a second needs 38 MB with the default. Set Keep to what late callers need.
+// An idle latch costs about (420 + len(prefix) + len(name)) bytes after its rounds are over, for as
+// long as Keep says, 24 hours by default. A service that uses each name only once needs that for
+// (names per second) x Keep names: 38 MB for one name a second with the default. Set Keep to what
+// late callers need.
 //
 //	Start        1 round trip, and 1 more for the first call of a session
 //	CountDown    1, four commands whatever the number of ids

@@ -57,7 +57,8 @@ func ExampleTokens() {
 	// <nil>
 }
 
-// A RedissonMultiLock in Java must name the locks that it shares with Go in the order in which Go acquires them.
+// A RedissonMultiLock in Java must name the locks that it shares with Go in the order in which Go
+// acquires them.
 func ExampleLock_Order() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)

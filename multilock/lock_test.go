@@ -327,7 +327,8 @@ func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 	require.Len(t, all(append(given, given...)).Order(), len(given), "a name that is given twice is returned once")
 	require.Nil(t, multilock.New().Order(), "no lock")
 
-	// The order in Redisson's layout, in which the key is the name: 3300 is the slot of b, 7365 of c, 15495 of a.
+	// The order in Redisson's layout, in which the key is the name: 3300 is the slot of b, 7365 of
+	// c, 15495 of a.
 	var java []multilock.Member
 	for _, name := range []string{"a", "b", "c"} {
 		java = append(java, reentrant.New(s, name, signalbox.Redisson()))

@@ -62,8 +62,8 @@ func ExampleLock_Lock() {
 	// somebody has it: true
 }
 
-// TryLock does not wait: for work that others may skip while it is done. It says nothing about work that was
-// done before: if that matters, see the example for a job that runs once a night.
+// TryLock does not wait: for work that others may skip while it is done. It says nothing about work
+// that was done before: if that matters, see the example for a job that runs once a night.
 func ExampleLock_TryLock() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -95,9 +95,9 @@ func ExampleLock_TryLock() {
 // results of the job are stored, in the same transaction, and looked up under the lock. A process
 // that waits for the lock does the job itself if the holder fails, dies or is closed.
 //
-// A process that is stopped past its lease may do the job beside the next one. Its transaction is refused then,
-// since the night is recorded. What the job does outside the transaction, such as sending mail, may happen twice.
-// A night in which no process runs is left out.
+// A process that is stopped past its lease may do the job beside the next one. Its transaction is
+// refused then, since the night is recorded. What the job does outside the transaction, such as
+// sending mail, may happen twice. A night in which no process runs is left out.
 func Example_onceANight() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)

@@ -12,8 +12,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// meter goes around a script and counts its work: each command, each argument, each element of a reply, and what a
-// command skips (LIMIT, LRANGE) or searches (LPOS, LREM). The reply is how much that was. TIME is the first argument.
+// meter goes around a script and counts its work: each command, each argument, each element of a
+// reply, and what a command skips (LIMIT, LRANGE) or searches (LPOS, LREM). The reply is how much
+// that was. TIME is the first argument.
 const meter = `
 local server, clock, work = redis, table.remove(ARGV), 0
 local function run(how, command, ...)
@@ -85,8 +86,8 @@ func (m *measured) work(script *scripts.Script, keys []string, args ...any) int 
 	return int(work)
 }
 
-// crowd writes n members or fields to a key in one go. Of names and values %d is the number of the member. A crowd that
-// was made before is copied.
+// crowd writes n members or fields to a key in one go. Of names and values %d is the number of the
+// member. A crowd that was made before is copied.
 func (m *measured) crowd(n int, command, end, name, value string) {
 	m.Helper()
 	made := fmt.Sprintf("crowd:%d:%s:%s:%s", n, command, name, value)
@@ -131,7 +132,8 @@ func (m *measured) heldBy(n int, end, suffix string, until int64, more ...any) {
 	m.server.MustDo(m, append([]any{"ZADD", m.name + end, -noon + hour}, more...)...)
 }
 
-// The times at which crowds end: they live, they died lately, or so long ago that their places are lost.
+// The times at which crowds end: they live, they died lately, or so long ago that their places are
+// lost.
 const (
 	alive = noon + 20*second
 	died  = noon - 5*second

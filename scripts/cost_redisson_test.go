@@ -34,7 +34,8 @@ func redissonCosts() []costRow {
 	return append(append(rows, redissonFairCosts()...), redissonRWCosts()...)
 }
 
-// redissonFairCosts are those of an RFairLock with a crowd that waits. The format has no cheaper way to move all of them up.
+// redissonFairCosts are those of an RFairLock with a crowd that waits. The format has no cheaper
+// way to move all of them up.
 func redissonFairCosts() []costRow {
 	keys, wait := on("lock", "queue", "deadlines"), wait
 	queue := func(deadline int64) func(m *measured, n int) {
@@ -87,7 +88,8 @@ func redissonRWCosts() []costRow {
 	}
 }
 
-// redissonPermitCosts are those of an RPermitExpirableSemaphore with a crowd of permits, and of a latch.
+// redissonPermitCosts are those of an RPermitExpirableSemaphore with a crowd of permits, and of a
+// latch.
 func redissonPermitCosts() (rows []costRow) {
 	keys := on("permits", "timeouts")
 	count := func(m *measured, _ int) { m.server.MustDo(m, "SET", m.name+"latch", 5) }

@@ -11,8 +11,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// bound returns how much a call has to do at most beside a crowd, of whatever size: a search passes over eight pages of
-// dead tickets; a thousand ended holds are taken out at once; 128 attempts are granted.
+// bound returns how much a call has to do at most beside a crowd, of whatever size: a search passes
+// over eight pages of dead tickets; a thousand ended holds are taken out at once; 128 attempts are
+// granted.
 func bound(crowd string) int {
 	switch {
 	case strings.HasPrefix(crowd, "Dead"), strings.HasPrefix(crowd, "Gone"):

@@ -11,8 +11,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// costRow is what a script promises of its work beside a crowd of n: no more than base and each for every one of
-// the crowd, of which a call does no more than most at once. A work that is constant has no each.
+// costRow is what a script promises of its work beside a crowd of n: no more than base and each for
+// every one of the crowd, of which a call does no more than most at once. A work that is constant
+// has no each.
 type costRow struct {
 	script           *scripts.Script
 	crowd            string

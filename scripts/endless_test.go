@@ -129,7 +129,8 @@ func TestPermitsAreReleasedWithoutExpiry(t *testing.T) {
 	}
 }
 
-// P4: permits that have ended stay counted for a sender without the right to ZADD, and come back with the next one.
+// P4: permits that have ended stay counted for a sender without the right to ZADD, and come back
+// with the next one.
 func TestDeniedCountLosesNoPermits(t *testing.T) {
 	t.Parallel()
 	l := newPermitsAt(t, 1)

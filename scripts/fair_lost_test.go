@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P1, P10: a hand-off that finds neither the holder key nor a living session writes a key that every
-// script can read, so that the name stays usable.
+// P1, P10: a hand-off that finds neither the holder key nor a living session writes a key that
+// every script can read, so that the name stays usable.
 func TestALostHolderKeyLeavesTheNameUsable(t *testing.T) {
 	t.Parallel()
 	const pages = 256 + 1024 // the tickets that one search reads

@@ -91,8 +91,8 @@ func TestAForcedVoteKeepsItsStampAsTheFloor(t *testing.T) {
 	require.Equal(t, released(noon), p.value())
 }
 
-// P3: tokens never run more than 100 ms ahead of the clock, however often a hold is taken away, so that a floor that is
-// lost with its key is behind the clock when the shortest lease is over.
+// P3: tokens never run more than 100 ms ahead of the clock, however often a hold is taken away, so
+// that a floor that is lost with its key is behind the clock when the shortest lease is over.
 func TestHoldsTakenAwayPushNoTokenFarAhead(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(p *place, hold string){

@@ -14,14 +14,16 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// repeated is one lock of one kind in Redisson's layout, with all steps that the scripts of the kind take.
+// repeated is one lock of one kind in Redisson's layout, with all steps that the scripts of the
+// kind take.
 type repeated struct {
 	*place
 
 	kind *sharedKind
 }
 
-// step is one call of a script: nothing in it is drawn anew, so that to take it twice is to send it twice.
+// step is one call of a script: nothing in it is drawn anew, so that to take it twice is to send it
+// twice.
 type step struct {
 	script *scripts.Script
 	keys   []string
@@ -155,8 +157,8 @@ func soundLock(r *repeated, verb string, reply any) {
 	}
 }
 
-// soundLine: as soundLock, and each waiter of ours once; a holder does not wait, and a waiter has its
-// deadline.
+// soundLine: as soundLock, and each waiter of ours once; a holder does not wait, and a waiter has
+// its deadline.
 func soundLine(r *repeated, verb string, reply any) {
 	r.Helper()
 	soundLock(r, verb, reply)

@@ -261,7 +261,8 @@ func TestRepeatedSharedStepsAreSound(t *testing.T) {
 	}
 }
 
-// requireRepeats takes a step again, and then every step of the kind; each must find what it can read.
+// requireRepeats takes a step again, and then every step of the kind; each must find what it can
+// read.
 func requireRepeats(r *repeated, verb, what string) {
 	r.Helper()
 	check := func(verb string) {

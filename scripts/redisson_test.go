@@ -252,7 +252,8 @@ func TestSharedLocksGoTogether(t *testing.T) {
 	require.Equal(t, []any{int64(1), int64(0), int64(0)}, given)
 }
 
-// P9: Java names the holders of an RLock and the readers of an RReadWriteLock alike. To force the one leaves the other alone.
+// P9: Java names the holders of an RLock and the readers of an RReadWriteLock alike. To force the
+// one leaves the other alone.
 func TestForceLeavesTheOtherKindOfJavasHoldAlone(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)

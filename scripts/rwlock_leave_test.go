@@ -185,7 +185,8 @@ func TestAReleaseAmongTenThousandReadersIsNoMoreCommands(t *testing.T) {
 	p.requireHave(writes, holdOf("w"))
 }
 
-// The floor of a key that was lost is zeros, in whatever form the server returns a score of minus 0.
+// The floor of a key that was lost is zeros, in whatever form the server returns a score of minus
+// 0.
 func TestLostFloorIsWrittenAsZeros(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)

@@ -23,7 +23,8 @@ func TestEndedHoldsDoNotPileUp(t *testing.T) {
 	require.Zero(t, p.score("used"))
 }
 
-// P6: what Available costs the server grows with the holds that have ended, and not with their square.
+// P6: what Available costs the server grows with the holds that have ended, and not with their
+// square.
 func TestAvailableCostsAsMuchForEachEndedHold(t *testing.T) {
 	t.Parallel()
 	const few, many = 10_000, 100_000
@@ -39,6 +40,7 @@ func TestAvailableCostsAsMuchForEachEndedHold(t *testing.T) {
 		}
 		return least
 	}
-	// Ten times the holds cost ten times as much; pages that count from the first hold cost a hundred times as much.
+	// Ten times the holds cost ten times as much; pages that count from the first hold cost a
+	// hundred times as much.
 	require.Less(t, least(many), 45*least(few))
 }

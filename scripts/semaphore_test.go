@@ -290,7 +290,8 @@ func TestALookAtALostKeySendsEverybodyBack(t *testing.T) {
 	require.Equal(t, int64(1), p.joins(wish(nth("b", 2), 2))[0])
 }
 
-// P4: no key without an end. The key of a semaphore whose permits are all free is kept as long as the floor.
+// P4: no key without an end. The key of a semaphore whose permits are all free is kept as long as
+// the floor.
 func TestAnIdleSemaphoreIsKeptAsLongAsTheFloor(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)

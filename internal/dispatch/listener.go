@@ -13,8 +13,8 @@ type Hearer interface {
 	// might have said is worth asking for: after the first subscription, and after each renewed
 	// one.
 	Subscribed()
-	// Lost is called when messages stop arriving, until Subscribed is called again. It may be called
-	// twice.
+	// Lost is called when messages stop arriving, until Subscribed is called again. It may be
+	// called twice.
 	Lost()
 }
 

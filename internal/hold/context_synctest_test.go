@@ -60,8 +60,8 @@ func TestABoundContextIsAChildOfItsParent(t *testing.T) {
 	})
 }
 
-// A session that lives for days binds its lease for every request, to contexts that never end or to that of the
-// process. What is kept for that does not grow.
+// A session that lives for days binds its lease for every request, to contexts that never end or to
+// that of the process. What is kept for that does not grow.
 func TestContextsOfOneParentShareWhatIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -76,8 +76,8 @@ func (h *Hold) Token() uint64 {
 }
 
 // Evict ends the hold for cause. It reports whether that ended a lease, and returns the kind of the
-// lock, and how long the present tenure has lasted. A hold that is being released, or handed over, has
-// no lease.
+// lock, and how long the present tenure has lasted. A hold that is being released, or handed over,
+// has no lease.
 func (h *Hold) Evict(cause error) (kind string, lasted time.Duration, evicted bool) {
 	h.mu.Lock()
 	since, isHeld := h.mu.since, h.mu.count > 0

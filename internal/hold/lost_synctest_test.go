@@ -124,7 +124,8 @@ func TestTheFirstLookTellsWhateverHasBecomeOfTheTimers(t *testing.T) {
 	}
 }
 
-// P2: the work of an inner entry, or of one that joined, was as unprotected as that of the last one.
+// P2: the work of an inner entry, or of one that joined, was as unprotected as that of the last
+// one.
 func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 	t.Parallel()
 	for name, beside := range map[string]func(t *testing.T, l Lease) Lease{"Again": again, "Join": join} {
@@ -169,8 +170,8 @@ func TestWhatIsBoundEndsBeforeTheHomeIsTold(t *testing.T) {
 	}
 }
 
-// The goroutine of the timers ends the leases of a session one after the other. How long it takes to end the contexts
-// of one, and what its home does, must not delay the others.
+// The goroutine of the timers ends the leases of a session one after the other. How long it takes
+// to end the contexts of one, and what its home does, must not delay the others.
 func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

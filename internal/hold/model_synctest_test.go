@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// twin is a context that is bound to leases, or a child of one, and the same made by package context alone.
+// twin is a context that is bound to leases, or a child of one, and the same made by package
+// context alone.
 type twin struct{ bound, plain context.Context }
 
 // family is a tree of twins, and how to end parts of it.
@@ -95,7 +96,8 @@ func (f *family) same(t *testing.T) {
 	}
 }
 
-// A bound context is one of package context's that its lease cancels, whatever stands around it, and whatever ends.
+// A bound context is one of package context's that its lease cancels, whatever stands around it,
+// and whatever ends.
 func TestABoundContextIsLikeOneOfPackageContext(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {

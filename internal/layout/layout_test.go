@@ -120,7 +120,8 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	}
 }
 
-// Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other kind has it.
+// Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other
+// kind has it.
 func TestAFairLockHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	usual, short := layout.Redisson(layout.Plain), layout.RedissonFair(4*time.Second, layout.Plain)

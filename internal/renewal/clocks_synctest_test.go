@@ -59,7 +59,8 @@ func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 	}
 }
 
-// P2: a term ends early by a wall clock that was set forward, and is renewed if it was not set by a life.
+// P2: a term ends early by a wall clock that was set forward, and is renewed if it was not set by a
+// life.
 func TestATermEndsByAWallClockSetForward(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {

@@ -112,7 +112,8 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	t.scheduleLocked(sent)
 }
 
-// Deadline returns until when the term can be trusted, as of now, or could be until it ended by itself.
+// Deadline returns until when the term can be trusted, as of now, or could be until it ended by
+// itself.
 func (t *Term) Deadline() clock.Instant { return t.deadline.Load() }
 
 // IsFresh reports whether at least half is left of what the server gave last.
@@ -157,8 +158,8 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	if t.mu.state == ended || t.Overdue(now) {
 		return false // final: the timer or the next look tells the owner
 	}
-	// By the monotonic clock: if the wall clock was set back since the last renewal, the new deadline
-	// is earlier by it, and is the right one all the same.
+	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
+	// deadline is earlier by it, and is the right one all the same.
 	if deadline := Deadline(sent, life); deadline.Mono() > t.Deadline().Mono() {
 		t.deadline.Store(deadline)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P7: however many goroutines come first, the server gets one hello: by its digest and, since it does not know that,
-// by its text.
+// P7: however many goroutines come first, the server gets one hello: by its digest and, since it
+// does not know that, by its text.
 func TestManyFirstCallersSendOneHello(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

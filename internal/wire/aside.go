@@ -83,8 +83,8 @@ func (a *asides) start(run func()) {
 	a.running.Go(run)
 }
 
-// Close waits for the calls whose callers have left them. A connection that the client makes while it
-// is being closed stays open for ever, so the client must not be closed before.
+// Close waits for the calls whose callers have left them. A connection that the client makes while
+// it is being closed stays open for ever, so the client must not be closed before.
 func (r *Runner) Close() {
 	r.asides.mu.Lock()
 	r.asides.closed = true

@@ -47,7 +47,8 @@ func giveUpBytes(t *testing.T, n int) uint64 {
 	return (after.TotalAlloc - before.TotalAlloc) / times
 }
 
-// A caller that gives up pays for itself, and not for those that wait: 20,000 that gave up together once copied 1.8 GB.
+// A caller that gives up pays for itself, and not for those that wait: 20,000 that gave up together
+// once copied 1.8 GB.
 func TestGivingUpCostsTheSameHoweverManyWait(t *testing.T) { //nolint:paralleltest // counts all allocations
 	few, many := giveUpBytes(t, 100), giveUpBytes(t, 10_000)
 	require.InDelta(t, few, many, 1_000)

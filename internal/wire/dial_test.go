@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Calls that come while the client connects share the attempt: the end of the one that began it is not theirs.
+// Calls that come while the client connects share the attempt: the end of the one that began it is
+// not theirs.
 func TestConnectionIsMadeThoughItsFirstCallEnds(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A call waits for the text of another call no longer than its own context lasts, and was not executed then.
+// A call waits for the text of another call no longer than its own context lasts, and was not
+// executed then.
 func TestCallThatWaitsForATextEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	var r Runner

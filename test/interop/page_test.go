@@ -56,7 +56,8 @@ func TestThePageNamesTheVersions(t *testing.T) {
 	}
 }
 
-// Every method of the client that returns a lock, or something that takes locks, has a row of the page.
+// Every method of the client that returns a lock, or something that takes locks, has a row of the
+// page.
 func TestThePageNamesEveryClassOfLocks(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/redisson-protocol.md")

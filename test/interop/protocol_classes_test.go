@@ -121,8 +121,8 @@ func TestJavasFasterMultiLockIsAcquiredBesideGo(t *testing.T) {
 	})
 }
 
-// A transaction locks "<key>:transaction_lock" for each key that it touches. A lock of the key is another one; one of
-// that name keeps the transaction out.
+// A transaction locks "<key>:transaction_lock" for each key that it touches. A lock of the key is
+// another one; one of that name keeps the transaction out.
 func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {

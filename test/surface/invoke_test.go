@@ -16,8 +16,8 @@ type call struct {
 	panics any  // with what it panicked, or nil
 }
 
-// invoke calls every exported method of v, with ctx for contexts and zero values for the rest. It goes through
-// sequences that methods return.
+// invoke calls every exported method of v, with ctx for contexts and zero values for the rest. It
+// goes through sequences that methods return.
 func invoke(ctx context.Context, v any) (calls []call) {
 	value := reflect.ValueOf(v)
 	for i := range value.NumMethod() {

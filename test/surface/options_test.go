@@ -125,7 +125,8 @@ func TestEveryOptionOfEveryKind(t *testing.T) {
 	}
 }
 
-// A default of the session that a kind does not have is no error, and does nothing; but Redisson is one.
+// A default of the session that a kind does not have is no error, and does nothing; but Redisson is
+// one.
 func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

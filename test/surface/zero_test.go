@@ -26,8 +26,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// empty is every exported type with nothing in it: its zero value, nil, and what its constructor makes of
-// nothing. A type whose methods are those of its pointer stands with the pointer.
+// empty is every exported type with nothing in it: its zero value, nil, and what its constructor
+// makes of nothing. A type whose methods are those of its pointer stands with the pointer.
 func empty() map[string][]any {
 	var none *signalbox.Session
 	var noLatch *countdown.Latch
@@ -109,7 +109,8 @@ func TestNothingPanicsThatIsEmpty(t *testing.T) {
 	}
 }
 
-// requireNoPanic lets those calls panic, with an error that says whose it is, that have no other way to fail.
+// requireNoPanic lets those calls panic, with an error that says whose it is, that have no other
+// way to fail.
 func requireNoPanic(t *testing.T, c call) {
 	t.Helper()
 	if c.panics != nil && slices.ContainsFunc(mayPanic, func(m string) bool { return strings.HasSuffix(c.method, m) }) {

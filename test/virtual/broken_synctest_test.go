@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/test/kit"
 )
 
-// contend lets each user take and release a lock again and again until the context ends, and sends the time of each
-// grant to a channel with room for them.
+// contend lets each user take and release a lock again and again until the context ends, and sends
+// the time of each grant to a channel with room for them.
 func contend(ctx context.Context, t *testing.T, locks []kit.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
 	t.Helper()
 	grants, ended = make(chan time.Time, 100_000), new(sync.WaitGroup)
@@ -104,8 +104,8 @@ func (w *world) refusesSubscriptions() {
 	})
 }
 
-// P6: a waiter that loses its subscription, and gets no other, polls ten times a second from then on: it does not wait
-// for the poll that was planned while messages came.
+// P6: a waiter that loses its subscription, and gets no other, polls ten times a second from then
+// on: it does not wait for the poll that was planned while messages came.
 func TestLostSubscriptionBringsPollsForward(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency = time.Millisecond
 	for name, lock := range locksOf("lost") { //nolint:paralleltest // as above

@@ -136,7 +136,8 @@ var endings = []row{
 	{inner, denied, "nil", "nil"},
 	{inner, over, "ErrLost", "ErrLost"},
 
-	// Without a context that ends Close waits for the close grace, 5 s, and a second for the releases.
+	// Without a context that ends Close waits for the close grace, 5 s, and a second for the
+	// releases.
 	{leaves, healthy, "error in 5s", "ended in 100ms"},
 	{leaves, frozen, "error in 6s", "ended in 1100ms"},
 	{leaves, connecting, "error in 6s", "ended in 1100ms"},

@@ -25,8 +25,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// takes are the ways to hold something in one session, and the lines that Close logs about it. When it ends
-// one member of several, these are all released, so that the others may not be logged.
+// takes are the ways to hold something in one session, and the lines that Close logs about it. When
+// it ends one member of several, these are all released, so that the others may not be logged.
 func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 	return map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
 		"kind=reentrant name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
@@ -276,7 +276,8 @@ func roundAwaited(w *world, s *signalbox.Session, _ *wire) []<-chan error {
 	return []<-chan error{w.later(func() error { return round.Wait(context.Background()) })}
 }
 
-// unanswered makes a call whose request arrives and whose reply does not, and that gives up before it is settled.
+// unanswered makes a call whose request arrives and whose reply does not, and that gives up before
+// it is settled.
 func (w *world) unanswered(s *signalbox.Session, lines *wire, call func(ctx context.Context) error) {
 	w.Helper()
 	require.NoError(w, call(w.Context())) // so that the server knows the scripts, and the session the time

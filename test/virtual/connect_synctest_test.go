@@ -82,8 +82,8 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 	}
 }
 
-// P4: a call that was left behind while the client connected for it leaves no connection behind: Close
-// closes the client when that call has ended.
+// P4: a call that was left behind while the client connected for it leaves no connection behind:
+// Close closes the client when that call has ended.
 func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	bubble(t, func(w *world) {
 		t := w.T

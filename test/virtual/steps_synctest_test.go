@@ -59,7 +59,8 @@ func (p *parties) must(mu kit.Lock) signalbox.Lease {
 	return lease
 }
 
-// lasts checks that a lease is renewed at its pace, and that no other session has the lock meanwhile.
+// lasts checks that a lease is renewed at its pace, and that no other session has the lock
+// meanwhile.
 func (p *parties) lasts(lease signalbox.Lease) {
 	p.Helper()
 	before := p.scripts()
@@ -169,13 +170,15 @@ func eachStep(t *testing.T, steps []float64, test func(p *parties, leases float6
 	}
 }
 
-// small are the steps that end no lease: every one back, and those forward by less than a lease has left.
+// small are the steps that end no lease: every one back, and those forward by less than a lease has
+// left.
 func small() []float64 { return []float64{-10, -1, -0.4, -0.1, 0.1, 0.5} }
 
 // large are the steps forward that end a lease.
 func large() []float64 { return []float64{1, 10} }
 
-// P2: a holder keeps its lease when the wall clock is set back, and when it is set forward by less than the lease.
+// P2: a holder keeps its lease when the wall clock is set back, and when it is set forward by less
+// than the lease.
 func TestAHolderKeepsItsLeaseOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, small(), func(p *parties, leases float64) {
 		lease := p.must(p.mine)
@@ -208,7 +211,8 @@ func TestAnAcquireSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets th
 	})
 }
 
-// P2: a lease ends at once by a wall clock that is set forward by more than it has left, and the next one is as good as ever.
+// P2: a lease ends at once by a wall clock that is set forward by more than it has left, and the
+// next one is as good as ever.
 func TestALeaseEndsByAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, large(), func(p *parties, leases float64) {
 		lease := p.must(p.mine)
@@ -223,7 +227,8 @@ func TestALeaseEndsByAWallClockSetForward(t *testing.T) { //nolint:paralleltest 
 	})
 }
 
-// P6: a waiter has the lock as soon as it is unlocked, whatever was done to the wall clock meanwhile.
+// P6: a waiter has the lock as soon as it is unlocked, whatever was done to the wall clock
+// meanwhile.
 func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	const onTime = steppedLife / 20 // two ways, and pauses at random where a quorum was missed
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
@@ -250,7 +255,8 @@ func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest 
 	})
 }
 
-// P6: a waiter has the lock of a holder that died when its lease has ended, whatever was done to the wall clock.
+// P6: a waiter has the lock of a holder that died when its lease has ended, whatever was done to
+// the wall clock.
 func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		lease := p.must(p.mine)
@@ -267,7 +273,8 @@ func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:parallelte
 	})
 }
 
-// P1, P2: a lease that was waited for over a step is not trusted for longer than the server keeps it.
+// P1, P2: a lease that was waited for over a step is not trusted for longer than the server keeps
+// it.
 func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		held := p.must(p.theirs)
@@ -291,7 +298,8 @@ func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:parallelte
 	})
 }
 
-// P4: what a call of unknown outcome left is undone, even if the wall clock was set forward meanwhile.
+// P4: what a call of unknown outcome left is undone, even if the wall clock was set forward
+// meanwhile.
 func TestACallIsUndoneAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, large(), func(p *parties, leases float64) {
 		for _, w := range p.wires {

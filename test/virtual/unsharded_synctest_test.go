@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 )
 
-// clusterUsers returns n sessions of clients that take the embedded server for what it says it is: a cluster. It has no
-// sharded channels.
+// clusterUsers returns n sessions of clients that take the embedded server for what it says it is:
+// a cluster. It has no sharded channels.
 func (w *world) clusterUsers(t *testing.T, n int, latency time.Duration) ([]lineUser, func()) {
 	t.Helper()
 	var users []lineUser
@@ -43,7 +43,8 @@ func (w *world) clusterUsers(t *testing.T, n int, latency time.Duration) ([]line
 	}
 }
 
-// P6: a hand-off takes one script and one message at a cluster without sharded channels, whichever session was first.
+// P6: a hand-off takes one script and one message at a cluster without sharded channels, whichever
+// session was first.
 func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency = 5 * time.Millisecond
 	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
@@ -69,7 +70,8 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) { //nolint:paralle
 	}
 }
 
-// P6: a session that only waits for a round, and one that only counts down, meet on the same channel.
+// P6: a session that only waits for a round, and one that only counts down, meet on the same
+// channel.
 func TestLatchWithoutShardsOpensByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	const latency = 5 * time.Millisecond
 	bubble(t, func(w *world) {

@@ -62,8 +62,8 @@ func (w *walk) stranger(k lockKind) *attempt {
 	return a
 }
 
-// mayRefuse returns whether a script may return an error: only the server's, because a lock of another kind has the
-// name, and only one that needs a hold.
+// mayRefuse returns whether a script may return an error: only the server's, because a lock of
+// another kind has the name, and only one that needs a hold.
 func (w *walk) mayRefuse(r *request, a answer) bool {
 	switch r.verb {
 	case tries, enters, polls, describes, beats:
@@ -86,8 +86,8 @@ func (w *walk) honest(r *request, kind string) {
 	w.fail("%s takes the name for a lock of the kind %q, which nobody made it", r.script.Name, kind)
 }
 
-// issue checks the tokens that a call gave: each is greater than all before, as long as the key that knows them is not
-// lost, or else the clock went on.
+// issue checks the tokens that a call gave: each is greater than all before, as long as the key
+// that knows them is not lost, or else the clock went on.
 func (w *walk) issue(r *request, grants []grant) {
 	w.Helper()
 	slices.SortFunc(grants, func(a, b grant) int { return cmp.Compare(a.stamp, b.stamp) })
@@ -124,8 +124,8 @@ type sized struct {
 	permits int
 }
 
-// mostPermits returns the greatest number of permits at any time since then: fewer permits take nothing from those
-// who have some.
+// mostPermits returns the greatest number of permits at any time since then: fewer permits take
+// nothing from those who have some.
 func (w *walk) mostPermits(since int64) int {
 	most := 0
 	for _, s := range slices.Backward(w.sizes) {

@@ -4,8 +4,8 @@ package walks_test
 
 import "slices"
 
-// end checks that the name becomes usable again after everything that happened: all sessions are gone, and none of their
-// requests is on its way.
+// end checks that the name becomes usable again after everything that happened: all sessions are
+// gone, and none of their requests is on its way.
 func (w *walk) end() {
 	w.Helper()
 	w.late, w.unheard, w.calm, w.ends = nil, nil, w.now+1, true

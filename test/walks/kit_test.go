@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// verb is what a session asks of a lock. A walk is written in verbs and knows no script: which script serves a verb,
-// and what its reply means, is the business of a lockKind.
+// verb is what a session asks of a lock. A walk is written in verbs and knows no script: which
+// script serves a verb, and what its reply means, is the business of a lockKind.
 type verb = string
 
 const (
@@ -32,11 +32,13 @@ const (
 	describes  verb = "describe"  // its holder and its waiters
 )
 
-// lockKind is a kind of lock in a walk: an adapter from verbs to scripts. A release that replaces scripts replaces these.
+// lockKind is a kind of lock in a walk: an adapter from verbs to scripts. A release that replaces
+// scripts replaces these.
 type lockKind interface {
 	// letter returns the kind as other kinds of lock report it.
 	letter() string
-	// keys returns the keys of the name, the one with the floor of the tokens first. A walk may lose any of them.
+	// keys returns the keys of the name, the one with the floor of the tokens first. A walk may
+	// lose any of them.
 	keys() []string
 	// verbs returns what sessions do, each as often as it is likely.
 	verbs() []verb
@@ -67,7 +69,8 @@ type attempt struct {
 	ended  bool  // the session is done with it
 }
 
-// keep returns how long the sender of a call keeps the floor of an idle name, in milliseconds: sessions differ.
+// keep returns how long the sender of a call keeps the floor of an idle name, in milliseconds:
+// sessions differ.
 func (w *walk) keep() int { return []int{1000, 60_000, 86_400_000}[w.IntN(3)] }
 
 // permit is the side of a hold of permits.
@@ -162,7 +165,8 @@ func text(list []any, i int) string {
 	return fmt.Sprint(list[i])
 }
 
-// grantsIn returns the grants of a text of a session's grants: attempt (19), stamp (16) and number (20) each.
+// grantsIn returns the grants of a text of a session's grants: attempt (19), stamp (16) and number
+// (20) each.
 func (w *walk) grantsIn(session, said string) (all []grant) {
 	w.Helper()
 	for ; said != ""; said = said[55:] {

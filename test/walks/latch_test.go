@@ -9,7 +9,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// latchWalk is a random use of a latch: what its rounds are is known at any time, since all is in one key.
+// latchWalk is a random use of a latch: what its rounds are is known at any time, since all is in
+// one key.
 type latchWalk struct {
 	*walk
 

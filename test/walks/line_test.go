@@ -66,8 +66,8 @@ func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
 	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:", w.keep()}
 }
 
-// pollArgs are the arguments of a poll, and the holds that it lists: of the attempts of the session that wait as far as it
-// knows.
+// pollArgs are the arguments of a poll, and the holds that it lists: of the attempts of the session
+// that wait as far as it knows.
 func (w *walk) pollArgs(k lockKind, session string) (listed []string, args []any) {
 	var names strings.Builder
 	for _, a := range w.attempts {

@@ -8,7 +8,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Kinds of which one hold has the lock and waiters have no tickets: reentrant locks, and one server of a quorum.
+// Kinds of which one hold has the lock and waiters have no tickets: reentrant locks, and one server
+// of a quorum.
 
 // reentrantKind is a reentrant lock.
 type reentrantKind struct{ *walk }

@@ -98,7 +98,8 @@ func (k *permitKind) passedOn(r *request, reply any) outcome {
 	return outcome{lost: true}
 }
 
-// split returns the request to keep a part of the permits of a. From then on the session uses no more than that part.
+// split returns the request to keep a part of the permits of a. From then on the session uses no
+// more than that part.
 func (k *permitKind) split(a *attempt, life int64) *request {
 	if a.weight < 2 {
 		return nil

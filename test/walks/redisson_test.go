@@ -76,7 +76,8 @@ func (k *sharedKind) ask(v verb, a *attempt) *request {
 	return nil
 }
 
-// unstamped reads the replies to an acquire whose token is the time, of a clock that may be set: it is not checked.
+// unstamped reads the replies to an acquire whose token is the time, of a clock that may be set: it
+// is not checked.
 func unstamped(r *request, reply any) outcome {
 	o := acquired(r, reply)
 	for i := range o.has {
@@ -267,7 +268,8 @@ func (k *javaPermitKind) ask(v verb, a *attempt) *request {
 	return nil
 }
 
-// split returns the request to keep a part of the permits of a. From then on the session uses no more than that part.
+// split returns the request to keep a part of the permits of a. From then on the session uses no
+// more than that part.
 func (k *javaPermitKind) split(a *attempt, life int64) *request {
 	if a.weight < 2 {
 		return nil

@@ -37,7 +37,8 @@ func (w *walk) entries() map[string]bool {
 	return all
 }
 
-// before are the states in which a verb is used: what becomes of the attempt, and of another of another session.
+// before are the states in which a verb is used: what becomes of the attempt, and of another of
+// another session.
 var before = map[string]func(w *walk, a, other *attempt){
 	"Free": func(*walk, *attempt, *attempt) {},
 	"Has": func(w *walk, a, _ *attempt) {
@@ -128,7 +129,8 @@ func TestRepeatedRequestChangesNothing(t *testing.T) {
 	})
 }
 
-// P5, P9: what the first request wrote is lost in part. The second fails for none of that, and writes what can be read.
+// P5, P9: what the first request wrote is lost in part. The second fails for none of that, and
+// writes what can be read.
 func TestRepeatedRequestOutlivesALostKey(t *testing.T) {
 	t.Parallel()
 	eachRepeat(t, func(t *testing.T, s scene, v verb, state string) {

@@ -50,7 +50,8 @@ func scenes() []scene {
 			return []lockKind{&javaRWKind{javaKind{walk: w}}}
 		}},
 		{
-			// Java counts the free permits down. If the times of held permits are lost, no client counts them up again.
+			// Java counts the free permits down. If the times of held permits are lost, no client
+			// counts them up again.
 			name: "RedissonSemaphore", reads: true, endless: []string{"permits", "timeouts"}, frail: []string{"timeouts"},
 			kinds: func(w *walk) []lockKind { return []lockKind{&javaPermitKind{javaKind{walk: w}}} },
 		},
@@ -63,7 +64,8 @@ func scenes() []scene {
 	}
 }
 
-// redissonPatience is for how long the places of Redisson's dead waiters may keep others out: each is good for 300 s.
+// redissonPatience is for how long the places of Redisson's dead waiters may keep others out: each
+// is good for 300 s.
 const redissonPatience = 40 * 300 * second
 
 // steps is how many steps a walk has before its end.
@@ -79,8 +81,8 @@ func (s scene) run(tb testing.TB, seed uint64) {
 	w.end()
 }
 
-// P1, P2, P4 and P9, whatever is lost, late or repeated: each value that a script wrote can be read by every script that may
-// meet it, and the name becomes usable again.
+// P1, P2, P4 and P9, whatever is lost, late or repeated: each value that a script wrote can be read
+// by every script that may meet it, and the name becomes usable again.
 func TestEveryWalkEndsWithAUsableName(t *testing.T) {
 	t.Parallel()
 	const walks = 8 // two for each combination of disturbances
@@ -94,8 +96,8 @@ func TestEveryWalkEndsWithAUsableName(t *testing.T) {
 	}
 }
 
-// The long form: walks from seeds that are drawn, each of which a failure names. With SIGNALBOX_WALK=Fair/123 only that walk is
-// taken.
+// The long form: walks from seeds that are drawn, each of which a failure names. With
+// SIGNALBOX_WALK=Fair/123 only that walk is taken.
 func TestSoakEveryWalkEndsWithAUsableName(t *testing.T) {
 	t.Parallel()
 	length, err := time.ParseDuration(os.Getenv("SIGNALBOX_SOAK"))

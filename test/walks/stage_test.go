@@ -15,14 +15,16 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A walk runs scripts by a clock of its own. clockwork goes around a script and replaces what the server would do by
-// its clock: TIME, and the expiry of keys. A key that is to live for so many milliseconds gets an expiry in the far
-// future of the server, by far; it is deleted here once the walk's clock is past it. So the same walk always takes the
-// same steps, however slow the machine is.
+// A walk runs scripts by a clock of its own. clockwork goes around a script and replaces what the
+// server would do by its clock: TIME, and the expiry of keys. A key that is to live for so many
+// milliseconds gets an expiry in the far future of the server, by far; it is deleted here once the
+// walk's clock is past it. So the same walk always takes the same steps, however slow the machine
+// is.
 //
-// Messages are returned and not sent. The last two arguments are the walk's clock, a stamp, and the mode: "dry"
-// restores all keys when the script is done. The reply is {how, reply, channel, message, ...}: how is 1 if the script
-// returned, 2 if it returned an error of the server, 0 if it failed.
+// Messages are returned and not sent. The last two arguments are the walk's clock, a stamp, and the
+// mode: "dry" restores all keys when the script is done. The reply is {how, reply, channel,
+// message, ...}: how is 1 if the script returned, 2 if it returned an error of the server, 0 if it
+// failed.
 //
 //nolint:dupword // blocks of Lua end one behind the other
 const clockwork = `
@@ -113,7 +115,8 @@ type stage struct {
 	high   int64 // the latest that the clock ever was
 }
 
-// stages counts them, so that no two meet on a key if tests are repeated, and knows which scripts the server has.
+// stages counts them, so that no two meet on a key if tests are repeated, and knows which scripts
+// the server has.
 var stages = &loaded{digests: make(map[*scripts.Script]string)}
 
 // loaded has the digests of the scripts with the clockwork around them.
@@ -263,7 +266,8 @@ func (s *stage) expires(key string, at int64) {
 	s.do("PEXPIREAT", key, far+at/1000)
 }
 
-// expiries returns when keys end by the clock, in milliseconds: -1 for one that does not, and -2 for one that is not there.
+// expiries returns when keys end by the clock, in milliseconds: -1 for one that does not, and -2
+// for one that is not there.
 func (s *stage) expiries(keys []string) []int64 {
 	s.Helper()
 	commands := make([]rueidis.Completed, len(keys))
