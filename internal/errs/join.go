@@ -10,7 +10,7 @@ import (
 // Join is errors.Join with the texts on one line, because logs are line-based. If only one error is
 // not nil, Join returns that error itself.
 func Join(all ...error) error {
-	some := make([]error, 0, len(all))
+	var some []error // most calls join nothing, and allocate nothing
 	for _, err := range all {
 		if err != nil {
 			some = append(some, err)

@@ -130,5 +130,11 @@ func renewalCall(script *scripts.Script, terms []renewal) wire.Call {
 
 // Milliseconds writes d as a server takes it, part of a millisecond counted as one.
 func Milliseconds(d time.Duration) string {
+	if d == 30*time.Second { // the default lease and floor cost no allocation for each lock object
+		return "30000"
+	}
+	if d == time.Minute {
+		return "60000"
+	}
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
