@@ -174,7 +174,7 @@ func soundLine(r *repeated, verb string, reply any) {
 		require.Equal(r, waits, places[gos] == 1, "a place with its deadline, or neither")
 	}
 	if _, holds := r.fields()[gos]; holds {
-		require.False(r, waits, "who has the lock does not wait for it")
+		require.False(r, waits, "a holder does not wait for its own lock")
 	}
 }
 

@@ -58,7 +58,7 @@ func bubble(t *testing.T, test func(w *world)) {
 	})
 }
 
-// client answers a client on a wire of its own. mods change its options.
+// client returns a client with a wire of its own. mods change its options.
 func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
 	lines := &wire{}
