@@ -46,8 +46,11 @@ quickstart: ## run the first program of the README; needs no server
 	go run ./examples/quickstart
 
 .PHONY: test
-test: redis ## all tests of all modules, under the race detector where there is a C compiler
-	$(call each,go vet ./...)
+test: redis ## the tests of all modules that need not wait for real time
+	$(call each,go test -short -shuffle=on ./...)
+
+.PHONY: test-full
+test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
 	$(call each,go test $(RACE) -shuffle=on -timeout $(LONGEST) ./...)
 
 .PHONY: race

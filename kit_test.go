@@ -60,13 +60,13 @@ func patiently(tb testing.TB) context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	redistest.Await(tb, patience, what, done)
+	redistest.Await(tb, what, done)
 }
 
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	return redistest.Receive(tb, patience, what, c)
+	return redistest.Receive(tb, what, c)
 }
 
 // later runs a call on another goroutine.

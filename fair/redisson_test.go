@@ -102,7 +102,7 @@ func TestASharedFairLockExcludes(t *testing.T) {
 		}
 	}
 	for range sessions * goroutines {
-		require.NoError(t, redistest.Receive(t, limit, "the end of a goroutine", done))
+		require.NoError(t, redistest.ReceiveFor(t, limit, "the end of a goroutine", done))
 	}
 	require.Equal(t, int64(sessions*goroutines*times), count.Load())
 	awaitEmpty(t, server)

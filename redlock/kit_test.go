@@ -111,13 +111,13 @@ func endedContext() context.Context {
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	return redistest.Receive(tb, patience, what, c)
+	return redistest.Receive(tb, what, c)
 }
 
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	redistest.Await(tb, patience, what, done)
+	redistest.Await(tb, what, done)
 }
 
 // isClosed reports whether c is closed, or has something.

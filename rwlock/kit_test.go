@@ -85,7 +85,7 @@ func endedContext() context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	redistest.Await(tb, patience, what, done)
+	redistest.Await(tb, what, done)
 }
 
 // pass lets time go by, where that is what the promise is about.
@@ -94,7 +94,7 @@ func pass(d time.Duration) { <-time.NewTimer(d).C }
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	return redistest.Receive(tb, patience, what, c)
+	return redistest.Receive(tb, what, c)
 }
 
 // isClosed reports whether c is closed, or has something.

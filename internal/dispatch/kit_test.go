@@ -105,13 +105,13 @@ func live(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispat
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	redistest.Await(tb, patience, what, done)
+	redistest.Await(tb, what, done)
 }
 
 // within receives what must come.
 func within[T any](tb testing.TB, what string, c <-chan T) {
 	tb.Helper()
-	redistest.Receive(tb, patience, what, c)
+	redistest.Receive(tb, what, c)
 }
 
 // awaitRunning waits until the dispatcher has so many goroutines: that which finds the nodes of channels may end after the

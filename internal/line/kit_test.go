@@ -223,12 +223,12 @@ func (p *place) nothingLeft(users ...*user) {
 
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	redistest.Await(tb, patience, what, done)
+	redistest.Await(tb, what, done)
 }
 
 func within[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	return redistest.Receive(tb, patience, what, c)
+	return redistest.Receive(tb, what, c)
 }
 
 // told is the message of a grant to an attempt, which the heartbeat with that number paid for.

@@ -268,7 +268,7 @@ func TestAGrantToOneWhoLeavesIsTakenOrPassedOn(t *testing.T) {
 			left.Add(1)
 		}
 		// The key of one that was left would say so for longer.
-		redistest.Await(t, patience/2, "the passing on", func() bool { return p.holder() == "" && len(p.inLine()) == 0 })
+		redistest.AwaitFor(t, patience/2, "the passing on", func() bool { return p.holder() == "" && len(p.inLine()) == 0 })
 	}
 	t.Logf("%d had it, %d left", had.Load(), left.Load())
 	p.nothingLeft(holder, u)

@@ -15,26 +15,33 @@ type Dialer interface {
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
 }
 
-// awaitPause is the time between two looks of Await.
-const awaitPause = 2 * time.Millisecond
+// Patience is how long a test waits for what must happen. Only a test that fails waits that long, so a busy machine is
+// no reason to fail.
+const Patience = 20 * time.Second
 
-// Await asks done again and again until it answers true, and fails the test if it has not within limit.
-func Await(tb testing.TB, limit time.Duration, what string, done func() bool) {
+// Await calls done until it returns true, and fails the test if it does not within Patience.
+func Await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(limit)
-	pause := time.NewTicker(awaitPause)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", limit, what)
-		}
-		<-pause.C
+	AwaitFor(tb, Patience, what, done)
+}
+
+// AwaitFor is Await with another limit.
+func AwaitFor(tb testing.TB, limit time.Duration, what string, done func() bool) {
+	tb.Helper()
+	if !Became(limit, done) {
+		tb.Fatalf("not within %v: %s", limit, what)
 	}
 }
 
 // Receive returns what comes from c, or the zero value if c is closed, and fails the test if that does not
-// happen within limit.
-func Receive[T any](tb testing.TB, limit time.Duration, what string, c <-chan T) T {
+// happen within Patience.
+func Receive[T any](tb testing.TB, what string, c <-chan T) T {
+	tb.Helper()
+	return ReceiveFor(tb, Patience, what, c)
+}
+
+// ReceiveFor is Receive with another limit.
+func ReceiveFor[T any](tb testing.TB, limit time.Duration, what string, c <-chan T) T {
 	tb.Helper()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -44,5 +51,14 @@ func Receive[T any](tb testing.TB, limit time.Duration, what string, c <-chan T)
 	case <-timer.C:
 		tb.Fatalf("not within %v: %s", limit, what)
 		panic("unreachable")
+	}
+}
+
+// Slow skips the test under -short, because it waits for real time. why says what it waits for that no test in virtual
+// time can show.
+func Slow(tb testing.TB, why string) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skipf("waits for real time: %s", why)
 	}
 }

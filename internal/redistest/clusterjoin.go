@@ -18,7 +18,7 @@ func (c *Cluster) form(timeout time.Duration) error {
 	if err := c.join(); err != nil {
 		return err
 	}
-	if !poll(startLimit, c.ready) {
+	if !Became(startLimit, c.ready) {
 		return fmt.Errorf("redistest: the cluster was not ready within %v:\n%s", startLimit, c.describe())
 	}
 	if timeout == 0 {
@@ -78,7 +78,7 @@ func (c *Cluster) meet() error {
 				return fmt.Errorf("redistest: meet: %w", err)
 			}
 		}
-		if poll(meetLimit, c.met) {
+		if Became(meetLimit, c.met) {
 			return nil
 		}
 		if time.Now().After(ends) {
@@ -101,7 +101,7 @@ func (c *Cluster) met() bool {
 // replicate makes the second half of the nodes the replicas of the first.
 func (c *Cluster) replicate() error {
 	var selves map[*Server]member
-	if !poll(startLimit, func() bool {
+	if !Became(startLimit, func() bool {
 		selves = c.selves()
 		return len(selves) == len(c.nodes)
 	}) {

@@ -83,7 +83,7 @@ func (s *Server) isPrimary() bool {
 // mustBecome fails the test unless done answers true in time. saw says what there was instead.
 func mustBecome(tb testing.TB, what string, done func() bool, saw func() string) {
 	tb.Helper()
-	if !poll(changeLimit, done) {
+	if !Became(changeLimit, done) {
 		tb.Fatalf("redistest: not within %v: %s; there is:\n%s", changeLimit, what, saw())
 	}
 }

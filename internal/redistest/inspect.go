@@ -113,7 +113,7 @@ func newClient(tb testing.TB, opt rueidis.ClientOption, mod func(*rueidis.Client
 	var err error
 	// The client waits for a connection for a second or two, and a machine may stand still for as long. What a server answers
 	// is final.
-	poll(startLimit, func() bool {
+	Became(startLimit, func() bool {
 		c, err = rueidis.NewClient(opt)
 		_, answered := rueidis.IsRedisErr(err)
 		return err == nil || answered

@@ -10,15 +10,15 @@ const (
 	pollMost  = 16 * time.Millisecond
 )
 
-// poll calls done until it answers true, and reports whether it did so within limit.
-func poll(limit time.Duration, done func() bool) bool {
+// Became calls done until it returns true, and reports whether it did so within limit.
+func Became(limit time.Duration, done func() bool) bool {
 	deadline := time.Now().Add(limit)
 	pause := pollFirst
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	for !done() {
 		if time.Now().After(deadline) {
-			return false
+			return done()
 		}
 		<-t.C
 		pause = min(2*pause, pollMost)

@@ -136,7 +136,7 @@ func (p *Proxy) listens(l *net.TCPListener) bool {
 func (p *Proxy) Accept() {
 	var err error
 	// A process that is being started has the last listener as well, until it becomes another program.
-	poll(startLimit, func() bool {
+	Became(startLimit, func() bool {
 		err = p.listen()
 		return !errors.Is(err, syscall.EADDRINUSE)
 	})

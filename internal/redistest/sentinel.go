@@ -80,7 +80,7 @@ func startSentinel(r reporter, c config) (*Sentinel, error) {
 	if err == nil {
 		err = s.hasten()
 	}
-	if err == nil && !poll(startLimit, s.ready) {
+	if err == nil && !Became(startLimit, s.ready) {
 		err = fmt.Errorf("redistest: the sentinels did not find each other within %v:\n%s", startLimit, s.describe())
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Sentinel) follow() error {
 	if _, err := s.data[1].Do("REPLICAOF", "127.0.0.1", s.data[0].port); err != nil {
 		return err
 	}
-	if !poll(startLimit, s.data[1].linked) {
+	if !Became(startLimit, s.data[1].linked) {
 		return fmt.Errorf("redistest: no replication within %v; the replica logged:\n%s", startLimit, s.data[1].Log())
 	}
 	return nil

@@ -199,7 +199,7 @@ func (s *Server) await(proc *supervised) error {
 		}
 		return true
 	}
-	if poll(startLimit, func() bool { return !proc.running() || answers() }) && proc.running() {
+	if Became(startLimit, func() bool { return !proc.running() || answers() }) && proc.running() {
 		return nil
 	}
 	if !proc.running() {

@@ -42,11 +42,11 @@ func endedContext() context.Context {
 // await polls until done, which asks for something that must come true.
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	redistest.Await(tb, patience, what, done)
+	redistest.Await(tb, what, done)
 }
 
 // within waits for the end of something.
 func within(tb testing.TB, what string, c <-chan struct{}) {
 	tb.Helper()
-	redistest.Receive(tb, patience, what, c)
+	redistest.Receive(tb, what, c)
 }

@@ -68,9 +68,9 @@ func TestHelloOutlivesTheCallerThatSentIt(t *testing.T) {
 	await(t, "the hello", func() bool { return proxy.Requests() == 1 })
 	second := meets(t.Context(), s)
 	cancel()
-	require.ErrorIs(t, redistest.Receive(t, patience, "the first caller", first), context.Canceled)
+	require.ErrorIs(t, redistest.Receive(t, "the first caller", first), context.Canceled)
 	server.Thaw()
-	require.NoError(t, redistest.Receive(t, patience, "the second caller", second))
+	require.NoError(t, redistest.Receive(t, "the second caller", second))
 	require.Equal(t, 1, proxy.Requests())
 }
 
@@ -80,7 +80,7 @@ func TestCloseEndsTheHello(t *testing.T) {
 	waits := meets(t.Context(), s)
 	await(t, "the hello", func() bool { return proxy.Requests() == 1 })
 	_ = s.Close(endedContext())
-	require.ErrorIs(t, redistest.Receive(t, patience, "the caller", waits), errs.ErrClosed)
+	require.ErrorIs(t, redistest.Receive(t, "the caller", waits), errs.ErrClosed)
 	server.Thaw()
 }
 

@@ -121,7 +121,7 @@ func (p *place) holds() (n int) {
 func (u *user) rests() {
 	u.place.Helper()
 	s := (*session.Session)(u.session)
-	redistest.Await(u.place, patience, "rest", func() bool {
+	redistest.Await(u.place, "rest", func() bool {
 		queues, attempts, _ := u.kind.Source.(interface {
 			Len() (queues, attempts, ears int)
 		}).Len()

@@ -42,7 +42,7 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	require.NoError(t, err)
 	closed, wish := make(chan error, 1), u.wanting(1)
 	go func() { closed <- u.session.Close(t.Context()) }()
-	redistest.Await(t, patience, "a session that closes", func() bool {
+	redistest.Await(t, "a session that closes", func() bool {
 		early, err := wish.Try(t.Context())
 		if err == nil {
 			require.NoError(t, early.Unlock()) // or Close would wait for that
@@ -56,7 +56,7 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	}
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, redistest.Receive(t, patience, "the end of Close", closed))
+	require.NoError(t, redistest.Receive(t, "the end of Close", closed))
 	require.Zero(t, p.holds())
 }
 
@@ -137,7 +137,7 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	_, err = u.swap(released)
 	require.ErrorIs(t, err, errs.ErrReleased)
 	over := u.has()
-	redistest.Receive(t, patience, "the end of the lease", over.Done())
+	redistest.Receive(t, "the end of the lease", over.Done())
 	_, err = u.swap(over)
 	require.ErrorIs(t, err, errs.ErrLost)
 	require.Zero(t, p.proxy.Requests())
@@ -148,7 +148,7 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 func TestASwapIsEvictedWithItsSession(t *testing.T) {
 	t.Parallel()
 	// Close has a second of its own for giving back, which a machine that stalls can use up. What it did not come to ends with its lease.
-	redistest.Await(t, patience, "a Close that ends in its own time", func() bool { return closesOverASwap(t) < time.Second })
+	redistest.Await(t, "a Close that ends in its own time", func() bool { return closesOverASwap(t) < time.Second })
 }
 
 // closesOverASwap closes a session while a swap is under way, and answers how long that took.
@@ -167,20 +167,20 @@ func closesOverASwap(t *testing.T) time.Duration {
 		lease, err := u.swap(old)
 		swapped <- outcome{lease, err}
 	}()
-	redistest.Receive(t, patience, "a swap under way", delayed.Fired())
+	redistest.Receive(t, "a swap under way", delayed.Fired())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()
 	require.ErrorContains(t, u.session.Close(ended), "holders were left")
 	took := time.Since(began)
-	got := redistest.Receive(t, patience, "the end of the swap", swapped)
+	got := redistest.Receive(t, "the end of the swap", swapped)
 	if got.err == nil {
 		require.ErrorIs(t, got.lease.Err(), errs.ErrClosed)
 		got.err = got.lease.Unlock()
 	}
 	require.Error(t, got.err)
 	if took < time.Second {
-		redistest.Await(t, patience, "nothing is held", func() bool { return p.holds() == 0 })
+		redistest.Await(t, "nothing is held", func() bool { return p.holds() == 0 })
 	}
 	return took
 }

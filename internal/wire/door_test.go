@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -100,5 +99,5 @@ func connections(t *testing.T, server *redistest.Server) int {
 // await polls until done, which asks for something that must come true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	redistest.Await(t, 20*time.Second, what, done)
+	redistest.Await(t, what, done)
 }

@@ -42,7 +42,7 @@ func TestCallsThatAreRefusedTogetherSendOneText(t *testing.T) {
 		sent := server.SentBy(func() {
 			server.Freeze()
 			all := hellos(t, r, calls)
-			redistest.Await(t, patience, "the calls", func() bool { return proxy.Requests() == calls })
+			redistest.Await(t, "the calls", func() bool { return proxy.Requests() == calls })
 			server.Thaw()
 			all.Wait()
 		})

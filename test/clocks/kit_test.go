@@ -8,22 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // mustLock locks in time.
-func mustLock(t *testing.T, mu kit.Lock) signalbox.Lease {
+func mustLock(t *testing.T, mu locktest.Lock) signalbox.Lease {
 	t.Helper()
-	lease, err := mu.Lock(kit.Context(t))
+	lease, err := mu.Lock(locktest.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, lease.Err())
 	return lease
 }
 
 // lockLater locks on another goroutine. The zero Lease says that it failed.
-func lockLater(t *testing.T, mu kit.Lock) <-chan signalbox.Lease {
+func lockLater(t *testing.T, mu locktest.Lock) <-chan signalbox.Lease {
 	t.Helper()
-	ctx, got := kit.Context(t), make(chan signalbox.Lease, 1)
+	ctx, got := locktest.Context(t), make(chan signalbox.Lease, 1)
 	go func() {
 		lease, err := mu.Lock(ctx)
 		if err != nil {
@@ -47,6 +48,6 @@ func mustHave(t *testing.T, got <-chan signalbox.Lease) signalbox.Lease {
 func renewedTwice(t *testing.T, lease signalbox.Lease) {
 	t.Helper()
 	first := lease.Deadline()
-	kit.Await(t, kit.Patience, "two renewals", func() bool { return lease.Deadline().After(first.Add(life / 2)) })
+	redistest.Await(t, "two renewals", func() bool { return lease.Deadline().After(first.Add(life / 2)) })
 	require.NoError(t, lease.Err())
 }

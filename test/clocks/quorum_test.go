@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // establish lets a server look as one that has had its data for a day, so that it grants at once.
@@ -40,7 +40,7 @@ func quorum(t *testing.T) (servers []*redistest.Server) {
 func process(t *testing.T, servers []*redistest.Server) (sessions []*signalbox.Session) {
 	t.Helper()
 	for _, s := range servers {
-		sessions = append(sessions, kit.Session(t, s))
+		sessions = append(sessions, locktest.Session(t, s))
 	}
 	return sessions
 }
@@ -72,8 +72,8 @@ func TestAQuorumWhoseServersDisagreeOnTheTime(t *testing.T) {
 				}
 				waiting := lockLater(t, other)
 				// A server that does not answer in a tenth of a lease says nothing, and a vote without it may come to nothing.
-				kit.Await(t, kit.Patience, "the answer that somebody has the lock", func() bool {
-					_, err := third.TryLock(kit.Context(t))
+				redistest.Await(t, "the answer that somebody has the lock", func() bool {
+					_, err := third.TryLock(locktest.Context(t))
 					require.Error(t, err)
 					return errors.Is(err, signalbox.ErrHeld)
 				})
@@ -153,7 +153,7 @@ func wired(t *testing.T, servers []*redistest.Server) (sessions []*signalbox.Ses
 	t.Helper()
 	for i, s := range servers {
 		wires = append(wires, redistest.NewProxy(t, s.Addr()))
-		sessions = append(sessions, kit.Session(t, wires[i]))
+		sessions = append(sessions, locktest.Session(t, wires[i]))
 	}
 	return sessions, wires
 }

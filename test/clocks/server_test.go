@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -27,9 +27,9 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.WithClockAhead(ahead))
-			kit.Each(t, func(t *testing.T, p kit.Primitive) {
-				one := p.New(kit.Session(t, server), p.Name, signalbox.RenewedLease(life))
-				other := p.New(kit.Session(t, server), p.Name, signalbox.RenewedLease(life))
+			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
+				one := p.New(locktest.Session(t, server), p.Name, signalbox.RenewedLease(life))
+				other := p.New(locktest.Session(t, server), p.Name, signalbox.RenewedLease(life))
 				var last uint64
 				for range 3 {
 					lease := mustLock(t, one)
@@ -37,7 +37,7 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 					last = lease.Token()
 					waiting := lockLater(t, other)
 					renewedTwice(t, lease)
-					_, err := p.New(kit.Session(t, server), p.Name).TryLock(kit.Context(t))
+					_, err := p.New(locktest.Session(t, server), p.Name).TryLock(locktest.Context(t))
 					require.ErrorIs(t, err, signalbox.ErrHeld)
 					select {
 					case <-waiting:
@@ -63,14 +63,14 @@ func TestAHoldEndsInTimeWhateverTheServersClockSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.WithClockAhead(ahead))
-			kit.Each(t, func(t *testing.T, p kit.Primitive) {
+			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 				wire := redistest.NewProxy(t, server.Addr())
-				lease := mustLock(t, p.New(kit.Session(t, wire), p.Name, signalbox.RenewedLease(life)))
+				lease := mustLock(t, p.New(locktest.Session(t, wire), p.Name, signalbox.RenewedLease(life)))
 				renewedTwice(t, lease)
 				wire.Refuse()
 				wire.CutAll()
 				// It waits no longer than a test should: for the lease, and for what a fair lock and others keep of a hold beyond it.
-				next := mustLock(t, p.New(kit.Session(t, server), p.Name, signalbox.RenewedLease(life)))
+				next := mustLock(t, p.New(locktest.Session(t, server), p.Name, signalbox.RenewedLease(life)))
 				require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
 				require.Greater(t, next.Token(), lease.Token())
 				require.NoError(t, next.Unlock())

@@ -16,8 +16,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a child is told by its environment.
@@ -126,7 +126,7 @@ func long(t *testing.T) context.Context {
 // mustStart starts a round.
 func mustStart(t *testing.T, l *countdown.Latch, n int) countdown.Round {
 	t.Helper()
-	r, err := l.Start(kit.Context(t), n)
+	r, err := l.Start(locktest.Context(t), n)
 	require.NoError(t, err)
 	return r
 }

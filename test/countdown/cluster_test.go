@@ -12,8 +12,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // calm is how long a node must be silent before its replica takes over: longer than any machine is
@@ -24,15 +24,15 @@ const calm = time.Minute
 func TestALatchWithBracesInItsNameWorksInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	starter, other := kit.Session(t, cluster), kit.Session(t, cluster)
+	starter, other := locktest.Session(t, cluster), locktest.Session(t, cluster)
 	for _, name := range []string{"plain", "{tag}rest", "a{b}c", "{", "}{", "{}", "a}"} {
 		r := mustStart(t, countdown.New(starter, name), 2)
 		theirs := countdown.New(other, name).RoundOf(r.ID())
 		waited := make(chan error, 1)
-		ctx := kit.Context(t)
+		ctx := locktest.Context(t)
 		go func() { waited <- theirs.Wait(ctx) }()
 		for i, round := range []countdown.Round{r, theirs} {
-			left, err := round.CountDown(kit.Context(t), fmt.Sprint(i))
+			left, err := round.CountDown(locktest.Context(t), fmt.Sprint(i))
 			require.NoError(t, err)
 			require.Equal(t, 1-i, left)
 		}
@@ -45,8 +45,8 @@ func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
 	const name, rounds, n = "{moved} latch", 4, 300
-	sessions := []*signalbox.Session{kit.Session(t, cluster), kit.Session(t, cluster), kit.Session(t, cluster)}
-	slot := cluster.Slot(t, kit.Keys(name).Latch())
+	sessions := []*signalbox.Session{locktest.Session(t, cluster), locktest.Session(t, cluster), locktest.Session(t, cluster)}
+	slot := cluster.Slot(t, locktest.Keys(name).Latch())
 	for i := range rounds {
 		r, ctx := mustStart(t, countdown.New(sessions[i%3], name), n+1), long(t)
 		var waiters, workers sync.WaitGroup
@@ -73,7 +73,7 @@ func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
 		move := cluster.BeginMove(t, slot, to)
 		close(moving)
 		if i%2 == 0 {
-			move.Keys(t, kit.Keys(name).Latch())
+			move.Keys(t, locktest.Keys(name).Latch())
 		}
 		move.Finish(t)
 		workers.Wait()

@@ -13,9 +13,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // limit is how long a test waits for processes. Only a broken promise takes that long.
@@ -25,7 +25,7 @@ const limit = time.Minute
 func TestOfTwoProcessesOneStarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	l := countdown.New(kit.Session(t, server), "both")
+	l := countdown.New(locktest.Session(t, server), "both")
 	starters := []*redistest.Process{child(t, "starter", server, "both"), child(t, "starter", server, "both")}
 	for _, p := range starters {
 		require.Equal(t, "ready", line(t, p))
@@ -44,7 +44,7 @@ func TestOfTwoProcessesOneStarts(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, id, last)
 		last = id
-		_, err = l.RoundOf(uint64(id)).CountDown(kit.Context(t), "x")
+		_, err = l.RoundOf(uint64(id)).CountDown(locktest.Context(t), "x")
 		require.NoError(t, err)
 	}
 }
@@ -55,12 +55,12 @@ func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	wiretest.LoadScripts(t, server)
-	l := countdown.New(kit.Session(t, server), "jobs")
+	l := countdown.New(locktest.Session(t, server), "jobs")
 	const workers, jobs = 4, 200
 	r := mustStart(t, l, workers*jobs+1) // one more, so that nobody but the test opens it
 	waiter := child(t, "waiter", server, "jobs", fmt.Sprint(roundEnv, "=", r.ID()))
 	require.Equal(t, "waits", line(t, waiter))
-	kit.Together(t, workers, func(i int) error {
+	locktest.Together(t, workers, func(i int) error {
 		start := func() *redistest.Process {
 			return child(t, "worker", server, "jobs", fmt.Sprint(roundEnv, "=", r.ID()), fmt.Sprint(fromEnv, "=", i*jobs), fmt.Sprint(countEnv, "=", jobs))
 		}
@@ -78,10 +78,10 @@ func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 		}
 		return nil
 	})
-	left, err := r.Count(kit.Context(t))
+	left, err := r.Count(locktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, left, "every job counts once")
-	left, err = r.CountDown(kit.Context(t), "the last")
+	left, err = r.CountDown(locktest.Context(t), "the last")
 	require.NoError(t, err)
 	require.Zero(t, left)
 	require.Equal(t, "open", line(t, waiter))
@@ -95,20 +95,20 @@ func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			l := countdown.New(kit.Session(t, server), "stopped")
+			l := countdown.New(locktest.Session(t, server), "stopped")
 			r := mustStart(t, l, 1)
 			waiter := child(t, "waiter", server, "stopped", fmt.Sprint(roundEnv, "=", r.ID()))
 			require.Equal(t, "waits", line(t, waiter))
 			waiter.Freeze()
 			if want == "reset" {
-				require.NoError(t, l.Reset(kit.Context(t)))
+				require.NoError(t, l.Reset(locktest.Context(t)))
 			} else {
-				_, err := r.CountDown(kit.Context(t), "x")
+				_, err := r.CountDown(locktest.Context(t), "x")
 				require.NoError(t, err)
 			}
 			for range 5 {
 				next := mustStart(t, l, 1)
-				_, err := next.CountDown(kit.Context(t), "x")
+				_, err := next.CountDown(locktest.Context(t), "x")
 				require.NoError(t, err)
 			}
 			mustStart(t, l, 1)
@@ -125,7 +125,7 @@ func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 func TestARestartOfTheServerIsToldToThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := kit.Session(t, server)
+	s := locktest.Session(t, server)
 	l := countdown.New(s, "restarted")
 	r := mustStart(t, l, 2)
 	waiter := child(t, "waiter", server, "restarted", fmt.Sprint(roundEnv, "=", r.ID()))
@@ -148,12 +148,12 @@ func TestARestartOfTheServerIsToldToThoseWhoWait(t *testing.T) {
 func TestARestartWithItsDataLosesNoRound(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.WithArgs("--dir", t.TempDir(), "--appendonly", "yes", "--appendfsync", "always"))
-	s := kit.Session(t, server)
+	s := locktest.Session(t, server)
 	l := countdown.New(s, "kept")
 	r := mustStart(t, l, 2)
 	waiter := child(t, "waiter", server, "kept", fmt.Sprint(roundEnv, "=", r.ID()))
 	require.Equal(t, "waits", line(t, waiter))
-	_, err := r.CountDown(kit.Context(t), "x")
+	_, err := r.CountDown(locktest.Context(t), "x")
 	require.NoError(t, err)
 	server.Kill()
 	server.Restart()

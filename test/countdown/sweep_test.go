@@ -11,9 +11,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // steps is how many requests a round takes for whoever starts it, counts down and waits: session/hello, start, count
@@ -38,7 +38,7 @@ func TestARoundSurvivesAFaultAtEveryStep(t *testing.T) {
 
 func TestSoakARoundSurvivesAFaultAtEveryStep(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	rounds := 0
-	for more := kit.Soak(t); more(); rounds++ {
+	for more := locktest.Soak(t); more(); rounds++ {
 		t.Run(fmt.Sprint(rounds), sweep)
 	}
 	t.Logf("%d sweeps", rounds)
@@ -51,20 +51,20 @@ func sweep(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			wiretest.LoadScripts(t, server)
-			calm := kit.Session(t, server)
+			calm := locktest.Session(t, server)
 			trials := make([]trial, steps)
 			for i := range trials {
 				name, proxy := fmt.Sprint("swept/", i+1), redistest.NewProxy(t, server.Addr())
 				proxy.SetMatch(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 				trials[i] = trial{
 					at: i + 1, proxy: proxy,
-					struck:    countdown.New(kit.Session(t, proxy), name),
+					struck:    countdown.New(locktest.Session(t, proxy), name),
 					untouched: countdown.New(calm, name),
 					armed:     proxy.Arm(redistest.Fault{Kind: kind, At: i + 1, Delay: 1300 * time.Millisecond}),
 				}
 			}
 			ctx := long(t)
-			kit.Together(t, len(trials), func(i int) error {
+			locktest.Together(t, len(trials), func(i int) error {
 				if err := trials[i].play(ctx); err != nil {
 					return fmt.Errorf("at request %d: %w", trials[i].at, err)
 				}
@@ -89,7 +89,7 @@ func (tr *trial) play(ctx context.Context) error {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- r.Wait(ctx) }()
-	if !kit.Became(limit, tr.armed.HasFired) {
+	if !redistest.Became(limit, tr.armed.HasFired) {
 		return fmt.Errorf("there were %d requests, and none was struck", tr.proxy.Requests())
 	}
 	if len(waited) > 0 {

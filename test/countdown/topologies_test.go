@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // speaking makes clients of a topology in one version of the protocol.
@@ -43,7 +43,7 @@ func TestALatchWorksEverywhere(t *testing.T) {
 			for _, protocol := range redistest.Protocols() {
 				t.Run(protocol.Name, func(t *testing.T) {
 					at := speaking{top, protocol}
-					playRounds(t, kit.Session(t, at), kit.Session(t, at), "latch "+protocol.Name)
+					playRounds(t, locktest.Session(t, at), locktest.Session(t, at), "latch "+protocol.Name)
 				})
 			}
 		})
@@ -56,19 +56,19 @@ func playRounds(t *testing.T, one, other *signalbox.Session, name string) {
 	l, theirs := countdown.New(one, name), countdown.New(other, name)
 	for i := range 6 {
 		r := mustStart(t, l, 2)
-		joined, err := theirs.Round(kit.Context(t))
+		joined, err := theirs.Round(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, r.ID(), joined.ID())
 		waited := make(chan error, 1)
-		ctx := kit.Context(t)
+		ctx := locktest.Context(t)
 		go func() { waited <- joined.Wait(ctx) }()
 		if i%3 == 2 {
-			require.NoError(t, l.Reset(kit.Context(t)))
+			require.NoError(t, l.Reset(locktest.Context(t)))
 			require.ErrorIs(t, <-waited, signalbox.ErrReset)
 			continue
 		}
 		for n, round := range []countdown.Round{r, joined} {
-			left, err := round.CountDown(kit.Context(t), fmt.Sprint(n))
+			left, err := round.CountDown(locktest.Context(t), fmt.Sprint(n))
 			require.NoError(t, err)
 			require.Equal(t, 1-n, left)
 		}
@@ -80,12 +80,12 @@ func playRounds(t *testing.T, one, other *signalbox.Session, name string) {
 func TestAFailoverThatLosesNothingLosesNoRound(t *testing.T) {
 	t.Parallel()
 	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(calm))
-	one, other := kit.Session(t, behind), kit.Session(t, behind)
+	one, other := locktest.Session(t, behind), locktest.Session(t, behind)
 	r := mustStart(t, countdown.New(one, "a"), 2)
 	waited := make(chan error, 1)
 	ctx := long(t)
 	go func() { waited <- countdown.New(other, "a").RoundOf(r.ID()).Wait(ctx) }()
-	left, err := r.CountDown(kit.Context(t), "x")
+	left, err := r.CountDown(locktest.Context(t), "x")
 	require.NoError(t, err)
 	require.Equal(t, 1, left)
 	first := behind.Primary(t)

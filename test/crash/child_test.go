@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a child is told by its environment.
@@ -34,13 +34,13 @@ const (
 const limit = 3 * time.Minute
 
 // kinds are those that crash: by the name of each, what its processes want. Readers stop beside writers.
-func kinds() map[string][]kit.Primitive {
-	all := map[string][]kit.Primitive{}
-	for _, p := range kit.Primitives() {
-		all[p.Name] = []kit.Primitive{p}
+func kinds() map[string][]locktest.Primitive {
+	all := map[string][]locktest.Primitive{}
+	for _, p := range locktest.Primitives() {
+		all[p.Name] = []locktest.Primitive{p}
 	}
-	writer := kit.Writer().Name
-	all[writer] = append(all[writer], kit.Reader())
+	writer := locktest.Writer().Name
+	all[writer] = append(all[writer], locktest.Reader())
 	return all
 }
 
@@ -77,7 +77,7 @@ func must(err error) {
 // runHolder takes the lock and says so, and answers every line by what it thinks of its lease.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	s := dial()
-	lease, err := kit.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	lease, err := locktest.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	for in := bufio.NewScanner(stdin); in.Scan(); {

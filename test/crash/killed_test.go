@@ -13,7 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // junk fills the server with keys that end, so that it has others to look for than the lock's.
@@ -23,10 +24,10 @@ const junk = `for i = 1, ARGV[1] do redis.call('SET', 'junk:' .. i, '', 'PX', 60
 // ended, however many other keys the server has to keep an eye on.
 func TestWaiterGetsTheLockOfADeadProcessAmongManyKeys(t *testing.T) {
 	t.Parallel()
-	kit.Each(t, waitForTheDead)
+	locktest.Each(t, waitForTheDead)
 }
 
-func waitForTheDead(t *testing.T, kind kit.Primitive) {
+func waitForTheDead(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
 	const life, late = 6 * time.Second, 15 * time.Second
 	w := newWorld(t)
@@ -35,13 +36,13 @@ func waitForTheDead(t *testing.T, kind kit.Primitive) {
 	says(t, holder, "held")
 	got := make(chan error, 1)
 	go func() {
-		lease, err := kind.New(w.session, "dead").Lock(kit.Context(t))
+		lease, err := kind.New(w.session, "dead").Lock(locktest.Context(t))
 		if err == nil {
 			err = lease.Unlock()
 		}
 		got <- err
 	}()
-	kit.Await(t, kit.Patience, "the waiter listens", func() bool { return kit.Channels(w.session) > 0 })
+	redistest.Await(t, "the waiter listens", func() bool { return locktest.Channels(w.session) > 0 })
 	holder.Kill()
 	ends := w.view.MustHold(t, "dead").Ends
 	require.NoError(t, <-got)
@@ -63,7 +64,7 @@ func TestKilledProcessesLeaveNothing(t *testing.T) {
 
 func TestSoakKilledProcessesLeaveNothing(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	w, kills := newWorld(t), 0
-	for more := kit.Soak(t); more(); {
+	for more := locktest.Soak(t); more(); {
 		w.killSome(t, 24)
 		w.nothingLeft(t, 24)
 		kills += 24
@@ -85,7 +86,7 @@ func work(i int) (kind, prefix string) {
 // another on its way to one.
 func (w *world) killSome(t *testing.T, n int) {
 	t.Helper()
-	kit.Together(t, n, func(i int) error {
+	locktest.Together(t, n, func(i int) error {
 		kind, prefix := work(i)
 		p := start(t, "worker", w.server, kind, prefix, workLife)
 		for range 1 + rand.N(40) {
@@ -103,21 +104,21 @@ func (w *world) killSome(t *testing.T, n int) {
 // comes: so that one waits.
 func (w *world) nothingLeft(t *testing.T, n int) {
 	t.Helper()
-	locks := map[string]kit.Primitive{}
+	locks := map[string]locktest.Primitive{}
 	for i := range n * names {
 		kind, prefix := work(i / names)
-		locks[prefix+strconv.Itoa(i%names)] = kit.Named(kind)
+		locks[prefix+strconv.Itoa(i%names)] = locktest.Named(kind)
 	}
 	for name := range locks {
-		kit.Await(t, kit.Patience, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })
+		redistest.Await(t, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })
 	}
 	w.view.NoImmortals(t)
-	kit.Await(t, kit.Patience, "nobody listens", func() bool {
+	redistest.Await(t, "nobody listens", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
 		return ok && len(channels) == 0
 	})
 	for name, kind := range locks {
-		lease, err := kind.New(w.session, name).Lock(kit.Context(t))
+		lease, err := kind.New(w.session, name).Lock(locktest.Context(t))
 		require.NoError(t, err, name)
 		require.NoError(t, lease.Unlock(), name)
 	}

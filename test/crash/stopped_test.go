@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2: a process that was stopped past its lease finds out at its first look, whatever its
@@ -25,7 +25,7 @@ func TestFirstLookAfterAPauseTells(t *testing.T) {
 
 func TestSoakFirstLookAfterAPauseTells(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	w, pauses := newWorld(t), 0
-	for more := kit.Soak(t); more(); {
+	for more := locktest.Soak(t); more(); {
 		holders := w.holders(t, 16)
 		w.pauseAll(t, holders)
 		pauses += len(holders)
@@ -43,7 +43,7 @@ func (w *world) pauseAll(t *testing.T, holders []*process) {
 		h.Freeze()
 	}
 	for _, h := range holders {
-		lease, err := h.rival.New(w.session, h.name).Lock(kit.Context(t))
+		lease, err := h.rival.New(w.session, h.name).Lock(locktest.Context(t))
 		require.NoError(t, err, h.name)
 		h.Send("look")
 		h.Thaw()
@@ -55,7 +55,7 @@ func (w *world) pauseAll(t *testing.T, holders []*process) {
 		h.CloseInput()
 	}
 	for _, h := range holders {
-		require.Zero(t, h.Wait(kit.Patience), h.Stderr())
+		require.Zero(t, h.Wait(redistest.Patience), h.Stderr())
 	}
 }
 
@@ -64,11 +64,11 @@ type process struct {
 	*redistest.Process
 
 	name  string
-	rival kit.Primitive // who asks for the lock while it is stopped
+	rival locktest.Primitive // who asks for the lock while it is stopped
 }
 
 // stopped are the kinds of lock that processes hold while they are stopped.
-func stopped() []kit.Primitive { return append(kit.Primitives(), kit.Reader()) }
+func stopped() []locktest.Primitive { return append(locktest.Primitives(), locktest.Reader()) }
 
 // holders starts n children, as many of each kind, and waits until each holds its lock.
 func (w *world) holders(t *testing.T, n int) []*process {
@@ -78,8 +78,8 @@ func (w *world) holders(t *testing.T, n int) []*process {
 		w.serial++
 		kind := stopped()[i%len(stopped())]
 		name, rival := fmt.Sprint("stopped/", kind.Name, w.serial), kind
-		if kind.Name == kit.Reader().Name {
-			rival = kit.Writer() // whom it keeps out
+		if kind.Name == locktest.Reader().Name {
+			rival = locktest.Writer() // whom it keeps out
 		}
 		all[i] = &process{start(t, "holder", w.server, kind.Name, name, 4*time.Second), name, rival}
 	}

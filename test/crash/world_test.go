@@ -6,20 +6,20 @@ import (
 	"testing"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // world is a server with somebody who does not crash.
 type world struct {
 	server  *redistest.Server
 	session *signalbox.Session
-	view    *kit.View
+	view    *locktest.View
 	serial  int // of names
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	return &world{server: server, session: kit.Session(t, server), view: kit.NewView(t, server)}
+	return &world{server: server, session: locktest.Session(t, server), view: locktest.NewView(t, server)}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // outcome is what became of a held lease after a fault.
@@ -34,7 +34,7 @@ func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
 		var o outcome
 		// A renewal gives life from its sending, less what is allowed for clocks.
 		first := fault.Add(life - renewal.Allowance(life))
-		if !kit.Became(life+kit.Patience, func() bool {
+		if !redistest.Became(life+redistest.Patience, func() bool {
 			o = outcome{lease.Err(), time.Since(fault)}
 			return o.lost != nil || lease.Deadline().After(first)
 		}) {
@@ -62,7 +62,7 @@ func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server)
 		return
 	}
 	require.True(w, w.held(now), "%s; the lease: %v", w.kind.Name, lease.Err())
-	_, err := w.lock(w.session()).TryLock(kit.Context(w))
+	_, err := w.lock(w.session()).TryLock(locktest.Context(w))
 	require.ErrorIs(w, err, signalbox.ErrHeld, w.kind.Name)
 	w.mustGiveBack(lease)
 }
@@ -94,8 +94,8 @@ func (w *world) wait(ctx context.Context) *waiter {
 			w.book.enter(q.lease, before)
 		}
 	}()
-	kit.Await(w, kit.Patience, w.kind.Name+": a waiter", func() bool {
-		return kit.Channels(s) > 0 && (!w.kind.Ordered() || w.knows(s))
+	redistest.Await(w, w.kind.Name+": a waiter", func() bool {
+		return locktest.Channels(s) > 0 && (!w.kind.Ordered() || w.knows(s))
 	})
 	return q
 }
@@ -103,7 +103,7 @@ func (w *world) wait(ctx context.Context) *waiter {
 // mustGet waits until the waiter has the lock.
 func (q *waiter) mustGet() {
 	q.w.Helper()
-	kit.Closed(q.w, 2*kit.Patience, q.w.kind.Name+": a grant", q.done)
+	redistest.ReceiveFor(q.w, 2*redistest.Patience, q.w.kind.Name+": a grant", q.done)
 	require.NoError(q.w, q.err, q.w.kind.Name)
 }
 
@@ -116,7 +116,7 @@ func (q *waiter) handOn() {
 			return
 		}
 		q.w.book.leave(q.lease)
-		q.over <- kit.Confirmed(q.lease.Unlock())
+		q.over <- locktest.Confirmed(q.lease.Unlock())
 	}()
 }
 
@@ -159,7 +159,7 @@ func (w *world) load() *crowd {
 		}
 	}
 	w.Cleanup(c.end)
-	kit.Await(w, kit.Patience, w.kind.Name+": turns", func() bool { return w.book.len() > 10 })
+	redistest.Await(w, w.kind.Name+": turns", func() bool { return w.book.len() > 10 })
 	return c
 }
 
@@ -170,7 +170,7 @@ func (c *crowd) end() {
 }
 
 // turn is one of them.
-func (w *world) turn(ctx context.Context, l kit.Lock) {
+func (w *world) turn(ctx context.Context, l locktest.Lock) {
 	before := w.book.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
@@ -200,7 +200,7 @@ func (w *world) turn(ctx context.Context, l kit.Lock) {
 func (w *world) awaitTurns(n int) {
 	w.Helper()
 	begun := w.book.len()
-	kit.Await(w, 2*kit.Patience, w.kind.Name+": more turns", func() bool { return w.book.len() >= begun+n })
+	redistest.AwaitFor(w, 2*redistest.Patience, w.kind.Name+": more turns", func() bool { return w.book.len() >= begun+n })
 }
 
 // takeOver lets a replica take over as its operators ask. One that does not get there within some seconds gives up, or says that it
@@ -213,7 +213,7 @@ func takeOver(t *testing.T, replica *redistest.Server) {
 	}
 	for range 4 {
 		_, _ = replica.Do("CLUSTER", "FAILOVER") // which is refused where it is the primary already
-		if kit.Became(kit.Patience/2, isPrimary) {
+		if redistest.Became(redistest.Patience/2, isPrimary) {
 			return
 		}
 	}
@@ -224,7 +224,7 @@ func takeOver(t *testing.T, replica *redistest.Server) {
 // replica that is fit, or switches already.
 func switchOver(t *testing.T, s *redistest.Sentinel, old *redistest.Server) *redistest.Server {
 	t.Helper()
-	kit.Await(t, kit.Patience, "a sentinel that switches", func() bool {
+	redistest.Await(t, "a sentinel that switches", func() bool {
 		_, err := s.Sentinels()[0].Do("SENTINEL", "FAILOVER", redistest.MasterSet)
 		return err == nil || strings.HasPrefix(err.Error(), "INPROG")
 	})

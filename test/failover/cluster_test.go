@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // slotOf answers the slot of a key. It asks nobody.
@@ -183,8 +183,8 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	node.Freeze()
 	var waiting []chan outcome
 	for i, w := range all {
-		kit.Await(t, kit.Patience, "a cluster that is down", func() bool {
-			lease, err := w.lock(sessions[i]).TryLock(kit.Context(t))
+		redistest.Await(t, "a cluster that is down", func() bool {
+			lease, err := w.lock(sessions[i]).TryLock(locktest.Context(t))
 			require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
 			return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
 		})

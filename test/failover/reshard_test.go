@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P2, P3, P6: a slot is moved, step by step, with the locks that are held in it, waited for, and taken in
@@ -90,7 +89,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
 	}
 	for i, w := range all {
-		kit.Await(t, kit.Patience, w.kind.Name+": nobody listens at the old node", func() bool { return len(w.listenersAt(from)) == 0 })
+		redistest.Await(t, w.kind.Name+": nobody listens at the old node", func() bool { return len(w.listenersAt(from)) == 0 })
 		for _, each := range []*world{w, busy[i], lines[i]} {
 			each.book.mustBeTrue(t)
 		}

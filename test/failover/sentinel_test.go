@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P2, P3: the primary dies while locks are held. What its replica had is held on.
@@ -132,7 +132,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	}
 	fault := time.Now()
 	primary.Freeze()
-	kit.Together(t, len(all), func(i int) error {
+	locktest.Together(t, len(all), func(i int) error {
 		all[i].book.leave(held[i])
 		err := held[i].Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
@@ -180,7 +180,7 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	for i, w := range all {
 		o := <-told[i]
 		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
-		kit.Await(t, kit.Patience, "a listener at the new primary", func() bool {
+		redistest.Await(t, "a listener at the new primary", func() bool {
 			return len(w.listenersAt(now)) > 0
 		})
 		t.Logf("%s: waiters listen at the new primary after %v", w.kind.Name, time.Since(fault))
@@ -190,7 +190,7 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	old.Thaw()
 	for i, w := range all {
 		busy[i].awaitTurns(100)
-		kit.Await(t, kit.Patience, "nobody listens at the old primary", func() bool { return len(w.listenersAt(old)) == 0 })
+		redistest.Await(t, "nobody listens at the old primary", func() bool { return len(w.listenersAt(old)) == 0 })
 		w.book.leave(held[i])
 		_ = held[i].Unlock()
 		waiters[i].mustGet()
@@ -298,7 +298,7 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	var strays []*signalbox.Session
 	for _, w := range all {
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
-		strays = append(strays, kit.Session(t, asTuned{old}))
+		strays = append(strays, locktest.Session(t, asTuned{old}))
 	}
 	old.Freeze()
 	s.AwaitFailover(t, old)
@@ -307,10 +307,10 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
 	}
 	old.Thaw()
-	kit.Together(t, len(all), func(i int) error {
+	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
 		before := w.book.last()
-		lease, err := w.lock(strays[i], signalbox.RenewedLease(life)).TryLock(kit.Context(t))
+		lease, err := w.lock(strays[i], signalbox.RenewedLease(life)).TryLock(locktest.Context(t))
 		if err != nil {
 			t.Logf("%s: the old primary: %v", w.kind.Name, err)
 			return nil
@@ -318,7 +318,7 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 		w.book.enter(lease, before)
 		defer w.book.leave(lease)
 		granted := time.Now()
-		kit.Became(life+kit.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
+		redistest.Became(life+redistest.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
 		if !errors.Is(lease.Err(), signalbox.ErrLost) {
 			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.Name, lease.Err())
 		}
@@ -347,7 +347,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	var strays []*signalbox.Session
 	for _, w := range all {
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
-		strays = append(strays, kit.Session(t, asTuned{old}))
+		strays = append(strays, locktest.Session(t, asTuned{old}))
 	}
 	fault := time.Now()
 	old.Freeze()
@@ -355,8 +355,8 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	var waiting []chan error
 	for _, w := range all {
-		kit.Await(t, kit.Patience, w.kind.Name+": a primary that refuses", func() bool {
-			_, err := w.lock(w.sessions[0]).TryLock(kit.Context(t))
+		redistest.Await(t, w.kind.Name+": a primary that refuses", func() bool {
+			_, err := w.lock(w.sessions[0]).TryLock(locktest.Context(t))
 			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
 		})
 		_, err := w.lock(w.sessions[0]).Lock(ended(t, moment))
@@ -370,10 +370,10 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	}
 	thawed := time.Now()
 	old.Thaw()
-	kit.Together(t, len(all), func(i int) error {
+	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
 		before := w.book.last()
-		lease, err := w.lock(strays[i]).TryLock(kit.Context(t))
+		lease, err := w.lock(strays[i]).TryLock(locktest.Context(t))
 		t.Logf("%s: the old primary: %v", w.kind.Name, err)
 		if err == nil {
 			w.book.enter(lease, before)

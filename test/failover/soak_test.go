@@ -6,15 +6,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P3, P4, P6: for a long time, one node of a cluster after the other dies, stops, hands over or gives a slot
 // away, while locks are taken in turn. Tokens grow, turns go on, and nothing stays in the end.
 func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	c := redistest.StartCluster(t, uncompressed())
 	slot := slotOf(t, c)
 	all := worlds(t, c, anyKey)
@@ -51,7 +51,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 // taken in turn. Tokens grow, turns go on, and nothing stays in the end.
 func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	s := redistest.StartSentinel(t, uncompressed())
 	all := worlds(t, s, anyKey)
 	crowds := loadAll(all)

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // life is that of leases which are to outlive a failover on a busy machine.
@@ -35,7 +35,7 @@ func uncompressed() redistest.Option { return redistest.WithArgs("--rdbcompressi
 // asTuned gives clients of a topology what Tune sets, and nothing else.
 type asTuned struct{ redistest.Topology }
 
-// Client implements what kit.Session asks for.
+// Client implements what locktest.Session asks for.
 func (a asTuned) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.Topology.Client(tb, func(o *rueidis.ClientOption) {
@@ -49,7 +49,7 @@ type world struct {
 	*testing.T
 
 	topology redistest.Topology
-	kind     kit.Primitive
+	kind     locktest.Primitive
 	name     string
 	book     *book
 	strict   bool              // nothing can be lost
@@ -62,7 +62,7 @@ type world struct {
 func worlds(t *testing.T, top redistest.Topology, good func(key string) bool) []*world {
 	t.Helper()
 	var all []*world
-	for _, kind := range kit.Primitives() {
+	for _, kind := range locktest.Primitives() {
 		w := &world{T: t, topology: top, kind: kind, book: newBook()}
 		for n := 0; w.name == "" || !good(w.key()); n++ {
 			w.name = fmt.Sprint(t.Name(), " ", kind.Name, " ", n)
@@ -89,21 +89,21 @@ func (w *world) key() string { return w.kind.Key(w.name) }
 // session answers a session with a client of its own, as another process would have it.
 func (w *world) session() *signalbox.Session {
 	w.Helper()
-	s := kit.Session(w.T, asTuned{w.topology})
+	s := locktest.Session(w.T, asTuned{w.topology})
 	w.sessions = append(w.sessions, s)
 	return s
 }
 
 // lock answers the world's lock, as a session sees it.
-func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) kit.Lock {
+func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
 	return w.kind.New(s, w.name, options...)
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *world) mustLock(l kit.Lock) signalbox.Lease {
+func (w *world) mustLock(l locktest.Lock) signalbox.Lease {
 	w.Helper()
 	before := w.book.last()
-	lease, err := l.Lock(kit.Context(w))
+	lease, err := l.Lock(locktest.Context(w))
 	require.NoError(w, err, w.kind.Name)
 	w.book.enter(lease, before)
 	return lease
@@ -120,7 +120,7 @@ func (w *world) mustUnlock(lease signalbox.Lease) {
 // goes on in the background, and who waits, or mustRest, tells whether it came about.
 func (w *world) mustGiveBack(lease signalbox.Lease) {
 	w.Helper()
-	require.NoError(w, kit.Confirmed(lease.Unlock()), w.kind.Name)
+	require.NoError(w, locktest.Confirmed(lease.Unlock()), w.kind.Name)
 }
 
 // giveBack gives back a lease that was had for a moment. A machine that stands still past its deadline has ended it: a hold that was
@@ -131,11 +131,11 @@ func giveBack(lease signalbox.Lease) error {
 	if errors.Is(err, signalbox.ErrLost) && !time.Now().Before(deadline) {
 		return nil
 	}
-	return kit.Confirmed(err)
+	return locktest.Confirmed(err)
 }
 
 // pass waits for the lock and gives it back at once.
-func (w *world) pass(ctx context.Context, l kit.Lock) error {
+func (w *world) pass(ctx context.Context, l locktest.Lock) error {
 	before := w.book.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (w *world) alive() (alive []*redistest.Server) {
 
 // pattern matches the keys and channels of the world's lock.
 func (w *world) pattern() string {
-	base := strings.TrimSuffix(kit.Key(w.name), "lock")
+	base := strings.TrimSuffix(locktest.Key(w.name), "lock")
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
 }
 
@@ -234,11 +234,11 @@ func (w *world) listenersAt(server *redistest.Server) (all []string) {
 func (w *world) mustRest() {
 	w.Helper()
 	for i, s := range w.sessions {
-		kit.Await(w, kit.Patience, fmt.Sprint(w.kind.Name, ": rest in session ", i), func() bool {
-			return kit.Settling(s) == 0 && kit.Channels(s) == 0
+		redistest.Await(w, fmt.Sprint(w.kind.Name, ": rest in session ", i), func() bool {
+			return locktest.Settling(s) == 0 && locktest.Channels(s) == 0
 		})
 	}
-	kit.Await(w, kit.Patience, w.kind.Name+": a lock that nobody holds", func() bool {
+	redistest.Await(w, w.kind.Name+": a lock that nobody holds", func() bool {
 		for _, server := range w.alive() {
 			if line, err := server.Do("EXISTS", w.kind.Line(w.name)); err == nil && line != int64(0) {
 				return false
@@ -249,7 +249,7 @@ func (w *world) mustRest() {
 		}
 		return true
 	})
-	kit.Await(w, kit.Patience, w.kind.Name+": channels that nobody listens to", func() bool { return len(w.listeners()) == 0 })
+	redistest.Await(w, w.kind.Name+": channels that nobody listens to", func() bool { return len(w.listeners()) == 0 })
 	require.Empty(w, w.immortal())
 }
 
@@ -263,13 +263,13 @@ func (w *world) mustHear() {
 	if theirs == nil {
 		theirs = w.session()
 	}
-	ctx := ended(w.T, rounds*kit.Patience)
+	ctx := ended(w.T, rounds*redistest.Patience)
 	var waited time.Duration
 	for range rounds {
 		held := w.mustLock(w.lock(mine))
 		woken := make(chan error, 1)
 		go func() { woken <- w.pass(ctx, w.lock(theirs)) }()
-		kit.Await(w, kit.Patience, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
+		redistest.Await(w, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
 		released := time.Now()
 		w.book.leave(held)
 		require.NoError(w, giveBack(held), w.kind.Name)

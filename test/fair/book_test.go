@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // book is where the holders of a lock make their notes.
@@ -63,12 +63,12 @@ end
 redis.call('HINCRBY', book, 'notes', 1)
 return tonumber(redis.call('HGET', book, 'followed') or 0)`
 
-func (b *book) key() string { return "book:" + kit.Key(b.name) }
+func (b *book) key() string { return "book:" + locktest.Key(b.name) }
 
 // note makes the holder's note. A stranger, the caller of a lease that is good at the end of it, is
 // an error. What the server cannot do at the moment is tried again until ctx ends.
 func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
-	keys := kit.Keys(b.name)
+	keys := locktest.Keys(b.name)
 	for {
 		followed, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
 			Key(keys.Holder, keys.Line(), keys.Lives(), b.key()).

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P3, P6: while processes of a crowd are stopped and killed, wherever they are, the others go on, none
@@ -22,7 +22,7 @@ func TestCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
 }
 
 func TestSoakCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	newWorld(t).strikes(t, more)
 }
 
@@ -35,7 +35,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	notes := w.book(t, name)
 	begin := func() *redistest.Process {
 		p := w.start(t, "crowd", order{name: name, sessions: 2, users: 4, goal: endless, lease: leased})
-		says(t, p, kit.Patience, "began") // who is stopped in the midst of a Dial fails
+		says(t, p, redistest.Patience, "began") // who is stopped in the midst of a Dial fails
 		return p
 	}
 	var all []*redistest.Process // those that were killed too
@@ -47,7 +47,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	var slowest time.Duration
 	goesOn := func() {
 		before, begun := notes.account(t).notes, time.Now()
-		kit.Await(t, bound, "the others go on", func() bool { return notes.account(t).notes >= before+100 })
+		redistest.AwaitFor(t, bound, "the others go on", func() bool { return notes.account(t).notes >= before+100 })
 		slowest = max(slowest, time.Since(begun))
 	}
 	goesOn()
@@ -65,7 +65,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		crowd[i].Freeze()
 		goesOn()
 		until := w.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as living, or longer
-		kit.Await(t, bound, "a while", func() bool { return w.view.Now(t).After(until) })
+		redistest.AwaitFor(t, bound, "a while", func() bool { return w.view.Now(t).After(until) })
 		crowd[i].Thaw()
 		goesOn()
 		stops++

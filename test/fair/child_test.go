@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a child is told by its environment.
@@ -97,7 +97,7 @@ func open() []*signalbox.Session {
 func openBook() *book {
 	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
 	must(err)
-	kit.Steady(&options)
+	locktest.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
 	return &book{client, os.Getenv(nameEnv)}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2, order: processes whose wall clocks are wrong by 20 minutes, either way, take turns with one
@@ -41,18 +40,18 @@ func TestLeaseIsKeptThoughTheWallClockIsWrong(t *testing.T) {
 			second := w.start(t, "queue", order{name: name, sessions: 1, users: 1, skew: -skew})
 			w.waiting(t, name, 2)
 			require.NoError(t, held.Unlock())
-			says(t, first, kit.Patience, "began")
+			says(t, first, redistest.Patience, "began")
 			says(t, first, bound, "granted")
 			mine := w.view.MustHold(t, name).ID
 			until := w.view.Now(t).Add(life + time.Second)
-			kit.Await(t, bound, "its first life is over", func() bool { return w.view.Now(t).After(until) })
+			redistest.AwaitFor(t, bound, "its first life is over", func() bool { return w.view.Now(t).After(until) })
 			require.Equal(t, mine, w.view.MustHold(t, name).ID, "it was not renewed")
 			first.Send("unlock")
-			says(t, first, kit.Patience, "unlocked <nil>")
-			says(t, second, kit.Patience, "began")
-			says(t, second, kit.Patience, "granted")
+			says(t, first, redistest.Patience, "unlocked <nil>")
+			says(t, second, redistest.Patience, "began")
+			says(t, second, redistest.Patience, "granted")
 			second.Send("unlock")
-			says(t, second, kit.Patience, "unlocked <nil>")
+			says(t, second, redistest.Patience, "unlocked <nil>")
 			w.nothingLeft(t)
 		})
 	}

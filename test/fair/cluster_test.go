@@ -12,8 +12,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // calm is how long a node must be silent before its replica takes over: longer than any machine is
@@ -29,7 +29,7 @@ func TestOrderIsKeptWhileTheSlotIsMoved(t *testing.T) {
 }
 
 func TestSoakOrderIsKeptWhileTheSlotIsMoved(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	newCluster(t).moves(t, more)
 }
 
@@ -44,7 +44,7 @@ func newCluster(t *testing.T) *town {
 	t.Helper()
 	const name = "moved"
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	return &town{c, &book{c.Client(t, kit.Steady), name}, c.Slot(t, kit.Key(name))}
+	return &town{c, &book{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))}
 }
 
 // moves lets many use the lock while its slot is moved, in one step and in many, with the keys
@@ -59,9 +59,9 @@ func (c *town) moves(t *testing.T, more func() bool) {
 		defer close(done)
 		all := make([]*signalbox.Session, sessions)
 		for i := range all {
-			all[i] = kit.Session(t, c.cluster)
+			all[i] = locktest.Session(t, c.cluster)
 		}
-		kit.Together(t, sessions*users, func(i int) error {
+		locktest.Together(t, sessions*users, func(i int) error {
 			lock := fair.New(all[i%sessions], c.notes.name)
 			for over.Err() == nil { // and who stands in line by then has its turn
 				n, err := c.notes.turn(context.Background(), lock)
@@ -79,7 +79,7 @@ func (c *town) moves(t *testing.T, more func() bool) {
 	goesOn := func(what string) {
 		before := followed.Load()
 		begun := time.Now()
-		kit.Await(t, limit, what, func() bool { return followed.Load() >= before+200 })
+		redistest.AwaitFor(t, limit, what, func() bool { return followed.Load() >= before+200 })
 		t.Logf("%s: 200 grants in %v", what, time.Since(begun).Round(time.Millisecond))
 	}
 	goesOn("in its place")
@@ -107,19 +107,19 @@ func (c *town) moves(t *testing.T, more func() bool) {
 // the lock back while the keys are apart, or later.
 func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //nolint:revive // a case, no mode
 	t.Helper()
-	held, err := fair.New(kit.Session(t, c.cluster), c.notes.name, signalbox.RenewedLease(2*life-time.Second)).Lock(kit.Context(t))
+	held, err := fair.New(locktest.Session(t, c.cluster), c.notes.name, signalbox.RenewedLease(2*life-time.Second)).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	_, err = c.notes.note(t.Context(), held)
 	require.NoError(t, err)
 	m := c.cluster.BeginMove(t, c.slot, to)
-	m.Keys(t, kit.Keys(c.notes.name).Line())
+	m.Keys(t, locktest.Keys(c.notes.name).Line())
 	until := time.Now().Add(2 * life)
-	kit.Await(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
+	redistest.AwaitFor(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
 	require.NoError(t, held.Err(), "the lease was not renewed")
 	if early {
 		require.NoError(t, held.Unlock())
 	}
-	m.Keys(t, kit.Keys(c.notes.name).Lives())
+	m.Keys(t, locktest.Keys(c.notes.name).Lives())
 	m.Finish(t)
 	if !early {
 		require.NoError(t, held.Unlock())

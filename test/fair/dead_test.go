@@ -11,9 +11,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // granted answers when the server granted a lease, by its own clock.
@@ -35,7 +35,7 @@ func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 
 func TestSoakKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	rounds := 0
-	for more := kit.Soak(t); more(); rounds++ {
+	for more := locktest.Soak(t); more(); rounds++ {
 		t.Run("", func(t *testing.T) { newWorld(t).killWaiters(t, []int{1, 10, 100, 400}[rounds%4]) })
 	}
 }
@@ -65,7 +65,7 @@ func (w *world) killWaiters(t *testing.T, k int) {
 	require.Less(t, took, bound)
 	require.NoError(t, r.lease.Unlock())
 	// The dead stand in line until somebody comes by ten seconds after their death. They are in nobody's way.
-	lease, err := fair.New(w.waiter, name).TryLock(kit.Context(t))
+	lease, err := fair.New(w.waiter, name).TryLock(locktest.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock())
 	w.view.NoImmortals(t)
@@ -108,14 +108,14 @@ func TestLockOfADeadHolderGoesToTheFirstInLine(t *testing.T) {
 	p := w.start(t, "queue", order{name: name, sessions: 1, users: 1, lease: 3 * life})
 	w.waiting(t, name, 1)
 	require.NoError(t, held.Unlock())
-	says(t, p, kit.Patience, "began")
-	says(t, p, kit.Patience, "granted")
-	kit.Await(t, kit.Patience, "a renewal, which gives time for a line to form", func() bool {
+	says(t, p, redistest.Patience, "began")
+	says(t, p, redistest.Patience, "granted")
+	redistest.Await(t, "a renewal, which gives time for a line to form", func() bool {
 		return w.view.MustHold(t, name).Ends.Sub(w.view.Now(t)) > life
 	})
 	p.Freeze()
 	h := w.view.MustHold(t, name)
-	sessions := []*signalbox.Session{w.waiter, w.holder, kit.Session(t, w.server)}
+	sessions := []*signalbox.Session{w.waiter, w.holder, locktest.Session(t, w.server)}
 	line := make([]<-chan result, waiters)
 	for i := range line {
 		line[i] = w.asks(t, sessions[i%len(sessions)], name, i+1)
@@ -171,7 +171,7 @@ func TestWaiterThatWasStoppedInLineGetsTheLockLater(t *testing.T) {
 			t.Logf("it was back %v after it went on", time.Since(begun).Round(time.Millisecond))
 			require.NoError(t, second.Err(), "who has the lock was disturbed")
 			require.NoError(t, second.Unlock())
-			says(t, p, kit.Patience, "began")
+			says(t, p, redistest.Patience, "began")
 			tokens := make(map[bool]uint64) // of the child, and of the third
 			for _, child := range []bool{!late, late} {
 				if child {
@@ -203,7 +203,7 @@ func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 func (w *world) awaitFirst(t *testing.T, name, what string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
-	kit.Await(t, kit.Patience, "the first in line counts as "+what, func() bool {
+	redistest.Await(t, "the first in line counts as "+what, func() bool {
 		for first, err := range lock.Waiters(t.Context()) {
 			require.NoError(t, err)
 			return first.Alive == (what == living)
@@ -220,8 +220,8 @@ local time = redis.call('TIME')
 local first = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
 local life = redis.call('HGET', KEYS[2], string.sub(first, 1, 22))
 return string.sub(life, 1, 16) - (time[1] * 1000000 + time[2])`
-	keys := kit.Keys(name)
-	kit.Await(t, kit.Patience, "a heartbeat of the first in line", func() bool {
+	keys := locktest.Keys(name)
+	redistest.Await(t, "a heartbeat of the first in line", func() bool {
 		micros, ok := w.server.MustDo(t, "EVAL", left, 2, keys.Line(), keys.Lives()).(int64)
 		return ok && time.Duration(micros)*time.Microsecond > life*9/10
 	})
@@ -234,7 +234,7 @@ const living, dead = "living", "dead"
 func (w *world) awaitLost(t *testing.T, name string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
-	kit.Await(t, limit, "the dead waiter has lost its place", func() bool {
+	redistest.AwaitFor(t, limit, "the dead waiter has lost its place", func() bool {
 		lease, err := lock.TryLock(t.Context())
 		require.NoError(t, err, "who tries goes before the dead")
 		require.NoError(t, lease.Unlock())
@@ -259,7 +259,7 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	p.Thaw()
 	w.waiting(t, name, 1) // it finds out, and stands in line again
 	require.NoError(t, second.Err())
-	says(t, p, kit.Patience, "began")
+	says(t, p, redistest.Patience, "began")
 	require.NoError(t, second.Unlock())
 	require.Greater(t, childGets(t, p), second.Token())
 	w.nothingLeft(t)
@@ -275,13 +275,13 @@ func TestHolderThatWasStoppedIsToldAndTheNextIsLeftAlone(t *testing.T) {
 	p := w.start(t, "queue", order{name: name, sessions: 1, users: 1})
 	w.waiting(t, name, 1)
 	require.NoError(t, held.Unlock())
-	says(t, p, kit.Patience, "began")
-	says(t, p, kit.Patience, "granted")
+	says(t, p, redistest.Patience, "began")
+	says(t, p, redistest.Patience, "granted")
 	p.Freeze() // before its first renewal, mostly: its hold lasts as long as it counted as living
 	next := gets(t, begins(t, w.waiter, name), limit).lease
 	p.Send("unlock")
 	p.Thaw()
-	require.Contains(t, says(t, p, kit.Patience, "unlocked"), signalbox.ErrLost.Error())
+	require.Contains(t, says(t, p, redistest.Patience, "unlocked"), signalbox.ErrLost.Error())
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Unlock())
 	w.nothingLeft(t)

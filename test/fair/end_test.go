@@ -10,8 +10,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2, P8: who unlocks a lease that has ended is told that it was lost, whether somebody else has the
@@ -22,7 +22,7 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 		"Expired": nil,
 		"Deleted": func(t *testing.T, w *world) {
 			t.Helper()
-			w.server.MustDo(t, "DEL", kit.Key("Deleted"))
+			w.server.MustDo(t, "DEL", locktest.Key("Deleted"))
 		},
 		"Flushed": func(t *testing.T, w *world) {
 			t.Helper()
@@ -31,7 +31,7 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 		"Restarted": func(t *testing.T, w *world) {
 			t.Helper()
 			w.server.Restart()
-			kit.Await(t, kit.Patience, "a new connection", func() bool {
+			redistest.Await(t, "a new connection", func() bool {
 				_, err := fair.New(w.holder, "Restarted").IsLocked(t.Context())
 				return err == nil
 			})
@@ -46,7 +46,7 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 			}
 			lease := w.hold(t, name, option)
 			if end == nil {
-				kit.Closed(t, kit.Patience, "the lease ends", lease.Done())
+				redistest.Receive(t, "the lease ends", lease.Done())
 			} else {
 				end(t, w)
 			}
@@ -80,12 +80,12 @@ func TestHolderWithoutAServerIsToldAtItsDeadline(t *testing.T) {
 	w := newWorld(t)
 	const name, leased = "away", 5 * time.Second
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	lease, err := fair.New(kit.Session(t, proxy), name, signalbox.RenewedLease(leased)).Lock(kit.Context(t))
+	lease, err := fair.New(locktest.Session(t, proxy), name, signalbox.RenewedLease(leased)).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	proxy.HalfOpenAll()
 	proxy.Refuse()
 	got := begins(t, w.waiter, name)
-	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
+	redistest.Receive(t, "the holder is told", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	next := gets(t, got, bound).lease
 	require.Greater(t, next.Token(), lease.Token())

@@ -16,7 +16,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // aLook is how long after a hand-off its receiver has the lock at the latest if nobody tells it but a
@@ -32,7 +33,7 @@ func TestGrantAndCancelInTheSameInstant(t *testing.T) {
 }
 
 func TestSoakGrantAndCancelInTheSameInstant(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	newWorld(t).cancelInstants(t, more)
 }
 
@@ -50,7 +51,7 @@ type span struct{ from, to time.Time }
 func watch(t *testing.T, w *world) (stop func() []span) {
 	t.Helper()
 	const still = aLook / 8
-	client, ends, stood := w.server.Client(t, kit.Steady), make(chan struct{}), make(chan []span, 1)
+	client, ends, stood := w.server.Client(t, locktest.Steady), make(chan struct{}), make(chan []span, 1)
 	go func() {
 		var all []span
 		again := time.NewTicker(still / 8)
@@ -94,10 +95,10 @@ func (w *world) cancelInstants(t *testing.T, more func() bool) {
 		server = w.server
 	)
 	again := func() bool { mu.Lock(); defer mu.Unlock(); return more() }
-	behind := kit.Session(t, server)
+	behind := locktest.Session(t, server)
 	begun, stood := time.Now(), watch(t, w)
 	defer stood()
-	kit.Together(t, locks, func(i int) error {
+	locktest.Together(t, locks, func(i int) error {
 		r := round{
 			name: fmt.Sprint("instant/", i), holder: w.holder, leaver: w.waiter, behind: behind, world: w,
 			spread: 2 * time.Millisecond, later: 2 * time.Millisecond,
@@ -121,7 +122,7 @@ func (w *world) cancelInstants(t *testing.T, more func() bool) {
 	require.Positive(t, all.cancelled, "no cancellation was before the grant")
 	// A goroutine that does not run for that long looks the same: a few times are no finding.
 	require.LessOrEqual(t, len(slow), locks+(all.got+all.cancelled)/50)
-	kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(behind) == 0 })
+	redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(behind) == 0 })
 	w.nothingLeft(t)
 }
 
@@ -220,6 +221,6 @@ func (r *round) lines(ctx context.Context, s *signalbox.Session, n int) <-chan r
 		lease, err := fair.New(s, r.name).Lock(ctx)
 		got <- result{lease, err, time.Now()}
 	}()
-	kit.Became(kit.Patience, func() bool { return r.world.view.Waiting(r.name) >= n })
+	redistest.Became(redistest.Patience, func() bool { return r.world.view.Waiting(r.name) >= n })
 	return got
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // stray is an enter that was sent and did not arrive, whose waiter has left since on another
@@ -28,27 +28,27 @@ type stray struct {
 func (w *world) stray(t *testing.T, name string) *stray {
 	t.Helper()
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(kit.Runs(scripts.FairEnter, scripts.FairLeave))
-	s := &stray{session: kit.Session(t, proxy)}
+	proxy.SetMatch(locktest.Runs(scripts.FairEnter, scripts.FairLeave))
+	s := &stray{session: locktest.Session(t, proxy)}
 	lost := make(chan []string, 1)
 	left := make(chan struct{}, 16)
 	proxy.OnRequest(func(k int, req []string) {
 		switch {
 		case k == 1:
 			lost <- req
-		case kit.Runs(scripts.FairLeave)(req):
+		case locktest.Runs(scripts.FairLeave)(req):
 			left <- struct{}{}
 		}
 	})
 	armed := proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest, At: 1})
-	ctx, cancel := context.WithCancel(kit.Context(t))
+	ctx, cancel := context.WithCancel(locktest.Context(t))
 	defer cancel()
 	asked := make(chan error, 1)
 	go func() {
 		_, err := fair.New(s.session, name).Lock(ctx)
 		asked <- err
 	}()
-	kit.Closed(t, kit.Patience, "the enter is on its way", armed.Fired())
+	redistest.Receive(t, "the enter is on its way", armed.Fired())
 	for _, word := range <-lost {
 		s.request = append(s.request, word)
 	}
@@ -56,8 +56,8 @@ func (w *world) stray(t *testing.T, name string) *stray {
 	cancel()
 	require.ErrorIs(t, <-asked, context.Canceled)
 	proxy.CutAll() // the leave takes another connection
-	kit.Closed(t, kit.Patience, "it leaves", left)
-	kit.Await(t, kit.Patience, "the server knows", func() bool { return proxy.Replies() > replies })
+	redistest.Receive(t, "it leaves", left)
+	redistest.Await(t, "the server knows", func() bool { return proxy.Replies() > replies })
 	require.Zero(t, w.view.Waiting(name))
 	return s
 }
@@ -83,9 +83,9 @@ func TestEnterThatComesAfterItsLeaveLeavesNoTicket(t *testing.T) {
 	begun := time.Now()
 	require.EqualValues(t, 0, reply[0], "the not-after is over already")
 	require.Equal(t, 1, w.view.Waiting(name))
-	kit.Await(t, bound, "its ticket is gone", func() bool { return w.view.Waiting(name) == 0 })
+	redistest.AwaitFor(t, bound, "its ticket is gone", func() bool { return w.view.Waiting(name) == 0 })
 	t.Logf("the ticket of nobody was gone after %v", time.Since(begun).Round(time.Millisecond))
-	kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s.session) == 0 })
+	redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(s.session) == 0 })
 	require.EqualValues(t, -1, s.arrives(t, w)[0], "it has no effect any more")
 	require.Zero(t, w.view.Waiting(name))
 	require.NoError(t, held.Unlock())
@@ -110,7 +110,7 @@ func TestGrantToATicketOfNobodyPassesOn(t *testing.T) {
 	t.Logf("those behind had the lock %v after the release", granted(r.lease).Sub(granted(held)).Round(time.Millisecond))
 	require.Greater(t, r.lease.Token(), h.Token)
 	require.NoError(t, r.lease.Unlock())
-	kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s.session) == 0 })
+	redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(s.session) == 0 })
 	require.EqualValues(t, -1, s.arrives(t, w)[0])
 	w.nothingLeft(t)
 }
@@ -123,10 +123,10 @@ func TestTryThatTookTooLongIsNotInItsOwnWay(t *testing.T) {
 	// Before the server was told not to, and with time enough for the second on a machine that stalls.
 	const name, leased, answered = "slow", 1500 * time.Millisecond, 2200 * time.Millisecond
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(kit.Runs(scripts.FairEnter))
+	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
 	armed := proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, At: 1, Delay: answered})
-	lock := fair.New(kit.SessionOf(t, proxy.Client(t, kit.Steady)), name, signalbox.RenewedLease(leased))
-	lease, err := lock.TryLock(kit.Context(t))
+	lock := fair.New(locktest.SessionOf(t, proxy.Client(t, locktest.Steady)), name, signalbox.RenewedLease(leased))
+	lease, err := lock.TryLock(locktest.Context(t))
 	require.True(t, armed.HasFired())
 	require.NoError(t, err)
 	require.NoError(t, forgive(lease.Unlock()))

@@ -13,9 +13,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P6: a waiter that is not told of its grant, whatever became of the message, finds out by a look, and
@@ -34,12 +34,12 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			proxy := redistest.NewProxy(t, w.server.Addr())
-			proxy.SetMatch(kit.Runs(scripts.FairLook))
+			proxy.SetMatch(locktest.Runs(scripts.FairLook))
 			held := w.hold(t, name)
-			got := w.asks(t, kit.Session(t, proxy), name, 1)
+			got := w.asks(t, locktest.Session(t, proxy), name, 1)
 			w.hear(t, 1)
 			// The first look comes with the subscription. From then on nobody looks for most of a second.
-			kit.Await(t, kit.Patience, "a look", func() bool { return proxy.Replies() > 0 })
+			redistest.Await(t, "a look", func() bool { return proxy.Replies() > 0 })
 			lose(t, w, proxy)
 			released := w.view.Now(t)
 			require.NoError(t, held.Unlock())
@@ -49,7 +49,7 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 			require.Equal(t, h.Token, r.lease.Token())
 			require.Less(t, granted(r.lease).Sub(released), bound)
 			if name == "MessageDropped" {
-				kit.Await(t, kit.Patience, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
+				redistest.Await(t, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
 			}
 			require.NoError(t, r.lease.Unlock())
 			w.nothingLeft(t)
@@ -64,7 +64,7 @@ func TestGrantBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 	w := newWorld(t)
 	const name, soon = "early", 80 * time.Millisecond
 	var took []time.Duration
-	for begun := time.Now(); len(took) < 8 || slices.Min(took) >= soon && time.Since(begun) < kit.Patience; {
+	for begun := time.Now(); len(took) < 8 || slices.Min(took) >= soon && time.Since(begun) < redistest.Patience; {
 		proxy := redistest.NewProxy(t, w.server.Addr())
 		proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
 		held, released := w.hold(t, name), make(chan error, 1)
@@ -72,7 +72,7 @@ func TestGrantBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 		proxy.OnRequest(func(int, []string) { // nobody listens yet
 			once.Do(func() { released <- held.Unlock() })
 		})
-		lease, err := fair.New(kit.Session(t, proxy), name).Lock(kit.Context(t))
+		lease, err := fair.New(locktest.Session(t, proxy), name).Lock(locktest.Context(t))
 		require.NoError(t, err)
 		took = append(took, time.Since(granted(lease)))
 		require.NoError(t, <-released)
@@ -92,17 +92,17 @@ func TestGrantCountsThoughTheEnterIsNotAnswered(t *testing.T) {
 	w := newWorld(t)
 	const name = "unanswered"
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(kit.Runs(scripts.FairLook))
+	proxy.SetMatch(locktest.Runs(scripts.FairLook))
 	// A client that waits for longer than the answer takes: it does not find out by itself.
-	s := kit.SessionOf(t, proxy.Client(t, func(o *rueidis.ClientOption) {
+	s := locktest.SessionOf(t, proxy.Client(t, func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout = limit
 		signalbox.Tune(o)
 	}))
 	held, another := w.hold(t, name), w.hold(t, "elsewhere")
 	other := w.asks(t, s, "elsewhere", 1)
 	w.hear(t, 1)
-	kit.Await(t, kit.Patience, "it looks", func() bool { return proxy.Replies() > 0 })
-	proxy.SetMatch(kit.Runs(scripts.FairEnter))
+	redistest.Await(t, "it looks", func() bool { return proxy.Replies() > 0 })
+	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
 	proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 2 * bound})
 	got := w.asks(t, s, name, 1)
 	next := w.asks(t, w.waiter, name, 2)
@@ -127,7 +127,7 @@ func TestOrderIsKeptThoughEveryMessageIsLost(t *testing.T) {
 	for i := range line {
 		proxy := redistest.NewProxy(t, w.server.Addr())
 		proxy.DropPushes(true)
-		line[i] = w.asks(t, kit.Session(t, proxy), name, i+1)
+		line[i] = w.asks(t, locktest.Session(t, proxy), name, i+1)
 	}
 	require.NoError(t, held.Unlock())
 	last, begun := held.Token(), time.Now()

@@ -10,9 +10,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // Order: a lock whose hold ran out is free with people in line until somebody looks. Who comes in that
@@ -22,7 +22,7 @@ func TestNewcomerFindsAFreeLockAndIsNotBeforeTheLine(t *testing.T) {
 	for name, comes := range map[string]func(t *testing.T, w *world) <-chan result{
 		"Tries": func(t *testing.T, w *world) <-chan result {
 			t.Helper()
-			_, err := fair.New(w.waiter, "Tries").TryLock(kit.Context(t))
+			_, err := fair.New(w.waiter, "Tries").TryLock(locktest.Context(t))
 			require.ErrorIs(t, err, signalbox.ErrHeld)
 			return nil
 		},
@@ -35,7 +35,7 @@ func TestNewcomerFindsAFreeLockAndIsNotBeforeTheLine(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			holder := redistest.NewProxy(t, w.server.Addr())
-			_, err := fair.New(kit.Session(t, holder), name).Lock(kit.Context(t))
+			_, err := fair.New(locktest.Session(t, holder), name).Lock(locktest.Context(t))
 			require.NoError(t, err)
 			holder.HalfOpenAll()
 			holder.Refuse()
@@ -64,7 +64,7 @@ func (w *world) runOut(t *testing.T, name string) {
 	w.server.MustDo(t, "EVAL", `
 local time, value = redis.call('TIME'), redis.call('GET', KEYS[1])
 local now = time[1] .. string.sub('00000' .. time[2], -6)
-redis.call('SET', KEYS[1], string.sub(value, 1, 61) .. now .. string.sub(value, 78), 'KEEPTTL')`, 1, kit.Key(name))
+redis.call('SET', KEYS[1], string.sub(value, 1, 61) .. now .. string.sub(value, 78), 'KEEPTTL')`, 1, locktest.Key(name))
 }
 
 // blindSession answers a session whose looks do not arrive before the test ends. What it sends after the first waits
@@ -72,10 +72,10 @@ redis.call('SET', KEYS[1], string.sub(value, 1, 61) .. now .. string.sub(value, 
 func (w *world) blindSession(t *testing.T) *signalbox.Session {
 	t.Helper()
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(kit.Runs(scripts.FairLook))
+	proxy.SetMatch(locktest.Runs(scripts.FairLook))
 	ends := make(chan struct{})
 	proxy.OnRequest(func(int, []string) { <-ends })
-	s := kit.Session(t, proxy)
+	s := locktest.Session(t, proxy)
 	t.Cleanup(sync.OnceFunc(func() { close(ends) })) // before the session is closed
 	return s
 }

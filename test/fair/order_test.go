@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // Order: over many processes and goroutines the lock goes to the first in line, every time.
@@ -19,7 +19,7 @@ func TestLockIsGrantedInTheOrderOfTheLine(t *testing.T) {
 }
 
 func TestSoakLockIsGrantedInTheOrderOfTheLine(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	const goal = 100_000
 	begun, all := time.Now(), int64(0)
 	for more() {
@@ -52,7 +52,7 @@ func (w *world) ended(t *testing.T, crowd []*redistest.Process, within time.Dura
 	for _, p := range crowd {
 		says(t, p, within, "began")
 		says(t, p, within, "done")
-		require.Zero(t, p.Wait(kit.Patience), p.Stderr())
+		require.Zero(t, p.Wait(redistest.Patience), p.Stderr())
 	}
 }
 
@@ -63,7 +63,7 @@ func TestManyWaitersDrainInOrder(t *testing.T) {
 }
 
 func TestSoakManyWaitersDrainInOrder(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	for more := kit.Soak(t); more(); {
+	for more := locktest.Soak(t); more(); {
 		newWorld(t).drains(t, 10, 1000)
 	}
 }
@@ -78,7 +78,7 @@ func (w *world) drains(t *testing.T, processes, users int) {
 	for i := range crowd {
 		crowd[i] = w.start(t, "crowd", order{name: name, sessions: 1, users: users})
 	}
-	kit.Await(t, limit, "all stand in line", func() bool { return w.view.Waiting(name) == processes*users })
+	redistest.AwaitFor(t, limit, "all stand in line", func() bool { return w.view.Waiting(name) == processes*users })
 	_, err := notes.note(t.Context(), held) // says who is first
 	require.NoError(t, err)
 	begun := time.Now()

@@ -13,7 +13,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P2, P3, P6: a server that comes back empty serves all who stood in line, one after the other, and the
@@ -39,7 +40,7 @@ func (w *world) restarts(t *testing.T, name string, away bool) { //nolint:revive
 		inside int
 	)
 	for i := range sessions {
-		s := kit.Session(t, w.server)
+		s := locktest.Session(t, w.server)
 		for range waiters / sessions {
 			group.Go(func() {
 				lease, err := fair.New(s, name).Lock(long(t))
@@ -63,13 +64,13 @@ func (w *world) restarts(t *testing.T, name string, away bool) { //nolint:revive
 	w.waiting(t, name, waiters)
 	if away {
 		w.server.Kill()
-		kit.Closed(t, kit.Patience, "the holder is told", held.Done())
+		redistest.Receive(t, "the holder is told", held.Done())
 	}
 	w.server.Restart()
 	begun := time.Now()
 	group.Wait()
 	t.Logf("%d waiters were served in %v", waiters, time.Since(begun).Round(time.Millisecond))
-	kit.Closed(t, kit.Patience, "the holder is told", held.Done())
+	redistest.Receive(t, "the holder is told", held.Done())
 	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
 	require.Len(t, tokens, waiters)
 	last := held.Token()
@@ -102,10 +103,10 @@ func (w *world) disturbed(t *testing.T, name string, goal int64, disturb func() 
 	})
 	sessions := make([]*signalbox.Session, 6)
 	for i := range sessions {
-		sessions[i] = kit.Session(t, w.server)
+		sessions[i] = locktest.Session(t, w.server)
 	}
 	begun := time.Now()
-	kit.Together(t, 4*len(sessions), func(i int) error {
+	locktest.Together(t, 4*len(sessions), func(i int) error {
 		return notes.fill(ctx, fair.New(sessions[i%len(sessions)], name), goal)
 	})
 	took := time.Since(begun)
@@ -129,7 +130,7 @@ func TestOrderIsKeptThoughTheServerIsDisturbed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			client := w.server.Client(t, kit.Steady)
+			client := w.server.Client(t, locktest.Steady)
 			a := w.disturbed(t, name, 200, func() error {
 				return client.Do(context.Background(), client.B().Arbitrary(command...).Build()).Error()
 			})

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // enterArgs is where the arguments of an enter stand in its request: EVALSHA, digest, 3, the keys.
@@ -25,7 +25,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 	const name = "sign"
 	held := w.hold(t, name)
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(kit.Runs(scripts.FairEnter))
+	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
 	var (
 		mu    sync.Mutex
 		signs []string
@@ -37,7 +37,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 			signs = append(signs, args[5])
 		}
 	})
-	got := w.asks(t, kit.Session(t, proxy), name, 1)
+	got := w.asks(t, locktest.Session(t, proxy), name, 1)
 	mu.Lock()
 	require.Len(t, signs, 1)
 	require.NotEmpty(t, signs[0], "the ticket came without a heartbeat")
@@ -53,7 +53,7 @@ func TestLineHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	w := newWorld(t)
 	const name = "end"
 	held := w.hold(t, name)
-	keys := kit.Keys(name)
+	keys := locktest.Keys(name)
 	w.server.MustDo(t, "EVAL", scripts.FairEnter.Source, 3, keys.Holder, keys.Line(), keys.Lives(),
 		strings.Repeat("a", 41), 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody", 60_000)
 	require.Equal(t, 1, w.view.Waiting(name))

@@ -12,9 +12,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -32,25 +32,25 @@ type world struct {
 	server *redistest.Server
 	holder *signalbox.Session
 	waiter *signalbox.Session
-	view   *kit.View
+	view   *locktest.View
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
 	wiretest.LoadScripts(t, server)
-	return &world{server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
+	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
 func (w *world) book(t *testing.T, name string) *book {
 	t.Helper()
-	return &book{w.server.Client(t, kit.Steady), name}
+	return &book{w.server.Client(t, locktest.Steady), name}
 }
 
 // hold takes a lock for the holder.
 func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
 	t.Helper()
-	lease, err := fair.New(w.holder, name, options...).Lock(kit.Context(t))
+	lease, err := fair.New(w.holder, name, options...).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	return lease
 }
@@ -84,7 +84,7 @@ func begins(t *testing.T, s *signalbox.Session, name string) <-chan result {
 // hear waits until n sessions hear of their grants.
 func (w *world) hear(t *testing.T, n int) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "they hear of grants", func() bool {
+	redistest.Await(t, "they hear of grants", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
 		return ok && len(channels) == n
 	})
@@ -93,7 +93,7 @@ func (w *world) hear(t *testing.T, n int) {
 // waiting waits until n stand in line.
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
-	kit.Await(t, limit, "they stand in line", func() bool { return w.view.Waiting(name) == n })
+	redistest.AwaitFor(t, limit, "they stand in line", func() bool { return w.view.Waiting(name) == n })
 }
 
 // gets receives what a Lock answered, which must be a lease, within limit.
@@ -115,15 +115,15 @@ func gets(t *testing.T, got <-chan result, limit time.Duration) result {
 // nothingLeft fails the test if anybody still holds the lock or stands in line after a while.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
-	view := kit.NewView(t, w.server) // a connection that no restart has broken
-	kit.Await(t, bound, "nobody holds anything or stands in line", func() bool {
+	view := locktest.NewView(t, w.server) // a connection that no restart has broken
+	redistest.AwaitFor(t, bound, "nobody holds anything or stands in line", func() bool {
 		immortal, held, err := view.Leaks()
 		require.NoError(t, err)
 		require.Empty(t, immortal, "keys without an end")
 		return len(held) == 0
 	})
 	for _, s := range []*signalbox.Session{w.holder, w.waiter} {
-		kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s) == 0 })
+		redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(s) == 0 })
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // attempt is one call of Lock or TryLock and what it answered.
@@ -39,7 +39,7 @@ func (a *attempt) struck() bool {
 func (a *attempt) saw(req []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.seen = append(a.mu.seen, kit.Names(req))
+	a.mu.seen = append(a.mu.seen, locktest.Names(req))
 }
 
 // requests answers what was seen so far.
@@ -52,7 +52,7 @@ func (a *attempt) requests() []string {
 // acquire makes the call, with the faults of the trial, beside a holder who gives the lock
 // back in time.
 func (w *world) acquire(name string, tr trial, proxy *redistest.Proxy, victim *signalbox.Session) (*attempt, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	a := new(attempt)
 	proxy.OnRequest(func(k int, req []string) {
@@ -108,7 +108,7 @@ func (a *attempt) cancelAtFault(cancel context.CancelFunc, done <-chan struct{})
 // giveBack unlocks once a waiter has made the step that it takes to wait, or will not; where nobody
 // waits, once the call has ended.
 func giveBack(held signalbox.Lease, s scenario, proxy *redistest.Proxy, done <-chan struct{}) error {
-	kit.Became(settled/2, func() bool {
+	redistest.Became(settled/2, func() bool {
 		select {
 		case <-done:
 			return true
@@ -116,7 +116,7 @@ func giveBack(held signalbox.Lease, s scenario, proxy *redistest.Proxy, done <-c
 			return !s.try && proxy.Replies() >= s.after
 		}
 	})
-	return kit.Confirmed(held.Unlock())
+	return locktest.Confirmed(held.Unlock())
 }
 
 // judge says what is wrong with the answer of the call, or nil.

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // closing is a session in full use that is closed.
@@ -32,13 +33,13 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 		go func() { c.ended <- c.use(i, w.kind.New(of, fmt.Sprint("closing/", i%5))) }()
 	}
 	for range closeUsers {
-		kit.Closed(t, kit.Patience, "everybody has had a lock", c.began)
+		redistest.Receive(t, "everybody has had a lock", c.began)
 	}
 	return c
 }
 
 // use takes and gives back the lock until it is sent away, by ErrClosed.
-func (c *closing) use(i int, lock kit.Lock) error {
+func (c *closing) use(i int, lock locktest.Lock) error {
 	for n := 0; ; n++ {
 		lease, err := lock.Lock(context.Background())
 		if errors.Is(err, signalbox.ErrClosed) {
@@ -87,7 +88,7 @@ func closeInFullUse(t *testing.T, w *world) {
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("ContextEnded=", ended), func(t *testing.T) {
 			for range 10 {
-				c := w.closing(t, signalbox.NewSession(w.server.Client(t, kit.Tuned)))
+				c := w.closing(t, signalbox.NewSession(w.server.Client(t, locktest.Tuned)))
 				ctx, cancel := context.WithCancel(t.Context())
 				if ended {
 					cancel()
@@ -98,10 +99,10 @@ func closeInFullUse(t *testing.T, w *world) {
 				if !ended {
 					require.NoError(t, err)
 				}
-				require.Less(t, time.Since(begun), kit.Patience/2)
-				c.over(t, kit.Patience)
+				require.Less(t, time.Since(begun), redistest.Patience/2)
+				c.over(t, redistest.Patience)
 				require.NoError(t, c.session.Close(t.Context()), "the second Close")
-				kit.Await(t, settled, "nothing is held", func() bool {
+				redistest.AwaitFor(t, settled, "nothing is held", func() bool {
 					_, held, err := w.view.Leaks()
 					return err == nil && len(held) == 0
 				})
@@ -121,7 +122,7 @@ func TestCloseWithAFrozenServerEndsSoon(t *testing.T) {
 func closeFrozen(t *testing.T, w *world) {
 	t.Helper()
 	c := w.closing(t, w.other)
-	held, err := w.kind.New(w.other, "kept").Lock(kit.Context(t))
+	held, err := w.kind.New(w.other, "kept").Lock(locktest.Context(t))
 	require.NoError(t, err)
 	w.server.Freeze()
 	ctx, cancel := shortly(t)
@@ -132,9 +133,9 @@ func closeFrozen(t *testing.T, w *world) {
 	t.Logf("closed after %v: %v", took, err)
 	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
 	require.ErrorIs(t, held.Err(), signalbox.ErrClosed)
-	kit.Closed(t, kit.Patience, "Done is closed", held.Done())
+	redistest.Receive(t, "Done is closed", held.Done())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, took, kit.Patience/2, "it waited for the end of the lease")
-	c.over(t, kit.Patience)
+	require.Less(t, took, redistest.Patience/2, "it waited for the end of the lease")
+	c.over(t, redistest.Patience)
 	w.server.Thaw()
 }

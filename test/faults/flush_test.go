@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P10: a server that is made to forget its scripts all the time is nothing that anybody is
@@ -40,12 +41,12 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	})
 	// Until then nothing is shown: how often scripts are forgotten in the midst of it is up to the machine.
 	forgotten := func() bool { return w.server.CommandStats()["eval"].Calls > users*times/10 }
-	patience := kit.Context(t)
+	patience := locktest.Context(t)
 	var inside [2]atomic.Int32
-	kit.Together(t, users, func(i int) error {
-		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(kit.Patience)) // which is not passed on here
+	locktest.Together(t, users, func(i int) error {
+		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(redistest.Patience)) // which is not passed on here
 		for n := 0; n < times || !forgotten() && patience.Err() == nil; n++ {
-			lease, err := lock.Lock(kit.Context(t))
+			lease, err := lock.Lock(locktest.Context(t))
 			if err != nil {
 				return err
 			}
@@ -53,7 +54,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 				return fmt.Errorf("%d holders at once", n)
 			}
 			inside[i/2%2].Add(-1)
-			if err := kit.Confirmed(lease.Unlock()); err != nil {
+			if err := locktest.Confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // forced is one hold that somebody takes by force through a link that fails.
@@ -54,7 +54,7 @@ func (f *forced) after(kind redistest.Kind, err error) error {
 			return fmt.Errorf("once more: %w", again)
 		}
 	}
-	if !kit.Became(kit.Patience, func() bool { return f.lease.Err() != nil }) {
+	if !redistest.Became(redistest.Patience, func() bool { return f.lease.Err() != nil }) {
 		return errors.New("the holder was not told")
 	}
 	next, err := f.kind.rival.New(f.other, f.name).Lock(context.Background())
@@ -65,13 +65,13 @@ func (f *forced) after(kind redistest.Kind, err error) error {
 		return fmt.Errorf("the token fell from %d to %d", f.lease.Token(), next.Token())
 	}
 	// What was delayed arrives, and finds a hold that it was not meant for.
-	if kind == redistest.DelayRequest && !kit.Became(settled, func() bool { return f.link.proxy.Replies() >= f.link.proxy.Requests() }) {
+	if kind == redistest.DelayRequest && !redistest.Became(settled, func() bool { return f.link.proxy.Replies() >= f.link.proxy.Requests() }) {
 		return errors.New("the delayed request never arrived")
 	}
 	if err := f.valid(f.name, next); err != nil {
 		return fmt.Errorf("the next holder: %w", err)
 	}
-	return kit.Confirmed(next.Unlock())
+	return locktest.Confirmed(next.Unlock())
 }
 
 // P5: a ForceUnlock whose order is struck looks whether it was executed, and answers nil when the hold
@@ -84,18 +84,18 @@ func TestForceUnlockWhoseReplyIsLostIsDone(t *testing.T) {
 func loseForces(t *testing.T, w *world) {
 	t.Helper()
 	kinds := redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(w.kind.seize[1]))
-	kit.Together(t, len(kinds), func(i int) error {
+	links := w.links(t, len(kinds), locktest.Runs(w.kind.seize[1]))
+	locktest.Together(t, len(kinds), func(i int) error {
 		f, err := w.forced(fmt.Sprint("force/", kinds[i]), links[i])
 		if err != nil {
 			return err
 		}
 		armed := f.link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
-		err = f.force(kit.Context(t), f.link.session, f.name)
+		err = f.force(locktest.Context(t), f.link.session, f.name)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%v: %w", kinds[i], err)
-		case !kit.Became(kit.Patience, armed.HasFired):
+		case !redistest.Became(redistest.Patience, armed.HasFired):
 			return errors.New("not struck")
 		}
 		if err := f.after(kinds[i], nil); err != nil {
@@ -115,15 +115,15 @@ func TestForceUnlockThatFailedMayBeRepeated(t *testing.T) {
 func cancelForces(t *testing.T, w *world) {
 	t.Helper()
 	kinds, steps := redistest.Kinds(), w.kind.seize
-	all := kit.Runs(steps...)
+	all := locktest.Runs(steps...)
 	links := w.links(t, len(kinds)*len(steps), all)
-	kit.Together(t, len(links), func(i int) error {
+	locktest.Together(t, len(links), func(i int) error {
 		kind, step := kinds[i/len(steps)], i%len(steps)
 		f, err := w.forced(fmt.Sprint("repeat/", kind, step), links[i])
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithCancel(kit.Context(t))
+		ctx, cancel := context.WithCancel(locktest.Context(t))
 		defer cancel()
 		f.link.proxy.OnRequest(func(n int, _ []string) {
 			if n == step+1 {
@@ -133,7 +133,7 @@ func cancelForces(t *testing.T, w *world) {
 		f.link.proxy.Arm(redistest.Fault{Kind: kind, At: step + 1, Delay: 3 * short})
 		begun := time.Now()
 		err = f.force(ctx, f.link.session, f.name)
-		if took := time.Since(begun); took > kit.Patience/2 {
+		if took := time.Since(begun); took > redistest.Patience/2 {
 			return fmt.Errorf("%v: it took %v to be cancelled", kind, took)
 		}
 		if err := f.after(kind, err); err != nil {
@@ -153,15 +153,15 @@ func TestForcedHolderIsToldWhenTheMessageIsLost(t *testing.T) {
 func forceUnheard(t *testing.T, w *world) {
 	t.Helper()
 	const life = 15 * time.Second
-	link := w.links(t, 1, kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))[0]
-	lease, err := w.kind.New(link.session, "a", signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	link := w.links(t, 1, locktest.Runs(scripts.HolderRenew, scripts.HoldsRenew))[0]
+	lease, err := w.kind.New(link.session, "a", signalbox.RenewedLease(life)).Lock(locktest.Context(t))
 	require.NoError(t, err)
-	kit.Await(t, kit.Patience, "the holder listens, and has asked what it missed", func() bool { return link.proxy.Replies() > 0 })
+	redistest.Await(t, "the holder listens, and has asked what it missed", func() bool { return link.proxy.Replies() > 0 })
 	link.proxy.DropPushes(true)
 	begun := time.Now()
-	require.NoError(t, w.force(kit.Context(t), w.other, "a"))
-	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
+	require.NoError(t, w.force(locktest.Context(t), w.other, "a"))
+	redistest.Receive(t, "the holder is told", lease.Done())
 	require.Less(t, time.Since(begun), life*2/3)
-	kit.Await(t, kit.Patience, "the message that was lost", func() bool { return link.proxy.DroppedPushes() == 1 })
+	redistest.Await(t, "the message that was lost", func() bool { return link.proxy.DroppedPushes() == 1 })
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 }

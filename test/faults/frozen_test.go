@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2: a holder whose server stops answering is told before its key can end.
@@ -30,7 +30,7 @@ func TestHolderOfAFrozenServerIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:pa
 }
 
 func TestSoakHolderOfAFrozenServerIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:paralleltest // measures milliseconds
-	freezeAgain(t, newWorld(t), 100, kit.Soak(t))
+	freezeAgain(t, newWorld(t), 100, locktest.Soak(t))
 }
 
 // freezeAgain freezes the server past the leases of n holders for as long as more says, and until most of the holders of
@@ -94,7 +94,7 @@ type holder struct {
 func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 	t.Helper()
 	proxy, gate := redistest.NewProxy(t, w.server.Addr()), new(barrier)
-	proxy.SetMatch(kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))
+	proxy.SetMatch(locktest.Runs(scripts.HolderRenew, scripts.HoldsRenew))
 	proxy.OnRequest(gate.request)
 	link := link{proxy, patient(t, proxy)} // what has passed is answered, unless its connection is given up
 	holders := make([]*holder, n)
@@ -102,10 +102,10 @@ func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 		holders[i] = w.lockFor(t, link, fmt.Sprintf("frozen/%d/%d", time.Now().UnixNano(), i), time.Second+time.Duration(i)*2*time.Second/time.Duration(n))
 		holders[i].looks = i%2 == 0
 	}
-	kit.Await(t, kit.Patience, "renewals", func() bool { return link.proxy.Replies() >= 10 })
+	redistest.Await(t, "renewals", func() bool { return link.proxy.Replies() >= 10 })
 
 	gate.Lock()
-	kit.Await(t, kit.Patience, "what had passed is answered", func() bool { return link.proxy.Replies() == gate.let() })
+	redistest.Await(t, "what had passed is answered", func() bool { return link.proxy.Replies() == gate.let() })
 	for _, h := range holders {
 		h.ends = w.view.MustHold(t, h.name).Ends
 	}
@@ -130,9 +130,9 @@ func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 		require.ErrorIs(t, h.lease.Unlock(), signalbox.ErrLost)
 	}
 	require.NotEmpty(t, leads)
-	kit.Await(t, kit.Patience, "nothing is held or settled", func() bool {
+	redistest.Await(t, "nothing is held or settled", func() bool {
 		_, held, err := w.view.Leaks()
-		return err == nil && len(held) == 0 && kit.Settling(link.session) == 0
+		return err == nil && len(held) == 0 && locktest.Settling(link.session) == 0
 	})
 	link.proxy.Close()
 	return leads
@@ -140,7 +140,7 @@ func freezeHolders(t *testing.T, w *world, n int) []time.Duration {
 
 func (w *world) lockFor(t *testing.T, l link, name string, life time.Duration) *holder {
 	t.Helper()
-	lease, err := w.kind.New(l.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	lease, err := w.kind.New(l.session, name, signalbox.RenewedLease(life)).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	return &holder{name: name, lease: lease}
 }
@@ -178,18 +178,18 @@ func TestWaiterOfAFrozenServerGoesInItsOwnTime(t *testing.T) {
 func waitFrozen(t *testing.T, w *world) {
 	t.Helper()
 	w.server.Freeze()
-	kit.Together(t, 8, func(i int) error {
+	locktest.Together(t, 8, func(i int) error {
 		ctx, cancel := shortly(t)
 		defer cancel()
 		begun := time.Now()
 		_, err := w.kind.New(w.holder, fmt.Sprint("late/", i)).Lock(ctx)
-		if !errors.Is(err, ctx.Err()) || time.Since(begun) > kit.Patience/2 {
+		if !errors.Is(err, ctx.Err()) || time.Since(begun) > redistest.Patience/2 {
 			return fmt.Errorf("%w after %v", err, time.Since(begun))
 		}
 		return nil
 	})
 	w.server.Thaw()
-	kit.Await(t, kit.Patience, "everything is settled", func() bool { return kit.Settling(w.holder) == 0 })
+	redistest.Await(t, "everything is settled", func() bool { return locktest.Settling(w.holder) == 0 })
 	immortal, held, err := w.view.Leaks()
 	require.NoError(t, err)
 	require.Empty(t, immortal)

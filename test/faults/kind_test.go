@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // kind is a kind of lock, with the scripts by which it is taken and given back, and what takes
 // back an acquire of which nothing is known.
 type kind struct {
-	kit.Primitive
+	locktest.Primitive
 
 	// rival is the kind that keeps it out, and is kept out by it: itself, mostly.
-	rival                  kit.Primitive
+	rival                  locktest.Primitive
 	acquire, release, undo *scripts.Script
 	// seize is what a ForceUnlock asks, and then orders; nil where there is none.
 	seize []*scripts.Script
@@ -31,7 +31,7 @@ type kind struct {
 func reentrantLocks() kind {
 	const acquire = "reentrant/acquire"
 	return kind{
-		Primitive: kit.Reentrant(), rival: kit.Reentrant(),
+		Primitive: locktest.Reentrant(), rival: locktest.Reentrant(),
 		acquire: scripts.ReentrantAcquire, release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw,
 		seize: []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce},
 		scenarios: []scenario{
@@ -50,7 +50,7 @@ func reentrantLocks() kind {
 func fairLocks() kind {
 	const enter, look = "fair/enter", "fair/look"
 	return kind{
-		Primitive: kit.Fair(), rival: kit.Fair(),
+		Primitive: locktest.Fair(), rival: locktest.Fair(),
 		acquire: scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
 		seize: []*scripts.Script{scripts.HolderDescribe, scripts.FairForce},
 		scenarios: []scenario{
@@ -62,16 +62,16 @@ func fairLocks() kind {
 			{
 				// Looks go on for as long as the lock is waited for.
 				name: "LockThatIsFoundByALook", held: true, after: 2, deaf: true, loose: true,
-				match: kit.Runs(scripts.FairLook), steps: []string{look, look, look},
+				match: locktest.Runs(scripts.FairLook), steps: []string{look, look, look},
 			},
 		},
 	}
 }
 
 // rwlocks answers one side of read-write locks. They wait as fair locks do, and each way to wait is swept by one side.
-func rwlocks(side kit.Primitive, scenarios ...scenario) kind {
+func rwlocks(side locktest.Primitive, scenarios ...scenario) kind {
 	return kind{
-		Primitive: side, rival: kit.Writer(),
+		Primitive: side, rival: locktest.Writer(),
 		acquire: scripts.RWLockEnter, release: scripts.RWLockLeave, undo: scripts.RWLockLeave,
 		seize: []*scripts.Script{scripts.HoldsList, scripts.RWLockForce},
 		scenarios: append(scenarios,
@@ -81,18 +81,18 @@ func rwlocks(side kit.Primitive, scenarios ...scenario) kind {
 
 func writers() kind {
 	const enter, look = "rwlock/enter", "rwlock/look"
-	return rwlocks(kit.Writer(),
+	return rwlocks(locktest.Writer(),
 		scenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 		scenario{
 			// Looks go on for as long as the lock is waited for.
 			name: "LockThatIsFoundByALook", held: true, after: 2, deaf: true, loose: true,
-			match: kit.Runs(scripts.RWLockLook), steps: []string{look, look, look},
+			match: locktest.Runs(scripts.RWLockLook), steps: []string{look, look, look},
 		})
 }
 
 func readers() kind {
 	const enter = "rwlock/enter"
-	return rwlocks(kit.Reader(),
+	return rwlocks(locktest.Reader(),
 		scenario{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
 		scenario{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
 		scenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})
@@ -102,7 +102,7 @@ func readers() kind {
 func permits() kind {
 	const enter = "semaphore/enter"
 	return kind{
-		Primitive: kit.Permit(), rival: kit.Permit(), retold: true,
+		Primitive: locktest.Permit(), rival: locktest.Permit(), retold: true,
 		acquire: scripts.SemaphoreEnter, release: scripts.SemaphoreLeave, undo: scripts.SemaphoreLeave,
 		scenarios: []scenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
@@ -122,7 +122,7 @@ func (k kind) counts(s scenario) redistest.Match {
 	if s.match != nil {
 		return s.match
 	}
-	ours, subscribes := kit.Runs(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
+	ours, subscribes := locktest.Runs(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
 	own := names.Session(names.DefaultPrefix, "") // where a session listens that holds a lock for more than a moment
 	return func(req []string) bool { return ours(req) || subscribes(req) && !strings.HasPrefix(req[1], own) }
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // link is a session with a wire of its own that can fail.
@@ -27,7 +27,7 @@ func (w *world) links(t *testing.T, n int, match redistest.Match) []link {
 	for i := range links {
 		proxy := redistest.NewProxy(t, w.server.Addr())
 		proxy.SetMatch(match)
-		links[i] = link{proxy, kit.Impatient(kit.Session(t, proxy))}
+		links[i] = link{proxy, locktest.Impatient(locktest.Session(t, proxy))}
 	}
 	return links
 }
@@ -35,21 +35,21 @@ func (w *world) links(t *testing.T, n int, match redistest.Match) []link {
 // patient answers a session that gives no silent connection up. It is closed when the test ends.
 func patient(t *testing.T, to redistest.Dialer) *signalbox.Session {
 	t.Helper()
-	return kit.SessionOf(t, to.Client(t, kit.Steady))
+	return locktest.SessionOf(t, to.Client(t, locktest.Steady))
 }
 
 // settled says why nothing is over yet for a lock that was given back: a settlement, a hold,
 // another client that cannot have it.
 func (w *world) settled(name string, s *signalbox.Session) error {
-	if !kit.Became(settled, func() bool { return kit.Settling(s) == 0 && w.view.Free(name) }) {
+	if !redistest.Became(settled, func() bool { return locktest.Settling(s) == 0 && w.view.Free(name) }) {
 		h, err := w.view.Hold(name)
-		return errors.Join(fmt.Errorf("%d settlements, on the server %+v", kit.Settling(s), h), err)
+		return errors.Join(fmt.Errorf("%d settlements, on the server %+v", locktest.Settling(s), h), err)
 	}
 	lease, err := w.kind.rival.New(w.other, name).TryLock(context.Background())
 	if err != nil {
 		return err
 	}
-	return kit.Confirmed(lease.Unlock())
+	return locktest.Confirmed(lease.Unlock())
 }
 
 // shortly answers a context that ends soon.

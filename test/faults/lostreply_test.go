@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P5: an acquire whose reply is lost is undone, and the one that follows counts once.
@@ -26,21 +26,21 @@ func TestAcquireWhoseReplyIsLostCountsOnce(t *testing.T) {
 func loseAcquires(t *testing.T, w *world) {
 	t.Helper()
 	kinds := redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(w.kind.acquire))
-	kit.Together(t, len(kinds), func(i int) error {
+	links := w.links(t, len(kinds), locktest.Runs(w.kind.acquire))
+	locktest.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("acquire/", kinds[i]), links[i]
 		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
-		lease, err := w.kind.New(link.session, name).Lock(kit.Context(t))
+		lease, err := w.kind.New(link.session, name).Lock(locktest.Context(t))
 		if err != nil {
 			return err
 		}
-		if !kit.Became(kit.Patience, armed.HasFired) {
+		if !redistest.Became(redistest.Patience, armed.HasFired) {
 			return errors.New("not struck")
 		}
 		if err := w.valid(name, lease); err != nil {
 			return err
 		}
-		if err := kit.Confirmed(lease.Unlock()); err != nil {
+		if err := locktest.Confirmed(lease.Unlock()); err != nil {
 			return err
 		}
 		return w.settled(name, link.session)
@@ -60,25 +60,25 @@ func loseRenewals(t *testing.T, w *world) {
 	// outlive that is longer, by some seconds more for a busy machine.
 	const life, more = 9 * time.Second, 2
 	kinds := redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(scripts.HolderRenew, scripts.HoldsRenew))
-	kit.Together(t, len(kinds), func(i int) error {
+	links := w.links(t, len(kinds), locktest.Runs(scripts.HolderRenew, scripts.HoldsRenew))
+	locktest.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("renew/", kinds[i]), links[i]
-		lease, err := w.kind.New(link.session, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+		lease, err := w.kind.New(link.session, name, signalbox.RenewedLease(life)).Lock(locktest.Context(t))
 		if err != nil {
 			return err
 		}
 		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
-		if !kit.Became(life, armed.HasFired) {
+		if !redistest.Became(life, armed.HasFired) {
 			return errors.New("no renewal within a life")
 		}
 		before := link.proxy.Replies()
-		if !kit.Became(3*life, func() bool { return link.proxy.Replies() >= before+more }) {
+		if !redistest.Became(3*life, func() bool { return link.proxy.Replies() >= before+more }) {
 			return fmt.Errorf("%v: renewals have ended: %w", kinds[i], lease.Err())
 		}
 		if err := w.valid(name, lease); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
-		if err := kit.Confirmed(lease.Unlock()); err != nil {
+		if err := locktest.Confirmed(lease.Unlock()); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
 		return w.settled(name, link.session)
@@ -96,10 +96,10 @@ func TestReleaseWhoseReplyIsLostIsUnconfirmedAndDone(t *testing.T) {
 func loseReleases(t *testing.T, w *world) {
 	t.Helper()
 	kinds := redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(w.kind.release))
-	kit.Together(t, len(kinds), func(i int) error {
+	links := w.links(t, len(kinds), locktest.Runs(w.kind.release))
+	locktest.Together(t, len(kinds), func(i int) error {
 		name, link := fmt.Sprint("release/", kinds[i]), links[i]
-		lease, err := w.kind.New(link.session, name).Lock(kit.Context(t))
+		lease, err := w.kind.New(link.session, name).Lock(locktest.Context(t))
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func loseReleases(t *testing.T, w *world) {
 		if err := w.settled(name, link.session); err != nil {
 			return fmt.Errorf("%v: %w", kinds[i], err)
 		}
-		if !kit.Became(kit.Patience, armed.HasFired) {
+		if !redistest.Became(redistest.Patience, armed.HasFired) {
 			return errors.New("not struck")
 		}
 		return nil
@@ -127,7 +127,7 @@ func loseReleases(t *testing.T, w *world) {
 // unlocked says what is wrong with the answer of an Unlock that a fault struck, or nil.
 func unlocked(kind redistest.Kind, err error) error {
 	if kind == redistest.CutAfterReply {
-		return kit.Confirmed(err)
+		return locktest.Confirmed(err)
 	}
 	var unconfirmed *signalbox.UnconfirmedError
 	switch {
@@ -144,13 +144,13 @@ func unlocked(kind redistest.Kind, err error) error {
 func TestYieldWhoseReplyIsLostIsNoLoss(t *testing.T) {
 	t.Parallel()
 	w, kinds := newWorld(t), redistest.Kinds()
-	links := w.links(t, len(kinds), kit.Runs(scripts.ReentrantYield))
+	links := w.links(t, len(kinds), locktest.Runs(scripts.ReentrantYield))
 	faults := make([]*redistest.Armed, len(kinds))
 	for i, kind := range kinds {
 		faults[i] = links[i].proxy.Arm(redistest.Fault{Kind: kind, Delay: 3 * time.Second / 2})
 	}
 	const users = 4 // of each process; one of them is elsewhere, so that the process has to let go
-	kit.Together(t, users*len(kinds), func(i int) error {
+	locktest.Together(t, users*len(kinds), func(i int) error {
 		kind, link := kinds[i/users], links[i/users]
 		armed := faults[i/users]
 		lock := reentrant.New(link.session, fmt.Sprint("yield/", kind))
@@ -158,11 +158,11 @@ func TestYieldWhoseReplyIsLostIsNoLoss(t *testing.T) {
 			lock = reentrant.New(w.other, fmt.Sprint("yield/", kind))
 		}
 		for !armed.HasFired() {
-			lease, err := lock.Lock(kit.Context(t))
+			lease, err := lock.Lock(locktest.Context(t))
 			if err != nil {
 				return err
 			}
-			if err := kit.Confirmed(lease.Unlock()); err != nil {
+			if err := locktest.Confirmed(lease.Unlock()); err != nil {
 				return fmt.Errorf("%v: %w", kind, err)
 			}
 		}

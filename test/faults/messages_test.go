@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // aLook is how long after a release its waiter has the lock at the latest, if nobody tells it: the second between
@@ -42,10 +42,10 @@ func (w *world) queues(t *testing.T, n int, waiter *signalbox.Session, options .
 	for i := range queues {
 		q := &queue{name: fmt.Sprint("queue/", i), got: make(chan result, 1)}
 		var err error
-		q.held, err = reentrant.New(w.holder, q.name, options...).Lock(kit.Context(t))
+		q.held, err = reentrant.New(w.holder, q.name, options...).Lock(locktest.Context(t))
 		require.NoError(t, err)
 		go func() {
-			lease, err := reentrant.New(waiter, q.name).Lock(kit.Context(t))
+			lease, err := reentrant.New(waiter, q.name).Lock(locktest.Context(t))
 			q.got <- result{lease, err, time.Now()}
 		}()
 		queues[i] = q
@@ -61,7 +61,7 @@ func waited(t *testing.T, queues []*queue, begun time.Time) []time.Duration {
 		r := <-q.got
 		require.NoError(t, r.err, q.name)
 		require.Greater(t, r.lease.Token(), q.held.Token())
-		require.NoError(t, kit.Confirmed(r.lease.Unlock()))
+		require.NoError(t, locktest.Confirmed(r.lease.Unlock()))
 		took = append(took, r.at.Sub(begun))
 	}
 	slices.Sort(took)
@@ -71,7 +71,7 @@ func waited(t *testing.T, queues []*queue, begun time.Time) []time.Duration {
 // listening waits until the server has that many subscriptions.
 func (w *world) listening(t *testing.T, queues []*queue) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "everybody listens", func() bool {
+	redistest.Await(t, "everybody listens", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "*unlocked").([]any)
 		return ok && len(channels) == len(queues)
 	})
@@ -90,15 +90,15 @@ func release(t *testing.T, queues []*queue) (begun time.Time) {
 func TestWaiterGetsTheLockThoughEveryMessageIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	link := w.links(t, 1, kit.Runs(scripts.ReentrantLook))[0]
+	link := w.links(t, 1, locktest.Runs(scripts.ReentrantLook))[0]
 	link.proxy.DropPushes(true)
 	queues := w.queues(t, 32, link.session)
 	w.listening(t, queues)
-	kit.Await(t, kit.Patience, "a look", func() bool { return link.proxy.Replies() > 0 })
+	redistest.Await(t, "a look", func() bool { return link.proxy.Replies() > 0 })
 	took := waited(t, queues, release(t, queues))
 	t.Logf("without a message: %v in the middle, %v at most", took[len(took)/2], took[len(took)-1])
 	require.Less(t, took[len(took)-1], aLook)
-	kit.Await(t, kit.Patience, "a message that was lost", func() bool { return link.proxy.DroppedPushes() > 0 })
+	redistest.Await(t, "a message that was lost", func() bool { return link.proxy.DroppedPushes() > 0 })
 }
 
 // P6: a release between the try that failed and the subscription is noticed by the
@@ -107,7 +107,7 @@ func TestReleaseBetweenTryAndSubscriptionIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	link := w.links(t, 1, redistest.Commands(subscribe))[0]
-	held, err := reentrant.New(w.holder, "missed").Lock(kit.Context(t))
+	held, err := reentrant.New(w.holder, "missed").Lock(locktest.Context(t))
 	require.NoError(t, err)
 	released := make(chan error, 1)
 	var once sync.Once
@@ -115,7 +115,7 @@ func TestReleaseBetweenTryAndSubscriptionIsNotMissed(t *testing.T) {
 		once.Do(func() { released <- held.Unlock() })
 	})
 	begun := time.Now()
-	lease, err := reentrant.New(link.session, "missed").Lock(kit.Context(t))
+	lease, err := reentrant.New(link.session, "missed").Lock(locktest.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, <-released)
 	require.Less(t, time.Since(begun), aLook)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2, P3, P6: after a restart that lost everything each holder learns it from its next
@@ -29,13 +29,13 @@ func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
 	t.Logf("waiters got their locks after %v in the middle, %v at most", took[len(took)/2], took[len(took)-1])
 	require.Less(t, took[len(took)-1], 2*aLook)
 	for _, q := range queues {
-		kit.Closed(t, kit.Patience, "each holder is told", q.held.Done())
+		redistest.Receive(t, "each holder is told", q.held.Done())
 		require.ErrorIs(t, q.held.Err(), signalbox.ErrLost)
 		require.ErrorIs(t, q.held.Unlock(), signalbox.ErrLost)
 	}
 	// By a renewal, which comes in the first third: their leases would have lasted longer.
 	require.Less(t, time.Since(begun), life*2/3)
-	kit.NewView(t, w.server).NoImmortals(t) // the world's own lost its connection
+	locktest.NewView(t, w.server).NoImmortals(t) // the world's own lost its connection
 }
 
 // P6, P10: a server that is down for a while is waited for.
@@ -49,13 +49,13 @@ func outlive(t *testing.T, w *world) {
 	w.server.Kill()
 	got := make(chan error, 1)
 	go func() {
-		lease, err := w.kind.New(w.holder, "outage").Lock(kit.Context(t))
+		lease, err := w.kind.New(w.holder, "outage").Lock(locktest.Context(t))
 		if err == nil {
 			err = lease.Unlock()
 		}
 		got <- err
 	}()
-	_, err := w.kind.New(w.other, "outage").TryLock(kit.Context(t))
+	_, err := w.kind.New(w.other, "outage").TryLock(locktest.Context(t))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
 	w.server.Restart()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // together is how many trials run at a time. They mostly wait.
@@ -40,7 +40,7 @@ func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 }
 
 func TestSoakAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	w := newWorld(t)
 	for i := 0; more(); i++ {
 		for _, k := range kinds() {
@@ -72,7 +72,7 @@ func (w *world) steps(t *testing.T, s scenario, name string) []string {
 	proxy := redistest.NewProxy(t, w.server.Addr())
 	proxy.SetMatch(w.kind.counts(s))
 	tr := trial{kind: w.kind, scenario: s, life: longLife}
-	run, err := w.acquire(name, tr, proxy, kit.Impatient(kit.Session(t, proxy)))
+	run, err := w.acquire(name, tr, proxy, locktest.Impatient(locktest.Session(t, proxy)))
 	require.NoError(t, err)
 	require.NoError(t, run.judge(tr))
 	return run.requests()
@@ -123,7 +123,7 @@ func (w *world) sweep(t *testing.T, trials []trial) {
 		len(trials), time.Since(begun).Round(time.Second), count.leased, len(count.missed), count.slowest)
 	require.Empty(t, count.failures)
 	require.Less(t, len(count.missed), len(trials)/10+1, "the sweep does not bite: %q", count.missed)
-	kit.Await(t, settled, "nothing is held", func() bool {
+	redistest.AwaitFor(t, settled, "nothing is held", func() bool {
 		immortal, held, err := w.view.Leaks()
 		require.NoError(t, err)
 		require.Empty(t, immortal)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P2, P3: whose key is taken away is told by the next renewal, well before the lease would have
@@ -32,23 +33,23 @@ func takeKeys(t *testing.T, w *world) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			first, err := k.New(w.holder, "taken", signalbox.RenewedLease(life)).Lock(kit.Context(t))
+			first, err := k.New(w.holder, "taken", signalbox.RenewedLease(life)).Lock(locktest.Context(t))
 			require.NoError(t, err)
 			bound := first.Bind(t.Context())
 			begun := time.Now()
 			w.server.MustDo(t, take...)
 			if name == "Replaced" {
-				_, err := k.rival.New(w.other, "taken").TryLock(kit.Context(t))
+				_, err := k.rival.New(w.other, "taken").TryLock(locktest.Context(t))
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
-				kit.Closed(t, kit.Patience, "the holder is told", first.Done())
+				redistest.Receive(t, "the holder is told", first.Done())
 				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
 				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", k.Key("taken")))
 				return
 			}
-			second, err := k.rival.New(w.other, "taken").Lock(kit.Context(t))
+			second, err := k.rival.New(w.other, "taken").Lock(locktest.Context(t))
 			require.NoError(t, err)
 			require.Greater(t, second.Token(), first.Token())
-			kit.Closed(t, kit.Patience, "the holder is told", bound.Done())
+			redistest.Receive(t, "the holder is told", bound.Done())
 			require.Less(t, time.Since(begun), life*2/3)
 			require.ErrorIs(t, first.Err(), signalbox.ErrLost)
 			require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	// settled is how long after an acquire was given up nothing of it may be left: the
 	// patience of 3 s, and what it takes to find out that a connection is dead, twice: 8 s, and more on a busy
 	// machine.
-	settled = kit.Patience
+	settled = redistest.Patience
 )
 
 // world is what trials share: a server, sessions that no fault strikes, a view.
@@ -33,14 +33,14 @@ type world struct {
 	server *redistest.Server
 	holder *signalbox.Session
 	other  *signalbox.Session
-	view   *kit.View
+	view   *locktest.View
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
 	wiretest.LoadScripts(t, server) // so that each is one request from the start
-	return &world{reentrantLocks(), server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
+	return &world{reentrantLocks(), server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
 // outcome is what became of a trial.
@@ -75,7 +75,7 @@ func (w *world) play(name string, tr trial) (o outcome, err error) {
 	defer cancel()
 	begun := time.Now()
 	err = errors.Join(err, victim.Close(ctx))
-	if took := time.Since(begun); took > kit.Patience/2 {
+	if took := time.Since(begun); took > redistest.Patience/2 {
 		err = errors.Join(err, fmt.Errorf("close took %v", took))
 	}
 	return o, err
@@ -84,9 +84,9 @@ func (w *world) play(name string, tr trial) (o outcome, err error) {
 // dial answers a client that is connected. On a busy machine the connection of one of many that dial at the same time may take
 // longer than clients here wait for it. Nothing that counts is sent meanwhile.
 func dial(proxy *redistest.Proxy) (client rueidis.Client, err error) {
-	kit.Became(kit.Patience, func() bool {
+	redistest.Became(redistest.Patience, func() bool {
 		options := rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}
-		kit.Tuned(&options)
+		locktest.Tuned(&options)
 		client, err = rueidis.NewClient(options)
 		return err == nil
 	})
@@ -103,20 +103,20 @@ func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *s
 		deadline := run.lease.Deadline() // a machine that stands still past it has ended the lease
 		err := w.validOf(tr.kind, name, run.lease)
 		if err == nil {
-			err = kit.Confirmed(run.lease.Unlock())
+			err = locktest.Confirmed(run.lease.Unlock())
 		}
 		if err != nil && time.Now().Before(deadline) {
 			return 0, fmt.Errorf("valid, and given back: %w", err)
 		}
 	}
-	if !kit.Became(settled, func() bool { return kit.Settling(victim) == 0 && w.view.Free(name) }) {
+	if !redistest.Became(settled, func() bool { return locktest.Settling(victim) == 0 && w.view.Free(name) }) {
 		left, err := w.view.Hold(name)
-		return 0, errors.Join(fmt.Errorf("after %v: %d settlements, on the server %+v", settled, kit.Settling(victim), left), err)
+		return 0, errors.Join(fmt.Errorf("after %v: %d settlements, on the server %+v", settled, locktest.Settling(victim), left), err)
 	}
 	took := time.Since(begun)
 	if run.struck() && tr.faults != nil && tr.faults[0].Kind == redistest.DelayRequest {
 		// It arrives all the same, and must not take effect.
-		if !kit.Became(settled, func() bool { return proxy.Replies() >= proxy.Requests() }) {
+		if !redistest.Became(settled, func() bool { return proxy.Replies() >= proxy.Requests() }) {
 			return took, errors.New("the delayed request never arrived")
 		}
 	}
@@ -127,7 +127,7 @@ func (w *world) inspect(name string, tr trial, proxy *redistest.Proxy, victim *s
 	if run.err == nil && lease.Token() <= run.lease.Token() {
 		return took, fmt.Errorf("the token fell from %d to %d", run.lease.Token(), lease.Token())
 	}
-	return took, kit.Confirmed(lease.Unlock())
+	return took, locktest.Confirmed(lease.Unlock())
 }
 
 // valid says what is wrong with a lease of the world's kind that was just given, or nil.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // A process with many goroutines on a lock lets another one have its turn: it passes the lock
@@ -22,7 +22,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	t.Parallel()
 	const locals, turns = 64, 300
 	w := newWorld(t)
-	ctx, cancel := context.WithCancel(kit.Context(t))
+	ctx, cancel := context.WithCancel(locktest.Context(t))
 	defer cancel()
 	taken := make([]int, locals)
 	var (
@@ -30,7 +30,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 		total atomic.Int64 // turns of the locals
 		meant int64        // of these, those while the other waited
 	)
-	kit.Together(t, locals+1, func(i int) error {
+	locktest.Together(t, locals+1, func(i int) error {
 		if i < locals {
 			lock := reentrant.New(w.holder, "turns")
 			for {
@@ -43,7 +43,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 				}
 				taken[i]++
 				total.Add(1)
-				if err := kit.Confirmed(lease.Unlock()); err != nil {
+				if err := locktest.Confirmed(lease.Unlock()); err != nil {
 					return err
 				}
 			}
@@ -58,7 +58,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 			}
 			meant += total.Load() - before
 			waits = append(waits, time.Since(begun))
-			if err := kit.Confirmed(lease.Unlock()); err != nil {
+			if err := locktest.Confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}

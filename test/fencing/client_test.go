@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // add adds one to the counter under the lock. What it answers is what the store said; that the
 // lease was lost is no failure, the store is there for that. meanwhile runs between reading and
 // writing.
-func add(ctx context.Context, lock kit.Lock, s *store, meanwhile func()) error {
+func add(ctx context.Context, lock locktest.Lock, s *store, meanwhile func()) error {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 	must(err)
 	options, err := rueidis.ParseURL(os.Getenv(storeEnv))
 	must(err)
-	kit.Steady(&options)
+	locktest.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
 	fmt.Fprintln(stdout, "began")
@@ -65,7 +65,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 			in.Scan()
 		}
 	}
-	lock, kept := kit.Named(os.Getenv(kindEnv)).New(s, lockName), &store{client: client, fenced: true}
+	lock, kept := locktest.Named(os.Getenv(kindEnv)).New(s, lockName), &store{client: client, fenced: true}
 	for {
 		switch err := add(context.Background(), lock, kept, meanwhile); {
 		case err == nil:

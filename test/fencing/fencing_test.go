@@ -13,34 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // world is a server for the lock and one for what it protects.
 type world struct {
-	kind          kit.Primitive
+	kind          locktest.Primitive
 	locks, stores *redistest.Server
 	store         *store
 }
 
-func newWorld(t *testing.T, kind kit.Primitive, fenced bool) *world {
+func newWorld(t *testing.T, kind locktest.Primitive, fenced bool) *world {
 	t.Helper()
 	w := &world{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
 	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true }), fenced}
 	return w
 }
 
-func (w *world) lock(t *testing.T) kit.Lock {
+func (w *world) lock(t *testing.T) locktest.Lock {
 	t.Helper()
-	return w.kind.New(kit.Session(t, w.locks, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
+	return w.kind.New(locktest.Session(t, w.locks, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
 }
 
 // P1, P3: with tokens no update is lost, while processes are stopped past their lease and
 // killed.
 func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
-	kit.Each(t, func(t *testing.T, p kit.Primitive) {
+	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 		// Of a lock with a line the next holder waits for three seconds where one is stopped that was just granted it.
 		rounds := 3
 		if !p.Ordered() {
@@ -53,9 +53,9 @@ func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 }
 
 func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	for _, p := range kit.Primitives() { //nolint:paralleltest // one after the other
+	for _, p := range locktest.Primitives() { //nolint:paralleltest // one after the other
 		t.Run(p.Name, func(t *testing.T) {
-			more := kit.Soak(t)
+			more := locktest.Soak(t)
 			newWorld(t, p, true).underFire(t, more)
 		})
 	}
@@ -117,7 +117,7 @@ func (w *world) adder(t *testing.T, paced string) *redistest.Process {
 
 func says(t *testing.T, p *redistest.Process, want string) {
 	t.Helper()
-	line, err := p.ReadLine(kit.Patience)
+	line, err := p.ReadLine(redistest.Patience)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, want, line)
 }
@@ -127,7 +127,7 @@ func says(t *testing.T, p *redistest.Process, want string) {
 func awaitRead(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for {
-		line, err := p.ReadLine(kit.Patience)
+		line, err := p.ReadLine(redistest.Patience)
 		require.NoError(t, err, p.Stderr())
 		if line != "stale" {
 			require.Equal(t, "read", line)
@@ -140,7 +140,7 @@ func awaitRead(t *testing.T, p *redistest.Process) {
 func heard(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for range 1 + rand.N(20) {
-		_, err := p.ReadLine(kit.Patience)
+		_, err := p.ReadLine(redistest.Patience)
 		require.NoError(t, err, p.Stderr())
 	}
 }
@@ -150,14 +150,14 @@ func heard(t *testing.T, p *redistest.Process) {
 func (w *world) goesOn(t *testing.T) {
 	t.Helper()
 	before := w.store.size()
-	kit.Await(t, kit.Patience, "others add", func() bool { return w.store.size() >= before+20 })
+	redistest.Await(t, "others add", func() bool { return w.store.size() >= before+20 })
 }
 
 // The harness bites: the same clients lose updates where the store takes every token, if one of
 // them goes on after its lease has ended.
 func TestUpdatesAreLostWithoutTokens(t *testing.T) {
 	t.Parallel()
-	kit.Each(t, func(t *testing.T, p kit.Primitive) {
+	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 		require.Positive(t, newWorld(t, p, false).oneGoesOn(t))
 	})
 }
@@ -165,7 +165,7 @@ func TestUpdatesAreLostWithoutTokens(t *testing.T) {
 // P3: the same pause, and the store refuses what comes too late.
 func TestStoreThatChecksTokensRefusesWhoGoesOnAfterItsLease(t *testing.T) {
 	t.Parallel()
-	kit.Each(t, func(t *testing.T, p kit.Primitive) {
+	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 		require.Zero(t, newWorld(t, p, true).oneGoesOn(t))
 	})
 }
@@ -176,13 +176,13 @@ func TestStoreThatChecksTokensRefusesWhoGoesOnAfterItsLease(t *testing.T) {
 func (w *world) oneGoesOn(t *testing.T) int {
 	t.Helper()
 	proxy := redistest.NewProxy(t, w.locks.Addr())
-	sleepy := w.kind.New(kit.Session(t, proxy, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
+	sleepy := w.kind.New(locktest.Session(t, proxy, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
 	other := w.lock(t)
 	err := add(t.Context(), sleepy, w.store, func() {
 		proxy.HalfOpenAll()
 		proxy.Refuse()
 		for range 5 {
-			require.NoError(t, add(kit.Context(t), other, w.store, func() {}))
+			require.NoError(t, add(locktest.Context(t), other, w.store, func() {}))
 		}
 	})
 	if w.store.fenced {

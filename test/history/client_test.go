@@ -15,14 +15,14 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
 	life = 300 * time.Millisecond
 	// undone is how long the undoing of a call takes at the most: 8 s on a wire that is found dead, and more on a busy machine.
-	undone = kit.Patience
+	undone = redistest.Patience
 	// crashed is when the hold of a client that died is over: that of a waiter lasts for what it counted
 	// as living for, whatever its lease.
 	crashed = 4 * time.Second
@@ -80,7 +80,7 @@ type client struct {
 	*recorder
 
 	who     int
-	kind    kit.Primitive
+	kind    locktest.Primitive
 	name    string // of the lock
 	proxy   *redistest.Proxy
 	session *signalbox.Session
@@ -130,7 +130,7 @@ func (c *client) strike() func() bool {
 
 // settled waits until nothing that the client did is under way.
 func (c *client) settled() error {
-	if !kit.Became(undone, func() bool { return kit.Settling(c.session) == 0 }) {
+	if !redistest.Became(undone, func() bool { return locktest.Settling(c.session) == 0 }) {
 		return errors.New("what is unknown was not settled")
 	}
 	return nil
@@ -194,5 +194,5 @@ func (c *client) giveBack(lease signalbox.Lease, took int64) error {
 func (g *game) newClient(t *testing.T, r *recorder, who int, name string) *client {
 	t.Helper()
 	proxy := redistest.NewProxy(t, g.server.Addr())
-	return &client{r, who, g.side(who), name, proxy, kit.Session(t, proxy), g.faults}
+	return &client{r, who, g.side(who), name, proxy, locktest.Session(t, proxy), g.faults}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // quick are the faults that are noticed at once, so that a history has many of them.
@@ -30,7 +30,7 @@ const checkLimit = 5 * time.Minute
 // P1, P3: what clients are told on wires that fail can be explained by one lock.
 func TestWhatClientsAreToldIsALock(t *testing.T) {
 	t.Parallel()
-	kit.Each(t, func(t *testing.T, p kit.Primitive) {
+	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 		g := newGame(t, p, quick())
 		for _, history := range g.play(t, 3, 5, 20) {
 			g.check(t, history)
@@ -41,7 +41,7 @@ func TestWhatClientsAreToldIsALock(t *testing.T) {
 // P1, P3: also in the layout of Redisson, where tokens have the clock alone.
 func TestWhatClientsOfASharedLockAreToldIsALock(t *testing.T) {
 	t.Parallel()
-	g := newGame(t, kit.Shared(), quick())
+	g := newGame(t, locktest.Shared(), quick())
 	for _, history := range g.play(t, 3, 5, 20) {
 		g.check(t, history)
 	}
@@ -51,7 +51,7 @@ func TestWhatClientsOfASharedLockAreToldIsALock(t *testing.T) {
 // history is a short one.
 func TestPlantedMistakesAreFound(t *testing.T) {
 	t.Parallel()
-	history := newGame(t, kit.Reentrant(), quick()).play(t, 1, 2, 25)[0]
+	history := newGame(t, locktest.Reentrant(), quick()).play(t, 1, 2, 25)[0]
 	require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(model(), history, checkLimit))
 	twice, two := duplicated(history), overlapped(history)
 	require.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(model(), twice, checkLimit), "a token used twice was not found")
@@ -59,10 +59,10 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 }
 
 func TestSoakWhatClientsAreToldIsALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
-			kinds, faults := append(kit.Primitives(), kit.Shared()), quick()
+			kinds, faults := append(locktest.Primitives(), locktest.Shared()), quick()
 			if i%2 == 1 {
 				faults = redistest.Kinds()
 			}
@@ -77,19 +77,19 @@ func TestSoakWhatClientsAreToldIsALock(t *testing.T) { //nolint:paralleltest // 
 // game is a server, a kind of lock, and what befalls its clients.
 type game struct {
 	server *redistest.Server
-	kind   kit.Primitive
+	kind   locktest.Primitive
 	faults []redistest.Kind
 
-	side  func(who int) kit.Primitive                               // what a client uses
+	side  func(who int) locktest.Primitive                          // what a client uses
 	model func() porcupine.Model                                    // what explains a history
 	known func(history []porcupine.Operation) []porcupine.Operation // what of it the model knows
 }
 
-func newGame(t *testing.T, kind kit.Primitive, faults []redistest.Kind) *game {
+func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.Kind) *game {
 	t.Helper()
 	g := &game{
 		server: redistest.Start(t), kind: kind, faults: faults,
-		side:  func(int) kit.Primitive { return kind },
+		side:  func(int) locktest.Primitive { return kind },
 		model: model,
 		known: func(history []porcupine.Operation) []porcupine.Operation { return history },
 	}
@@ -110,7 +110,7 @@ func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Opera
 		of := i / (clients * lives)
 		all[i] = g.newClient(t, recorders[of], i+1, fmt.Sprint("history/", of))
 	}
-	kit.Together(t, locks*clients, func(i int) error {
+	locktest.Together(t, locks*clients, func(i int) error {
 		for life := range lives {
 			died, err := all[i*lives+life].run(calls)
 			if !died || err != nil {
@@ -130,7 +130,7 @@ func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Opera
 // lock more than once: dozens of them at a time, which nobody can try in every order. They do no more than to
 // explain refusals, so they and the refusals that they may explain are left out.
 func (g *game) judged(history []porcupine.Operation) []porcupine.Operation {
-	if g.kind.Name == kit.Reentrant().Name {
+	if g.kind.Name == locktest.Reentrant().Name {
 		return history
 	}
 	isGhost := func(o porcupine.Operation) bool { return o.Input.(op).who < 0 }

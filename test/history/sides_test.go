@@ -11,19 +11,19 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // reads reports whether a client is a reader: every other one.
 func reads(who int) bool { return who%2 == 1 }
 
 // sides lets every other client read.
-func sides(who int) kit.Primitive {
+func sides(who int) locktest.Primitive {
 	if reads(who) {
-		return kit.Reader()
+		return locktest.Reader()
 	}
-	return kit.Writer()
+	return locktest.Writer()
 }
 
 // rwlock is the model of a lock with readers: who writes, with which token, who reads, and the greatest tokens so far,
@@ -94,7 +94,7 @@ func ofSides(history []porcupine.Operation) []porcupine.Operation {
 
 func newGameOfSides(t *testing.T, faults []redistest.Kind) *game {
 	t.Helper()
-	g := newGame(t, kit.Writer(), faults)
+	g := newGame(t, locktest.Writer(), faults)
 	g.side, g.model, g.known = sides, modelOfSides, ofSides
 	return g
 }
@@ -147,7 +147,7 @@ func TestPlantedMistakesOfSidesAreFound(t *testing.T) {
 		}
 	}
 	require.NotNil(t, two)
-	g := &game{kind: kit.Writer()}
+	g := &game{kind: locktest.Writer()}
 	require.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(modelOfSides(), ofSides(g.judged(two)), checkLimit))
 }
 
@@ -171,7 +171,7 @@ func overlappedSides(history []porcupine.Operation) []porcupine.Operation {
 }
 
 func TestSoakWhatReadersAndWritersAreToldIsALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
 			faults := quick()

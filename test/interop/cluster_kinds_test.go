@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // byWay are the commands that count who listens, and the modes of Java's channels: by bus, and by slot.
@@ -20,7 +20,7 @@ var byWay = map[string]string{"NUMSUB": "off", "SHARDNUMSUB": "on"}
 func awaitAll(t *testing.T, cluster *redistest.Cluster, channel string, n map[string]int64) {
 	t.Helper()
 	for command := range n {
-		kit.Await(t, kit.Patience, "waiters listen", func() bool { return listenersOf(t, cluster, command, channel) == n[command] })
+		redistest.Await(t, "waiters listen", func() bool { return listenersOf(t, cluster, command, channel) == n[command] })
 	}
 }
 
@@ -50,7 +50,7 @@ func inBothWays() signalbox.LockOption {
 func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*peer, name string) {
 	t.Helper()
 	g := goHalf{&goSide{
-		session: kit.Session(t, cluster, signalbox.WithDefaults(inBothWays(), signalbox.RenewedLease(time.Hour))),
+		session: locktest.Session(t, cluster, signalbox.WithDefaults(inBothWays(), signalbox.RenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}, writing}
 	told := hearIn(t, cluster, rwChannel(name))

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // calm is how long a node may not be heard of before its replica takes over: no test here wants that.
@@ -54,7 +54,7 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 				peer := newClusterPeer(t, line, cluster, mode)
 				newSide := func() *goSide {
 					return &goSide{
-						session: kit.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.RenewedLease(time.Hour))),
+						session: locktest.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.RenewedLease(time.Hour))),
 						leases:  make(map[string]signalbox.Lease),
 					}
 				}
@@ -69,7 +69,7 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 							key := fmt.Sprintf("%s-%s-%s-%s-%d", mode, line, holder, waiter, round)
 							took(t, from.take(key))
 							taken := to.take(key)
-							kit.Await(t, kit.Patience, "a waiter listens", func() bool {
+							redistest.Await(t, "a waiter listens", func() bool {
 								return listenersOf(t, cluster, c.command, "redisson_lock__channel:{"+key+"}") == 1
 							})
 							require.Empty(t, taken, "taken while it is held")
@@ -100,7 +100,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 		}
 		newGo := func(options ...signalbox.RedissonOption) *goSide {
 			return &goSide{
-				session: kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour))),
+				session: locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour))),
 				leases:  make(map[string]signalbox.Lease),
 			}
 		}
@@ -127,7 +127,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 				taken := to.take(key)
 				for _, way := range hears {
 					command := map[string]string{byBus: "NUMSUB", bySlot: "SHARDNUMSUB"}[way]
-					kit.Await(t, kit.Patience, "a waiter listens "+way, func() bool {
+					redistest.Await(t, "a waiter listens "+way, func() bool {
 						return listenersOf(t, cluster, command, "redisson_lock__channel:{"+key+"}") == 2 // this test too
 					})
 				}
@@ -167,7 +167,7 @@ func within(t *testing.T, messages <-chan string) string {
 	select {
 	case message := <-messages:
 		return message
-	case <-kit.Context(t).Done():
+	case <-locktest.Context(t).Done():
 		require.FailNow(t, "no message")
 	}
 	return ""
@@ -177,7 +177,7 @@ func within(t *testing.T, messages <-chan string) string {
 func TestANameThatRedissonSplitsIsNoneInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	s := kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson()))
+	s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson()))
 	for _, name := range splitNames() {
 		require.ErrorIs(t, reentrant.New(s, name).Check(), signalbox.ErrBadName, name)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // runHolder takes the lock "a", says so, and holds it until its input ends. Each line it answers by what it thinks of its lease, and by
@@ -35,7 +35,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 func holds(t *testing.T, server *redistest.Server) *redistest.Process {
 	t.Helper()
 	holder := child(t, "holder", server, 5*time.Second)
-	said, err := holder.ReadLine(kit.Patience)
+	said, err := holder.ReadLine(redistest.Patience)
 	require.NoError(t, err, holder.Stderr())
 	require.Equal(t, "held", said)
 	return holder
@@ -55,7 +55,7 @@ func now() int64 { return time.Now().UnixMilli() }
 func renewed(t *testing.T, server *redistest.Server, key string) {
 	t.Helper()
 	before := ends(t, server, key)
-	kit.Await(t, kit.Patience, key+" is renewed", func() bool { return ends(t, server, key) > before })
+	redistest.Await(t, key+" is renewed", func() bool { return ends(t, server, key) > before })
 }
 
 // P1, P6: a lock whose holder in Java was killed goes to Go when it ends, and not before.
@@ -107,7 +107,7 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 		require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, has)
 		holder.Thaw()
 		holder.Send("how is it?")
-		said, err := holder.ReadLine(kit.Patience)
+		said, err := holder.ReadLine(redistest.Patience)
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "lost true, told so by Unlock true", said)
 		require.Equal(t, has, hash(t, server, "a"))
@@ -146,8 +146,8 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 		p, holder := newPeer(t, line, server), holds(t, server)
 		p.must(t, "a", "lock", "b", -1)
 		p.must(t, "a", "lock", "c", -1)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
-		lease, err := reentrant.New(s, "d").Lock(kit.Context(t))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
+		lease, err := reentrant.New(s, "d").Lock(locktest.Context(t))
 		require.NoError(t, err)
 		for _, key := range []string{"c", "d"} {
 			server.MustDo(t, "DEL", key)
@@ -158,12 +158,12 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 			renewed(t, server, "a")
 			renewed(t, server, "b")
 		}
-		kit.Closed(t, kit.Patience, "the end of the lease that another has", lease.Done())
+		redistest.Receive(t, "the end of the lease that another has", lease.Done())
 		require.Equal(t, strangers, [2]int64{ends(t, server, "c"), ends(t, server, "d")})
 		holder.Kill()
-		kit.Await(t, kit.Patience, "the end of what Go held", func() bool { return ends(t, server, "a") < 0 })
+		redistest.Await(t, "the end of what Go held", func() bool { return ends(t, server, "a") < 0 })
 		renewed(t, server, "b")
 		p.Kill()
-		kit.Await(t, kit.Patience, "the end of what Java held", func() bool { return ends(t, server, "b") < 0 })
+		redistest.Await(t, "the end of what Java held", func() bool { return ends(t, server, "b") < 0 })
 	})
 }

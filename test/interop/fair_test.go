@@ -16,8 +16,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // javaFair is a thread of a Java process that uses the fair lock.
@@ -43,7 +43,7 @@ type goFair struct {
 // newGoFair answers one of a session of its own, whose leases outlive every test.
 func newGoFair(t *testing.T, to clients) goFair {
 	t.Helper()
-	s := kit.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
+	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
 	return goFair{fair.New(s, "a"), new(signalbox.Lease)}
 }
 
@@ -126,7 +126,7 @@ func TestWhoGivesUpLeavesTheLineToTheOthers(t *testing.T) {
 		giveUp()
 		require.ErrorIs(t, <-gone, context.Canceled)
 		require.Equal(t, "false", p.take(t, short))
-		kit.Await(t, kit.Patience, "the end of two places", func() bool { return len(inLine(t, server)) == 2 })
+		redistest.Await(t, "the end of two places", func() bool { return len(inLine(t, server)) == 2 })
 		require.Equal(t, owner, inLine(t, server)[1])
 		p.must(t, "a", "fair-unlock", "a")
 		took(t, taken)
@@ -159,7 +159,7 @@ func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
 		}
 		require.InDelta(t, deadline(t, server, owners[0])+waitMS, deadline(t, server, inLine(t, server)[1]), 1, "Java's rule")
 		var labels []string
-		for w, err := range g.lock.Waiters(kit.Context(t)) {
+		for w, err := range g.lock.Waiters(locktest.Context(t)) {
 			require.NoError(t, err)
 			require.True(t, w.Alive)
 			labels = append(labels, w.Label)
@@ -168,11 +168,11 @@ func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
 		require.Equal(t, owners[0], labels[0])
 		g.giveBack(t, "a")
 		p.take(t, waiting)
-		h, err := g.lock.Holder(kit.Context(t))
+		h, err := g.lock.Holder(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, owners[0], h.Label)
 		require.Equal(t, "1", p.must(t, "a", "fair-count", "a"))
-		_, err = g.lock.TryLock(kit.Context(t))
+		_, err = g.lock.TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		p.must(t, "a", "fair-unlock", "a")
 		took(t, taken)
@@ -180,7 +180,7 @@ func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
 		// By force, from either side, to the first in line.
 		waiting = p.ask("b", "fair-lock", "a", 60_000)
 		stands(t, server, 1)
-		require.NoError(t, g.lock.ForceUnlock(kit.Context(t)))
+		require.NoError(t, g.lock.ForceUnlock(locktest.Context(t)))
 		p.take(t, waiting)
 		require.ErrorIs(t, other.lease.Unlock(), signalbox.ErrLost)
 		taken = g.take("a")
@@ -226,7 +226,7 @@ func TestALineGoesOnBehindADeadHolder(t *testing.T) {
 		p.must(t, "a", "fair-unlock", "a")
 
 		holder := child(t, "fair", server, 5*time.Second)
-		said, err := holder.ReadLine(kit.Patience)
+		said, err := holder.ReadLine(redistest.Patience)
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "held", said)
 		first := p.ask("a", "fair-lock", "a", 60_000)
@@ -298,13 +298,13 @@ func TestWhoLosesItsPlaceComesAgain(t *testing.T) {
 		stands(t, server, 2)
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
 		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
-		kit.Await(t, kit.Patience, "its place", func() bool {
+		redistest.Await(t, "its place", func() bool {
 			in := placed(t, server)
 			return len(in) == 2 && slices.Contains(inLine(t, server), ours) && slices.Min(in) > now()+waitMS/2
 		})
 		// Java asks again after an hour at the soonest, unless it is told.
 		server.MustDo(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) "+stand, 2, queueKey, deadlinesKey, owner, now()-1)
-		kit.Await(t, kit.Patience, "a new place of the Java waiter", func() bool {
+		redistest.Await(t, "a new place of the Java waiter", func() bool {
 			in := placed(t, server)
 			return len(in) == 2 && slices.Min(in) > now()
 		})
@@ -317,7 +317,7 @@ func TestWhoLosesItsPlaceComesAgain(t *testing.T) {
 			case text := <-waiting:
 				require.Equal(t, "ok true", text)
 				p.must(t, "b", "fair-unlock", "a")
-			case <-kit.Context(t).Done():
+			case <-locktest.Context(t).Done():
 				require.FailNow(t, "nobody has it")
 			}
 		}
@@ -371,14 +371,14 @@ func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
 			key := "line-" + line + "-" + mode
 			owner := cluster.Owner(t, cluster.Slot(t, key))
 			p := newClusterPeer(t, line, cluster, mode)
-			s := kit.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour)))
+			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour)))
 			mu := fair.New(s, key)
 			for round := range 3 {
-				lease, err := mu.Lock(kit.Context(t))
+				lease, err := mu.Lock(locktest.Context(t))
 				require.NoError(t, err)
 				java := p.ask("a", "fair-lock", key, 60_000)
 				waits := func(n int64) {
-					kit.Await(t, kit.Patience, "a place in line", func() bool {
+					redistest.Await(t, "a place in line", func() bool {
 						return owner.MustDo(t, "LLEN", "redisson_lock_queue:{"+key+"}") == n
 					})
 				}
@@ -397,7 +397,7 @@ func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
 				p.must(t, "a", "fair-unlock", key)
 				select {
 				case lease = <-again:
-				case <-kit.Context(t).Done():
+				case <-locktest.Context(t).Done():
 					require.FailNow(t, "the lock is not taken")
 				}
 				require.NoError(t, lease.Unlock())

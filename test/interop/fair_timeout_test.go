@@ -11,10 +11,10 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // short is the fairLockWaitTimeout of the Java clients here.
@@ -35,7 +35,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p, dead := newShortPeer(t, line, server), newShortPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(
+		s := locktest.Session(t, server, signalbox.WithDefaults(
 			signalbox.Redisson(signalbox.FairLockWaitTimeout(short)), signalbox.RenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
 
@@ -77,7 +77,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 // The option is checked, and is one of a fair lock alone.
 func TestTheFairLockWaitTimeoutIsChecked(t *testing.T) {
 	t.Parallel()
-	s := kit.Session(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	with := func(options ...signalbox.RedissonOption) signalbox.LockOption { return signalbox.Redisson(options...) }
 	for _, good := range []time.Duration{4 * time.Second, 5 * time.Minute, 24 * time.Hour} {
 		require.NoError(t, fair.New(s, "a", with(signalbox.FairLockWaitTimeout(good), signalbox.PlainChannels, nil)).Check())

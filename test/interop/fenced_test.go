@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // counter is the key of the tokens of the lock "a".
@@ -24,7 +24,7 @@ const counter = "redisson_lock_token:{a}"
 // fenced answers the lock "a" of a session of its own, as RFencedLock has it.
 func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(kit.Session(t, to), "a", append(options, signalbox.Redisson(signalbox.Fenced))...)
+	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.Redisson(signalbox.Fenced))...)
 }
 
 func TestJavaAnswersTheCounterAsTheTokenOfAnybody(t *testing.T) {
@@ -48,7 +48,7 @@ func TestJavaAndGoHaveOneSequenceOfTokens(t *testing.T) {
 		server := redistest.Start(t)
 		p, mu := newPeer(t, line, server), fenced(t, server)
 		for token := uint64(1); token < 50; token += 2 {
-			lease, err := mu.Lock(kit.Context(t))
+			lease, err := mu.Lock(locktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, token, lease.Token())
 			require.Equal(t, strconv.FormatUint(token, 10), p.must(t, "a", "fence-token", "a"))
@@ -113,15 +113,15 @@ func TestTokensRiseAfterADeath(t *testing.T) {
 		p, mu := newPeer(t, line, server), fenced(t, server, signalbox.RenewedLease(5*time.Second))
 		require.Equal(t, "1", p.must(t, "a", "fence", "a", -1))
 		p.Kill()
-		lease, err := mu.Lock(kit.Context(t))
+		lease, err := mu.Lock(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, uint64(2), lease.Token())
 		require.NoError(t, lease.Unlock())
 
 		other := fenced(t, server, signalbox.FixedLease(time.Second))
-		lost, err := other.Lock(kit.Context(t))
+		lost, err := other.Lock(locktest.Context(t))
 		require.NoError(t, err)
-		kit.Closed(t, kit.Patience, "the end of the lease", lost.Done())
+		redistest.Receive(t, "the end of the lease", lost.Done())
 		q := newPeer(t, line, server)
 		require.Equal(t, strconv.FormatUint(lost.Token()+1, 10), q.must(t, "a", "fence", "a", 60_000))
 	})

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // rounds is how often a lock changes hands in a test of hand-offs.
@@ -26,7 +26,7 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(kit.Runs(scripts.RedissonLook))
+		proxy.SetMatch(locktest.Runs(scripts.RedissonLook))
 		p, other := newPeer(t, line, server), newPeer(t, line, server)
 		sides := map[string][2]side{ // as holder, as waiter: a side waits in another process than it holds in
 			"java": {javaSide{p, "holder"}, javaSide{other, "waiter"}},
@@ -37,7 +37,7 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 				name := holder + " to " + waiter
 				from, to := sides[holder][0], sides[waiter][1]
 				var latencies []time.Duration
-				woken, late := 0, kit.Context(t)
+				woken, late := 0, locktest.Context(t)
 				for round := 0; round < rounds || woken <= rounds/2 && late.Err() == nil; round++ {
 					key := fmt.Sprintf("%s-%s-%d", holder, waiter, round)
 					took(t, from.take(key))

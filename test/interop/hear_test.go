@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // hear answers what is told on channels from now on: "channel message", in order.
@@ -37,7 +37,7 @@ func next(t *testing.T, told <-chan string) string {
 	select {
 	case message := <-told:
 		return message
-	case <-kit.Context(t).Done():
+	case <-locktest.Context(t).Done():
 		require.FailNow(t, "no message")
 	}
 	return ""
@@ -54,7 +54,7 @@ type commands struct {
 // monitor listens to all commands of a server from now on, those of scripts among them.
 func monitor(t *testing.T, server *redistest.Server) *commands {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(kit.Context(t), "tcp", server.Addr())
+	conn, err := new(net.Dialer).DialContext(locktest.Context(t), "tcp", server.Addr())
 	require.NoError(t, err)
 	_, err = conn.Write([]byte("MONITOR\r\n"))
 	require.NoError(t, err)

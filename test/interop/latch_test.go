@@ -15,8 +15,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // latchChannel is where a latch is told of.
@@ -35,34 +35,34 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
 		for _, starter := range []string{"java", "go"} {
 			for _, last := range []string{"java", "go"} {
 				name := starter + "-" + last
 				l := countdown.New(s, name)
 				if starter == "java" {
 					require.Equal(t, "true", p.must(t, "a", "latch-start", name, 4))
-					_, err := l.Start(kit.Context(t), 4)
+					_, err := l.Start(locktest.Context(t), 4)
 					require.ErrorIs(t, err, signalbox.ErrRunning)
 				} else {
-					_, err := l.Start(kit.Context(t), 4)
+					_, err := l.Start(locktest.Context(t), 4)
 					require.NoError(t, err)
 					require.Equal(t, "false", p.must(t, "a", "latch-start", name, 4))
 				}
-				r, err := l.Round(kit.Context(t))
+				r, err := l.Round(locktest.Context(t))
 				require.NoError(t, err)
 				waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())
-				kit.Await(t, kit.Patience, "both listen", func() bool { return listeners(t, server, latchChannel(name)) == 2 })
+				redistest.Await(t, "both listen", func() bool { return listeners(t, server, latchChannel(name)) == 2 })
 				steps := map[string]func(){
 					"java": func() { p.must(t, "a", "latch-down", name) },
 					"go": func() {
-						_, err := r.CountDown(kit.Context(t), "x")
+						_, err := r.CountDown(locktest.Context(t), "x")
 						require.NoError(t, err)
 					},
 				}
 				for i, step := range []string{"java", "go", starter, last} {
 					require.Equal(t, strconv.Itoa(4-i), p.must(t, "a", "latch-count", name))
-					left, err := r.Count(kit.Context(t))
+					left, err := r.Count(locktest.Context(t))
 					require.NoError(t, err)
 					require.Equal(t, 4-i, left)
 					require.Empty(t, waiting)
@@ -72,8 +72,8 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 				took(t, waiting)
 				require.Equal(t, "true", p.take(t, answer))
 				require.Equal(t, "0", p.must(t, "a", "latch-count", name))
-				require.NoError(t, r.Wait(kit.Context(t)))
-				_, err = r.CountDown(kit.Context(t), "x")
+				require.NoError(t, r.Wait(locktest.Context(t)))
+				_, err = r.CountDown(locktest.Context(t), "x")
 				require.ErrorIs(t, err, signalbox.ErrRoundOver)
 				p.must(t, "a", "latch-down", name)
 				require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"), "nothing is left")
@@ -106,7 +106,7 @@ func TestRoundsThatFollowEachOtherLeaveNobodyBehind(t *testing.T) {
 			awaitFence(t, told) // it knows that this round runs
 			opened := p.ask("main", "latch-wait", "a", time.Hour.Milliseconds())
 			started := p.ask("main", "latch-start", "a", 1)
-			kit.Await(t, kit.Patience, "both listen", func() bool { return listeners(t, server, latchChannel("a")) == 3 })
+			redistest.Await(t, "both listen", func() bool { return listeners(t, server, latchChannel("a")) == 3 })
 			p.must(t, "worker", "latch-down", "a")
 			require.Equal(t, "true", p.take(t, opened))
 			require.Equal(t, "true", p.take(t, started))
@@ -126,14 +126,14 @@ func joins(t *testing.T, server *redistest.Server, name string) (leave func(), w
 	t.Helper()
 	const process = "joins"
 	client := server.Client(t, func(o *rueidis.ClientOption) {
-		kit.Steady(o)
+		locktest.Steady(o)
 		o.ClientName = process
 	})
-	s := kit.SessionOf(t, client, signalbox.WithDefaults(signalbox.Redisson()))
+	s := locktest.SessionOf(t, client, signalbox.WithDefaults(signalbox.Redisson()))
 	return func() {
-		require.NoError(t, s.Close(kit.Context(t)))
+		require.NoError(t, s.Close(locktest.Context(t)))
 		client.Close()
-		kit.Await(t, kit.Patience, "the process is gone", func() bool {
+		redistest.Await(t, "the process is gone", func() bool {
 			clients, _ := server.MustDo(t, "CLIENT", "LIST").(string)
 			return !strings.Contains(clients, "name="+process)
 		})
@@ -146,15 +146,15 @@ func TestALatchThatIsDeletedIsOpen(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		l := countdown.New(kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson())), "a")
-		r, err := l.Start(kit.Context(t), 2)
+		l := countdown.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson())), "a")
+		r, err := l.Start(locktest.Context(t), 2)
 		require.NoError(t, err)
 		waiting := waits(r)
-		kit.Await(t, kit.Patience, "it listens", func() bool { return listeners(t, server, latchChannel("a")) == 1 })
+		redistest.Await(t, "it listens", func() bool { return listeners(t, server, latchChannel("a")) == 1 })
 		require.Equal(t, "true", p.must(t, "a", "latch-delete", "a"))
 		took(t, waiting)
 		p.must(t, "a", "latch-start", "a", 2)
-		require.NoError(t, l.Reset(kit.Context(t)))
+		require.NoError(t, l.Reset(locktest.Context(t)))
 		require.Equal(t, "0", p.must(t, "a", "latch-count", "a"))
 		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0))
 		require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
@@ -171,18 +171,18 @@ func TestALatchOpensInACluster(t *testing.T) {
 			t.Parallel()
 			eachLine(t, func(t *testing.T, line string) {
 				p := newClusterPeer(t, line, cluster, mode)
-				s := kit.Session(t, cluster, signalbox.WithDefaults(c.option))
+				s := locktest.Session(t, cluster, signalbox.WithDefaults(c.option))
 				require.ErrorIs(t, countdown.New(s, "{a}:b").Check(), signalbox.ErrBadName)
 				for i := range 4 {
 					name := fmt.Sprintf("%s-%s-%d", mode, line, i)
-					r, err := countdown.New(s, name).Start(kit.Context(t), 2)
+					r, err := countdown.New(s, name).Start(locktest.Context(t), 2)
 					require.NoError(t, err)
 					waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())
-					kit.Await(t, kit.Patience, "both listen", func() bool { return listenersOf(t, cluster, c.command, latchChannel(name)) == 2 })
+					redistest.Await(t, "both listen", func() bool { return listenersOf(t, cluster, c.command, latchChannel(name)) == 2 })
 					if i%2 == 0 {
 						p.must(t, "a", "latch-down", name)
 					}
-					_, err = r.CountDown(kit.Context(t), "x")
+					_, err = r.CountDown(locktest.Context(t), "x")
 					require.NoError(t, err)
 					if i%2 == 1 {
 						p.must(t, "a", "latch-down", name)

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P6: a RedissonMultiLock that names the locks in the order of Order, and a multilock of the same
@@ -24,11 +24,11 @@ func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		const times = 100
 		server := redistest.Start(t)
-		p, s := newPeer(t, line, server), kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		p, s := newPeer(t, line, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
 		all := multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "c"))
 		order := strings.Join(all.Order(), ",")
 		require.Equal(t, "b,c,a", order)
-		ctx, cancel := context.WithTimeout(context.Background(), 6*kit.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), 6*redistest.Patience)
 		defer cancel()
 		java := p.later(p.ask("a", "other-work", "multi", order, times))
 		for n := 0; n < times || len(java) == 0; n++ {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a child is told by its environment.
@@ -148,7 +148,7 @@ func (p *peer) ask(thread, verb string, arguments ...any) <-chan string {
 // take waits for an answer, which must be ok, and answers its value.
 func (p *peer) take(tb testing.TB, answer <-chan string) string {
 	tb.Helper()
-	late := time.NewTimer(6 * kit.Patience) // a JVM that starts on a busy machine takes its time
+	late := time.NewTimer(6 * redistest.Patience) // a JVM that starts on a busy machine takes its time
 	defer late.Stop()
 	select {
 	case text := <-answer:
@@ -171,7 +171,7 @@ func refused(t *testing.T, answer <-chan string) string {
 		why, isError := strings.CutPrefix(text, "error ")
 		require.True(t, isError, text)
 		return why
-	case <-kit.Context(t).Done():
+	case <-locktest.Context(t).Done():
 		require.FailNow(t, "no answer")
 	}
 	return ""

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // These tests are about the classes of the Java client that are locks of other kinds, or that take
@@ -23,7 +23,7 @@ import (
 func goHolds(t *testing.T, server *redistest.Server, name string) signalbox.Lease {
 	t.Helper()
 	g := newGoSide(t, server)
-	lease, err := g.lock(name).Lock(kit.Context(t))
+	lease, err := g.lock(name).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	return lease
 }
@@ -36,10 +36,10 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 	p.must(t, "a", "other-lock", class, names, time.Hour.Milliseconds())
 	require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, server, key))
 	g := newGoSide(t, server)
-	_, err := g.lock(key).TryLock(kit.Context(t))
+	_, err := g.lock(key).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	taken := g.take(key)
-	kit.Await(t, kit.Patience, "a waiter listens", func() bool {
+	redistest.Await(t, "a waiter listens", func() bool {
 		return listeners(t, server, "redisson_lock__channel:{"+key+"}")+listeners(t, server, "redisson_lock__channel:"+key) == 3
 	})
 	require.Empty(t, taken)
@@ -51,7 +51,7 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 	}
 	require.Equal(t, "false", p.must(t, "a", "other-try", class, names, 0, 60_000))
 	g.giveBack(t, key)
-	require.Equal(t, "true", p.must(t, "a", "other-try", class, names, 2*kit.Patience.Milliseconds(), 60_000))
+	require.Equal(t, "true", p.must(t, "a", "other-try", class, names, 2*redistest.Patience.Milliseconds(), 60_000))
 	p.must(t, "a", "other-unlock", class, names)
 	return told
 }
@@ -72,7 +72,7 @@ func TestJavasLocksThatAreEnteredOnceAreShared(t *testing.T) {
 	p.must(t, "a", "other-lock", "once-fair", "f", 60_000)
 	require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, server, "f"))
 	require.Contains(t, refused(t, p.ask("a", "other-try", "once-fair", "f", 0, 60_000)), "non-reentrant")
-	_, err := newGoSide(t, server).lock("f").TryLock(kit.Context(t))
+	_, err := newGoSide(t, server).lock("f").TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 
 	// Redisson 3.52.0 does not have these.
@@ -131,7 +131,7 @@ func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 		p.must(t, "a", "tx-set", "k", "v")
 		require.Equal(t, []string{"k:transaction_lock"}, keys(t, server))
 		g := newGoSide(t, server)
-		_, err := reentrant.New(g.session, "k:transaction_lock").TryLock(kit.Context(t))
+		_, err := reentrant.New(g.session, "k:transaction_lock").TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		beside := goHolds(t, server, "k")
 		require.NoError(t, beside.Unlock())

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // These tests look at what the Java client does with a fair lock. docs/redisson-protocol.md says what they see.
@@ -50,9 +49,9 @@ func deadline(t *testing.T, server *redistest.Server, owner string) int64 {
 // stands waits until so many stand in line, and the last of them listens.
 func stands(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "a place in line", func() bool { return len(inLine(t, server)) == n })
+	redistest.Await(t, "a place in line", func() bool { return len(inLine(t, server)) == n })
 	last := lineChannel + inLine(t, server)[n-1]
-	kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
+	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
 }
 
 // stand puts somebody at the end of the line, in one step: others look at the line by themselves.
@@ -138,7 +137,7 @@ func TestJavaChainsTheDeadlinesOfALine(t *testing.T) {
 		p.ask("e", "fair-lock", "a", 60_000)
 		stands(t, server, 4)
 		first := deadline(t, server, owners[0])
-		require.InDelta(t, before+time.Hour.Milliseconds()+waitMS, first, float64(kit.Patience.Milliseconds()), "after the end of the lock")
+		require.InDelta(t, before+time.Hour.Milliseconds()+waitMS, first, float64(redistest.Patience.Milliseconds()), "after the end of the lock")
 		near := func(expected int64, owner string) { // it asks the clock, and counts from the left of the deadline before
 			t.Helper()
 			require.InDelta(t, expected, deadline(t, server, owner), 1)
@@ -147,12 +146,12 @@ func TestJavaChainsTheDeadlinesOfALine(t *testing.T) {
 		near(first+waitMS+stays, owners[2])
 		near(first+2*waitMS+stays, owners[3])
 		require.Equal(t, "false", p.take(t, d), "it gives up")
-		kit.Await(t, kit.Patience, "the end of its place", func() bool { return len(inLine(t, server)) == 3 })
+		redistest.Await(t, "the end of its place", func() bool { return len(inLine(t, server)) == 3 })
 		near(first+waitMS, owners[1])
 		near(first+2*waitMS, owners[3]) // less by the wait of the one that has gone
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", lineChannel+owners[0], "0")
-		kit.Await(t, kit.Patience, "a grant", func() bool { return len(inLine(t, server)) == 2 })
+		redistest.Await(t, "a grant", func() bool { return len(inLine(t, server)) == 2 })
 		near(first, owners[1])
 		near(first+waitMS, owners[3])
 	})
@@ -190,7 +189,7 @@ func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", lineChannel+owner, "0")
 		p.take(t, answer)
-		kit.Await(t, kit.Patience, "the end of the subscription", func() bool { return listeners(t, server, lineChannel+owner) == 0 })
+		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, lineChannel+owner) == 0 })
 	})
 }
 
@@ -217,12 +216,12 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 		p := newPeer(t, line, server)
 		standing(t, server, "x", now()+waitMS)
 		p.ask("a", "fair-lock", "a", 60_000)
-		kit.Await(t, kit.Patience, "a place in line", func() bool { return len(inLine(t, server)) == 2 })
+		redistest.Await(t, "a place in line", func() bool { return len(inLine(t, server)) == 2 })
 		// It sleeps first, for as long as the place before it is good for; a message is enough to let it begin.
 		stands(t, server, 2)
 		server.MustDo(t, "PUBLISH", lineChannel+inLine(t, server)[1], "0")
 		before := server.CommandStats()["hexists"].Calls
-		kit.Await(t, kit.Patience, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
+		redistest.Await(t, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // These tests look at what RCountDownLatch does on a server. docs/redisson-protocol.md says what they see.
@@ -67,8 +66,8 @@ func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
 		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0), "what has no key is open")
 		server.MustDo(t, "SET", "a", "1")
 		answer := p.ask("a", "latch-wait", "a", time.Hour.Milliseconds())
-		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, channel) == 1 })
-		kit.Await(t, kit.Patience, "the look behind it", func() bool { return seen.count(`(?i)"get" "a"`) == 3 })
+		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, channel) == 1 })
+		redistest.Await(t, "the look behind it", func() bool { return seen.count(`(?i)"get" "a"`) == 3 })
 		server.MustDo(t, "PUBLISH", channel, "1")
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", channel, "1")
@@ -76,6 +75,6 @@ func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
 		require.Empty(t, answer, "it does not look, and a 1 wakes nobody")
 		server.MustDo(t, "PUBLISH", channel, "0")
 		require.Equal(t, "true", p.take(t, answer))
-		kit.Await(t, kit.Patience, "the end of the subscription", func() bool { return listeners(t, server, channel) == 0 })
+		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, channel) == 0 })
 	})
 }

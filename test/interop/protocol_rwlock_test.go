@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What the Java client does with its RReadWriteLock.
@@ -183,7 +182,7 @@ func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 		p := newPeer(t, line, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		writer := p.ask("b", "rw.lock", "x", "write", 60_000)
-		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
+		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
 		require.Equal(t, "true", p.must(t, "c", "rw.try", "x", "read", 0, 60_000))
 		p.must(t, "a", "rw.unlock", "x", "read")
 		p.must(t, "c", "rw.unlock", "x", "read")
@@ -199,7 +198,7 @@ func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
 		server.MustDo(t, "HSET", "x", "mode", "write", "00000000-0000-0000-0000-000000000000:1:write", "1")
 		server.MustDo(t, "PEXPIRE", "x", time.Hour.Milliseconds())
 		readers := []<-chan error{javaHalf{p, "a", reading}.take("x"), javaHalf{p, "b", reading}.take("x")}
-		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
+		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
 		server.MustDo(t, "PUBLISH", rwChannel("x"), "1") // for nothing: they try, and wait on
 		server.MustDo(t, "DEL", "x")
 		server.MustDo(t, "PUBLISH", rwChannel("x"), "1")
@@ -244,7 +243,7 @@ func TestAJavaReaderThatDiedStaysAFieldAndIsPassedOver(t *testing.T) {
 // awaitEnd waits until a key has ended.
 func awaitEnd(t *testing.T, server *redistest.Server, key string) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "the end of "+key, func() bool { return ttl(t, server, key) < 0 })
+	redistest.Await(t, "the end of "+key, func() bool { return ttl(t, server, key) < 0 })
 }
 
 // The reader that lives goes on; the one that died is renewed by it, or ends.

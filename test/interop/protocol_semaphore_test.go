@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // These tests look at what the semaphores of Java do on a server. docs/redisson-protocol.md says what they see.
@@ -190,13 +189,13 @@ func TestAJavaWaiterForAPermitIsWokenByTheNumber(t *testing.T) {
 		seen := monitor(t, server)
 		p := newPeer(t, line, server)
 		awaitWaiter := func(n int64) {
-			kit.Await(t, kit.Patience, "subscriptions", func() bool { return listeners(t, server, "redisson_sc:{a}") == n })
+			redistest.Await(t, "subscriptions", func() bool { return listeners(t, server, "redisson_sc:{a}") == n })
 		}
 		server.MustDo(t, "SET", "a", "0")
 		server.MustDo(t, "ZADD", "{a}:timeout", never, "0123456789abcdef")
 		answer := p.ask("a", "permit-take", "a", 1, 60_000)
 		awaitWaiter(1)
-		kit.Await(t, kit.Patience, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
+		redistest.Await(t, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
 		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1") // for nothing: it tries, and waits on
 		server.MustDo(t, "SET", "a", "1")
 		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1")
@@ -256,8 +255,8 @@ func TestAJavaWaiterForAPlainPermitIsWokenByTheNumber(t *testing.T) {
 		p := newPeer(t, line, server)
 		server.MustDo(t, "SET", "a", "0")
 		answer := p.ask("a", "plain-take", "a", 2)
-		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
-		kit.Await(t, kit.Patience, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
+		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
+		redistest.Await(t, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
 		server.MustDo(t, "SET", "a", "2")
 		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "2")
 		p.take(t, answer)
@@ -281,7 +280,7 @@ func TestJavaTellsOfPermitsBySlotInACluster(t *testing.T) {
 				p.must(t, "a", "latch-start", name+"-latch", 1)
 				opened := p.ask("c", "latch-wait", name+"-latch", time.Hour.Milliseconds())
 				for _, channel := range []string{"redisson_sc:{" + name + "}", "redisson_countdownlatch__channel__{" + name + "-latch}"} {
-					kit.Await(t, kit.Patience, "a subscription", func() bool { return listenersOf(t, cluster, command, channel) == 1 })
+					redistest.Await(t, "a subscription", func() bool { return listenersOf(t, cluster, command, channel) == 1 })
 				}
 				p.must(t, "a", "permit-give", name, id)
 				require.NotEmpty(t, p.take(t, answer))

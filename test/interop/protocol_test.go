@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // These tests look at what the Java client does on a server. docs/redisson-protocol.md says what they see.
@@ -102,13 +101,13 @@ func TestJavaRenewsByItsWatchdog(t *testing.T) {
 		p.must(t, "a", "lock", "a", -1)
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)
 		before, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
-		kit.Await(t, kit.Patience, "a renewal", func() bool {
+		redistest.Await(t, "a renewal", func() bool {
 			after, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
 			return after > before
 		})
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)
 		p.Kill()
-		kit.Await(t, kit.Patience, "the end of the lock of one that was killed", func() bool { return ttl(t, server, "a") < 0 })
+		redistest.Await(t, "the end of the lock of one that was killed", func() bool { return ttl(t, server, "a") < 0 })
 	})
 }
 
@@ -123,19 +122,19 @@ func TestJavaKeepsTheAnswerOfAReleaseForAWhile(t *testing.T) {
 		p.must(t, "a", "lock", "{b}", 60_000)
 		p.must(t, "a", "lock", "{b}", 60_000)
 		p.must(t, "a", "unlock", "{b}")
-		kit.Await(t, kit.Patience, "the two answers", func() bool {
+		redistest.Await(t, "the two answers", func() bool {
 			return seen.matches(`(?i)"set" "redisson_unlock_latch:\{a\}:[0-9a-f]{32}" "1" "px" "[0-9]+"`) &&
 				seen.matches(`(?i)"set" "redisson_unlock_latch:\{b\}:[0-9a-f]{32}" "0" "px" "[0-9]+"`)
 		})
 		if line == "redisson4" {
-			kit.Await(t, kit.Patience, "a deletion", func() bool {
+			redistest.Await(t, "a deletion", func() bool {
 				return seen.matches(`(?i)"(del|unlink)" "redisson_unlock_latch:\{a\}:[0-9a-f]{32}"`)
 			})
 			return
 		}
 		// Redisson 3.52.0 deletes a key that never was, with its client in the place of the
 		// answer's.
-		kit.Await(t, kit.Patience, "a deletion", func() bool {
+		redistest.Await(t, "a deletion", func() bool {
 			return seen.matches(`(?i)"(del|unlink)" "redisson_unlock_latch:\{a\}:` + p.id + `"`)
 		})
 		require.False(t, seen.matches(`(?i)"(del|unlink)" "redisson_unlock_latch:\{a\}:[0-9a-f]{32}"`))
@@ -168,13 +167,13 @@ func TestAJavaWaiterIsWokenByTheZero(t *testing.T) {
 		p := newPeer(t, line, server)
 		held(t, server, "a", time.Hour)
 		answer := p.ask("a", "lock", "a", 60_000)
-		kit.Await(t, kit.Patience, "a subscription", func() bool { return listeners(t, server, "redisson_lock__channel:{a}") == 1 })
+		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, "redisson_lock__channel:{a}") == 1 })
 		server.MustDo(t, "PUBLISH", "redisson_lock__channel:{a}", "0") // for nothing: it tries, and waits on
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", "redisson_lock__channel:{a}", "0")
 		p.take(t, answer)
 		require.Contains(t, hash(t, server, "a"), p.owner(t, "a"))
-		kit.Await(t, kit.Patience, "the end of the subscription", func() bool { return listeners(t, server, "redisson_lock__channel:{a}") == 0 })
+		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, "redisson_lock__channel:{a}") == 0 })
 	})
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // reads lets somebody read, who is neither Java nor Go, and answers the key of its hold.
@@ -33,7 +33,7 @@ func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
 		p := newPeer(t, line, server)
 		other := reads(t, server, "x", time.Hour)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
-		kit.Await(t, kit.Patience, "a renewal", func() bool { return ttl(t, server, "x") <= watchdog })
+		redistest.Await(t, "a renewal", func() bool { return ttl(t, server, "x") <= watchdog })
 		if line == "redisson3" { // which renews all
 			require.LessOrEqual(t, ttl(t, server, other), watchdog)
 		} else {
@@ -52,7 +52,7 @@ func TestAShortLeaseEndsBeforeAWriterComesIn(t *testing.T) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
 		g := newGoSide(t, server)
-		lease, err := rwlock.New(g.session, "x", signalbox.FixedLease(watchdog)).RLock(kit.Context(t))
+		lease, err := rwlock.New(g.session, "x", signalbox.FixedLease(watchdog)).RLock(locktest.Context(t))
 		require.NoError(t, err)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		renewed(t, server, timeoutOf("x", p.owner(t, "a"), "1"))

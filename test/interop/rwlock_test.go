@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // ownersOf answers the fields of the holds in a read-write lock, in order.
@@ -49,7 +49,7 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 					require.Equal(t, map[string]string{"mode": "read", owners[0]: "1", owners[1]: "1", owners[2]: "1"}, hash(t, server, "x"))
 					requireKeys(t, server, "x", timeoutOf("x", owners[0], "1"), timeoutOf("x", owners[1], "1"), timeoutOf("x", owners[2], "1"))
 					taken := all[writer].take("x")
-					kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, rwChannel("x")) >= 1 })
+					redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("x")) >= 1 })
 					for _, reader := range []side{all[first], others["go reader"], all[last]} {
 						require.Empty(t, taken, "beside a reader")
 						reader.giveBack(t, "x")
@@ -74,7 +74,7 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(kit.Runs(scripts.RedissonLook, scripts.RedissonRWLook))
+		proxy.SetMatch(locktest.Runs(scripts.RedissonLook, scripts.RedissonRWLook))
 		p, other := newPeer(t, line, server), newPeer(t, line, server)
 		from, to := halvesOf(t, p, "holder", server), halvesOf(t, other, "waiter", proxy)
 		for holder := range from {
@@ -83,12 +83,12 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 					continue // they do not wait
 				}
 				const rounds = 10
-				woken, late := 0, kit.Context(t)
+				woken, late := 0, locktest.Context(t)
 				for round := 0; round < rounds || woken <= rounds/2 && late.Err() == nil; round++ {
 					name := strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", holder, waiter, round), " ", "-")
 					took(t, from[holder].take(name))
 					taken := to[waiter].take(name)
-					kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, rwChannel(name)) == 1 })
+					redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel(name)) == 1 })
 					looks := proxy.Requests()
 					require.Empty(t, taken, "taken while it is held")
 					from[holder].giveBack(t, name)
@@ -121,7 +121,7 @@ func TestTheEndOfWritingLetsInAllReaders(t *testing.T) {
 			for _, r := range readers {
 				taken = append(taken, r.take("x"))
 			}
-			kit.Await(t, kit.Patience, "all of them listen", func() bool { return listeners(t, server, rwChannel("x")) == 4 })
+			redistest.Await(t, "all of them listen", func() bool { return listeners(t, server, rwChannel("x")) == 4 })
 			writer.giveBack(t, "x")
 			for _, each := range taken {
 				tookTold(t, each, tellsRW(t, server, "x"))
@@ -144,8 +144,8 @@ func TestADowngradeInGoLetsJavaReadersIn(t *testing.T) {
 		lease := g.leases["x"]
 		reader, second := javaHalf{p, "a", reading}.take("x"), newGoHalf(t, server, reading)
 		taken := second.take("x")
-		kit.Await(t, kit.Patience, "both listen", func() bool { return listeners(t, server, rwChannel("x")) == 2 })
-		require.NoError(t, g.lock("x").Downgrade(kit.Context(t), lease))
+		redistest.Await(t, "both listen", func() bool { return listeners(t, server, rwChannel("x")) == 2 })
+		require.NoError(t, g.lock("x").Downgrade(locktest.Context(t), lease))
 		tookTold(t, reader, tellsRW(t, server, "x"))
 		took(t, taken)
 		owners := ownersOf(t, server, "x")
@@ -169,7 +169,7 @@ func TestAReadWriteLockOfADeadJavaProcessGoesToGo(t *testing.T) {
 			p, g := newPeer(t, line, server), newGoHalf(t, server, writing)
 			p.must(t, "a", "rw.lock", "a", half, -1)
 			taken := g.take("a")
-			kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
 			renewed(t, server, "a")
 			p.Kill()
 			last := ends(t, server, "a")
@@ -190,7 +190,7 @@ func TestAReadWriteLockOfADeadGoProcessGoesToJava(t *testing.T) {
 		for _, half := range []string{reading, writing} {
 			holder := holdsHalf(t, server, half)
 			answer := p.ask("a", "rw.lock", "a", "write", 60_000)
-			kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
 			renewed(t, server, "a")
 			holder.Kill()
 			last := ends(t, server, "a")
@@ -234,12 +234,12 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 			require.Equal(t, map[string]string{"mode": "read", owners["go"]: "1", owners["java"]: "1"}, hash(t, server, "a"))
 			g := newGoHalf(t, server, writing)
 			taken := g.take("a")
-			kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
 			if dead == "go" {
 				p.must(t, "a", "rw.unlock", "a", "read")
 			} else {
 				holder.Send("give it back")
-				said, err := holder.ReadLine(kit.Patience)
+				said, err := holder.ReadLine(redistest.Patience)
 				require.NoError(t, err)
 				require.Equal(t, "lost false, told so by Unlock false", said)
 			}
@@ -258,7 +258,7 @@ func TestAWriterIsAloneAmongBothSides(t *testing.T) {
 
 // P1: the same, again and again.
 func TestSoakAWriterIsAloneAmongBothSides(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more, lines := kit.Soak(t), []string{"redisson4", "redisson3"}
+	more, lines := locktest.Soak(t), []string{"redisson4", "redisson3"}
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which ends its processes
 			yardWork(t, lines[i%len(lines)], i, 500, time.Hour)
@@ -309,11 +309,11 @@ func TestEachSideSeesHowTheOtherReadsAndWrites(t *testing.T) {
 
 			p.must(t, "a", "rw.lock", "b", half, 60_000)
 			p.must(t, "a", "rw.lock", "b", half, 60_000)
-			isLocked, err := g.lock("b").IsLocked(kit.Context(t))
+			isLocked, err := g.lock("b").IsLocked(locktest.Context(t))
 			require.NoError(t, err)
 			require.True(t, isLocked)
 			var holders []signalbox.Holder
-			for h, err := range g.lock("b").Holders(kit.Context(t)) {
+			for h, err := range g.lock("b").Holders(locktest.Context(t)) {
 				require.NoError(t, err)
 				holders = append(holders, h)
 			}
@@ -325,7 +325,7 @@ func TestEachSideSeesHowTheOtherReadsAndWrites(t *testing.T) {
 			require.InDelta(t, ends(t, server, "b"), holders[0].Until.UnixMilli(), 1000)
 			p.must(t, "a", "rw.unlock", "b", half)
 			p.must(t, "a", "rw.unlock", "b", half)
-			isLocked, err = g.lock("b").IsLocked(kit.Context(t))
+			isLocked, err = g.lock("b").IsLocked(locktest.Context(t))
 			require.NoError(t, err)
 			require.False(t, isLocked)
 		}
@@ -339,21 +339,21 @@ func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
 		lock := rwlock.New(s, "a")
 		for half, take := range map[string]func(context.Context) (signalbox.Lease, error){reading: lock.RLock, writing: lock.Lock} {
 			p.must(t, "a", "rw.lock", "a", half, 60_000)
 			waiter := javaHalf{p, "b", writing}.take("a")
-			kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
-			require.NoError(t, lock.ForceUnlock(kit.Context(t)))
+			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+			require.NoError(t, lock.ForceUnlock(locktest.Context(t)))
 			tookTold(t, waiter, tellsRW(t, server, "a"))
 			p.must(t, "b", "rw.unlock", "a", "write")
 			requireKeys(t, server)
 
-			lease, err := take(kit.Context(t))
+			lease, err := take(locktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, "true", p.must(t, "a", "rw.force", "a", half))
-			kit.Closed(t, kit.Patience, "the holder is told by its renewal", lease.Done())
+			redistest.Receive(t, "the holder is told by its renewal", lease.Done())
 			require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 			awaitNothing(t, server)
 		}
@@ -381,7 +381,7 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 					}
 					took(t, from[holder].take(name))
 					taken := to[waiter].take(name)
-					kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listenersOf(t, cluster, "SHARDNUMSUB", channel) == 1 })
+					redistest.Await(t, "a waiter listens", func() bool { return listenersOf(t, cluster, "SHARDNUMSUB", channel) == 1 })
 					require.Empty(t, taken, "taken while it is held")
 					from[holder].giveBack(t, name)
 					tookTold(t, taken, func() {
@@ -394,7 +394,7 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 			}
 		}
 		for _, node := range cluster.Servers() { // replicas among them, which have to hear of it
-			kit.Await(t, kit.Patience, "no key of a hold is left", func() bool { return len(node.Keys("*"+line+"-*rwlock_timeout*")) == 0 })
+			redistest.Await(t, "no key of a hold is left", func() bool { return len(node.Keys("*"+line+"-*rwlock_timeout*")) == 0 })
 		}
 	})
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // The halves of a read-write lock, as the Java side calls them.
@@ -80,7 +79,7 @@ func halvesOf(t *testing.T, p *peer, thread string, to clients) map[string]side 
 // sleep misses it: it is told again, once a second, by tell.
 func tookTold(t *testing.T, taken <-chan error, tell func()) (atOnce bool) {
 	t.Helper()
-	again, late := time.NewTicker(time.Second), time.NewTimer(kit.Patience)
+	again, late := time.NewTicker(time.Second), time.NewTimer(redistest.Patience)
 	defer again.Stop()
 	defer late.Stop()
 	for atOnce = true; ; atOnce = false {
@@ -128,7 +127,7 @@ func runRWHolder(stdin io.Reader, stdout io.Writer) {
 func holdsHalf(t *testing.T, server *redistest.Server, half string) *redistest.Process {
 	t.Helper()
 	holder := child(t, "rwholder", server, 5*time.Second, halfEnv+"="+half)
-	said, err := holder.ReadLine(kit.Patience)
+	said, err := holder.ReadLine(redistest.Patience)
 	require.NoError(t, err, holder.Stderr())
 	require.Equal(t, "held", said)
 	return holder

@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // permitKind is one of the semaphores that Redisson has.
@@ -111,7 +111,7 @@ func (g goPermits) giveBack(t *testing.T, name string) {
 
 func newGoPermits(t *testing.T, to clients, kind permitKind, option signalbox.LockOption) goPermits {
 	t.Helper()
-	session := kit.Session(t, to, signalbox.WithDefaults(option, signalbox.RenewedLease(time.Hour)))
+	session := locktest.Session(t, to, signalbox.WithDefaults(option, signalbox.RenewedLease(time.Hour)))
 	return goPermits{session, kind, make(map[string]signalbox.Lease)}
 }
 
@@ -126,7 +126,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(kit.Runs(scripts.RedissonPermitAcquire))
+		proxy.SetMatch(locktest.Runs(scripts.RedissonPermitAcquire))
 		p, other := newPeer(t, line, server), newPeer(t, line, server)
 		for _, kind := range permitKinds() {
 			sides := map[string][2]permitSide{ // as holder, as waiter: a side waits in another process than it holds in
@@ -135,7 +135,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 			}
 			for holder := range sides {
 				for waiter := range sides {
-					woken, late := 0, kit.Context(t)
+					woken, late := 0, locktest.Context(t)
 					for round := 0; round < rounds/2 || woken == 0 && late.Err() == nil; round++ {
 						key := fmt.Sprintf("%s-%s-%s-%d", kind.name, holder, waiter, round)
 						if round%2 == 0 || holder == "java" { // else Go says how many there are
@@ -144,7 +144,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 						from, to := sides[holder][0], sides[waiter][1]
 						took(t, from.take(key, 2))
 						taken := to.take(key, 2)
-						kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, "redisson_sc:{"+key+"}") == 1 })
+						redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, "redisson_sc:{"+key+"}") == 1 })
 						require.Empty(t, taken, "taken while there are too few")
 						given := time.Now()
 						from.giveBack(t, key)
@@ -172,9 +172,9 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(6*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(6*time.Second)))
 		sem := semaphore.New(s, "a", 5)
-		lease, err := sem.Acquire(kit.Context(t), 2)
+		lease, err := sem.Acquire(locktest.Context(t), 2)
 		require.NoError(t, err)
 		require.Equal(t, "false", p.must(t, "a", "permit-found", "a", 9), "Go has said how many there are")
 		java := p.must(t, "a", "permit-take", "a", 1, 60_000)
@@ -183,24 +183,24 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 			require.Equal(t, strconv.Itoa(free), p.must(t, "a", "permit-available", "a"))
 			require.Equal(t, strconv.Itoa(taken), p.must(t, "a", "permit-acquired", "a"))
 			require.Equal(t, strconv.Itoa(free+taken), p.must(t, "a", "permit-capacity", "a"))
-			available, err := sem.Available(kit.Context(t))
+			available, err := sem.Available(locktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, max(free, 0), available)
 		}
 		agree(2, 3)
 		require.Empty(t, p.must(t, "a", "permit-try", "a", 3, 0, 60_000))
-		_, err = sem.TryAcquire(kit.Context(t), 3)
+		_, err = sem.TryAcquire(locktest.Context(t), 3)
 		require.ErrorIs(t, err, signalbox.ErrHeld)
-		_, err = sem.TryAcquire(kit.Context(t), 6)
+		_, err = sem.TryAcquire(locktest.Context(t), 6)
 		require.ErrorIs(t, err, signalbox.ErrCapacity)
 
-		require.NoError(t, sem.SetCapacity(kit.Context(t), 2))
+		require.NoError(t, sem.SetCapacity(locktest.Context(t), 2))
 		agree(-1, 3)
 		p.must(t, "a", "permit-set", "a", 4)
 		agree(1, 3)
 
 		var own []string
-		for h, err := range sem.Holders(kit.Context(t)) {
+		for h, err := range sem.Holders(locktest.Context(t)) {
 			require.NoError(t, err)
 			if h.Session == "" {
 				require.Equal(t, java, h.Label)
@@ -210,7 +210,7 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 		}
 		require.Len(t, own, 2)
 		before := permits(t, server, "a")
-		kit.Await(t, kit.Patience, "a renewal of what Go has", func() bool {
+		redistest.Await(t, "a renewal of what Go has", func() bool {
 			now := permits(t, server, "a")
 			require.Equal(t, before[java], now[java])
 			return now[own[0]] > before[own[0]] && now[own[0]] == now[own[1]]
@@ -232,16 +232,16 @@ func TestPermitsThatJavaGaveBackAreLost(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
-		lease, err := semaphore.New(s, "a", 3).Acquire(kit.Context(t), 3)
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
+		lease, err := semaphore.New(s, "a", 3).Acquire(locktest.Context(t), 3)
 		require.NoError(t, err)
 		for id := range permits(t, server, "a") {
 			require.Equal(t, "true", p.must(t, "a", "permit-give", "a", id))
 			break
 		}
-		kit.Closed(t, kit.Patience, "the end of the lease", lease.Done())
+		redistest.Receive(t, "the end of the lease", lease.Done())
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-		kit.Await(t, kit.Patience, "all permits are free", func() bool { return p.must(t, "a", "permit-available", "a") == "3" })
+		redistest.Await(t, "all permits are free", func() bool { return p.must(t, "a", "permit-available", "a") == "3" })
 		require.Equal(t, "3", server.MustDo(t, "GET", "a"))
 	})
 }
@@ -277,12 +277,12 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			server := redistest.Start(t)
 			p := newPeer(t, line, server)
 			holder := child(t, "permits", server, 5*time.Second)
-			said, err := holder.ReadLine(kit.Patience)
+			said, err := holder.ReadLine(redistest.Patience)
 			require.NoError(t, err, holder.Stderr())
 			require.Equal(t, "held", said)
 			answer := p.ask("a", "permit-take", "a", 3, 60_000)
 			before := last(t, server)
-			kit.Await(t, kit.Patience, "a renewal", func() bool { return last(t, server) > before })
+			redistest.Await(t, "a renewal", func() bool { return last(t, server) > before })
 			holder.Kill()
 			end := last(t, server)
 			ids := p.take(t, answer)
@@ -360,7 +360,7 @@ func crowd(t *testing.T, line string, times int, limit time.Duration) {
 		work(victim, fmt.Sprint("goes", n))
 	}
 	dying := []*redistest.Process{start("go-goes0"), start("go-goes1")}
-	kit.Await(t, limit, "the dead were inside", func() bool {
+	redistest.AwaitFor(t, limit, "the dead were inside", func() bool {
 		return server.CommandStats()["sadd"].Calls > int64(times) // somebody of each, most likely
 	})
 	victim.Kill()
@@ -385,7 +385,7 @@ func TestPermitsAreNeverMoreThanThereAre(t *testing.T) {
 
 // P1: the same, again and again.
 func TestSoakPermitsAreNeverMoreThanThereAre(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more, lines := kit.Soak(t), []string{"redisson4", "redisson3"}
+	more, lines := locktest.Soak(t), []string{"redisson4", "redisson3"}
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which ends its processes
 			crowd(t, lines[i%len(lines)], 300, time.Hour)
@@ -414,7 +414,7 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 						from, to := sides[holder][0], sides[waiter][1]
 						took(t, from.take(key, 2))
 						taken := to.take(key, 2)
-						kit.Await(t, kit.Patience, "a waiter listens", func() bool {
+						redistest.Await(t, "a waiter listens", func() bool {
 							return listenersOf(t, cluster, "SHARDNUMSUB", "redisson_sc:{"+key+"}") == 1
 						})
 						require.Empty(t, taken, "taken while there are too few")

@@ -9,11 +9,11 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P4: several locks as one, some of which Java shares: all of them or none, whichever of them Java has; and Java waits for the one that it
@@ -33,12 +33,12 @@ func TestSeveralLocksAsOneAreSharedWithJava(t *testing.T) {
 		for name, verb := range verbs {
 			p.must(t, "a", verb[0], name, 3_600_000)
 			before := keys(t, server)
-			_, err := all.TryLock(kit.Context(t))
+			_, err := all.TryLock(locktest.Context(t))
 			require.ErrorIs(t, err, signalbox.ErrHeld)
-			require.Subset(t, append(before, kit.Key("own"), "redisson_lock_token:{z}"), keys(t, server), "none of the others is held, or only a floor and a counter are left")
+			require.Subset(t, append(before, locktest.Key("own"), "redisson_lock_token:{z}"), keys(t, server), "none of the others is held, or only a floor and a counter are left")
 			p.must(t, "a", verb[1], name)
 
-			lease, err := all.Lock(kit.Context(t))
+			lease, err := all.Lock(locktest.Context(t))
 			require.NoError(t, err)
 			waiting := p.ask("a", verb[0], name, 3_600_000)
 			require.Equal(t, "true", p.must(t, "b", "rw.try", "y", reading, 0, 1000), "readers are beside each other")

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What Java says of a lock that Go holds.
@@ -44,16 +44,16 @@ func TestGoSeesThatJavaHolds(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p, l := newPeer(t, line, server), newGoSide(t, server).lock("a")
-		isLocked, err := l.IsLocked(kit.Context(t))
+		isLocked, err := l.IsLocked(locktest.Context(t))
 		require.NoError(t, err)
 		require.False(t, isLocked)
 		p.must(t, "a", "lock", "a", 60_000)
-		isLocked, err = l.IsLocked(kit.Context(t))
+		isLocked, err = l.IsLocked(locktest.Context(t))
 		require.NoError(t, err)
 		require.True(t, isLocked)
-		_, err = l.TryLock(kit.Context(t))
+		_, err = l.TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
-		h, err := l.Holder(kit.Context(t))
+		h, err := l.Holder(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, p.owner(t, "a"), h.Label, "as Redisson writes it")
 		require.Equal(t, "reentrant", h.Kind)
@@ -62,7 +62,7 @@ func TestGoSeesThatJavaHolds(t *testing.T) {
 		require.Zero(t, h.Since)
 		require.Zero(t, h.Token)
 		p.must(t, "a", "unlock", "a")
-		_, err = l.Holder(kit.Context(t))
+		_, err = l.Holder(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrNotHeld)
 	})
 }
@@ -77,16 +77,16 @@ func TestEitherSideTakesByForce(t *testing.T) {
 		p.must(t, "a", "lock", "a", 60_000)
 		waiter := p.ask("b", "lock", "a", 60_000)
 		awaitListeners(t, server, "a", 1)
-		require.NoError(t, g.lock("a").ForceUnlock(kit.Context(t)))
+		require.NoError(t, g.lock("a").ForceUnlock(locktest.Context(t)))
 		p.take(t, waiter) // told by the message
 		require.Equal(t, "false", p.must(t, "a", "mine", "a"))
 		p.must(t, "b", "unlock", "a")
 
-		s := kit.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
-		lease, err := reentrant.New(s, "b").Lock(kit.Context(t))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
+		lease, err := reentrant.New(s, "b").Lock(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "true", p.must(t, "a", "force", "b"))
-		kit.Closed(t, kit.Patience, "the holder is told by its renewal", lease.Done())
+		redistest.Receive(t, "the holder is told by its renewal", lease.Done())
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		awaitNothing(t, server)
 	})
@@ -96,14 +96,14 @@ func TestEitherSideTakesByForce(t *testing.T) {
 func TestALayoutIsOnesOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := kit.Session(t, server)
-	native, err := reentrant.New(s, "a").TryLock(kit.Context(t))
+	s := locktest.Session(t, server)
+	native, err := reentrant.New(s, "a").TryLock(locktest.Context(t))
 	require.NoError(t, err)
-	shared, err := reentrant.New(s, "a", signalbox.Redisson()).TryLock(kit.Context(t))
+	shared, err := reentrant.New(s, "a", signalbox.Redisson()).TryLock(locktest.Context(t))
 	require.NoError(t, err)
-	_, err = reentrant.New(s, "a", signalbox.Redisson()).TryLock(kit.Context(t))
+	_, err = reentrant.New(s, "a", signalbox.Redisson()).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, native.Unlock())
 	require.NoError(t, shared.Unlock())
-	require.Equal(t, []any{kit.Key("a")}, server.MustDo(t, "KEYS", "*"), "the native one's floor")
+	require.Equal(t, []any{locktest.Key("a")}, server.MustDo(t, "KEYS", "*"), "the native one's floor")
 }

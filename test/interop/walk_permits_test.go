@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // permitWalk is a random walk of those who take permits of the semaphore "a", and what everybody must see of them.
@@ -56,7 +56,7 @@ func (w *permitWalk) step(t *testing.T, r *rand.Rand) {
 			w.java = append(w.java, ids)
 		}
 	case verb < 10:
-		lease, err := sem.TryAcquire(kit.Context(t), n)
+		lease, err := sem.TryAcquire(locktest.Context(t), n)
 		switch {
 		case w.can(n):
 			require.NoError(t, err)
@@ -80,7 +80,7 @@ func (w *permitWalk) step(t *testing.T, r *rand.Rand) {
 		p.must(t, "a", "permit-set", "a", w.capacity)
 	case verb == 17:
 		w.capacity = 1 + r.IntN(8)
-		require.NoError(t, sem.SetCapacity(kit.Context(t), w.capacity))
+		require.NoError(t, sem.SetCapacity(locktest.Context(t), w.capacity))
 	}
 }
 
@@ -106,7 +106,7 @@ func (w *permitWalk) looks(t *testing.T, r *rand.Rand) {
 	for verb, want := range map[string]int{"permit-available": w.capacity - w.out, "permit-acquired": w.out, "permit-capacity": w.capacity} {
 		require.Equal(t, strconv.Itoa(want), p.must(t, "a", verb, "a"), verb)
 	}
-	free, err := sem.Available(kit.Context(t))
+	free, err := sem.Available(locktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, max(w.capacity-w.out, 0), free)
 	for _, each := range w.leases {

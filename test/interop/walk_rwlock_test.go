@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // entrant takes one half or the other of the lock "a": a thread in Java, which enters either again, or a session in Go, which has one
@@ -43,7 +43,7 @@ func (e *entrant) try(t *testing.T, half string) bool {
 		return e.peer.must(t, e.thread, "rw.try", "a", half, 0, time.Hour.Milliseconds()) == "true"
 	}
 	take := map[string]func(context.Context) (signalbox.Lease, error){reading: e.lock.TryRLock, writing: e.lock.TryLock}[half]
-	lease, err := take(kit.Context(t))
+	lease, err := take(locktest.Context(t))
 	if err != nil {
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		return false
@@ -126,14 +126,14 @@ func (y *yardWalk) step(t *testing.T, r *rand.Rand) {
 		e.unlock(t, half)
 		e.entries[half]--
 	case verb < 19 && !e.isJava() && e.entries[writing] > 0:
-		require.NoError(t, e.lock.Downgrade(kit.Context(t), e.lease))
+		require.NoError(t, e.lock.Downgrade(locktest.Context(t), e.lease))
 		e.entries = map[string]int{reading: 1}
 	case verb == 19 && !e.isJava():
 		if !y.taken() {
-			require.ErrorIs(t, e.lock.ForceUnlock(kit.Context(t)), signalbox.ErrNotHeld)
+			require.ErrorIs(t, e.lock.ForceUnlock(locktest.Context(t)), signalbox.ErrNotHeld)
 			return
 		}
-		require.NoError(t, e.lock.ForceUnlock(kit.Context(t)))
+		require.NoError(t, e.lock.ForceUnlock(locktest.Context(t)))
 		for _, each := range y.all {
 			each.lost(t)
 		}
@@ -184,7 +184,7 @@ func (y *yardWalk) looks(t *testing.T, r *rand.Rand) {
 func (y *yardWalk) seen(t *testing.T, e *entrant) {
 	t.Helper()
 	if !e.isJava() {
-		isLocked, err := e.lock.IsLocked(kit.Context(t))
+		isLocked, err := e.lock.IsLocked(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, y.taken(), isLocked)
 		if e.has() {

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // strides is how many steps a random walk has.
@@ -120,7 +120,7 @@ func newGoWalker(t *testing.T, to clients) *goWalker {
 
 func (g *goWalker) try(t *testing.T) bool {
 	t.Helper()
-	ctx := kit.Context(t)
+	ctx := locktest.Context(t)
 	if len(g.leases) > 0 {
 		ctx = g.leases[0].Enter(ctx)
 	}
@@ -161,7 +161,7 @@ func (g *goWalker) unlockLost(t *testing.T, entries int) {
 
 func (g *goWalker) force(t *testing.T) bool {
 	t.Helper()
-	err := g.lock.ForceUnlock(kit.Context(t))
+	err := g.lock.ForceUnlock(locktest.Context(t))
 	if err != nil {
 		require.ErrorIs(t, err, signalbox.ErrNotHeld)
 	}
@@ -170,7 +170,7 @@ func (g *goWalker) force(t *testing.T) bool {
 
 func (g *goWalker) sees(t *testing.T, has walker, entries int) {
 	t.Helper()
-	h, err := g.lock.Holder(kit.Context(t))
+	h, err := g.lock.Holder(locktest.Context(t))
 	if has == nil {
 		require.ErrorIs(t, err, signalbox.ErrNotHeld)
 		return
@@ -209,7 +209,7 @@ func (w *walk) freed(t *testing.T) {
 	}
 	select {
 	case w.has = <-w.told:
-	case <-kit.Context(t).Done():
+	case <-locktest.Context(t).Done():
 		require.FailNow(t, "nobody of those who wait has the lock")
 	}
 	w.entries = 1

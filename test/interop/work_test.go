@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a worker is told by its environment.
@@ -140,7 +140,7 @@ func awaitWorkers(t *testing.T, p *peer, threads []<-chan string, processes []*r
 		said, err := process.ReadLine(limit)
 		require.NoError(t, err, process.Stderr())
 		require.Equal(t, "done", said, process.Stderr())
-		require.Zero(t, process.Wait(kit.Patience))
+		require.Zero(t, process.Wait(redistest.Patience))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestNoCountIsLost(t *testing.T) {
 
 // P1: the same, again and again: some 50,000 times in a minute.
 func TestSoakNoCountIsLost(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more, lines := kit.Soak(t), []string{"redisson4", "redisson3"}
+	more, lines := locktest.Soak(t), []string{"redisson4", "redisson3"}
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which ends its processes
 			count(t, lines[i%len(lines)], 625, time.Hour)

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // clients is what has them: a server or a proxy before it.
@@ -76,7 +76,7 @@ type goSide struct {
 func newGoSide(t *testing.T, to clients) *goSide {
 	t.Helper()
 	return &goSide{
-		session: kit.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour))),
+		session: locktest.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}
 }
@@ -107,7 +107,7 @@ func took(t *testing.T, taken <-chan error) {
 	select {
 	case err := <-taken:
 		require.NoError(t, err)
-	case <-kit.Context(t).Done():
+	case <-locktest.Context(t).Done():
 		require.FailNow(t, "the lock is not taken")
 	}
 }
@@ -115,13 +115,13 @@ func took(t *testing.T, taken <-chan error) {
 // awaitListeners waits until so many clients listen to the channel of a lock.
 func awaitListeners(t *testing.T, server *redistest.Server, name string, n int64) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "a waiter listens", func() bool { return listeners(t, server, "redisson_lock__channel:{"+name+"}") == n })
+	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, "redisson_lock__channel:{"+name+"}") == n })
 }
 
 // awaitNothing waits until no key is left but the answers of releases, which Java may leave to their TTL.
 func awaitNothing(t *testing.T, server *redistest.Server) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "no key is left", func() bool {
+	redistest.Await(t, "no key is left", func() bool {
 		keys, _ := server.MustDo(t, "KEYS", "*").([]any)
 		return !slices.ContainsFunc(keys, func(key any) bool {
 			return !strings.HasPrefix(fmt.Sprint(key), "redisson_unlock_latch:")

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P4, P6: whatever is used at once, and however callers give up and sessions close, nobody is inside who must not
@@ -28,7 +28,7 @@ func TestAllKindsAtOnce(t *testing.T) {
 }
 
 func TestSoakAllKindsAtOnce(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	var mu sync.Mutex
 	play(t, redistest.Start(t), func(int) bool {
 		mu.Lock()
@@ -54,12 +54,12 @@ type open struct {
 
 func (d *desk) replace(t *testing.T) error {
 	t.Helper()
-	old := d.session.Swap(&open{Session: signalbox.NewSession(d.server.Client(t, kit.Tuned))})
+	old := d.session.Swap(&open{Session: signalbox.NewSession(d.server.Client(t, locktest.Tuned))})
 	if old == nil {
 		return nil
 	}
 	old.closing.Store(true)
-	return old.Close(kit.Context(t))
+	return old.Close(locktest.Context(t))
 }
 
 func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
@@ -71,7 +71,7 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 		require.NoError(t, all[i].replace(t))
 	}
 	var taken, gaveUp, refused, closed atomic.Int64
-	kit.Together(t, callers, func(int) error {
+	locktest.Together(t, callers, func(int) error {
 		for round := 0; more(round); round++ {
 			d := &all[rand.N(desks)]
 			if rand.N(200) == 0 {
@@ -101,8 +101,8 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 	for i := range all {
 		require.NoError(t, all[i].session.Load().Close(t.Context()))
 	}
-	view := kit.NewView(t, server)
-	kit.Await(t, kit.Patience, "nothing is held, and nobody waits", func() bool {
+	view := locktest.NewView(t, server)
+	redistest.Await(t, "nothing is held, and nobody waits", func() bool {
 		_, held, err := view.Leaks()
 		shared := server.MustDo(t, "KEYS", "mixed/redisson/*") // in which layout a lock has its name for a key
 		return err == nil && len(held) == 0 && fmt.Sprint(shared) == "[]"
@@ -115,7 +115,7 @@ var errImpatient = errors.New("it gave up")
 
 // visit takes what is wished for, is inside for a moment, and gives it back.
 func (want wish) visit(at *open) error {
-	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	var impatient atomic.Bool
 	if rand.N(4) == 0 {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // town is a cluster, and a name in each of its three parts, in the order of slots.
@@ -31,7 +31,7 @@ func newTown(t *testing.T, options ...redistest.Option) *town {
 	c := &town{Cluster: redistest.StartCluster(t, options...)}
 	for found, i := 0, 0; found < len(c.names); i++ {
 		name := fmt.Sprint("n", i)
-		slot := c.Slot(t, kit.Key(name))
+		slot := c.Slot(t, locktest.Key(name))
 		if part := min(slot/(redistest.Slots/3), 2); c.names[part] == "" {
 			c.names[part], c.slots[part] = name, slot
 			found++
@@ -52,7 +52,7 @@ func TestMembersOnDifferentShards(t *testing.T) {
 	ended := make(chan error, 2)
 	ctx := long(t)
 	for i := range cap(ended) {
-		members := c.members(kit.Session(t, c))
+		members := c.members(locktest.Session(t, c))
 		if i == 1 {
 			members[0], members[2] = members[2], members[0]
 		}
@@ -81,7 +81,7 @@ func TestMembersOnDifferentShards(t *testing.T) {
 func TestMembersOfASlotThatIsOnTheMove(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	s := kit.Session(t, c)
+	s := locktest.Session(t, c)
 	names, keys, slot := ofOneSlot(t, c, 3)
 	members := make([]multilock.Member, len(names))
 	for i, name := range names {
@@ -109,9 +109,9 @@ func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string,
 	client := c.Client(t, signalbox.Tune)
 	for i := 0; len(names) < n; i++ {
 		name := fmt.Sprint("m", i)
-		command := client.B().Get().Key(kit.Key(name)).Build()
+		command := client.B().Get().Key(locktest.Key(name)).Build()
 		if its := int(command.Slot() % redistest.Slots); i == 0 || its == slot {
-			slot, names, keys = its, append(names, name), append(keys, kit.Key(name))
+			slot, names, keys = its, append(names, name), append(keys, locktest.Key(name))
 		}
 	}
 	return names, keys, slot
@@ -122,7 +122,7 @@ func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string,
 func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
 	c := newTown(t, redistest.WithFailoverAfter(time.Minute))
-	s, other := kit.Session(t, c), kit.Session(t, c)
+	s, other := locktest.Session(t, c), locktest.Session(t, c)
 	dead := c.Owner(t, c.slots[2])
 	warm, err := multilock.New(c.members(s)...).Lock(long(t)) // every node is known
 	require.NoError(t, err)
@@ -137,15 +137,15 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 		answered <- err
 	}()
 	first, second := reentrant.New(other, c.names[0]), fair.New(other, c.names[1])
-	kit.Await(t, kit.Patience, "the first member", func() bool { return locked(t, first) })
+	redistest.Await(t, "the first member", func() bool { return locked(t, first) })
 	dead.Kill()
 	require.NoError(t, theirs.Unlock())
-	kit.Await(t, kit.Patience, "the second member", func() bool {
+	redistest.Await(t, "the second member", func() bool {
 		h, err := second.Holder(long(t))
 		return err == nil && h.Session == s.ID()
 	})
 	cancel()
-	kit.Closed(t, kit.Patience, "the answer", answered)
+	redistest.Receive(t, "the answer", answered)
 	c.free(t, 0, 1)
 }
 
@@ -153,7 +153,7 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
 	c := newTown(t)
-	s, other := kit.Session(t, c), kit.Session(t, c)
+	s, other := locktest.Session(t, c), locktest.Session(t, c)
 	dead := c.Owner(t, c.slots[2])
 	warm, err := multilock.New(c.members(s)...).Lock(long(t))
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 		}
 		got <- lease
 	}()
-	kit.Await(t, kit.Patience, "the first member", func() bool { return locked(t, reentrant.New(other, c.names[0])) })
+	redistest.Await(t, "the first member", func() bool { return locked(t, reentrant.New(other, c.names[0])) })
 	dead.Kill()
 	if err := theirs.Unlock(); err != nil { // a cluster that misses a node takes nothing, and it is given back later
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
@@ -190,9 +190,9 @@ func locked(t *testing.T, l *reentrant.Lock) bool {
 // free waits until the members of these parts are free, for less than a lease: by then they end by themselves.
 func (c *town) free(t *testing.T, parts ...int) {
 	t.Helper()
-	s := kit.Session(t, c)
+	s := locktest.Session(t, c)
 	for _, i := range parts {
-		kit.Await(t, kit.Patience, "a free lock", func() bool {
+		redistest.Await(t, "a free lock", func() bool {
 			is, err := reentrant.New(s, c.names[i]).IsLocked(long(t))
 			return err == nil && !is
 		})

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // The order of members is that of a cluster's slots, also for a process that does not know the cluster: the places of locks of every
@@ -28,7 +28,7 @@ func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
 		slices.SortFunc(places, member.Compare)
 		return places
 	}
-	apart, single := of(kit.Session(t, c)), of(kit.Session(t, redistest.Start(t)))
+	apart, single := of(locktest.Session(t, c)), of(locktest.Session(t, redistest.Start(t)))
 	require.Len(t, single, len(apart))
 	seen := map[uint16]bool{}
 	for i, p := range apart {

@@ -19,12 +19,12 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -43,7 +43,7 @@ func TestOverlappingSetsOfManyProcesses(t *testing.T) {
 }
 
 func TestSoakOverlappingSetsOfManyProcesses(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	for n := 0; more(); n++ {
 		t.Run(fmt.Sprint(n), overlap)
 	}
@@ -70,12 +70,12 @@ func overlap(t *testing.T) {
 	t.Logf("%d sets had, %d not", got, gone)
 	require.GreaterOrEqual(t, got+gone, sets)
 	require.Greater(t, got, sets/2)
-	s := kit.Session(t, server)
-	kit.Await(t, kit.Patience, "all are free", func() bool {
-		lease, err := multilock.New(everything(s)...).TryLock(kit.Context(t))
+	s := locktest.Session(t, server)
+	redistest.Await(t, "all are free", func() bool {
+		lease, err := multilock.New(everything(s)...).TryLock(locktest.Context(t))
 		return err == nil && lease.Unlock() == nil
 	})
-	kit.NewView(t, server).NoImmortals(t)
+	locktest.NewView(t, server).NoImmortals(t)
 }
 
 // seats is how many permits there are.

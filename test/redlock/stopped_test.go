@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P2: a process that is stopped while it votes, until what the servers granted has ended, has no lease when it goes on: the time is looked at
@@ -55,16 +55,16 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	}
 	child.Send("try")
 	for _, wire := range wires {
-		kit.Await(t, kit.Patience, "what the server answers", func() bool { return wire.Replies() > 0 })
+		redistest.Await(t, "what the server answers", func() bool { return wire.Replies() > 0 })
 	}
-	next, err := redlock.New(w.process(), "a", signalbox.RenewedLease(patient)).Lock(kit.Context(t))
+	next, err := redlock.New(w.process(), "a", signalbox.RenewedLease(patient)).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	child.Thaw()
 	says(t, child, "none")
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Unlock())
 	child.CloseInput()
-	require.Zero(t, child.Wait(kit.Patience), child.Stderr())
+	require.Zero(t, child.Wait(redistest.Patience), child.Stderr())
 }
 
 const (
@@ -76,7 +76,7 @@ const (
 // says reads the child's next line and fails the test if it is another.
 func says(t *testing.T, p *redistest.Process, want string) {
 	t.Helper()
-	line, err := p.ReadLine(kit.Patience)
+	line, err := p.ReadLine(redistest.Patience)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, want, line, p.Stderr())
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -110,7 +110,7 @@ func TestNoTwoHaveTheLockWhileServersFail(t *testing.T) {
 }
 
 func TestSoakNoTwoHaveTheLockWhileServersFail(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	for n := 0; more(); n++ {
 		t.Run(fmt.Sprint(n), storm)
 	}
@@ -142,8 +142,8 @@ func storm(t *testing.T) {
 	b.judge(t)
 	require.Greater(t, b.size(), fewest, "hardly anybody had the lock")
 	for _, s := range w.servers {
-		view := kit.NewView(t, s)
-		kit.Await(t, kit.Patience, "a server with nothing of the lock", func() bool { return view.Free("a") })
+		view := locktest.NewView(t, s)
+		redistest.Await(t, "a server with nothing of the lock", func() bool { return view.Free("a") })
 	}
 }
 
@@ -209,7 +209,7 @@ func (w *world) process() (sessions []*signalbox.Session) {
 	for _, s := range w.servers {
 		wire := redistest.NewProxy(w, s.Addr())
 		wires = append(wires, wire)
-		sessions = append(sessions, kit.Session(w, wire))
+		sessions = append(sessions, locktest.Session(w, wire))
 	}
 	w.wires = append(w.wires, wires)
 	return sessions

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // connections answers how many connections the server has been asked for since its start.
@@ -56,7 +56,7 @@ func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 			}
 			r.begin(t, w)
 			before, begun := w.connections(t), time.Now()
-			kit.Closed(t, kit.Patience, "the end of the leases", last.Done())
+			redistest.Receive(t, "the end of the leases", last.Done())
 			require.ErrorIs(t, last.Err(), signalbox.ErrLost)
 			asked, took := w.connections(t)-before, time.Since(begun)
 			t.Logf("%d connections asked for in %v", asked, took)

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2, P3: a server that may evict keys drops the lock of whoever holds it, who learns it from the next
@@ -31,7 +31,7 @@ func TestHolderWhoseKeyIsEvictedIsToldAtItsNextRenewal(t *testing.T) {
 	w.set(t, "maxmemory", "0")
 	next := w.lock(t, w.other, "evicted", long)
 	require.Greater(t, next.Token(), lease.Token())
-	kit.Closed(t, kit.Patience, "the holder is told", lease.Done())
+	redistest.Receive(t, "the holder is told", lease.Done())
 	require.Less(t, time.Since(begun), life*2/3, "by a renewal, not by its deadline")
 	require.ErrorIs(t, w.secrets.Hear(lease.Err()), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
@@ -61,8 +61,8 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 			if c.denied {
 				w.do(t, "ACL", "SETUSER", teller, "-info")
 			}
-			kit.Together(t, 8, func(i int) error { // whose first contacts may be at the same time
-				lease, err := reentrant.New(w.holder, fmt.Sprint("warned/", i)).Lock(kit.Context(t))
+			locktest.Together(t, 8, func(i int) error { // whose first contacts may be at the same time
+				lease, err := reentrant.New(w.holder, fmt.Sprint("warned/", i)).Lock(locktest.Context(t))
 				if err != nil {
 					return err
 				}

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P2, P4, P10: a server that is paused refuses nothing, it is silent, as a frozen one is: calls end with their
@@ -37,7 +37,7 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 			require.ErrorIs(t, w.secrets.Hear(err), context.DeadlineExceeded)
 			_, err = reentrant.New(w.other, "free").TryLock(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			kit.Closed(t, kit.Patience, "the end of a lease that is not renewed", short.Done())
+			redistest.Receive(t, "the end of a lease that is not renewed", short.Done())
 			require.ErrorIs(t, w.secrets.Hear(short.Unlock()), signalbox.ErrLost)
 			require.ErrorIs(t, w.secrets.Hear(given.Unlock()), signalbox.ErrUnconfirmed)
 			require.True(t, waits(waiting))
@@ -47,7 +47,7 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 				w.do(t, "CLIENT", "UNPAUSE")
 			}
 			w.serves(t, w.holder)
-			kit.Await(t, kit.Patience, "the release in the background", func() bool { return w.view.Free("given") })
+			redistest.Await(t, "the release in the background", func() bool { return w.view.Free("given") })
 			require.NoError(t, w.secrets.Hear(kept.Unlock()))
 			next := receive(t, "the lock", waiting)
 			require.NoError(t, next.err)
@@ -67,10 +67,10 @@ func TestAServerWithoutScriptsIsErrDenied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, secrets := redistest.Start(t, redistest.WithArgs(gone...)), kit.NewSecrets(t)
-			s := kit.Session(t, server)
+			server, secrets := redistest.Start(t, redistest.WithArgs(gone...)), locktest.NewSecrets(t)
+			s := locktest.Session(t, server)
 			secrets.KeepSession(s)
-			secrets.Keep("local ", kit.Key("a"))
+			secrets.Keep("local ", locktest.Key("a"))
 			for range 2 {
 				_, err := reentrant.New(s, "a").Lock(t.Context())
 				require.NoError(t, refused(secrets.Hear(err), signalbox.ErrDenied, "unknown command '"+name+"' (the server has no "+name))
@@ -78,7 +78,7 @@ func TestAServerWithoutScriptsIsErrDenied(t *testing.T) {
 				require.ErrorIs(t, secrets.Hear(err), signalbox.ErrDenied)
 			}
 			require.Empty(t, server.Keys("*"))
-			require.Zero(t, kit.Settling(s), "it is known that nothing was executed")
+			require.Zero(t, locktest.Settling(s), "it is known that nothing was executed")
 		})
 	}
 }
@@ -91,19 +91,19 @@ func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) {
 	r := refusals()["BUSY"]
 	w.lock(t, w.holder, "kept", long)
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(kit.Runs(scripts.ReentrantLook))
-	s := kit.Session(t, proxy)
+	proxy.SetMatch(locktest.Runs(scripts.ReentrantLook))
+	s := locktest.Session(t, proxy)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := reentrant.New(s, "kept").Lock(ctx)
 		ended <- err
 	}()
-	kit.Await(t, kit.Patience, "a look", func() bool { return proxy.Replies() > 0 })
+	redistest.Await(t, "a look", func() bool { return proxy.Replies() > 0 })
 	r.begin(t, w)
 	proxy.ResetCount()
 	// The third is sent after the second was read, which was asked for while the server refused.
-	kit.Await(t, kit.Patience, "looks in vain", func() bool { return proxy.Requests() > 2 })
+	redistest.Await(t, "looks in vain", func() bool { return proxy.Requests() > 2 })
 	cancel()
 	err := <-ended
 	r.end(t, w)

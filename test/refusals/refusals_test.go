@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 func containsWords(err error, words string) bool { return strings.Contains(err.Error(), words) }
@@ -26,7 +27,7 @@ func containsWords(err error, words string) bool { return strings.Contains(err.E
 func TestARefusalIsToldAndPasses(t *testing.T) {
 	t.Parallel()
 	for name, r := range refusals() {
-		for _, kind := range kit.Primitives() {
+		for _, kind := range locktest.Primitives() {
 			t.Run(name+"/"+kind.Name, func(t *testing.T) {
 				t.Parallel()
 				r.play(t, kind)
@@ -35,7 +36,7 @@ func TestARefusalIsToldAndPasses(t *testing.T) {
 	}
 }
 
-func (r refusal) play(t *testing.T, kind kit.Primitive) {
+func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
 	if r.user == "" {
 		r.user = teller
@@ -106,7 +107,7 @@ func (r refusal) callers(t *testing.T, w *world) {
 	r.tells(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
 	patience := moment
 	if !errors.Is(r.sentinel, signalbox.ErrRefused) {
-		patience = kit.Patience
+		patience = redistest.Patience
 	}
 	r.tells(t, "Lock", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -127,7 +128,7 @@ func (r refusal) callers(t *testing.T, w *world) {
 // close it before its words are read.
 func (r refusal) tells(t *testing.T, what string, call func() error) {
 	t.Helper()
-	kit.Await(t, 2*kit.Patience, what+" tells of the refusal", func() bool {
+	redistest.AwaitFor(t, 2*redistest.Patience, what+" tells of the refusal", func() bool {
 		err := call()
 		require.NotErrorIs(t, err, signalbox.ErrHeld)
 		return err == nil || refused(err, r.sentinel, r.words) == nil
@@ -143,7 +144,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 	t.Helper()
 	if r.passes {
 		before := short.Deadline()
-		kit.Await(t, kit.Patience, "a renewal", func() bool { return short.Deadline().Sub(before) > steady/20 })
+		redistest.Await(t, "a renewal", func() bool { return short.Deadline().Sub(before) > steady/20 })
 		require.NoError(t, w.secrets.Hear(short.Unlock()))
 		require.NoError(t, w.secrets.Hear(given[0].Unlock()))
 		require.True(t, w.view.Free("given"))
@@ -155,7 +156,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 		return
 	}
 	// Renewals are tried until the deadline, and then the lease is over: P2.
-	kit.Closed(t, kit.Patience, "the end of a lease that is not renewed", short.Done())
+	redistest.Receive(t, "the end of a lease that is not renewed", short.Done())
 	require.ErrorIs(t, short.Err(), signalbox.ErrLost)
 	require.ErrorIs(t, w.secrets.Hear(short.Unlock()), signalbox.ErrLost)
 
@@ -170,7 +171,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 		}
 	}
 	require.NoError(t, wrong, "Unlock")
-	require.Positive(t, kit.Settling(w.holder), "it goes on in the background")
+	require.Positive(t, locktest.Settling(w.holder), "it goes on in the background")
 	require.NoError(t, kept.Err())
 }
 

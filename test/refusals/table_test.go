@@ -13,7 +13,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // refusal is one way in which a server refuses.
@@ -50,7 +49,7 @@ func refusals() map[string]refusal {
 				require.NoError(t, err)
 				require.NoError(t, os.MkdirAll(filepath.Join(setting["dir"], dump, "in the way"), 0o700))
 				w.do(t, "BGSAVE")
-				kit.Await(t, kit.Patience, "a save that fails", func() bool {
+				redistest.Await(t, "a save that fails", func() bool {
 					info, err := w.server.Do("INFO", "persistence")
 					return err == nil && strings.Contains(fmt.Sprint(info), "rdb_last_bgsave_status:err")
 				})
@@ -78,7 +77,7 @@ func refusals() map[string]refusal {
 			begin: func(t *testing.T, w *world) {
 				w.set(t, "busy-reply-threshold", "20")
 				inTheBackground(t, w, "EVAL", "while true do end", 0)
-				kit.Await(t, kit.Patience, "a busy server", func() bool {
+				redistest.Await(t, "a busy server", func() bool {
 					_, err := w.server.Do("GET", "x")
 					return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 				})
@@ -127,7 +126,7 @@ func load(t *testing.T, w *world) {
 	w.do(t, "DEBUG", "POPULATE", "100000", "filler", "100")
 	w.set(t, "loading-process-events-interval-bytes", "1024", "key-load-delay", "1000")
 	inTheBackground(t, w, "DEBUG", "RELOAD")
-	kit.Await(t, kit.Patience, "a loading server", func() bool {
+	redistest.Await(t, "a loading server", func() bool {
 		_, err := w.server.Do("GET", "x")
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
 	})

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -36,11 +36,11 @@ const (
 // world is a server with an operator, whose connections stand before anything is refused, and
 // with the sessions of a user, which can be struck apart from them.
 type world struct {
-	kind                  kit.Primitive // of the locks
+	kind                  locktest.Primitive // of the locks
 	server                *redistest.Server
 	admin                 rueidis.Client
-	view                  *kit.View
-	secrets               *kit.Secrets
+	view                  *locktest.View
+	secrets               *locktest.Secrets
 	user                  string // of the sessions
 	holder, waiter, other *signalbox.Session
 }
@@ -48,15 +48,15 @@ type world struct {
 // newWorld answers a world whose sessions are those of user.
 func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	t.Helper()
-	w := &world{kind: kit.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: kit.NewSecrets(t)}
+	w := &world{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
 	w.secrets.Keep(password)
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
 	w.server.MustDo(t, "ACL", "SETUSER", teller, "on", ">"+password, "~*", "&*", "+@all")
 	wiretest.LoadScripts(t, w.server)
-	desk := kit.As{Server: w.server, User: "operator", Password: operator}
+	desk := locktest.As{Server: w.server, User: "operator", Password: operator}
 	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
-	w.view = kit.NewView(t, desk)
+	w.view = locktest.NewView(t, desk)
 	w.holder, w.waiter, w.other = w.session(t), w.session(t), w.session(t)
 	return w
 }
@@ -64,18 +64,18 @@ func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 // session answers a session of the world's user.
 func (w *world) session(t *testing.T) *signalbox.Session {
 	t.Helper()
-	at := kit.As{Server: w.server, User: w.user, Password: password}
+	at := locktest.As{Server: w.server, User: w.user, Password: password}
 	if w.user == "default" {
-		at = kit.As{Server: w.server} // whoever says nothing is this user
+		at = locktest.As{Server: w.server} // whoever says nothing is this user
 	}
-	s := kit.Session(t, at, signalbox.WithLogger(w.secrets.Logger()))
+	s := locktest.Session(t, at, signalbox.WithLogger(w.secrets.Logger()))
 	w.secrets.KeepSession(s)
 	return s
 }
 
 // dial opens and closes a session of the world's user.
 func (w *world) dial() error {
-	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	at := url.URL{Scheme: "redis", Host: w.server.Addr()}
 	if w.user != "default" {
@@ -111,7 +111,7 @@ func (w *world) cut(t *testing.T) {
 // lock takes a lock, and makes a secret of its hold.
 func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
 	t.Helper()
-	lease, err := w.kind.New(s, name, signalbox.RenewedLease(life)).Lock(kit.Context(t))
+	lease, err := w.kind.New(s, name, signalbox.RenewedLease(life)).Lock(locktest.Context(t))
 	require.NoError(t, w.secrets.Hear(err))
 	w.secrets.Keep(w.view.MustHold(t, name).ID)
 	return lease
@@ -140,11 +140,11 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 		lease, err := w.kind.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
 		ended <- got{lease, w.secrets.Hear(err)}
 	}()
-	channel := kit.Key(name) + ":unlocked"
+	channel := locktest.Key(name) + ":unlocked"
 	if w.kind.Ordered() { // those who stand in line are told on a channel of their session
 		channel = names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()
 	}
-	kit.Await(t, kit.Patience, "a waiter's subscription", func() bool {
+	redistest.Await(t, "a waiter's subscription", func() bool {
 		reply, err := w.server.Do("PUBSUB", "NUMSUB", channel)
 		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})
 	})
@@ -154,7 +154,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 // receive waits for what must come.
 func receive(t *testing.T, what string, c <-chan got) got {
 	t.Helper()
-	late := time.NewTimer(kit.Patience)
+	late := time.NewTimer(redistest.Patience)
 	defer late.Stop()
 	select {
 	case g := <-c:
@@ -180,7 +180,7 @@ func waits(c <-chan got) bool {
 func (w *world) serves(t *testing.T, s *signalbox.Session) {
 	t.Helper()
 	var lease signalbox.Lease
-	kit.Await(t, kit.Patience, "a lock that is served", func() bool {
+	redistest.Await(t, "a lock that is served", func() bool {
 		var err error
 		lease, err = w.kind.New(s, "served").TryLock(context.Background())
 		return w.secrets.Hear(err) == nil
@@ -191,9 +191,9 @@ func (w *world) serves(t *testing.T, s *signalbox.Session) {
 // clean demands that nothing is held, settled or without an end.
 func (w *world) clean(t *testing.T) {
 	t.Helper()
-	kit.Await(t, kit.Patience, "nothing is held or settled", func() bool {
+	redistest.Await(t, "nothing is held or settled", func() bool {
 		_, held, err := w.view.Leaks()
-		return err == nil && len(held) == 0 && kit.Settling(w.holder)+kit.Settling(w.waiter)+kit.Settling(w.other) == 0
+		return err == nil && len(held) == 0 && locktest.Settling(w.holder)+locktest.Settling(w.waiter)+locktest.Settling(w.other) == 0
 	})
 	w.view.NoImmortals(t)
 }

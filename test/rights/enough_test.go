@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // The rights that only WaitReplicas takes.
@@ -92,7 +92,7 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
 		s := newSite(t, nodes)
 		s.areEnough(t, append(users(t)[cluster], forCopiesInACluster...), func() {
-			slot := nodes.Slot(t, kit.Key("reentrant plain"))
+			slot := nodes.Slot(t, locktest.Key("reentrant plain"))
 			first := nodes.Owner(t, slot)
 			nodes.Replica(t, slot).MustDo(t, "CLUSTER", "FAILOVER")
 			nodes.AwaitFailover(t, slot, first)
@@ -140,8 +140,8 @@ func (w *world) follow(t *testing.T) {
 	t.Helper()
 	for _, s := range []*signalbox.Session{w.a, w.b} {
 		lock := w.kind.make(s, w.kept(), signalbox.RenewedLease(life))
-		kit.Await(t, 3*kit.Patience, "a server that grants", func() bool {
-			lease, err := lock.TryLock(kit.Context(t))
+		redistest.AwaitFor(t, 3*redistest.Patience, "a server that grants", func() bool {
+			lease, err := lock.TryLock(locktest.Context(t))
 			return w.secrets.Hear(err) == nil && w.secrets.Hear(lease.Unlock()) == nil
 		})
 	}
@@ -156,18 +156,18 @@ func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 	for _, k := range kinds() {
 		with := s.newWorld(t, k, k.name, all)
 		without := s.newWorld(t, k, k.name+"-without", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+asking" }))
-		slot := nodes.Slot(t, kit.Key(with.plain()))
+		slot := nodes.Slot(t, locktest.Key(with.plain()))
 		move := nodes.BeginMove(t, slot, nodes.Owner(t, (slot+redistest.Slots/2)%redistest.Slots))
 
-		_, err := k.make(with.a, with.plain()).Holder(kit.Context(t))
+		_, err := k.make(with.a, with.plain()).Holder(locktest.Context(t))
 		require.ErrorIs(t, with.secrets.Hear(err), signalbox.ErrNotHeld)
 		waited := make(chan error, 1)
-		ctx := kit.Context(t)
+		ctx := locktest.Context(t)
 		go func() {
 			_, err := k.make(without.a, with.plain()).Holder(ctx)
 			waited <- without.secrets.Hear(err)
 		}()
-		kit.Await(t, kit.Patience, "a denial", func() bool { return len(without.denials(t, without.name)) > 0 })
+		redistest.Await(t, "a denial", func() bool { return len(without.denials(t, without.name)) > 0 })
 		require.Empty(t, waited)
 		move.Finish(t)
 		require.ErrorIs(t, <-waited, signalbox.ErrNotHeld)

@@ -12,16 +12,16 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // target is a fair lock that one session holds, and that another waits for and might be told lies about.
 type target struct {
 	server         *redistest.Server
-	view           *kit.View
+	view           *locktest.View
 	keys           names.Set
 	held           signalbox.Lease
 	holder, waiter *signalbox.Session
@@ -32,11 +32,11 @@ type target struct {
 func newTarget(t *testing.T) *target {
 	t.Helper()
 	const name = "forged"
-	g := &target{server: redistest.Start(t), keys: kit.Keys(name), got: make(chan signalbox.Lease, 1)}
-	g.view, g.holder, g.waiter = kit.NewView(t, g.server), kit.Session(t, g.server), kit.Session(t, g.server)
+	g := &target{server: redistest.Start(t), keys: locktest.Keys(name), got: make(chan signalbox.Lease, 1)}
+	g.view, g.holder, g.waiter = locktest.NewView(t, g.server), locktest.Session(t, g.server), locktest.Session(t, g.server)
 	g.forged = stamp.Parse(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
 	var err error
-	g.held, err = fair.New(g.holder, name).Lock(kit.Context(t))
+	g.held, err = fair.New(g.holder, name).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	go func() {
 		lease, err := fair.New(g.waiter, name).Lock(t.Context())
@@ -44,7 +44,7 @@ func newTarget(t *testing.T) *target {
 			g.got <- lease
 		}
 	}()
-	kit.Await(t, kit.Patience, "a waiter that listens, and a holder that does", func() bool {
+	redistest.Await(t, "a waiter that listens, and a holder that does", func() bool {
 		return g.hears(t, names.Grants(names.DefaultPrefix)+id(g.waiter)) && g.hears(t, names.Session(names.DefaultPrefix, id(g.holder)))
 	})
 	return g
@@ -72,13 +72,13 @@ func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
 	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
 	looks := calls("zscore")
 	g.grant(t, "000000000001AAAAAAAA")
-	kit.Await(t, kit.Patience, "a look", func() bool { return calls("zscore") > looks })
+	redistest.Await(t, "a look", func() bool { return calls("zscore") > looks })
 	require.Empty(t, g.got)
 	asked := calls("get")
 	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)
-	kit.Await(t, kit.Patience, "a question", func() bool { return calls("get") > asked })
+	redistest.Await(t, "a question", func() bool { return calls("get") > asked })
 	require.NoError(t, g.held.Unlock())
-	lease := redistest.Receive(t, kit.Patience, "the lock", g.got)
+	lease := redistest.Receive(t, "the lock", g.got)
 	require.Less(t, lease.Token(), g.forged.Token())
 	require.Equal(t, g.view.MustHold(t, "forged").Token, lease.Token())
 	require.NoError(t, lease.Unlock())
@@ -89,7 +89,7 @@ func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
 func TestWhoMayPublishAndReadDeceivesAWaiterUntilItRenews(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t)
-	kit.Await(t, kit.Patience, "a waiter that is deceived", func() bool {
+	redistest.Await(t, "a waiter that is deceived", func() bool {
 		life := fmt.Sprint(g.server.MustDo(t, "HGET", g.keys.Lives(), id(g.waiter)))
 		if len(g.got) == 0 {
 			g.grant(t, life[16:36])
@@ -98,7 +98,7 @@ func TestWhoMayPublishAndReadDeceivesAWaiterUntilItRenews(t *testing.T) {
 	})
 	lease := <-g.got
 	require.Equal(t, g.forged.Token(), lease.Token())
-	kit.Closed(t, kit.Patience, "the end of what was forged", lease.Done())
+	redistest.Receive(t, "the end of what was forged", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.NoError(t, g.held.Unlock())
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P9: names that are hashed are nowhere outside the process, and those who hash meet, while a plain
@@ -20,19 +20,19 @@ import (
 func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	t.Parallel()
 	const name = "patient/Erika Mustermann"
-	server, secrets := redistest.Start(t), kit.NewSecrets(t)
+	server, secrets := redistest.Start(t), locktest.NewSecrets(t)
 	secrets.Keep(name, "Mustermann")
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(func([]string) bool { return true })
 	proxy.OnRequest(func(_ int, words []string) { _, _ = fmt.Fprintln(secrets, words) })
 	session := func() *signalbox.Session {
-		return kit.Session(t, proxy, signalbox.WithHashedNames(), signalbox.WithLogger(secrets.Logger()))
+		return locktest.Session(t, proxy, signalbox.WithHashedNames(), signalbox.WithLogger(secrets.Logger()))
 	}
 	one, two := session(), session()
-	lease, err := reentrant.New(one, name).Lock(kit.Context(t))
+	lease, err := reentrant.New(one, name).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, []string{"sb:{" + names.Hash(name) + "}:lock"}, server.Keys("*"))
-	_, err = reentrant.New(two, name).TryLock(kit.Context(t))
+	_, err = reentrant.New(two, name).TryLock(locktest.Context(t))
 	require.ErrorIs(t, secrets.Hear(err), signalbox.ErrHeld)
 	var named *signalbox.OpError
 	require.ErrorAs(t, err, &named)
@@ -41,25 +41,25 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	// Waiting, too.
 	waited := make(chan error, 1)
 	go func() {
-		lease, err := reentrant.New(two, name).Lock(kit.Context(t))
+		lease, err := reentrant.New(two, name).Lock(locktest.Context(t))
 		if err == nil {
 			err = lease.Unlock()
 		}
 		waited <- err
 	}()
-	kit.Await(t, kit.Patience, "a waiter", func() bool { return kit.Channels(two) > 0 })
+	redistest.Await(t, "a waiter", func() bool { return locktest.Channels(two) > 0 })
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, secrets.Hear(<-waited))
 
-	plain := kit.Session(t, server)
+	plain := locktest.Session(t, server)
 	for _, other := range []string{name, names.Hash(name)} {
-		lease, err := reentrant.New(one, name).Lock(kit.Context(t))
+		lease, err := reentrant.New(one, name).Lock(locktest.Context(t))
 		require.NoError(t, err)
-		free, err := reentrant.New(plain, other).TryLock(kit.Context(t))
+		free, err := reentrant.New(plain, other).TryLock(locktest.Context(t))
 		require.NoError(t, err, "%s is another lock", other)
 		require.NoError(t, free.Unlock())
 		require.NoError(t, lease.Unlock())
 	}
-	_, err = reentrant.New(one, "").TryLock(kit.Context(t))
+	_, err = reentrant.New(one, "").TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrBadName)
 }

@@ -14,13 +14,13 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // locker is what the work asks of a kind of lock.
 type locker interface {
-	kit.Lock
+	locktest.Lock
 	Holder(ctx context.Context) (signalbox.Holder, error)
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
@@ -45,11 +45,11 @@ func kinds() []kind {
 		{"reentrant", of(reentrant.New), func(*testing.T, *site, string) {}},
 		{"fair", of(fair.New), func(t *testing.T, s *site, name string) {
 			t.Helper()
-			deadInLine(t, s, kit.Keys(name).Line(), kit.Keys(name).Lives())
+			deadInLine(t, s, locktest.Keys(name).Line(), locktest.Keys(name).Lives())
 		}},
-		{"rwlock", of(kit.NewWrites), func(t *testing.T, s *site, name string) {
+		{"rwlock", of(locktest.NewWrites), func(t *testing.T, s *site, name string) {
 			t.Helper()
-			deadInLine(t, s, kit.Keys(name).Writers(), kit.Keys(name).RWLives())
+			deadInLine(t, s, locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
 		}},
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // effect is what the lack of rights does to locks of one kind.
@@ -195,10 +194,10 @@ func (s *site) lacks(t *testing.T, k kind, all []string, without string, want ef
 	if want.unasked {
 		require.Empty(t, w.denials(t, w.name))
 	} else {
-		kit.Await(t, kit.Patience, "the right is asked for", func() bool { return len(w.denials(t, w.name)) > 0 })
+		redistest.Await(t, "the right is asked for", func() bool { return len(w.denials(t, w.name)) > 0 })
 	}
 	for _, session := range want.logged {
-		kit.Await(t, kit.Patience, "its lack is logged", func() bool { return w.logged(string(session)) > 0 })
+		redistest.Await(t, "its lack is logged", func() bool { return w.logged(string(session)) > 0 })
 	}
 	if want.heals {
 		s.allow(t, w.name, all)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // rounds is what a program does with a latch, and what each of it ended with.
@@ -35,7 +35,7 @@ func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox
 	_, r.join = theirs.Round(ctx)
 	waited := make(chan error, 1)
 	go func() { waited <- theirs.RoundOf(round.ID()).Wait(ctx) }()
-	kit.Await(t, kit.Patience, "a waiter", func() bool { return kit.Channels(other) > 0 || len(waited) > 0 })
+	redistest.Await(t, "a waiter", func() bool { return locktest.Channels(other) > 0 || len(waited) > 0 })
 	_, r.look = theirs.RoundOf(round.ID()).Count(ctx)
 	for i, id := range []string{"x", "y"} {
 		if _, r.count = mine.RoundOf(round.ID()).CountDown(ctx, id); r.count != nil {
@@ -71,14 +71,14 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, c.start(t))
 			s.allow(t, "latches", users(t)[c.user])
-			secrets := kit.NewSecrets(t)
+			secrets := locktest.NewSecrets(t)
 			secrets.Keep(password)
 			session := func() *signalbox.Session {
-				return kit.Session(t, s.as("latches"), signalbox.WithLogger(secrets.Logger()))
+				return locktest.Session(t, s.as("latches"), signalbox.WithLogger(secrets.Logger()))
 			}
 			one, other := session(), session()
-			require.Equal(t, rounds{}, playRounds(t, one, other, kit.Session(t, s), "{a} latch"))
-			kit.Await(t, kit.Patience, "the end of the linger", func() bool { return kit.Channels(other) == 0 })
+			require.Equal(t, rounds{}, playRounds(t, one, other, locktest.Session(t, s), "{a} latch"))
+			redistest.Await(t, "the end of the linger", func() bool { return locktest.Channels(other) == 0 })
 			require.Empty(t, s.denials(t, "latches"))
 			require.Empty(t, secrets.Said())
 		})
@@ -107,8 +107,8 @@ func TestEachRightThatALatchLacksIsToldOrDoneWithout(t *testing.T) {
 			require.Contains(t, all, without)
 			s.allow(t, "latches", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == without }))
 			wiretest.LoadScripts(t, s.data[0])
-			one, other := kit.Session(t, s.as("latches")), kit.Session(t, s.as("latches"))
-			got := playRounds(t, one, other, kit.Session(t, s), "a latch")
+			one, other := locktest.Session(t, s.as("latches")), locktest.Session(t, s.as("latches"))
+			got := playRounds(t, one, other, locktest.Session(t, s), "a latch")
 			for step, ended := range map[string][2]error{
 				"start": {got.start, want.start}, "join": {got.join, want.join}, "count": {got.count, want.count},
 				"look": {got.look, want.look}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},

@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // permits uses a semaphore in every way there is.
 func (s *site) permits(t *testing.T, user string) {
 	t.Helper()
 	const name = "permits"
-	one, other := kit.Session(t, s.as(user)), kit.Session(t, s.as(user))
+	one, other := locktest.Session(t, s.as(user)), locktest.Session(t, s.as(user))
 	sem := semaphore.New(one, name, 3, signalbox.RenewedLease(6*time.Second))
 	elsewhere := semaphore.New(other, name, 3)
 	held, err := sem.TryAcquire(t.Context(), 2)
@@ -32,7 +32,7 @@ func (s *site) permits(t *testing.T, user string) {
 		}
 		waits <- err
 	}()
-	kit.Await(t, kit.Patience, "a renewal, with somebody in line", func() bool {
+	redistest.Await(t, "a renewal, with somebody in line", func() bool {
 		_, err := sem.TryAcquire(t.Context(), 2)
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		return held.Deadline().After(first.Add(time.Second))
@@ -85,10 +85,10 @@ func TestARightThatIsMissingIsToldOfPermits(t *testing.T) {
 		t.Run(without[1:], func(t *testing.T) {
 			t.Parallel()
 			s.allow(t, without[1:], append(append([]string{}, all...), "-"+without[1:]))
-			sem := semaphore.New(kit.Session(t, s.as(without[1:])), "without"+without, 3)
+			sem := semaphore.New(locktest.Session(t, s.as(without[1:])), "without"+without, 3)
 			_, err := sem.TryAcquire(t.Context(), 1)
 			require.ErrorIs(t, err, signalbox.ErrDenied)
-			_, err = sem.Acquire(kit.Context(t), 1)
+			_, err = sem.Acquire(locktest.Context(t), 1)
 			require.ErrorIs(t, err, signalbox.ErrDenied)
 		})
 	}

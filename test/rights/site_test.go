@@ -13,8 +13,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -47,24 +47,24 @@ func newSite(t *testing.T, topology redistest.Topology) *site {
 	for _, server := range s.data {
 		server.MustDo(t, "CONFIG", "SET", "acllog-max-len", "10000")
 	}
-	s.admin = topology.Client(t, kit.Tuned)
+	s.admin = topology.Client(t, locktest.Tuned)
 	return s
 }
 
 // as answers the site as a program sees it: by the user of that name, and by watcher of its sentinels.
 func (s *site) as(user string) account {
-	return account{kit.As{Server: s, User: user, Password: password}}
+	return account{locktest.As{Server: s, User: user, Password: password}}
 }
 
 // account is a site as a program sees it.
-type account struct{ kit.As }
+type account struct{ locktest.As }
 
-// Client shadows that of kit.As.
+// Client shadows that of locktest.As.
 func (a account) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.As.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		o.ConnWriteTimeout = kit.Patience // no wire fails here, however long the machine takes to answer
+		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however long the machine takes to answer
 		o.Sentinel.Username, o.Sentinel.Password = watcher, password
 	})
 }

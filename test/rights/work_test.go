@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // life is that of every lease here: what cannot be given back is over soon, though not while a machine stalls for a moment
@@ -23,7 +24,7 @@ const life = 6 * time.Second
 // long is a context for calls that wait for what others do.
 func long(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*kit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*redistest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -34,8 +35,8 @@ type world struct {
 
 	kind    kind
 	name    string // of the user, and what the names of its locks begin with
-	secrets *kit.Secrets
-	view    *kit.View
+	secrets *locktest.Secrets
+	view    *locktest.View
 	a, b    *signalbox.Session
 	ended   map[step]error
 	vain    bool   // the waiter is to give up: nothing is unlocked before it has
@@ -45,7 +46,7 @@ type world struct {
 // newWorld makes the user, and names it.
 func (s *site) newWorld(t *testing.T, k kind, name string, rights []string) *world {
 	t.Helper()
-	w := &world{site: s, kind: k, name: name, secrets: kit.NewSecrets(t), view: kit.NewView(t, s)}
+	w := &world{site: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
 	s.allow(t, name, rights)
 	w.secrets.Keep(password)
 	w.a, w.b = w.session(t, "a"), w.session(t, "b")
@@ -54,7 +55,7 @@ func (s *site) newWorld(t *testing.T, k kind, name string, rights []string) *wor
 
 func (w *world) session(t *testing.T, name string) *signalbox.Session {
 	t.Helper()
-	s := kit.Session(t, w.as(w.name), signalbox.WithLabel(name), signalbox.WithLogger(w.secrets.Logger().With("session", name)))
+	s := locktest.Session(t, w.as(w.name), signalbox.WithLabel(name), signalbox.WithLogger(w.secrets.Logger().With("session", name)))
 	w.secrets.KeepSession(s)
 	return s
 }
@@ -133,7 +134,7 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 		}
 		waited <- both
 	}()
-	kit.Await(t, kit.Patience, "a waiter", func() bool { return w.stands(t) || len(waited) > 0 })
+	redistest.Await(t, "a waiter", func() bool { return w.stands(t) || len(waited) > 0 })
 	if line, ok := theirs.(liner); ok {
 		var last signalbox.Waiter
 		var failed error
@@ -144,11 +145,11 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 		w.last = last.Label
 	}
 	// Whoever is busy for long listens on a channel of its own, beside that of a lock that it waits for.
-	kit.Await(t, kit.Patience, "all channels", func() bool {
-		return lease.Err() != nil || kit.Channels(w.a) > 0 && (kit.Channels(w.b) > 1 && !w.vain || len(waited) > 0)
+	redistest.Await(t, "all channels", func() bool {
+		return lease.Err() != nil || locktest.Channels(w.a) > 0 && (locktest.Channels(w.b) > 1 && !w.vain || len(waited) > 0)
 	})
 	before := lease.Deadline()
-	kit.Await(t, kit.Patience, "a renewal", func() bool { return lease.Err() != nil || lease.Deadline().Sub(before) > life/20 })
+	redistest.Await(t, "a renewal", func() bool { return lease.Err() != nil || lease.Deadline().Sub(before) > life/20 })
 	_ = w.hear(renew, lease.Err())
 	_ = w.hear(unlock, lease.Unlock())
 	both := <-waited
@@ -160,7 +161,7 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 // stands reports whether the server knows that the second session waits.
 func (w *world) stands(t *testing.T) bool {
 	t.Helper()
-	keys := kit.Keys(w.plain())
+	keys := locktest.Keys(w.plain())
 	mark := ""
 	if w.text(t, "TYPE", keys.Holder) == "string" {
 		mark = w.text(t, "GET", keys.Holder)
@@ -180,7 +181,7 @@ func (w *world) take(t *testing.T) {
 		_ = w.secrets.Hear(lease.Unlock())
 		return
 	}
-	kit.Closed(t, kit.Patience, "the end of a lease that was taken", lease.Done())
+	redistest.Receive(t, "the end of a lease that was taken", lease.Done())
 	_ = w.hear(told, lease.Err())
 }
 
@@ -189,9 +190,9 @@ func (w *world) copy(t *testing.T) {
 	t.Helper()
 	lasts, patience := life, time.Millisecond
 	if len(w.data) > 1 {
-		lasts, patience = 2*kit.Patience, kit.Patience
+		lasts, patience = 2*redistest.Patience, redistest.Patience
 	}
-	lease, err := w.kind.make(w.a, w.copied(), signalbox.RenewedLease(lasts), signalbox.WaitReplicas(1, patience)).Lock(kit.Context(t))
+	lease, err := w.kind.make(w.a, w.copied(), signalbox.RenewedLease(lasts), signalbox.WaitReplicas(1, patience)).Lock(locktest.Context(t))
 	if w.hear(copies, err) == nil {
 		_ = w.secrets.Hear(lease.Unlock())
 	}
@@ -201,15 +202,15 @@ func (w *world) copy(t *testing.T) {
 // holds another one meanwhile and listens on, so that this takes more than the end of a connection.
 func (w *world) linger(t *testing.T) {
 	t.Helper()
-	lease, err := w.kind.make(w.b, w.kept()).Lock(kit.Context(t))
+	lease, err := w.kind.make(w.b, w.kept()).Lock(locktest.Context(t))
 	require.NoError(t, w.secrets.Hear(err))
-	kit.Await(t, kit.Patience, "the end of the linger", func() bool { return kit.Channels(w.b) == 1 })
+	redistest.Await(t, "the end of the linger", func() bool { return locktest.Channels(w.b) == 1 })
 	require.NoError(t, w.secrets.Hear(lease.Unlock()))
 }
 
 // close closes the sessions.
 func (w *world) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	return w.secrets.Hear(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
 }
@@ -218,8 +219,8 @@ func (w *world) close() error {
 func (w *world) clean(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
-		kit.Await(t, kit.Patience, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
-		keys := kit.Keys(name)
+		redistest.Await(t, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
+		keys := locktest.Keys(name)
 		for _, line := range []string{keys.Line(), keys.Writers(), keys.Readers()} {
 			require.NotContains(t, w.text(t, "ZRANGE", line, "0", "-1"), id(w.a), "a ticket")
 			require.NotContains(t, w.text(t, "ZRANGE", line, "0", "-1"), id(w.b), "a ticket")
@@ -228,8 +229,8 @@ func (w *world) clean(t *testing.T) {
 			require.NotEqual(t, "-1", w.text(t, "PTTL", key), "%s has no end", key)
 		}
 	}
-	kit.Await(t, kit.Patience, "nothing is settled", func() bool { return kit.Settling(w.a)+kit.Settling(w.b) == 0 })
-	kit.Await(t, kit.Patience, "no subscription is left", func() bool {
+	redistest.Await(t, "nothing is settled", func() bool { return locktest.Settling(w.a)+locktest.Settling(w.b) == 0 })
+	redistest.Await(t, "no subscription is left", func() bool {
 		return len(w.channels(t, "{"+w.name, id(w.a), id(w.b))) == 0
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // book is where those who have a lock make their notes.
@@ -62,7 +62,7 @@ count(mode == 'w' and 'writes' or 'reads')
 return redis.call('HINCRBY', book, 'notes', 1)`
 
 func (b *book) keys() []string {
-	key := kit.Key(b.name)
+	key := locktest.Key(b.name)
 	return []string{key, "book:" + key, "inside:" + key}
 }
 
@@ -95,7 +95,7 @@ func (b *book) leaves(ctx context.Context, u user) error {
 }
 
 // turn has the lock once.
-func (b *book) turn(ctx context.Context, u user, lock kit.Lock) (notes int64, err error) {
+func (b *book) turn(ctx context.Context, u user, lock locktest.Lock) (notes int64, err error) {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return 0, err
@@ -144,7 +144,7 @@ func (b *book) mustBeTrue(tb testing.TB) account {
 
 func (w *world) book(t *testing.T, name string) *book {
 	t.Helper()
-	return &book{w.server.Client(t, kit.Steady), name}
+	return &book{w.server.Client(t, locktest.Steady), name}
 }
 
 // The book finds what it is there for: somebody beside a writer, a token that falls, and one whom nobody let in.
@@ -153,7 +153,7 @@ func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	w := newWorld(t)
 	const name = "forged"
 	notes := w.book(t, name)
-	first := takes(t, kit.Writer(), w.holder, name)
+	first := takes(t, locktest.Writer(), w.holder, name)
 	writer, reader := user{w.holder, "", "w"}, user{w.other, "", "r"}
 	_, err := notes.enters(t.Context(), writer, first)
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	_, err = notes.enters(t.Context(), reader, first)
 	require.ErrorContains(t, err, "nobody let in")
 	ends := time.Now().Add(time.Minute).UnixMicro()
-	w.server.MustDo(t, "ZADD", kit.Key(name), ends, id(w.other)+strings.Repeat("f", 19))
+	w.server.MustDo(t, "ZADD", locktest.Key(name), ends, id(w.other)+strings.Repeat("f", 19))
 	_, err = notes.enters(t.Context(), reader, first)
 	require.NoError(t, err)
 	a := notes.account(t)

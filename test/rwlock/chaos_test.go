@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P3, P6: while processes of a crowd of readers and writers are stopped and killed, wherever they are, the others go
@@ -22,7 +22,7 @@ func TestACrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
 }
 
 func TestSoakACrowdGoesOnThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	more := kit.Soak(t)
+	more := locktest.Soak(t)
 	newWorld(t).strikes(t, more)
 }
 
@@ -32,7 +32,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	const name, processes, life = "struck", 3, time.Second
 	notes := w.book(t, name)
 	begin := func() *redistest.Process {
-		p := w.start(t, "crowd", kit.Writer(), name, life)
+		p := w.start(t, "crowd", locktest.Writer(), name, life)
 		says(t, p, "began")
 		return p
 	}
@@ -43,7 +43,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	var slowest time.Duration
 	goesOn := func() {
 		before, begun := notes.account(t), time.Now()
-		kit.Await(t, limit, "the others go on", func() bool {
+		redistest.AwaitFor(t, limit, "the others go on", func() bool {
 			a := notes.account(t)
 			return a.writes >= before.writes+20 && a.reads >= before.reads+20
 		})
@@ -64,7 +64,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		crowd[i].Freeze()
 		goesOn()
 		until := w.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as living, or longer
-		kit.Await(t, limit, "a while", func() bool { return w.view.Now(t).After(until) })
+		redistest.AwaitFor(t, limit, "a while", func() bool { return w.view.Now(t).After(until) })
 		crowd[i].Thaw()
 		goesOn()
 		stops++

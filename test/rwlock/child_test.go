@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // What a child is told by its environment.
@@ -31,7 +31,7 @@ const (
 )
 
 // start runs a child that uses the server.
-func (w *world) start(t *testing.T, child string, side kit.Primitive, name string, life time.Duration) *redistest.Process {
+func (w *world) start(t *testing.T, child string, side locktest.Primitive, name string, life time.Duration) *redistest.Process {
 	t.Helper()
 	return redistest.Child(t, child, urlEnv+"="+w.server.URL(), nameEnv+"="+name, sideEnv+"="+side.Name, lifeEnv+"="+life.String())
 }
@@ -60,11 +60,11 @@ func dial() *signalbox.Session {
 }
 
 // sideOf answers the side of that name.
-func sideOf(name string) kit.Primitive {
-	if name == kit.Reader().Name {
-		return kit.Reader()
+func sideOf(name string) locktest.Primitive {
+	if name == locktest.Reader().Name {
+		return locktest.Reader()
 	}
-	return kit.Writer()
+	return locktest.Writer()
 }
 
 // runSide takes one side of the lock, says "held", and gives it back when it is sent a line.
@@ -84,7 +84,7 @@ func runSide(stdin io.Reader, stdout io.Writer) {
 func runCrowd(_ io.Reader, stdout io.Writer) {
 	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
 	must(err)
-	kit.Steady(&options)
+	locktest.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
 	notes := &book{client, os.Getenv(nameEnv)}
@@ -106,10 +106,10 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 // endless has turns of one user, with a moment's pause now and then, and gives some of them up.
 func (b *book) endless(u user, mode string) error {
 	for {
-		side, options := kit.Reader(), []signalbox.LockOption{own()}
+		side, options := locktest.Reader(), []signalbox.LockOption{own()}
 		switch mode {
 		case "w":
-			side, options = kit.Writer(), nil
+			side, options = locktest.Writer(), nil
 		case "shared":
 			u.mode, options = "r", nil
 		}

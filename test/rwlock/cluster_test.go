@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P3: a slot that is moved from node to node, at once and with its keys apart for longer than anybody counts as
@@ -22,20 +22,20 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 	const name, sessions = "moved", 6
 	// Nothing here is about failovers: a node may be silent for longer than any machine is busy.
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	notes, slot := &book{c.Client(t, kit.Steady), name}, c.Slot(t, kit.Key(name))
+	notes, slot := &book{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))
 	over, end := context.WithCancel(context.Background())
 	var served [2]atomic.Int64 // readers, writers
 	all := make([]*signalbox.Session, sessions)
 	for i := range all {
-		all[i] = kit.Session(t, c)
+		all[i] = locktest.Session(t, c)
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		kit.Together(t, sessions, func(i int) error {
-			side, u := kit.Reader(), user{all[i], "", "r"}
+		locktest.Together(t, sessions, func(i int) error {
+			side, u := locktest.Reader(), user{all[i], "", "r"}
 			if i%3 == 0 {
-				side, u.mode = kit.Writer(), "w"
+				side, u.mode = locktest.Writer(), "w"
 			}
 			for over.Err() == nil {
 				if _, err := notes.turn(context.Background(), u, side.New(all[i], name)); err != nil {
@@ -49,7 +49,7 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 	defer func() { end(); <-done }()
 	goesOn := func(what string) {
 		reads, writes := served[0].Load(), served[1].Load()
-		kit.Await(t, limit, what, func() bool { return served[0].Load() >= reads+50 && served[1].Load() >= writes+50 })
+		redistest.AwaitFor(t, limit, what, func() bool { return served[0].Load() >= reads+50 && served[1].Load() >= writes+50 })
 	}
 	elsewhere := func() *redistest.Server {
 		for _, node := range c.Servers()[:3] {
@@ -64,11 +64,11 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 	c.MoveSlot(t, slot, elsewhere())
 	goesOn("moved at once")
 
-	keys := kit.Keys(name)
+	keys := locktest.Keys(name)
 	m := c.BeginMove(t, slot, elsewhere())
 	m.Keys(t, keys.Writers())
 	until := time.Now().Add(5 * time.Second)
-	kit.Await(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
+	redistest.AwaitFor(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
 	m.Keys(t, keys.RWLives(), keys.Readers(), notes.keys()[1], notes.keys()[2])
 	m.Finish(t)
 	goesOn("moved in steps")

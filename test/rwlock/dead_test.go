@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P6, order: a writer that gives up opens the door: readers that wait for it, and those who come, are beside the reader that
@@ -20,19 +21,19 @@ func TestAWriterThatGivesUpOpensTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const name = "door"
-	inside := takes(t, kit.Reader(), w.holder, name)
+	inside := takes(t, locktest.Reader(), w.holder, name)
 	ctx, giveUp := context.WithCancel(long(t))
 	writer := begins(ctx, rwlock.New(w.other, name))
 	w.waiting(t, name, 1)
-	_, err := kit.Reader().New(kit.Session(t, w.server), name).TryLock(kit.Context(t))
+	_, err := locktest.Reader().New(locktest.Session(t, w.server), name).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld, "the door is shut")
 	var waiting []<-chan result
 	for n := range 3 {
-		waiting = append(waiting, w.asks(t, kit.Reader(), kit.Session(t, w.server), name, n+2))
+		waiting = append(waiting, w.asks(t, locktest.Reader(), locktest.Session(t, w.server), name, n+2))
 	}
 	giveUp()
 	require.ErrorIs(t, (<-writer).err, context.Canceled)
-	kit.Await(t, kit.Patience, "the door opens", func() bool {
+	redistest.Await(t, "the door opens", func() bool {
 		stand := w.view.Waiting(name)
 		require.Contains(t, []int{0, 1 + len(waiting)}, stand, "the writer is gone, and some wait on")
 		return stand == 0
@@ -42,7 +43,7 @@ func TestAWriterThatGivesUpOpensTheDoor(t *testing.T) {
 		require.NoError(t, inside.Err(), "the first is inside still")
 		require.NoError(t, lease.Unlock())
 	}
-	late := takes(t, kit.Reader(), kit.Session(t, w.server), name)
+	late := takes(t, locktest.Reader(), locktest.Session(t, w.server), name)
 	require.NoError(t, late.Unlock())
 	require.NoError(t, inside.Unlock())
 	w.nothingLeft(t)
@@ -53,10 +54,10 @@ func TestAWriterThatIsKilledInLineOpensTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const name = "killed"
-	inside := takes(t, kit.Reader(), w.holder, name)
-	p := w.start(t, "side", kit.Writer(), name, 30*time.Second)
+	inside := takes(t, locktest.Reader(), w.holder, name)
+	p := w.start(t, "side", locktest.Writer(), name, 30*time.Second)
 	w.waiting(t, name, 1)
-	got := w.asks(t, kit.Reader(), w.other, name, 2)
+	got := w.asks(t, locktest.Reader(), w.other, name, 2)
 	p.Kill()
 	killed := w.view.Now(t)
 	lease := gets(t, got, limit)
@@ -64,12 +65,12 @@ func TestAWriterThatIsKilledInLineOpensTheDoor(t *testing.T) {
 	t.Logf("the reader was let in %v after the writer was killed", took.Round(time.Millisecond))
 	require.Less(t, took, bound)
 	require.NoError(t, inside.Err(), "the first is inside still")
-	late := takes(t, kit.Reader(), kit.Session(t, w.server), name)
+	late := takes(t, locktest.Reader(), locktest.Session(t, w.server), name)
 	for _, l := range []signalbox.Lease{late, lease, inside} {
 		require.NoError(t, l.Unlock())
 	}
 	// The dead one stands in line until it was dead for ten seconds, and is in nobody's way.
-	require.NoError(t, takes(t, kit.Writer(), w.other, name).Unlock())
+	require.NoError(t, takes(t, locktest.Writer(), w.other, name).Unlock())
 	w.view.NoImmortals(t)
 }
 
@@ -81,19 +82,19 @@ func TestACrashedReaderDelaysAWriterByItsOwnLease(t *testing.T) {
 			t.Parallel()
 			const life = 3 * time.Second
 			w := newWorld(t)
-			p := w.start(t, "side", kit.Reader(), name, life)
+			p := w.start(t, "side", locktest.Reader(), name, life)
 			says(t, p, "began")
 			says(t, p, "held")
 			p.Freeze() // so that what its hold ends at stays
 			ends := w.view.MustHold(t, name).Ends
 			var beside signalbox.Lease
 			if renewing {
-				beside = takes(t, kit.Reader(), w.holder, name, signalbox.RenewedLease(2*life)) // renewed before the dead one's ends
+				beside = takes(t, locktest.Reader(), w.holder, name, signalbox.RenewedLease(2*life)) // renewed before the dead one's ends
 			}
 			p.Kill()
 			got := begins(long(t), rwlock.New(w.other, name))
 			if renewing {
-				kit.Await(t, limit, "the end of the dead one's hold", func() bool { return w.view.MustHold(t, name).Holds == 1 })
+				redistest.AwaitFor(t, limit, "the end of the dead one's hold", func() bool { return w.view.MustHold(t, name).Holds == 1 })
 				require.NoError(t, beside.Unlock())
 			}
 			lease := gets(t, got, limit)
@@ -112,15 +113,15 @@ func TestReadersComeInTogetherWhenADeadWritersHoldEnds(t *testing.T) {
 	t.Parallel()
 	const life, name = 5 * time.Second, "dead"
 	w := newWorld(t)
-	p := w.start(t, "side", kit.Writer(), name, life)
+	p := w.start(t, "side", locktest.Writer(), name, life)
 	says(t, p, "began")
 	says(t, p, "held")
 	p.Freeze()
 	ends := w.view.MustHold(t, name).Ends
-	sessions := []*signalbox.Session{w.holder, w.other, kit.Session(t, w.server)}
+	sessions := []*signalbox.Session{w.holder, w.other, locktest.Session(t, w.server)}
 	var waiting []<-chan result
 	for _, s := range sessions {
-		waiting = append(waiting, begins(long(t), kit.Reader().New(s, name)))
+		waiting = append(waiting, begins(long(t), locktest.Reader().New(s, name)))
 	}
 	p.Kill()
 	var leases []signalbox.Lease
@@ -140,7 +141,7 @@ func TestReadersComeInTogetherWhenADeadWritersHoldEnds(t *testing.T) {
 // P2: a holder of either side that is stopped past its lease is told at its first look, and the next one is left alone.
 func TestAHolderThatWasStoppedIsToldAndTheNextIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	for _, side := range []kit.Primitive{kit.Writer(), kit.Reader()} {
+	for _, side := range []locktest.Primitive{locktest.Writer(), locktest.Reader()} {
 		t.Run(side.Name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -166,16 +167,16 @@ func TestADowngradedWriterIsAReaderLikeOthers(t *testing.T) {
 	w := newWorld(t)
 	const name = "down"
 	lock := rwlock.New(w.holder, name)
-	held, err := lock.Lock(kit.Context(t))
+	held, err := lock.Lock(locktest.Context(t))
 	require.NoError(t, err)
-	writer := w.asks(t, kit.Writer(), w.other, name, 1)
-	reader := w.asks(t, kit.Reader(), kit.Session(t, w.server), name, 2)
-	require.NoError(t, lock.Downgrade(kit.Context(t), held))
+	writer := w.asks(t, locktest.Writer(), w.other, name, 1)
+	reader := w.asks(t, locktest.Reader(), locktest.Session(t, w.server), name, 2)
+	require.NoError(t, lock.Downgrade(locktest.Context(t), held))
 	beside := gets(t, reader, bound)
 	require.NoError(t, held.Err())
 	require.Greater(t, beside.Token(), held.Token())
-	late := w.asks(t, kit.Reader(), kit.Session(t, w.server), name, 2)
-	require.NoError(t, lock.Downgrade(kit.Context(t), held), "it is a reader already")
+	late := w.asks(t, locktest.Reader(), locktest.Session(t, w.server), name, 2)
+	require.NoError(t, lock.Downgrade(locktest.Context(t), held), "it is a reader already")
 	require.Equal(t, 2, w.view.Waiting(name), "a second time it lets nobody in past the writer")
 	require.NoError(t, held.Unlock())
 	require.Empty(t, writer)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P6: a waiter of either side that is not told of its grant, whatever became of the message, finds out by a look, and has
@@ -24,27 +24,27 @@ func TestALostGrantIsFoundByALook(t *testing.T) {
 		},
 		"ConnectionsCut": func(_ *testing.T, _ *world, p *redistest.Proxy) { p.CutAll() },
 	} {
-		for _, side := range []kit.Primitive{kit.Writer(), kit.Reader()} {
+		for _, side := range []locktest.Primitive{locktest.Writer(), locktest.Reader()} {
 			t.Run(name+"/"+side.Name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				proxy := redistest.NewProxy(t, w.server.Addr())
-				proxy.SetMatch(kit.Runs(scripts.RWLockLook))
-				held := takes(t, kit.Writer(), w.holder, name)
-				got := w.asks(t, side, kit.Session(t, proxy), name, 1)
-				kit.Await(t, kit.Patience, "it hears of grants", func() bool {
+				proxy.SetMatch(locktest.Runs(scripts.RWLockLook))
+				held := takes(t, locktest.Writer(), w.holder, name)
+				got := w.asks(t, side, locktest.Session(t, proxy), name, 1)
+				redistest.Await(t, "it hears of grants", func() bool {
 					channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
 					return ok && len(channels) == 1
 				})
 				// The first look comes with the subscription. From then on nobody looks for most of a second.
-				kit.Await(t, kit.Patience, "a look", func() bool { return proxy.Replies() > 0 })
+				redistest.Await(t, "a look", func() bool { return proxy.Replies() > 0 })
 				lose(t, w, proxy)
 				require.NoError(t, held.Unlock())
 				lease := gets(t, got, bound)
 				require.Greater(t, lease.Token(), held.Token())
 				require.Equal(t, w.view.MustHold(t, name).Token, lease.Token())
 				if name == "MessageDropped" {
-					kit.Await(t, kit.Patience, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
+					redistest.Await(t, "a lost message", func() bool { return proxy.DroppedPushes() > 0 })
 				}
 				require.NoError(t, lease.Unlock())
 				w.nothingLeft(t)
@@ -58,12 +58,12 @@ func TestPhasesAreKeptThoughEveryMessageIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const name = "deaf"
-	held := takes(t, kit.Writer(), w.holder, name)
+	held := takes(t, locktest.Writer(), w.holder, name)
 	var waiting []<-chan result
-	for n, side := range []kit.Primitive{kit.Writer(), kit.Reader(), kit.Writer(), kit.Reader()} {
+	for n, side := range []locktest.Primitive{locktest.Writer(), locktest.Reader(), locktest.Writer(), locktest.Reader()} {
 		proxy := redistest.NewProxy(t, w.server.Addr())
 		proxy.DropPushes(true)
-		waiting = append(waiting, w.asks(t, side, kit.Session(t, proxy), name, n+1))
+		waiting = append(waiting, w.asks(t, side, locktest.Session(t, proxy), name, n+1))
 	}
 	require.NoError(t, held.Unlock())
 	one, other := gets(t, waiting[1], bound), gets(t, waiting[3], bound) // both readers, beside each other

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P10: the keys that Redisson has for each reader are not among those that a script names, so a slot on the move lets it find out in its
@@ -19,23 +19,23 @@ func TestReadersInRedissonsLayoutGoOnWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(5*time.Minute))
 	session := func() *signalbox.Session {
-		return kit.Session(t, c, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
+		return locktest.Session(t, c, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
 	}
 	slot := c.Slot(t, "a")
 	from := c.Owner(t, slot)
 	to := c.Owner(t, (slot+redistest.Slots/2)%redistest.Slots)
-	lock := func() kit.Lock { return kit.Reader().New(session(), "a") }
-	first, err := lock().Lock(kit.Context(t))
+	lock := func() locktest.Lock { return locktest.Reader().New(session(), "a") }
+	first, err := lock().Lock(locktest.Context(t))
 	require.NoError(t, err)
 	away := from.Keys("{a}:*")
 	require.Len(t, away, 1)
-	second, err := lock().Lock(kit.Context(t))
+	second, err := lock().Lock(locktest.Context(t))
 	require.NoError(t, err)
 
 	move := c.BeginMove(t, slot, to)
-	_, err = lock().TryLock(kit.Context(t))
+	_, err = lock().TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrRefused)
-	waiting := begins(kit.Context(t), lock())
+	waiting := begins(locktest.Context(t), lock())
 	move.Keys(t, away...)
 	require.ErrorIs(t, first.Unlock(), signalbox.ErrUnconfirmed)
 	require.Equal(t, int64(3), from.MustDo(t, "HLEN", "a"), "nothing is half done")
@@ -44,9 +44,9 @@ func TestReadersInRedissonsLayoutGoOnWhileTheSlotIsMoved(t *testing.T) {
 	move.Finish(t)
 	third := <-waiting
 	require.NoError(t, third.err)
-	kit.Await(t, limit, "the first has gone, the others read", func() bool { return to.MustDo(t, "HLEN", "a") == int64(3) })
+	redistest.AwaitFor(t, limit, "the first has gone, the others read", func() bool { return to.MustDo(t, "HLEN", "a") == int64(3) })
 	require.NoError(t, second.Err())
 	require.NoError(t, second.Unlock())
 	require.NoError(t, third.lease.Unlock())
-	kit.Await(t, limit, "no key is left", func() bool { return to.MustDo(t, "CLUSTER", "COUNTKEYSINSLOT", slot) == int64(0) })
+	redistest.AwaitFor(t, limit, "no key is left", func() bool { return to.MustDo(t, "CLUSTER", "COUNTKEYSINSLOT", slot) == int64(0) })
 }

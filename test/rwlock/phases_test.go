@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // crowd is users of one side in a closed loop, and when each was let in.
@@ -28,14 +29,14 @@ type crowd struct {
 }
 
 // circles lets n users of one side, in four sessions, have a lock again and again until the crowd is told to stop.
-func (w *world) circles(t *testing.T, side kit.Primitive, name string, n int, options ...signalbox.LockOption) *crowd {
+func (w *world) circles(t *testing.T, side locktest.Primitive, name string, n int, options ...signalbox.LockOption) *crowd {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &crowd{stop: stop}
-	client := w.server.Client(t, kit.Steady)
+	client := w.server.Client(t, locktest.Steady)
 	sessions := make([]*signalbox.Session, 4)
 	for i := range sessions {
-		sessions[i] = kit.Session(t, w.server)
+		sessions[i] = locktest.Session(t, w.server)
 	}
 	for i := range n {
 		lock := side.New(sessions[i%len(sessions)], name, options...)
@@ -62,7 +63,7 @@ func (w *world) circles(t *testing.T, side kit.Primitive, name string, n int, op
 		})
 	}
 	t.Cleanup(c.ends)
-	kit.Await(t, limit, "a crowd that goes round", func() bool { return c.len() >= 4*n })
+	redistest.AwaitFor(t, limit, "a crowd that goes round", func() bool { return c.len() >= 4*n })
 	return c
 }
 
@@ -95,15 +96,15 @@ func (c *crowd) between(after, before stamp.Stamp) int {
 type wait struct{ from, to stamp.Stamp }
 
 // waits lets a user have the lock until it has waited in line n times, and answers these waits.
-func (w *world) waits(t *testing.T, side kit.Primitive, name string, n int, options ...signalbox.LockOption) (seen []wait) {
+func (w *world) waits(t *testing.T, side locktest.Primitive, name string, n int, options ...signalbox.LockOption) (seen []wait) {
 	t.Helper()
-	lines := []string{kit.Keys(name).Writers(), kit.Keys(name).Readers()}
+	lines := []string{locktest.Keys(name).Writers(), locktest.Keys(name).Readers()}
 	lock := side.New(w.other, name, options...)
 	for begun := time.Now(); len(seen) < n; {
 		require.Less(t, time.Since(begun), limit, "it does not wait")
 		got := begins(long(t), lock)
 		var from stamp.Stamp
-		kit.Await(t, limit, "a turn", func() bool {
+		redistest.AwaitFor(t, limit, "a turn", func() bool {
 			if at, stands := w.ticket(t, w.other, lines...); stands {
 				from = at
 			}
@@ -126,12 +127,12 @@ func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 		t.Run(side, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			readers := w.circles(t, kit.Reader(), "door", 64, options...)
-			for _, waited := range w.waits(t, kit.Writer(), "door", 20) {
+			readers := w.circles(t, locktest.Reader(), "door", 64, options...)
+			for _, waited := range w.waits(t, locktest.Writer(), "door", 20) {
 				require.Zero(t, readers.between(waited.from, waited.to), "readers were let in while a writer waited")
 			}
 			before := readers.len()
-			kit.Await(t, limit, "readers go on", func() bool { return readers.len() > before })
+			redistest.AwaitFor(t, limit, "readers go on", func() bool { return readers.len() > before })
 			readers.ends()
 			w.nothingLeft(t)
 		})
@@ -143,12 +144,12 @@ func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 func TestAReaderWaitsForOneWriter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	writers := w.circles(t, kit.Writer(), "turns", 8)
-	for _, waited := range w.waits(t, kit.Reader(), "turns", 20, own()) {
+	writers := w.circles(t, locktest.Writer(), "turns", 8)
+	for _, waited := range w.waits(t, locktest.Reader(), "turns", 20, own()) {
 		require.LessOrEqual(t, writers.between(waited.from, waited.to), 1, "more than one writer was let in while a reader waited")
 	}
 	before := writers.len()
-	kit.Await(t, limit, "writers go on", func() bool { return writers.len() > before })
+	redistest.AwaitFor(t, limit, "writers go on", func() bool { return writers.len() > before })
 	writers.ends()
 	w.nothingLeft(t)
 }
@@ -157,13 +158,13 @@ func TestAReaderWaitsForOneWriter(t *testing.T) {
 func TestNeitherSideStarves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	readers := w.circles(t, kit.Reader(), "both", 32, own())
-	writers := w.circles(t, kit.Writer(), "both", 4)
-	for _, waited := range w.waits(t, kit.Reader(), "both", 10, own()) {
+	readers := w.circles(t, locktest.Reader(), "both", 32, own())
+	writers := w.circles(t, locktest.Writer(), "both", 4)
+	for _, waited := range w.waits(t, locktest.Reader(), "both", 10, own()) {
 		require.LessOrEqual(t, writers.between(waited.from, waited.to), 1)
 	}
 	// A writer waits for the writers before it as well, and between two of them there is a phase of readers.
-	for _, waited := range w.waits(t, kit.Writer(), "both", 10) {
+	for _, waited := range w.waits(t, locktest.Writer(), "both", 10) {
 		require.LessOrEqual(t, writers.between(waited.from, waited.to), 4, "a writer came in out of turn")
 	}
 	readers.ends()

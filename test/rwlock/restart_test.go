@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P2, P6: a server that comes back empty serves all who waited, readers and writers, none beside a writer, and the
@@ -30,14 +31,14 @@ func TestARestartedServerServesAllWhoWaited(t *testing.T) {
 func (w *world) restarts(t *testing.T, name string, away bool) { //nolint:revive // a case, no mode
 	t.Helper()
 	const sessions, each = 6, 4
-	held := takes(t, kit.Writer(), w.holder, name, signalbox.RenewedLease(6*time.Second))
+	held := takes(t, locktest.Writer(), w.holder, name, signalbox.RenewedLease(6*time.Second))
 	notes := w.book(t, name)
 	served := make(chan error, sessions*each)
 	for i := range sessions {
-		s := kit.Session(t, w.server)
-		side, mode := kit.Writer(), "w"
+		s := locktest.Session(t, w.server)
+		side, mode := locktest.Writer(), "w"
 		if i%2 == 0 {
-			side, mode = kit.Reader(), "r"
+			side, mode = locktest.Reader(), "r"
 		}
 		for j := range each {
 			u := user{s, strconv.Itoa(j), mode}
@@ -50,13 +51,13 @@ func (w *world) restarts(t *testing.T, name string, away bool) { //nolint:revive
 	w.waiting(t, name, sessions*each)
 	if away {
 		w.server.Kill()
-		kit.Closed(t, kit.Patience, "the holder is told", held.Done())
+		redistest.Receive(t, "the holder is told", held.Done())
 	}
 	w.server.Restart()
 	for range sessions * each {
 		require.NoError(t, <-served)
 	}
-	kit.Closed(t, kit.Patience, "the holder is told", held.Done())
+	redistest.Receive(t, "the holder is told", held.Done())
 	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
 	a := notes.mustBeTrue(t)
 	require.EqualValues(t, sessions/2*each, a.writes)
@@ -75,7 +76,7 @@ func TestAllGoOnThoughTheServerIsDisturbed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			client := w.server.Client(t, kit.Steady)
+			client := w.server.Client(t, locktest.Steady)
 			ctx, cancel := context.WithCancel(long(t))
 			var disturber sync.WaitGroup
 			disturber.Go(func() {
@@ -105,10 +106,10 @@ func (w *world) turns(t *testing.T, notes *book, users, turns int) {
 	t.Helper()
 	all := make([]user, users)
 	for i := range all {
-		all[i] = user{kit.Session(t, w.server), "", map[bool]string{true: "w", false: "r"}[i%3 == 0]}
+		all[i] = user{locktest.Session(t, w.server), "", map[bool]string{true: "w", false: "r"}[i%3 == 0]}
 	}
-	kit.Together(t, users, func(i int) error {
-		side := map[string]kit.Primitive{"w": kit.Writer(), "r": kit.Reader()}[all[i].mode]
+	locktest.Together(t, users, func(i int) error {
+		side := map[string]locktest.Primitive{"w": locktest.Writer(), "r": locktest.Reader()}[all[i].mode]
 		for range turns {
 			if _, err := notes.turn(long(t), all[i], side.New(all[i].session, notes.name)); err != nil {
 				return err

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 const (
@@ -31,23 +31,23 @@ const (
 type world struct {
 	server        *redistest.Server
 	holder, other *signalbox.Session
-	view          *kit.View
+	view          *locktest.View
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
 	wiretest.LoadScripts(t, server)
-	return &world{server, kit.Session(t, server), kit.Session(t, server), kit.NewView(t, server)}
+	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
 // own is what makes a reader have a hold of its own, which nobody shares.
 func own() signalbox.LockOption { return signalbox.MaxHold(time.Hour) }
 
 // takes answers a lease of a lock that is to be had at once.
-func takes(t *testing.T, side kit.Primitive, s *signalbox.Session, name string, options ...signalbox.LockOption) signalbox.Lease {
+func takes(t *testing.T, side locktest.Primitive, s *signalbox.Session, name string, options ...signalbox.LockOption) signalbox.Lease {
 	t.Helper()
-	lease, err := side.New(s, name, options...).Lock(kit.Context(t))
+	lease, err := side.New(s, name, options...).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	return lease
 }
@@ -59,14 +59,14 @@ type result struct {
 }
 
 // asks lets a session wait for a lock. It returns when it stands in line, where n are then.
-func (w *world) asks(t *testing.T, side kit.Primitive, s *signalbox.Session, name string, n int) <-chan result {
+func (w *world) asks(t *testing.T, side locktest.Primitive, s *signalbox.Session, name string, n int) <-chan result {
 	t.Helper()
 	got := begins(long(t), side.New(s, name))
 	w.waiting(t, name, n)
 	return got
 }
 
-func begins(ctx context.Context, lock kit.Lock) <-chan result {
+func begins(ctx context.Context, lock locktest.Lock) <-chan result {
 	got := make(chan result, 1)
 	go func() {
 		lease, err := lock.Lock(ctx)
@@ -78,7 +78,7 @@ func begins(ctx context.Context, lock kit.Lock) <-chan result {
 // waiting waits until n stand in line.
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
-	kit.Await(t, limit, fmt.Sprint(n, " stand in line"), func() bool { return w.view.Waiting(name) == n })
+	redistest.AwaitFor(t, limit, fmt.Sprint(n, " stand in line"), func() bool { return w.view.Waiting(name) == n })
 }
 
 // gets receives what a Lock answered, which must be a lease, within limit.
@@ -99,15 +99,15 @@ func gets(t *testing.T, got <-chan result, limit time.Duration) signalbox.Lease 
 // nothingLeft fails the test if anybody still has a lock or stands in line after a while.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
-	view := kit.NewView(t, w.server) // a connection that no restart has broken
-	kit.Await(t, bound, "nobody holds anything or stands in line", func() bool {
+	view := locktest.NewView(t, w.server) // a connection that no restart has broken
+	redistest.AwaitFor(t, bound, "nobody holds anything or stands in line", func() bool {
 		immortal, held, err := view.Leaks()
 		require.NoError(t, err)
 		require.Empty(t, immortal, "keys without an end")
 		return len(held) == 0
 	})
 	for _, s := range []*signalbox.Session{w.holder, w.other} {
-		kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s) == 0 })
+		redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(s) == 0 })
 	}
 }
 

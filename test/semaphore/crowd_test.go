@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P4: while processes of a crowd are killed and stopped, wherever they are, the permits that are out are never
@@ -29,7 +29,7 @@ func TestCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) {
 }
 
 func TestSoakCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	strikes(t, kit.Soak(t))
+	strikes(t, locktest.Soak(t))
 }
 
 func strikes(t *testing.T, more func() bool) {
@@ -74,13 +74,13 @@ func strikes(t *testing.T, more func() bool) {
 		p.Kill()
 		require.Empty(t, p.Stderr())
 	}
-	sem := semaphore.New(kit.Session(t, server), children, capacity)
+	sem := semaphore.New(locktest.Session(t, server), children, capacity)
 	all := take(t, sem, capacity) // though nobody of those gave anything back
 	most, looks := stop()
 	t.Logf("%d killed, %d stopped, %d looks, %d of %d out at the most", kills, stops, looks, most, capacity)
 	require.Positive(t, looks)
 	require.NoError(t, all.Unlock())
-	kit.NewView(t, server).NoImmortals(t)
+	locktest.NewView(t, server).NoImmortals(t)
 }
 
 // H10: the permits of a holder that was killed are free within its lease, for who waits and for who looks.
@@ -89,10 +89,10 @@ func TestPermitsOfAKilledHolderComeBackWithinItsLease(t *testing.T) {
 	const capacity, lease = 4, 3 * time.Second
 	server := redistest.Start(t)
 	v := newView(t, server, children)
-	sem := semaphore.New(kit.Session(t, server), children, capacity)
+	sem := semaphore.New(locktest.Session(t, server), children, capacity)
 	for v.out(t) == 0 { // until one died with permits
 		p := start(t, server, capacity, lease)
-		kit.Await(t, kit.Patience, "it has permits", func() bool { return v.out(t) > 0 })
+		redistest.Await(t, "it has permits", func() bool { return v.out(t) > 0 })
 		p.Kill()
 	}
 	killed := time.Now()
@@ -112,11 +112,11 @@ func TestCountIsNeverAboveTheCapacityThoughItChanges(t *testing.T) {
 	server := redistest.Start(t)
 	v := newView(t, server, "resized")
 	stop := v.check(t, greatest)
-	sessions := []*signalbox.Session{kit.Session(t, server), kit.Session(t, server), kit.Session(t, server)}
+	sessions := []*signalbox.Session{locktest.Session(t, server), locktest.Session(t, server), locktest.Session(t, server)}
 	var served atomic.Int64
 	setter := semaphore.New(sessions[0], "resized", greatest)
 	ctx := long(t)
-	kit.Together(t, users+1, func(i int) error {
+	locktest.Together(t, users+1, func(i int) error {
 		if i == users {
 			for served.Load() < 600 {
 				// One that was not answered in time may be done or not, and can be repeated.
@@ -133,7 +133,7 @@ func TestCountIsNeverAboveTheCapacityThoughItChanges(t *testing.T) {
 				return err
 			}
 			served.Add(1)
-			if err := kit.Confirmed(lease.Unlock()); err != nil {
+			if err := locktest.Confirmed(lease.Unlock()); err != nil {
 				return err
 			}
 		}
@@ -142,5 +142,5 @@ func TestCountIsNeverAboveTheCapacityThoughItChanges(t *testing.T) {
 	most, looks := stop()
 	t.Logf("%d looks, %d out at the most", looks, most)
 	// Who was passed permits while it stood in line leaves that, or gives back what came in the same instant, a moment later.
-	kit.Await(t, kit.Patience, "the end of all that was granted", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
+	redistest.Await(t, "the end of all that was granted", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
 }

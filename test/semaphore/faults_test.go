@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // kinds are the faults that a step can have.
@@ -34,7 +34,7 @@ func TestPermitsComeBackWhateverGoesWrongAtWhateverStep(t *testing.T) {
 	t.Parallel()
 	const steps = 7 // requests of a use that are ours
 	server := redistest.Start(t)
-	ours := kit.Runs(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreSplit)
+	ours := locktest.Runs(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreSplit)
 	for _, kind := range kinds() {
 		for at := 1; at <= steps; at++ {
 			t.Run(fmt.Sprint(kind, "/", at), func(t *testing.T) {
@@ -44,16 +44,16 @@ func TestPermitsComeBackWhateverGoesWrongAtWhateverStep(t *testing.T) {
 				proxy := redistest.NewProxy(t, server.Addr())
 				proxy.SetMatch(ours)
 				struck := proxy.Arm(redistest.Fault{Kind: kind, At: at, Delay: 300 * time.Millisecond})
-				other := semaphore.New(kit.Session(t, server), name, 4)
+				other := semaphore.New(locktest.Session(t, server), name, 4)
 				held := take(t, other, 2)
 				stop := v.check(t, 4)
-				struckOne := kit.Session(t, proxy)
+				struckOne := locktest.Session(t, proxy)
 				w := semaphore.New(struckOne, name, 4).Weighted(t.Context())
-				ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
+				ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 				defer cancel()
 				var releaser sync.WaitGroup
 				releaser.Go(func() { // as soon as somebody waits
-					kit.Became(kit.Patience, func() bool {
+					redistest.Became(redistest.Patience, func() bool {
 						_, _, waiting, err := v.ask(ctx)
 						return err == nil && waiting > 0 || ctx.Err() != nil
 					})
@@ -71,8 +71,8 @@ func TestPermitsComeBackWhateverGoesWrongAtWhateverStep(t *testing.T) {
 				proxy.CutAll()
 				all := take(t, other, 4)
 				require.NoError(t, all.Unlock())
-				kit.Await(t, bound, "nothing is left", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
-				kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(struckOne) == 0 })
+				redistest.AwaitFor(t, bound, "nothing is left", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
+				redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(struckOne) == 0 })
 				stop()
 			})
 		}
@@ -84,7 +84,7 @@ func TestPermitsThatArePassedOnComeBackWhateverGoesWrongAtWhateverStep(t *testin
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
 	server := redistest.Start(t)
-	ours := kit.Runs(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield)
+	ours := locktest.Runs(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield)
 	for _, kind := range kinds() {
 		for at := 1; at <= steps; at += 1 + at/4 {
 			t.Run(fmt.Sprint(kind, "/", at), func(t *testing.T) {
@@ -92,14 +92,14 @@ func TestPermitsThatArePassedOnComeBackWhateverGoesWrongAtWhateverStep(t *testin
 				name := t.Name()
 				v := newView(t, server, name)
 				proxy := redistest.NewProxy(t, server.Addr())
-				s := kit.Session(t, proxy)
-				other := semaphore.New(kit.Session(t, server), name, capacity)
+				s := locktest.Session(t, proxy)
+				other := semaphore.New(locktest.Session(t, server), name, capacity)
 				require.NoError(t, take(t, semaphore.New(s, name, capacity), 1).Unlock())
 				proxy.SetMatch(ours)
 				proxy.ResetCount()
 				struck := proxy.Arm(redistest.Fault{Kind: kind, At: at, Delay: 300 * time.Millisecond})
 				stop := v.check(t, capacity)
-				kit.Together(t, 6, func(i int) error {
+				locktest.Together(t, 6, func(i int) error {
 					sem := semaphore.New(s, name, capacity)
 					if i == 0 {
 						sem = other
@@ -120,8 +120,8 @@ func TestPermitsThatArePassedOnComeBackWhateverGoesWrongAtWhateverStep(t *testin
 				t.Logf("struck: %v", struck.HasFired())
 				proxy.Disarm()
 				proxy.CutAll()
-				kit.Await(t, bound, "nothing is left", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
-				kit.Await(t, bound, "nothing is under way", func() bool { return kit.Settling(s) == 0 })
+				redistest.AwaitFor(t, bound, "nothing is left", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
+				redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(s) == 0 })
 				all := take(t, other, capacity)
 				require.NoError(t, all.Unlock())
 				stop()
@@ -138,7 +138,7 @@ func TestCountIsNeverAboveTheCapacityThoughWiresAreCut(t *testing.T) {
 	v := newView(t, server, name)
 	stop := v.check(t, capacity)
 	proxies := []*redistest.Proxy{redistest.NewProxy(t, server.Addr()), redistest.NewProxy(t, server.Addr())}
-	sessions := []*signalbox.Session{kit.Session(t, proxies[0]), kit.Session(t, proxies[1]), kit.Session(t, server)}
+	sessions := []*signalbox.Session{locktest.Session(t, proxies[0]), locktest.Session(t, proxies[1]), locktest.Session(t, server)}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make([]atomic.Int64, len(sessions))
 	var cutter sync.WaitGroup
@@ -155,7 +155,7 @@ func TestCountIsNeverAboveTheCapacityThoughWiresAreCut(t *testing.T) {
 			}
 		}
 	})
-	kit.Together(t, users, func(i int) error {
+	locktest.Together(t, users, func(i int) error {
 		sem := semaphore.New(sessions[i%len(sessions)], name, capacity)
 		for range 25 {
 			lease, err := sem.Acquire(long(t), 1+i%capacity)
@@ -173,7 +173,7 @@ func TestCountIsNeverAboveTheCapacityThoughWiresAreCut(t *testing.T) {
 	cutter.Wait()
 	most, looks := stop()
 	t.Logf("%d looks, %d out at the most", looks, most)
-	kit.Await(t, bound, "all came back", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
+	redistest.AwaitFor(t, bound, "all came back", func() bool { return v.out(t) == 0 && v.waiting(t) == 0 })
 }
 
 // P2, P9: a slot that is moved while permits are held and waited for, and a name that has braces.
@@ -181,11 +181,11 @@ func TestPermitsAreKeptWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	const name, capacity = "a{b}c", 3
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	slot := c.Slot(t, kit.Keys(name).Permits())
-	require.Equal(t, slot, c.Slot(t, kit.Keys(name).PermitsLine()))
-	require.Equal(t, slot, c.Slot(t, kit.Keys(name).PermitsLives()))
-	here := semaphore.New(kit.Session(t, c), name, capacity, signalbox.RenewedLease(15*time.Second))
-	there := semaphore.New(kit.Session(t, c), name, capacity)
+	slot := c.Slot(t, locktest.Keys(name).Permits())
+	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsLine()))
+	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsLives()))
+	here := semaphore.New(locktest.Session(t, c), name, capacity, signalbox.RenewedLease(15*time.Second))
+	there := semaphore.New(locktest.Session(t, c), name, capacity)
 	held := take(t, here, 3)
 	got := make(chan result, 1)
 	go func() {

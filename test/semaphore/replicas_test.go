@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P4, P6: behind sentinels permits are granted when replicas have them, where that is asked for, and none stays
@@ -20,7 +20,7 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	t.Parallel()
 	const name, capacity = "sentinels", 2
 	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(time.Minute)) // it is asked for
-	s, other := kit.Session(t, behind), kit.Session(t, behind)
+	s, other := locktest.Session(t, behind), locktest.Session(t, behind)
 	held, err := semaphore.New(s, name, capacity, signalbox.WaitReplicas(1, 10*time.Second), signalbox.RenewedLease(10*time.Minute)).Acquire(long(t), 2)
 	require.NoError(t, err)
 	got := make(chan result, 1)
@@ -30,7 +30,7 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	}()
 	first := behind.Primary(t)
 	v := newView(t, first, name)
-	kit.Await(t, kit.Patience, "it stands in line", func() bool { return v.waiting(t) == 1 })
+	redistest.Await(t, "it stands in line", func() bool { return v.waiting(t) == 1 })
 	first.Kill()
 	behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
 	behind.AwaitFailover(t, first)
@@ -44,9 +44,9 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 
 	greedy := semaphore.New(s, name, capacity, signalbox.WaitReplicas(100, 200*time.Millisecond))
-	_, err = greedy.TryAcquire(kit.Context(t), 1)
+	_, err = greedy.TryAcquire(locktest.Context(t), 1)
 	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
-	all, err := semaphore.New(other, name, capacity).Acquire(kit.Context(t), capacity)
+	all, err := semaphore.New(other, name, capacity).Acquire(locktest.Context(t), capacity)
 	require.NoError(t, err, "it was given back")
 	require.NoError(t, all.Unlock())
 }

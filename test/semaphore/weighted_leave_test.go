@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // Who gives up waiting for many lets those behind it go on, though nobody gives anything back meanwhile.
@@ -22,7 +21,7 @@ func TestWeightedAcquireThatIsGivenUpKeepsNobodyOut(t *testing.T) {
 			gaveUp, behind := make(chan error, 1), make(chan error, 1)
 			go func() { gaveUp <- sem.Acquire(ctx, 10) }()
 			// There are some to be had until it waits.
-			kit.Await(t, kit.Patience, "that it waits", func() bool {
+			redistest.Await(t, "that it waits", func() bool {
 				free := sem.TryAcquire(1)
 				if free {
 					sem.Release(1)
@@ -32,8 +31,8 @@ func TestWeightedAcquireThatIsGivenUpKeepsNobodyOut(t *testing.T) {
 			go func() { behind <- sem.Acquire(t.Context(), 2) }()
 			require.Empty(t, behind)
 			cancel()
-			require.ErrorIs(t, redistest.Receive(t, kit.Patience, "the end of the wait", gaveUp), context.Canceled)
-			require.NoError(t, redistest.Receive(t, kit.Patience, "what it was in the way of", behind))
+			require.ErrorIs(t, redistest.Receive(t, "the end of the wait", gaveUp), context.Canceled)
+			require.NoError(t, redistest.Receive(t, "what it was in the way of", behind))
 			sem.Release(2)
 		}
 		sem.Release(1)

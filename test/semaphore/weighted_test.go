@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	original "golang.org/x/sync/semaphore"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // weighted is the surface of the original, which Weighted is to have.
@@ -40,7 +40,7 @@ func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weighted))
 	})
 	t.Run("Ours", func(t *testing.T) {
 		t.Parallel()
-		sem := semaphore.New(kit.Session(t, patient{redistest.Start(t)}), "a", size).Weighted(t.Context())
+		sem := semaphore.New(locktest.Session(t, patient{redistest.Start(t)}), "a", size).Weighted(t.Context())
 		sem.OnLost(func(err error) { t.Error(err) })
 		test(t, sem)
 	})
@@ -54,7 +54,7 @@ func (p patient) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.
 	tb.Helper()
 	return p.Server.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		o.ConnWriteTimeout = kit.Patience
+		o.ConnWriteTimeout = redistest.Patience
 	})
 }
 
@@ -202,10 +202,10 @@ func TestWeightedLargeAcquireIsNotStarved(t *testing.T) {
 			})
 		}
 		for range 20 {
-			kit.Closed(t, kit.Patience, "some use", begun)
+			redistest.Receive(t, "some use", begun)
 		}
 		for range 3 {
-			limit, stop := context.WithTimeout(t.Context(), kit.Patience)
+			limit, stop := context.WithTimeout(t.Context(), redistest.Patience)
 			require.NoError(t, sem.Acquire(limit, 4))
 			stop()
 			sem.Release(4)

@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // bound is what the dead may delay anybody by, with much more for a machine that is busy.
@@ -46,7 +46,7 @@ func newView(tb testing.TB, server *redistest.Server, name string) *view {
 }
 
 func (v *view) ask(ctx context.Context) (out, capacity, waiting int64, err error) {
-	keys := kit.Keys(v.name)
+	keys := locktest.Keys(v.name)
 	reply, err := v.client.Do(ctx, v.client.B().Eval().Script(state).Numkeys(2).Key(keys.Permits(), keys.PermitsLine()).Build()).AsIntSlice()
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("view of %q: %w", v.name, err)
@@ -126,7 +126,7 @@ func gets(t *testing.T, got <-chan result) signalbox.Lease {
 
 func take(t *testing.T, sem *semaphore.Semaphore, n int) signalbox.Lease {
 	t.Helper()
-	lease, err := sem.Acquire(kit.Context(t), n)
+	lease, err := sem.Acquire(locktest.Context(t), n)
 	require.NoError(t, err)
 	return lease
 }

@@ -8,7 +8,7 @@
 // Every promise of the suite, on a single server, behind TLS, behind TLS that asks for
 // certificates, on a primary under sentinels, and on a cluster of six nodes. Each of these is
 // started once, when the first test asks for it, and is shared: names keep the tests apart. A primitive joins by one
-// line in package kit. Semaphores join as locks of one permit, and once with many.
+// line in package locktest. Semaphores join as locks of one permit, and once with many.
 //
 // # Not covered
 //

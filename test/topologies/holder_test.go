@@ -9,35 +9,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // Everybody is told who holds a lock.
 func TestAHolderIsKnownToOthers(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, kit.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *world) {
 		name := w.name()
 		other := w.told(name)
-		_, err := other.Holder(kit.Context(w))
+		_, err := other.Holder(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrNotHeld)
 		s := w.session()
-		lease := w.mustLock(kit.Context(w), w.kind.New(s, name))
-		h, err := other.Holder(kit.Context(w))
+		lease := w.mustLock(locktest.Context(w), w.kind.New(s, name))
+		h, err := other.Holder(locktest.Context(w))
 		require.NoError(w, err)
 		require.Equal(w, w.kind.Name, h.Kind)
 		require.Equal(w, s.ID(), h.Session)
 		require.Equal(w, lease.Token(), h.Token)
 		require.True(w, h.Until.After(h.Since))
-		isLocked, err := other.IsLocked(kit.Context(w))
+		isLocked, err := other.IsLocked(locktest.Context(w))
 		require.NoError(w, err)
 		require.True(w, isLocked)
 		require.NoError(w, lease.Unlock())
-		_, err = other.Holder(kit.Context(w))
+		_, err = other.Holder(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrNotHeld, "of a lock that was given back")
-		isLocked, err = other.IsLocked(kit.Context(w))
+		isLocked, err = other.IsLocked(locktest.Context(w))
 		require.NoError(w, err)
 		require.False(w, isLocked)
-		require.ErrorIs(w, other.ForceUnlock(kit.Context(w)), signalbox.ErrNotHeld)
+		require.ErrorIs(w, other.ForceUnlock(locktest.Context(w)), signalbox.ErrNotHeld)
 	})
 }
 
@@ -45,19 +45,19 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 // next has a greater token.
 func TestAForcedHolderIsToldByMessage(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, kit.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *world) {
 		name := w.name()
 		mine, other := w.lock(name, signalbox.RenewedLease(24*time.Hour)), w.told(name)
-		require.ErrorIs(w, other.ForceUnlock(kit.Context(w)), signalbox.ErrNotHeld)
-		lease := w.mustLock(kit.Context(w), mine)
-		require.NoError(w, other.ForceUnlock(kit.Context(w)))
+		require.ErrorIs(w, other.ForceUnlock(locktest.Context(w)), signalbox.ErrNotHeld)
+		lease := w.mustLock(locktest.Context(w), mine)
+		require.NoError(w, other.ForceUnlock(locktest.Context(w)))
 		select {
 		case <-lease.Done():
-		case <-kit.Context(w).Done():
+		case <-locktest.Context(w).Done():
 			require.FailNow(w, "the holder was not told")
 		}
 		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
-		next := w.mustLock(kit.Context(w), other)
+		next := w.mustLock(locktest.Context(w), other)
 		require.Greater(w, next.Token(), lease.Token())
 		require.NoError(w, next.Unlock())
 	})

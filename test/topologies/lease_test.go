@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P2: what was taken away is told by the next renewal.
@@ -19,15 +20,15 @@ func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world) {
 		name := w.name()
-		lease := w.mustLock(kit.Context(w), w.lock(name, signalbox.RenewedLease(2*time.Second)))
+		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.RenewedLease(2*time.Second)))
 		bound := lease.Bind(context.Background())
 		require.NoError(w, w.ask(name, "DEL").Error())
-		kit.Closed(w, kit.Patience, "the end of the lease", lease.Done())
+		redistest.Receive(w, "the end of the lease", lease.Done())
 		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
 		require.ErrorIs(w, context.Cause(bound), signalbox.ErrLost)
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
 
-		next := w.mustLock(kit.Context(w), w.lock(name))
+		next := w.mustLock(locktest.Context(w), w.lock(name))
 		require.Greater(w, next.Token(), lease.Token())
 		require.NoError(w, next.Unlock())
 	})
@@ -41,9 +42,9 @@ func TestARenewedLeaseLivesPastItsLife(t *testing.T) {
 	everywhere(t, func(w *world) {
 		name := w.name()
 		other := w.lock(name)
-		lease := w.mustLock(kit.Context(w), w.lock(name, signalbox.RenewedLease(life)))
+		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.RenewedLease(life)))
 		ends := lease.Deadline()
-		kit.Await(w, kit.Patience, "a moment after the first deadline", func() bool {
+		redistest.Await(w, "a moment after the first deadline", func() bool {
 			require.NoError(w, lease.Err())
 			return time.Now().After(ends)
 		})
@@ -60,8 +61,8 @@ func TestAFixedLeaseEnds(t *testing.T) {
 	everywhere(t, func(w *world) {
 		name := w.name()
 		began := time.Now()
-		lease := w.mustLock(kit.Context(w), w.lock(name, signalbox.FixedLease(life)))
-		next := w.mustLock(kit.Context(w), w.lock(name))
+		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.FixedLease(life)))
+		next := w.mustLock(locktest.Context(w), w.lock(name))
 		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
 		require.Greater(w, time.Since(began), life/2)
 		require.Greater(w, next.Token(), lease.Token())
@@ -86,15 +87,15 @@ func TestManyNamesAreHeldAndRenewedAtOnce(t *testing.T) {
 		mine, other := w.session(), w.session()
 		leases := make([]signalbox.Lease, many)
 		deadlines := make([]time.Time, many)
-		lockOf := func(s *signalbox.Session, i int) kit.Lock {
+		lockOf := func(s *signalbox.Session, i int) locktest.Lock {
 			return w.kind.New(s, fmt.Sprint(name, " of many ", i), signalbox.RenewedLease(life))
 		}
-		kit.Together(w, many, func(i int) (err error) {
-			leases[i], err = lockOf(mine, i).Lock(kit.Context(w))
+		locktest.Together(w, many, func(i int) (err error) {
+			leases[i], err = lockOf(mine, i).Lock(locktest.Context(w))
 			deadlines[i] = leases[i].Deadline()
 			return err
 		})
-		kit.Await(w, kit.Patience, "the renewal of all", func() bool {
+		redistest.Await(w, "the renewal of all", func() bool {
 			for i, lease := range leases {
 				require.NoError(w, lease.Err())
 				if !lease.Deadline().After(deadlines[i]) {
@@ -103,10 +104,10 @@ func TestManyNamesAreHeldAndRenewedAtOnce(t *testing.T) {
 			}
 			return true
 		})
-		kit.Together(w, many, func(i int) error { return kit.Confirmed(leases[i].Unlock()) })
-		kit.Await(w, kit.Patience, "the end of what was not confirmed", func() bool { return kit.Settling(mine) == 0 })
-		kit.Together(w, many, func(i int) error {
-			lease, err := lockOf(other, i).TryLock(kit.Context(w))
+		locktest.Together(w, many, func(i int) error { return locktest.Confirmed(leases[i].Unlock()) })
+		redistest.Await(w, "the end of what was not confirmed", func() bool { return locktest.Settling(mine) == 0 })
+		locktest.Together(w, many, func(i int) error {
+			lease, err := lockOf(other, i).TryLock(locktest.Context(w))
 			if err != nil {
 				return err
 			}
@@ -122,19 +123,19 @@ func TestNothingIsLeft(t *testing.T) {
 	everywhere(t, func(w *world) {
 		name := w.name()
 		sessions := []*signalbox.Session{w.session(), w.session(), w.session()}
-		held := w.mustLock(kit.Context(w), w.kind.New(sessions[0], name))
+		held := w.mustLock(locktest.Context(w), w.kind.New(sessions[0], name))
 
-		waits, giveUp := context.WithCancel(kit.Context(w))
+		waits, giveUp := context.WithCancel(locktest.Context(w))
 		gaveUp, got := make(chan error, 1), make(chan error, 1)
 		go func() {
 			_, err := w.kind.New(sessions[1], name).Lock(waits)
 			gaveUp <- err
 		}()
 		go func() {
-			got <- w.kind.New(sessions[2], name).Do(kit.Context(w), func(context.Context, signalbox.Lease) error { return nil })
+			got <- w.kind.New(sessions[2], name).Do(locktest.Context(w), func(context.Context, signalbox.Lease) error { return nil })
 		}()
 		for _, s := range sessions[1:] {
-			kit.Await(w, kit.Patience, "a waiter", func() bool { return kit.Channels(s) > 0 })
+			redistest.Await(w, "a waiter", func() bool { return locktest.Channels(s) > 0 })
 		}
 		giveUp()
 		require.ErrorIs(w, <-gaveUp, context.Canceled)
@@ -142,11 +143,11 @@ func TestNothingIsLeft(t *testing.T) {
 		require.NoError(w, <-got)
 
 		for i, s := range sessions {
-			kit.Await(w, kit.Patience, fmt.Sprint("rest in session ", i), func() bool {
-				return kit.Settling(s) == 0 && kit.Channels(s) == 0
+			redistest.Await(w, fmt.Sprint("rest in session ", i), func() bool {
+				return locktest.Settling(s) == 0 && locktest.Channels(s) == 0
 			})
 		}
-		kit.Await(w, kit.Patience, "channels without listeners", func() bool { return w.listeners(name) == 0 })
+		redistest.Await(w, "channels without listeners", func() bool { return w.listeners(name) == 0 })
 		require.True(w, w.isFree(name))
 		require.Empty(w, w.immortal(name))
 	})

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P1, P3: what is held is held for everybody, and the next holder has a greater token.
@@ -22,7 +23,7 @@ func TestALockIsTakenTriedAndGivenBack(t *testing.T) {
 		name := w.name()
 		one, other := w.lock(name), w.lock(name)
 
-		first := w.mustLock(kit.Context(w), one)
+		first := w.mustLock(locktest.Context(w), one)
 		require.NoError(w, first.Err())
 		w.mustBeHeld(one)
 		w.mustBeHeld(other)
@@ -31,7 +32,7 @@ func TestALockIsTakenTriedAndGivenBack(t *testing.T) {
 		require.True(w, w.isFree(name))
 		require.ErrorIs(w, first.Unlock(), signalbox.ErrNotHeld)
 
-		second, err := other.TryLock(kit.Context(w))
+		second, err := other.TryLock(locktest.Context(w))
 		require.NoError(w, err)
 		require.Greater(w, second.Token(), first.Token())
 		w.mustBeHeld(one)
@@ -45,12 +46,12 @@ func TestTwoSessionsExcludeEachOther(t *testing.T) {
 	const goroutines, rounds = 4, 8
 	everywhere(t, func(w *world) {
 		name := w.name()
-		lockers := []kit.Lock{w.lock(name), w.lock(name)}
+		lockers := []locktest.Lock{w.lock(name), w.lock(name)}
 		var inside atomic.Int32
 		var last atomic.Uint64
-		kit.Together(w, goroutines, func(i int) error {
+		locktest.Together(w, goroutines, func(i int) error {
 			for range rounds {
-				err := lockers[i%2].Do(kit.Context(w), func(_ context.Context, lease signalbox.Lease) error {
+				err := lockers[i%2].Do(locktest.Context(w), func(_ context.Context, lease signalbox.Lease) error {
 					if inside.Add(1) != 1 {
 						return errors.New("two holders at once")
 					}
@@ -78,7 +79,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 	everywhere(t, func(w *world) {
 		name := w.name()
 		mine, theirs := w.lock(name), w.session()
-		ctx, cancel := context.WithTimeout(context.Background(), rounds*kit.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), rounds*redistest.Patience)
 		defer cancel()
 		var last uint64
 		var waited time.Duration
@@ -92,7 +93,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 					return nil
 				})
 			}()
-			kit.Await(w, kit.Patience, "a waiter that the server knows of", func() bool { return w.knows(name, theirs) })
+			redistest.Await(w, "a waiter that the server knows of", func() bool { return w.knows(name, theirs) })
 			released := time.Now()
 			require.NoError(w, held.Unlock())
 			require.NoError(w, <-woken)
@@ -106,10 +107,10 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 // P3: who holds a lock enters it again by the context of its lease.
 func TestAHolderEntersAgain(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, kit.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *world) {
 		name := w.name()
 		mine, other := w.lock(name), w.lock(name)
-		err := mine.Do(kit.Context(w), func(ctx context.Context, outer signalbox.Lease) error {
+		err := mine.Do(locktest.Context(w), func(ctx context.Context, outer signalbox.Lease) error {
 			again := w.mustLock(ctx, mine)
 			require.Equal(w, outer.Token(), again.Token())
 			tried, err := mine.TryLock(again.Enter(ctx))
@@ -132,9 +133,9 @@ func TestAForeignKeyIsRefusedAndUntouched(t *testing.T) {
 		name := w.name()
 		l := w.lock(name)
 		require.NoError(w, w.ask(name, "SET", "mine").Error())
-		_, err := l.TryLock(kit.Context(w))
+		_, err := l.TryLock(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrWrongKind)
-		_, err = l.Lock(kit.Context(w))
+		_, err = l.Lock(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrWrongKind)
 		require.Equal(w, "mine", w.value(name))
 		require.Equal(w, []string{w.kind.Key(name)}, w.immortal(name))

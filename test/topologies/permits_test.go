@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P1, P6: several have permits at the same time, never more than there are, and who waits for many is
@@ -17,12 +18,12 @@ import (
 func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 3
-	everywhereOf(t, []kit.Primitive{kit.Permit()}, func(w *world) {
+	everywhereOf(t, []locktest.Primitive{locktest.Permit()}, func(w *world) {
 		name, theirs := w.name(), w.session()
 		mine, other := semaphore.New(w.session(), name, capacity), semaphore.New(theirs, name, capacity)
-		one, err := mine.Acquire(kit.Context(w), 1)
+		one, err := mine.Acquire(locktest.Context(w), 1)
 		require.NoError(w, err)
-		two, err := other.Acquire(kit.Context(w), 2)
+		two, err := other.Acquire(locktest.Context(w), 2)
 		require.NoError(w, err)
 		require.Greater(w, two.Token(), one.Token())
 
@@ -31,34 +32,34 @@ func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 			err   error
 		}
 		granted := make(chan result, 1)
-		ctx := kit.Context(w)
+		ctx := locktest.Context(w)
 		go func() {
 			lease, err := other.Acquire(ctx, 2)
 			granted <- result{lease, err}
 		}()
 		inLine := func(what string, n int64) {
-			kit.Await(w, kit.Patience, what, func() bool {
-				line, err := w.admin.Do(kit.Context(w), w.admin.B().Zcard().Key(w.kind.Line(name)).Build()).AsInt64()
+			redistest.Await(w, what, func() bool {
+				line, err := w.admin.Do(locktest.Context(w), w.admin.B().Zcard().Key(w.kind.Line(name)).Build()).AsInt64()
 				require.NoError(w, err)
 				return line == n
 			})
 		}
 		inLine("a waiter in line", 1)
 		require.NoError(w, one.Unlock())
-		_, err = mine.TryAcquire(kit.Context(w), 1)
+		_, err = mine.TryAcquire(locktest.Context(w), 1)
 		require.ErrorIs(w, err, signalbox.ErrHeld, "one is free, and somebody who waits for two is before it")
 		require.NoError(w, two.Unlock())
 		next := <-granted // ctx bounds the call
 		require.NoError(w, next.err)
 		inLine("that it left its place", 0) // its permits were passed on to it inside its session
-		last, err := mine.TryAcquire(kit.Context(w), 1)
+		last, err := mine.TryAcquire(locktest.Context(w), 1)
 		require.NoError(w, err)
-		free, err := mine.Available(kit.Context(w))
+		free, err := mine.Available(locktest.Context(w))
 		require.NoError(w, err)
 		require.Zero(w, free)
 		require.NoError(w, next.lease.Unlock())
 		require.NoError(w, last.Unlock())
-		free, err = mine.Available(kit.Context(w))
+		free, err = mine.Available(locktest.Context(w))
 		require.NoError(w, err)
 		require.Equal(w, capacity, free)
 	})

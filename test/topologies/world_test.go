@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // world is where one test runs: a primitive, on a topology, in a version of the protocol.
@@ -25,18 +25,18 @@ type world struct {
 
 	topology redistest.Topology
 	protocol redistest.Protocol
-	kind     kit.Primitive
+	kind     locktest.Primitive
 	admin    rueidis.Client
 }
 
 // everywhere runs a test of each kind of lock in every world.
 func everywhere(t *testing.T, test func(w *world)) {
 	t.Helper()
-	everywhereOf(t, kit.Primitives(), test)
+	everywhereOf(t, locktest.Primitives(), test)
 }
 
 // everywhereOf runs a test of some kinds in every world.
-func everywhereOf(t *testing.T, kinds []kit.Primitive, test func(w *world)) {
+func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *world)) {
 	t.Helper()
 	for _, s := range shared {
 		for _, protocol := range redistest.Protocols() {
@@ -46,7 +46,7 @@ func everywhereOf(t *testing.T, kinds []kit.Primitive, test func(w *world)) {
 					top, err := s.get()
 					require.NoError(t, err)
 					w := &world{T: t, topology: top, protocol: protocol, kind: kind}
-					w.admin = w.Client(t, kit.Tuned)
+					w.admin = w.Client(t, locktest.Tuned)
 					test(w)
 				})
 			}
@@ -59,7 +59,7 @@ func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 	tb.Helper()
 	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		o.ConnWriteTimeout = kit.Patience // no wire fails here, however long the machine takes to answer
+		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however long the machine takes to answer
 		w.protocol.Set(o)
 	})
 }
@@ -67,19 +67,19 @@ func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 // session answers a session with a client of its own, as another process would have it.
 func (w *world) session() *signalbox.Session {
 	w.Helper()
-	return kit.Session(w.T, w)
+	return locktest.Session(w.T, w)
 }
 
 // lock answers a lock of the world's kind, in a session of its own.
-func (w *world) lock(name string, options ...signalbox.LockOption) kit.Lock {
+func (w *world) lock(name string, options ...signalbox.LockOption) locktest.Lock {
 	w.Helper()
 	return w.kind.New(w.session(), name, options...)
 }
 
 // told is lock for the kinds that tell who has it.
-func (w *world) told(name string) kit.Told {
+func (w *world) told(name string) locktest.Told {
 	w.Helper()
-	told, ok := w.lock(name).(kit.Told)
+	told, ok := w.lock(name).(locktest.Told)
 	require.True(w, ok, "a lock that does not tell")
 	return told
 }
@@ -92,7 +92,7 @@ func (w *world) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(
 // ask runs a command on the key of a lock, wherever that is.
 func (w *world) ask(name, command string, args ...string) rueidis.RedisResult {
 	w.Helper()
-	return w.admin.Do(kit.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
+	return w.admin.Do(locktest.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
 }
 
 // value answers what the key of a lock says, "" where there is none.
@@ -123,7 +123,7 @@ func (w *world) isFree(name string) bool {
 func (w *world) eachKey(name string, visit func(c rueidis.Client, key string)) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {
-		keys, err := c.Do(kit.Context(w), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
+		keys, err := c.Do(locktest.Context(w), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
 		require.NoError(w, err)
 		for _, key := range keys {
 			visit(c, key)
@@ -135,7 +135,7 @@ func (w *world) eachKey(name string, visit func(c rueidis.Client, key string)) {
 func (w *world) immortal(name string) (left []string) {
 	w.Helper()
 	w.eachKey(name, func(c rueidis.Client, key string) {
-		ms, err := c.Do(kit.Context(w), c.B().Pttl().Key(key).Build()).AsInt64()
+		ms, err := c.Do(locktest.Context(w), c.B().Pttl().Key(key).Build()).AsInt64()
 		require.NoError(w, err)
 		if ms == -1 {
 			left = append(left, key)
@@ -149,7 +149,7 @@ func (w *world) knows(name string, s *signalbox.Session) (found bool) {
 	w.Helper()
 	id := (*session.Session)(s).ID()
 	w.eachKey(name, func(c rueidis.Client, key string) {
-		bytes, err := c.Do(kit.Context(w), c.B().Dump().Key(key).Build()).ToString()
+		bytes, err := c.Do(locktest.Context(w), c.B().Dump().Key(key).Build()).ToString()
 		if !rueidis.IsRedisNil(err) {
 			require.NoError(w, err)
 		}
@@ -166,7 +166,7 @@ func (w *world) listeners(name string) (count int) {
 			c.B().PubsubChannels().Pattern(pattern(name)).Build(),
 			c.B().PubsubShardchannels().Pattern(pattern(name)).Build(),
 		} {
-			channels, err := c.Do(kit.Context(w), ask).AsStrSlice()
+			channels, err := c.Do(locktest.Context(w), ask).AsStrSlice()
 			require.NoError(w, err)
 			count += len(channels)
 		}
@@ -178,7 +178,7 @@ func (w *world) listeners(name string) (count int) {
 func (w *world) eachServer(visit func(rueidis.Client)) {
 	w.Helper()
 	for _, c := range w.admin.Nodes() {
-		role, err := c.Do(kit.Context(w), c.B().Role().Build()).ToArray()
+		role, err := c.Do(locktest.Context(w), c.B().Role().Build()).ToArray()
 		require.NoError(w, err)
 		if text, _ := role[0].ToString(); text == "master" {
 			visit(c)
@@ -188,12 +188,12 @@ func (w *world) eachServer(visit func(rueidis.Client)) {
 
 // pattern matches the keys and channels of a lock's name.
 func pattern(name string) string {
-	base := strings.TrimSuffix(kit.Key(name), "lock")
+	base := strings.TrimSuffix(locktest.Key(name), "lock")
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *world) mustLock(ctx context.Context, l kit.Lock) signalbox.Lease {
+func (w *world) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
 	w.Helper()
 	lease, err := l.Lock(ctx)
 	require.NoError(w, err)
@@ -201,9 +201,9 @@ func (w *world) mustLock(ctx context.Context, l kit.Lock) signalbox.Lease {
 }
 
 // mustBeHeld requires that somebody else holds the lock.
-func (w *world) mustBeHeld(l kit.Lock) {
+func (w *world) mustBeHeld(l locktest.Lock) {
 	w.Helper()
-	lease, err := l.TryLock(kit.Context(w))
+	lease, err := l.TryLock(locktest.Context(w))
 	require.ErrorIs(w, err, signalbox.ErrHeld)
 	require.ErrorIs(w, lease.Err(), signalbox.ErrNotHeld)
 }

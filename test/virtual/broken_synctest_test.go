@@ -13,13 +13,13 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // contend lets each user take and release a lock again and again until the context ends, and sends
 // the time of each grant to a channel with room for them.
-func contend(ctx context.Context, t *testing.T, locks []kit.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
+func contend(ctx context.Context, t *testing.T, locks []locktest.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
 	t.Helper()
 	grants, ended = make(chan time.Time, 100_000), new(sync.WaitGroup)
 	for _, mu := range locks {
@@ -42,10 +42,10 @@ func contend(ctx context.Context, t *testing.T, locks []kit.Lock) (grants chan t
 }
 
 // locksOf returns how to make one lock of each kind that hands over by messages.
-func locksOf(name string) map[string]func(*signalbox.Session) kit.Lock {
-	return map[string]func(*signalbox.Session) kit.Lock{
-		"fair":      func(s *signalbox.Session) kit.Lock { return fair.New(s, name) },
-		"reentrant": func(s *signalbox.Session) kit.Lock { return reentrant.New(s, name) },
+func locksOf(name string) map[string]func(*signalbox.Session) locktest.Lock {
+	return map[string]func(*signalbox.Session) locktest.Lock{
+		"fair":      func(s *signalbox.Session) locktest.Lock { return fair.New(s, name) },
+		"reentrant": func(s *signalbox.Session) locktest.Lock { return reentrant.New(s, name) },
 	}
 }
 
@@ -59,7 +59,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) { //nolint:parallel
 				t := w.T
 				users, closeAll := w.lineUsers(t, 3, latency)
 				defer closeAll()
-				var locks []kit.Lock
+				var locks []locktest.Lock
 				for _, u := range users {
 					locks = append(locks, lock(u.Session))
 				}

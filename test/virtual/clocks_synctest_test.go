@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // pair is a client of a cluster of two nodes, as far as locks are concerned for which nobody waits. The
@@ -113,7 +113,7 @@ func TestAnAcquireWithAnotherNodesTimeIsTakenBack(t *testing.T) { //nolint:paral
 	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
 		var names [2][]string // locks by node
 		for i := range 20 {
-			command := p.B().Get().Key(kit.Key(fmt.Sprint(i))).Build()
+			command := p.B().Get().Key(locktest.Key(fmt.Sprint(i))).Build()
 			node := command.Slot() % 2
 			names[node] = append(names[node], fmt.Sprint(i))
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // The client connects inside of a call, and the server takes connections and says nothing: the call
@@ -51,7 +51,7 @@ func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) { //nolint:parallelt
 // A waiter that polls a silent server in vain reports the end of its own context, and no other.
 func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 	t.Parallel()
-	for _, kind := range kit.Primitives() {
+	for _, kind := range locktest.Primitives() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *world) {

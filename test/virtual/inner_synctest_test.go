@@ -11,7 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // P2: a Do inside another one of the same lock reports by itself that its work was not protected to
@@ -26,7 +26,7 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 		{signalbox.FixedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
 		{signalbox.MaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
 	} {
-		for _, kind := range append(kit.Locks(), kit.Shared()) {
+		for _, kind := range append(locktest.Locks(), locktest.Shared()) {
 			bubble(t, func(w *world) {
 				defer clock.Skew(0)
 				s, _, closeAll := w.session(w.T)
@@ -54,7 +54,7 @@ func TestAReaderBesideOthersReportsALostLease(t *testing.T) { //nolint:parallelt
 		defer clock.Skew(0)
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
-		mu := kit.Reader().New(s, "a")
+		mu := locktest.Reader().New(s, "a")
 		first, second := atOnce(w.T, mu), atOnce(w.T, mu)
 		clock.Skew(time.Minute)
 		require.ErrorIs(w, first.Unlock(), signalbox.ErrLost)

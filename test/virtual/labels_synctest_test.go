@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // P7: profiles distinguish the client's goroutines from ours: those of a connection that a renewal,
 // a poll or a subscription opened have none of our labels.
 func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) { //nolint:paralleltest // looks at all goroutines
-	for _, kind := range kit.Primitives() {
+	for _, kind := range locktest.Primitives() {
 		bubble(t, func(w *world) {
 			holder, lines, closeHolder := w.session(w.T)
 			defer closeHolder()

@@ -13,12 +13,12 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // openSilently opens the round of a latch as its last count-down does, and tells nobody: the message is lost.
 func (w *world) openSilently(name string) {
-	key := kit.Keys(name).Latch()
+	key := locktest.Keys(name).Latch()
 	value := w.redis.HGet(key, "round")
 	w.redis.HSet(key, "round", value[:19]+"o"+value[20:])
 }

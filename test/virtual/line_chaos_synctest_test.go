@@ -16,7 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // chaos is a lock whose users have bad wires, bad manners and little patience.
@@ -146,7 +146,7 @@ func TestChaosInALineLeavesNothingBehind(t *testing.T) { //nolint:paralleltest /
 // soak plays games of chaos one after the other, each from a seed of its own, which it says.
 func soak(t *testing.T, play func(w *world, seed uint64)) {
 	t.Helper()
-	for more := kit.Soak(t); more(); {
+	for more := locktest.Soak(t); more(); {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
 		bubble(t, func(w *world) { play(w, seed) })

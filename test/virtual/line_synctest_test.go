@@ -18,8 +18,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // lineUser is a session that waits in lines, and its wire.
@@ -66,7 +66,7 @@ type had struct {
 }
 
 // waitsInLine locks on another goroutine, and returns when that stands in line and hears its grants.
-func waitsInLine(ctx context.Context, mu kit.Lock) <-chan had {
+func waitsInLine(ctx context.Context, mu locktest.Lock) <-chan had {
 	answered := make(chan had, 1)
 	go func() {
 		lease, err := mu.Lock(ctx)
@@ -77,7 +77,7 @@ func waitsInLine(ctx context.Context, mu kit.Lock) <-chan had {
 }
 
 // atOnce locks a lock that nobody holds.
-func atOnce(t *testing.T, mu kit.Lock) signalbox.Lease {
+func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 	t.Helper()
 	lease, err := mu.Lock(t.Context())
 	require.NoError(t, err)
@@ -375,7 +375,7 @@ func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) { //nolint:
 }
 
 func TestSoakOfCancelsAroundGrants(t *testing.T) { //nolint:paralleltest // looks at all goroutines
-	for more := kit.Soak(t); more(); {
+	for more := locktest.Soak(t); more(); {
 		bubble(t, func(w *world) { w.cancelAroundGrants(2_000) })
 	}
 }

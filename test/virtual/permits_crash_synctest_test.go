@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/semaphore"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // firstEnd answers when the first of all holds of a semaphore ends, by the server's account.
 func (w *world) firstEnd(name string) (first time.Time) {
-	key := kit.Keys(name).Permits()
+	key := locktest.Keys(name).Permits()
 	members, err := w.redis.ZMembers(key)
 	require.NoError(w.T, err)
 	for _, member := range members {

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // hop is how long the way to a server takes, in one direction.
@@ -223,7 +223,7 @@ func TestAVoteThatTookTooLongIsGivenBack(t *testing.T) {
 		require.Error(t, err)
 		time.Sleep(500 * time.Millisecond)
 		for _, w := range q.worlds {
-			value, err := w.redis.Get(kit.Key("a"))
+			value, err := w.redis.Get(locktest.Key("a"))
 			require.True(t, err != nil || value[3] == '-', "it is left: %s", value)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // P6: when a writer is done all readers that wait have the lock one script and one message later, and when the last of
@@ -23,8 +23,8 @@ func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltes
 		t := w.T
 		users, closeAll := w.lineUsers(t, 4, latency)
 		defer closeAll()
-		read := func(n int) kit.Lock { return kit.Reader().New(users[n].Session, "near") }
-		write := func(n int) kit.Lock { return rwlock.New(users[n].Session, "near") }
+		read := func(n int) locktest.Lock { return locktest.Reader().New(users[n].Session, "near") }
+		write := func(n int) locktest.Lock { return rwlock.New(users[n].Session, "near") }
 		require.NoError(t, atOnce(t, write(0)).Unlock()) // teaches the server the script
 		for range 10 {
 			first := atOnce(t, write(0))
@@ -57,7 +57,7 @@ func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) { //nolint:parallel
 		defer closeAll()
 		for n := range 40 {
 			lease := atOnce(t, rwlock.New(users[0].Session, "lost"))
-			side := []kit.Primitive{kit.Reader(), kit.Writer()}[n%2]
+			side := []locktest.Primitive{locktest.Reader(), locktest.Writer()}[n%2]
 			next := waitsInLine(t.Context(), side.New(users[1].Session, "lost"))
 			users[1].losesMessages.Store(true)
 			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
@@ -80,10 +80,10 @@ func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) { //nolint:p
 		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		for n := range 10 {
-			inside := atOnce(t, kit.Reader().New(users[0].Session, "door"))
+			inside := atOnce(t, locktest.Reader().New(users[0].Session, "door"))
 			ctx, cancel := context.WithCancel(t.Context())
 			writer := waitsInLine(ctx, rwlock.New(users[1].Session, "door"))
-			reader := waitsInLine(t.Context(), kit.Reader().New(users[2].Session, "door"))
+			reader := waitsInLine(t.Context(), locktest.Reader().New(users[2].Session, "door"))
 			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
 			users[1].dead()
 			died := time.Now()
@@ -109,8 +109,8 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) { //nolint:pa
 		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		for range 5 {
-			crashed := atOnce(t, kit.Reader().New(users[0].Session, "crash", signalbox.RenewedLease(life)))
-			beside := atOnce(t, kit.Reader().New(users[1].Session, "crash", signalbox.RenewedLease(life)))
+			crashed := atOnce(t, locktest.Reader().New(users[0].Session, "crash", signalbox.RenewedLease(life)))
+			beside := atOnce(t, locktest.Reader().New(users[1].Session, "crash", signalbox.RenewedLease(life)))
 			time.Sleep(time.Minute)
 			users[0].dead()
 			died := time.Now()
@@ -140,7 +140,7 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) { //nolint:paralleltest // l
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		lock := kit.Reader().New(users[0].Session, "shared", signalbox.RenewedLease(life))
+		lock := locktest.Reader().New(users[0].Session, "shared", signalbox.RenewedLease(life))
 		leases := make([]signalbox.Lease, readers)
 		for i := range leases {
 			leases[i] = atOnce(t, lock)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/test/kit"
 )
 
 // steppedLife is the life of the leases in these tests.
@@ -24,8 +24,8 @@ const steppedLife = 10 * time.Second
 type parties struct {
 	*testing.T
 
-	mine, theirs kit.Lock // they exclude each other
-	wires        []*wire  // mine
+	mine, theirs locktest.Lock // they exclude each other
+	wires        []*wire       // mine
 	scripts      func() int64
 	servers      int64 // that each renewal goes to
 }
@@ -50,7 +50,7 @@ func (p *parties) cutOff() {
 }
 
 // must returns the lease of a Lock that has to succeed, within two leases.
-func (p *parties) must(mu kit.Lock) signalbox.Lease {
+func (p *parties) must(mu locktest.Lock) signalbox.Lease {
 	p.Helper()
 	began := time.Now()
 	lease, err := mu.Lock(p.Context())
@@ -84,7 +84,7 @@ type stepped struct {
 
 // steppedKinds returns every kind of lock that has leases.
 func steppedKinds() []stepped {
-	one := func(of func(s *signalbox.Session, options []signalbox.LockOption) (mine, theirs kit.Lock)) func(*testing.T, []signalbox.LockOption, func(*parties)) {
+	one := func(of func(s *signalbox.Session, options []signalbox.LockOption) (mine, theirs locktest.Lock)) func(*testing.T, []signalbox.LockOption, func(*parties)) {
 		return func(t *testing.T, options []signalbox.LockOption, test func(p *parties)) {
 			t.Helper()
 			bubble(t, func(w *world) {
@@ -102,17 +102,17 @@ func steppedKinds() []stepped {
 		}
 	}
 	kinds := []stepped{
-		{"reader", one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs kit.Lock) {
-			return kit.Reader().New(s, "a", o...), kit.Writer().New(s, "a", o...)
+		{"reader", one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs locktest.Lock) {
+			return locktest.Reader().New(s, "a", o...), locktest.Writer().New(s, "a", o...)
 		})},
-		{"multilock", one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs kit.Lock) {
-			all := multilock.New(kit.Reentrant().New(s, "a", o...).(multilock.Member), kit.Fair().New(s, "b", o...).(multilock.Member))
+		{"multilock", one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs locktest.Lock) {
+			all := multilock.New(locktest.Reentrant().New(s, "a", o...).(multilock.Member), locktest.Fair().New(s, "b", o...).(multilock.Member))
 			return all, all
 		})},
 		{"redlock", steppedQuorum},
 	}
-	for _, kind := range append(kit.Primitives(), kit.Shared()) {
-		kinds = append(kinds, stepped{kind.Name, one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs kit.Lock) {
+	for _, kind := range append(locktest.Primitives(), locktest.Shared()) {
+		kinds = append(kinds, stepped{kind.Name, one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs locktest.Lock) {
 			mu := kind.New(s, "a", o...)
 			return mu, mu
 		})})
@@ -148,7 +148,7 @@ func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *pa
 // start runs a test between two processes that have met the server.
 func (p *parties) start(test func(p *parties)) {
 	defer clock.Skew(0)
-	for _, mu := range []kit.Lock{p.mine, p.theirs} {
+	for _, mu := range []locktest.Lock{p.mine, p.theirs} {
 		require.NoError(p, p.must(mu).Unlock())
 		time.Sleep(time.Second)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/test/kit"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // world is an embedded server in a bubble, and what it was asked.
@@ -91,11 +91,11 @@ func (w *world) session(t *testing.T, options ...signalbox.SessionOption) (*sign
 
 // left answers for how long the lock's key lives, 0 where nobody holds the lock.
 func (w *world) left(name string) time.Duration {
-	value, err := w.redis.Get(kit.Key(name))
+	value, err := w.redis.Get(locktest.Key(name))
 	if err != nil || !strings.HasPrefix(value, "sb1r") {
 		return 0
 	}
-	return w.redis.TTL(kit.Key(name))
+	return w.redis.TTL(locktest.Key(name))
 }
 
 // goroutines answers the goroutines of the library.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kit
+package locktest
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -22,9 +21,9 @@ func Tuned(o *rueidis.ClientOption) {
 	signalbox.Tune(o)
 }
 
-// Steady makes a client that nothing is to happen to: it bears with a server that is silent for as long as a test does.
+// Steady makes a client that nothing is to happen to: it tolerates a server that is silent for as long as a test does.
 func Steady(o *rueidis.ClientOption) {
-	o.ConnWriteTimeout, o.Dialer.Timeout = Patience, Patience
+	o.ConnWriteTimeout, o.Dialer.Timeout = redistest.Patience, redistest.Patience
 	signalbox.Tune(o)
 }
 
@@ -39,11 +38,9 @@ func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOpt
 func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(client, options...)
-	(*session.Session)(s).UnlockPatience = Patience
+	(*session.Session)(s).UnlockPatience = redistest.Patience
 	tb.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ended) // says that leases were left, which the test knows
+		_ = s.Close(Ended()) // says that leases were left, which the test knows
 	})
 	return s
 }
