@@ -64,6 +64,8 @@ func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueid
 	lines := &wire{}
 	o := rueidis.ClientOption{
 		InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
+		// A connection's memory, of which the default is a megabyte, was half of the time of these tests.
+		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
 		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
 	}
 	o.Dialer.KeepAlive = cmp.Or(w.probe, 10*time.Second) // ten hours have too many seconds
