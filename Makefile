@@ -62,7 +62,7 @@ matrix: ## the tests that ask most of a server, on newer ones from Debian's pack
 	.ci/matrix
 
 .PHONY: interop
-interop: ## build the Java side of test/interop, which make test runs where it is built; needs Java and Maven
+interop: ## build the Java side of test/interop, which make test-full runs if it is built; needs Java and Maven
 	.ci/interop
 
 .PHONY: faketime
