@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync/atomic"
+	"testing"
 )
 
 // ServerEnv names the environment variable that holds the server binary to run, a path or
@@ -22,10 +24,32 @@ func serverBinary() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf(
-			"no Redis server to test with (%w): run `make test`, which installs one, "+
-				"or install it (Debian: apt-get install redis-server), "+
-				"or name the binary of a Redis or Valkey server in %s", err, ServerEnv)
+		return "", fmt.Errorf("no Redis server to test with: install redis-server (Debian: apt-get install redis-server), "+
+			"run `make redis`, or set %s to the binary of a Redis or Valkey server: %w", ServerEnv, err)
 	}
 	return path, nil
+}
+
+// missing tells the tests of a process that there is no server to run.
+type missing struct{ told atomic.Bool }
+
+//nolint:gochecknoglobals // a process says it once
+var noServer missing
+
+// NeedServer ends a test if there is no server to run. Only the first such test of the process fails, and says what to
+// install; the others are skipped. [Start], [StartSentinel] and [StartCluster] call it. A test that uses
+// [StartServer] or [Topologies] calls it first.
+func NeedServer(tb testing.TB) {
+	tb.Helper()
+	noServer.end(tb)
+}
+
+func (m *missing) end(tb testing.TB) {
+	tb.Helper()
+	if _, err := serverBinary(); err == nil {
+		return
+	} else if m.told.CompareAndSwap(false, true) {
+		tb.Fatal(err)
+	}
+	tb.Skip("no Redis server to test with: another test of this package says what to install")
 }

@@ -50,6 +50,7 @@ type Cluster struct {
 // once if that does not come about.
 func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 	tb.Helper()
+	NeedServer(tb)
 	c, err := startCluster(reporter{tb}, newConfig(opts))
 	if err != nil {
 		tb.Fatal(err)

@@ -46,6 +46,7 @@ type Sentinel struct {
 // does not come about.
 func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	tb.Helper()
+	NeedServer(tb)
 	s, err := startSentinel(reporter{tb}, newConfig(opts))
 	if err != nil {
 		tb.Fatal(err)

@@ -45,6 +45,7 @@ var errNotStarted = errors.New("redistest: server ended at its start")
 // run or it does not answer.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
+	NeedServer(tb)
 	s, err := startSingle(reporter{tb}, newConfig(opts))
 	if err != nil {
 		tb.Fatal(err)

@@ -139,14 +139,6 @@ func TestServersStartedAtOnceDoNotCollide(t *testing.T) {
 	}
 }
 
-func TestMissingServerTellsWhatToDo(t *testing.T) {
-	t.Setenv(redistest.ServerEnv, "no-such-server")
-	_, err := redistest.StartServer()
-	require.ErrorContains(t, err, "no-such-server")
-	require.ErrorContains(t, err, "make test")
-	require.ErrorContains(t, err, "apt-get install redis-server")
-}
-
 func TestServerNamedByTheEnvironmentIsRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "my-server")
 	text := "#!/bin/sh\nexec redis-server \"$@\" --maxclients 77\n"
