@@ -102,6 +102,7 @@ func TestOneMessageLetsInAllReaders(t *testing.T) {
 
 // P4, P5: a try whose answer was lost is repeated under the same hold, which has the lock then.
 func TestALostAnswerIsFoundByTheNextTry(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for name, wish := range map[string]struct{ try bool }{"Wait": {false}, "Try": {true}} {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +128,7 @@ func TestALostAnswerIsFoundByTheNextTry(t *testing.T) {
 
 // P4: who gives up while its try is under way leaves nothing, though the try comes when it was taken back already.
 func TestWhoGivesUpLeavesNothing(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join(p.proxy)
@@ -204,6 +206,9 @@ func TestALockThatNobodyToldOfIsFound(t *testing.T) {
 		for side, wish := range map[string]line.Wish{"Reader": reads, "Writer": writes} {
 			t.Run(name+side, func(t *testing.T) {
 				t.Parallel()
+				if name == "Look" {
+					redistest.Slow(t, "a waiter that no message reaches polls after a second")
+				}
 				p := newPlace(t)
 				one, other := p.join(p.server), p.join(p.server, set)
 				first := one.must(writes)
@@ -248,6 +253,7 @@ func TestAnotherKindIsTold(t *testing.T) {
 
 // P5: the script that puts an attempt in the place of another is repeated until it is answered.
 func TestASwapIsRepeatedUntilItIsAnswered(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join(p.proxy)

@@ -171,6 +171,17 @@ func (u *user) hears() {
 	})
 }
 
+// looks lets the session look, as it does when a subscription was confirmed, and waits for the reply. The proxy counts looks alone.
+func (u *user) looks() {
+	u.place.Helper()
+	before := u.place.proxy.Replies()
+	u.mu.Lock()
+	e := u.q.ear
+	u.mu.Unlock()
+	e.Subscribed()
+	await(u.place, "a look", func() bool { return u.place.proxy.Replies() > before })
+}
+
 // gives lets go of the lock, which must be there. What was granted in line lasts for a heartbeat's life, which a machine that
 // stalls can outlast.
 func (u *user) gives(a *Attempt) {

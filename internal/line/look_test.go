@@ -17,6 +17,8 @@ import (
 func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 	t.Parallel()
 	const now = stamp.Stamp(1780000000000000)
+	u := newPlace(t).plain()
+	u.withoutLooks() // which would move them further
 	for name, c := range map[string]struct {
 		before state
 		place  string
@@ -37,33 +39,28 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 		"LostItsPlaceBefore":    {gone, "0", true, "its own", gone, false},
 		"OverAndNotYetReleased": {begun, "0", true, "", begun, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u := newPlace(t).plain()
-			u.withoutLooks() // which would move them further
-			a := u.q.beginWaiting(wish)
-			u.mu.Lock()
-			a.state, a.notAfter = c.before, 1
-			l := look{q: u.q, beat: u.q.beatLocked(clock.Now()), listed: []*Attempt{a}}
-			u.mu.Unlock()
-			grants, paid := "", strings.Repeat("-", numberSize)
-			if c.paid != "" {
-				paid = l.beat.number
-			}
-			if c.has {
-				grants = a.attempt() + now.Text() + paid
-			}
-			l.answered(wiretest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
-			u.mu.Lock()
-			require.Equal(t, c.want, a.state)
-			require.Equal(t, c.urgent, a.urgent)
-			if c.want == granted && c.before != granted {
-				require.Equal(t, Grant{now, now.BlockEnd(), l.beat.life, l.beat.sent, a.grant.Read}, a.grant)
-			}
-			u.mu.Unlock()
-			a.leaveLine(over)
-			a.forget()
-		})
+		a := u.q.beginWaiting(wish)
+		u.mu.Lock()
+		a.state, a.notAfter = c.before, 1
+		l := look{q: u.q, beat: u.q.beatLocked(clock.Now()), listed: []*Attempt{a}}
+		u.mu.Unlock()
+		grants, paid := "", strings.Repeat("-", numberSize)
+		if c.paid != "" {
+			paid = l.beat.number
+		}
+		if c.has {
+			grants = a.attempt() + now.Text() + paid
+		}
+		l.answered(wiretest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
+		u.mu.Lock()
+		require.Equal(t, c.want, a.state, name)
+		require.Equal(t, c.urgent, a.urgent, name)
+		if c.want == granted && c.before != granted {
+			require.Equal(t, Grant{now, now.BlockEnd(), l.beat.life, l.beat.sent, a.grant.Read}, a.grant, name)
+		}
+		u.mu.Unlock()
+		a.leaveLine(over)
+		a.forget()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 // P6, states: in line, and a look finds what no message told.
 func TestALookFindsTheGrantWhoseMessageVanished(t *testing.T) {
+	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.behind()
@@ -46,12 +47,7 @@ func TestASubscriptionIsFollowedByALook(t *testing.T) {
 	const times = 20
 	began := time.Now()
 	for range times {
-		looks := p.proxy.Replies()
-		u.mu.Lock()
-		e := u.q.ear
-		u.mu.Unlock()
-		e.Subscribed()
-		await(t, "a look", func() bool { return p.proxy.Replies() > looks })
+		u.looks()
 	}
 	require.Less(t, time.Since(began), times*lookEvery/2)
 	holder.gives(held)
@@ -61,6 +57,7 @@ func TestASubscriptionIsFollowedByALook(t *testing.T) {
 
 // P6: nor is a look that failed the last.
 func TestALookThatFailsIsFollowedByOne(t *testing.T) {
+	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.behind()
@@ -78,6 +75,7 @@ func TestALookThatFailsIsFollowedByOne(t *testing.T) {
 
 // P6: the server loses the line, and everybody who waits forms a new one, however many they are.
 func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
+	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	for name, lose := range map[string]func(p *place){
 		"TheLine":    func(p *place) { p.server.MustDo(p, "DEL", keysOf(p, "a").All[1]) },
@@ -141,15 +139,18 @@ func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
 	copied := u.session.NewHold()
 	keys := u.q.keys
 	p.server.MustDo(t, "EVAL", `local now = redis.call('TIME')
-local till = string.format('%016.0f', (now[1] + 10) * 1000000)
-redis.call('SET', KEYS[1], 'sb1f1780000000000000' .. ARGV[1] .. till .. '------', 'PX', 20000)`, 1, keys.Holder, copied)
+local till = string.format('%016.0f', (now[1] + 3600) * 1000000)
+redis.call('SET', KEYS[1], 'sb1f1780000000000000' .. ARGV[1] .. till .. '------', 'PX', 3600000)`, 1, keys.Holder, copied)
 	p.only(scripts.FairLook)
 	p.proxy.ResetCount()
 	waiting := u.waiting(t.Context(), 1)
-	await(t, "a few looks", func() bool { return p.proxy.Replies() >= 2 })
+	u.hears()
+	u.looks()
 	require.Equal(t, copied, p.holder())
 	u.Lines.granted(told(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Settler.Open())
+	p.server.MustDo(t, "DEL", keys.Holder)
+	u.looks()
 	u.gives(within(t, "the lock, once that has ended", waiting).mustHave(t))
 	p.nothingLeft(u)
 }
@@ -213,10 +214,10 @@ func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
 		a := u.takes()
 		waiting := other.waiting(t.Context(), 1)
 		p.only(scripts.FairLeave)
-		p.proxy.Arm(redistest.Fault{Kind: kind})
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		struck := p.proxy.Arm(redistest.Fault{Kind: kind})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-struck.Fired(); cancel() }()
 		_, err := a.Release(ctx, lease)
-		cancel()
 		require.Error(t, err)
 		p.proxy.CutAll()
 		other.gives(within(t, "the lock", waiting).mustHave(t))
@@ -235,7 +236,8 @@ func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
 	u.hears()
 	p.only(scripts.FairLeave)
 	p.proxy.ResetCount()
-	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: delay})
+	arrives := make(chan struct{})
+	p.proxy.OnRequest(func(int, []string) { <-arrives })
 	released := make(chan bool, 1)
 	go func() {
 		had, err := a.Release(t.Context(), lease)
@@ -246,6 +248,7 @@ func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
 	a.grantedLocked(a.grant.Stamp, "", a.grant.Read)
 	u.mu.Unlock()
 	require.Zero(t, u.session.Settler.Open())
+	close(arrives)
 	require.True(t, within(t, "the release", released))
 	u.gives(within(t, "the lock", waiting).mustHave(t))
 	p.nothingLeft(u)
@@ -259,7 +262,7 @@ func TestCloseSendsEverybodyAway(t *testing.T) {
 		"Away":   func(p *place) { p.proxy.Refuse(); p.proxy.CutAll() },
 		"Answering": func(p *place) {
 			p.only(scripts.FairEnter)
-			p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 300 * time.Millisecond})
+			p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +280,7 @@ func TestCloseSendsEverybodyAway(t *testing.T) {
 				defer u.mu.Unlock()
 				return len(u.q.waiting) == 5 && (name == "Away" || u.q.sentLocked())
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			_ = u.session.Close(ctx)
 			for _, w := range waiting {

@@ -139,6 +139,7 @@ func TestWhatASwapFreesIsGranted(t *testing.T) {
 
 // P5: a swap whose request or answer is lost is repeated, and counts once.
 func TestASwapWithoutAnAnswerIsRepeated(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -160,6 +161,7 @@ func TestASwapWithoutAnAnswerIsRepeated(t *testing.T) {
 
 // P4: a copy that comes after its not-after, when what it was for is over, does nothing.
 func TestACopyOfASwapThatComesTooLateDoesNothing(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.sharer(p.proxy)
@@ -175,6 +177,7 @@ func TestACopyOfASwapThatComesTooLateDoesNothing(t *testing.T) {
 
 // A swap that the server executes after its not-after is answered so, and sent with a later one.
 func TestASwapThatComesTooLateIsSentAgain(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.sharer(p.proxy, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
@@ -223,6 +226,7 @@ func TestASwapIsToldWhyWaitingCannotHelp(t *testing.T) {
 // P4: where ctx ends before it is known what became of a swap, neither hold is left: whether it was executed, or will
 // be, or not at all.
 func TestASwapThatIsGivenUpLeavesNeitherHold(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for _, fault := range []redistest.Fault{
 		{Kind: redistest.SwallowRequest}, {Kind: redistest.SwallowReply}, {Kind: redistest.DelayRequest, Delay: delay},

@@ -87,6 +87,7 @@ func TestTheLockIsGivenInTheOrderOfTheTickets(t *testing.T) {
 
 // States: entering, and a message is faster than the answer.
 func TestAGrantThatOvertakesTheAnswerIsTaken(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.behind()
@@ -122,6 +123,7 @@ func (u *user) overtakes(holder *user) time.Duration {
 
 // P5: the answer to an enter is lost. The place is kept, and there is one.
 func TestAnEnterWithoutAnAnswerIsSentAgain(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		p := newPlace(t)
@@ -144,6 +146,7 @@ func TestAnEnterWithoutAnAnswerIsSentAgain(t *testing.T) {
 // P4: a copy of an enter is executed after the hold that came of the next one was given back. It
 // is given back too.
 func TestACopyOfAnEnterThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.behind()
@@ -183,6 +186,7 @@ func (p *place) copiesEnter(u *user) bool {
 
 // P4: a call that is given up leaves nothing, wherever that falls.
 func TestACallThatIsGivenUpLeavesNothing(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for name, fault := range map[string]redistest.Fault{
 		"BeforeItIsExecuted":   {Kind: redistest.DelayRequest, Delay: patience},
@@ -242,6 +246,7 @@ func TestACallThatSentNothingLeavesWithoutAWord(t *testing.T) {
 // P4, states: granted and given up in the same instant: the caller has the lock, or it is passed on.
 func TestAGrantToOneWhoLeavesIsTakenOrPassedOn(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	p := newPlace(t)
 	holder, u := p.plain(), p.plain()
 	var had, left atomic.Int64
