@@ -13,6 +13,7 @@ import (
 )
 
 func TestReplicaTakesTheSlotsOfAnOwnerThatIsAway(t *testing.T) {
+	redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
 	t.Parallel()
 	for name, away := range map[string]struct{ goes, comes func(*redistest.Server) }{
 		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
@@ -41,6 +42,7 @@ func TestReplicaTakesTheSlotsOfAnOwnerThatIsAway(t *testing.T) {
 }
 
 func TestSlotMovesStepByStep(t *testing.T) {
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
 	slot := c.Slot(t, "{a}1")
@@ -78,6 +80,7 @@ func TestSlotMovesStepByStep(t *testing.T) {
 }
 
 func TestTimeBeforeAFailoverReachesTheServers(t *testing.T) {
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	t.Parallel()
 	after := redistest.WithFailoverAfter(77 * time.Second)
 	for _, node := range redistest.StartCluster(t, after).Servers() {

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	tests := redistest.Beside(m, func(*redistest.Server) {}) // which says once that there is no server to run, if so
+	goleak.VerifyTestMain(redistest.AtATime(8, tests), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
 }

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSentinelsReplaceAPrimaryThatIsAway(t *testing.T) {
+	redistest.Slow(t, "sentinels replace a primary that has been silent for a while")
 	t.Parallel()
 	for name, away := range map[string]struct{ goes, comes func(*redistest.Server) }{
 		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
@@ -39,6 +40,7 @@ func TestSentinelsReplaceAPrimaryThatIsAway(t *testing.T) {
 }
 
 func TestRestartedSentinelKnowsTheOthers(t *testing.T) {
+	redistest.Slow(t, "sentinels find each other by messages that they send at intervals")
 	t.Parallel()
 	s := redistest.StartSentinel(t)
 	one := s.Sentinels()[0]

@@ -14,7 +14,7 @@ import (
 // and its wait for the end of the lifeline, which this meets often.
 func TestASignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
 	t.Parallel()
-	for i := range 100 {
+	for i := range 40 {
 		s, err := supervise(program{path: "sleep", args: []string{"600"}, log: new(tail)})
 		require.NoError(t, err)
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}[:i%5] {

@@ -166,10 +166,10 @@ func TestCloseDoesTheWorkOfAKilledSupervisor(t *testing.T) {
 // leave, and the supervisors remove them last.
 func TestNothingIsLeftWhereverTheParentIsInItsStartWhenKilled(t *testing.T) {
 	t.Parallel()
-	for i := range 20 {
+	for i := range 10 {
 		tmp := t.TempDir()
 		child := redistest.Child(t, "keeper", "TMPDIR="+tmp)
-		_, err := child.ReadLine(time.Duration(i) * 4 * time.Millisecond)
+		_, err := child.ReadLine(time.Duration(i) * 6 * time.Millisecond)
 		t.Log(err) // first it has not started the server yet, later it has
 		child.Kill()
 		eventually(t, func() bool {

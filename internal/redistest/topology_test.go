@@ -24,11 +24,21 @@ func runs(t *testing.T, c rueidis.Client, key string) {
 	require.Equal(t, int64(1), n)
 }
 
+// slowStart skips a test of several servers under -short.
+func slowStart(t *testing.T, name string) {
+	t.Helper()
+	switch name {
+	case "sentinel", "cluster":
+		redistest.Slow(t, "servers of a "+name+" take up to two seconds to agree")
+	}
+}
+
 func TestEveryTopologyServesBothProtocolsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, s := range redistest.Topologies() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
+			slowStart(t, s.Name)
 			top, err := s.Start(redistest.WithFailoverAfter(time.Minute))
 			require.NoError(t, err)
 			defer top.Close()
@@ -57,6 +67,7 @@ func TestEveryTopologyDiesWithItsKilledParent(t *testing.T) {
 	for _, s := range redistest.Topologies() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
+			slowStart(t, s.Name)
 			child := redistest.Child(t, "topology", "TOPOLOGY="+s.Name)
 			line, err := child.ReadLine(time.Minute)
 			require.NoError(t, err)
