@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P1, P3, P6, H20: five processes on five servers, each nearest to another, all get their turns, one at a time, with tokens
+// that rise.
+func TestRedlock_FiveProcesses_TakeTurns(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 5, func(q *quorum) {
+		const processes, turns = 5, 6
+		var inside, last atomic.Int64
+		done := make(chan error, processes)
+		for p := range processes {
+			mu, wires := q.lock()
+			for i, w := range wires {
+				w.latency.Store(int64(hop + time.Duration((i+p)%5)*time.Millisecond))
+			}
+			go func() {
+				for range turns {
+					err := mu.Do(q.Context(), func(_ context.Context, lease signalbox.Lease) error {
+						defer inside.Add(-1)
+						if inside.Add(1) != 1 {
+							return errors.New("held by two")
+						}
+						time.Sleep(hop)
+						if token := int64(lease.Token()); last.Swap(token) >= token {
+							return errors.New("the token is not greater than that of the holder before")
+						}
+						return nil
+					})
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		for range processes {
+			require.NoError(t, <-done)
+		}
+		time.Sleep(time.Second)
+		require.Zero(t, q.holds())
+	})
+}
+
+// P6: holds of processes that crashed are waited for as long as a quorum of their keys lives, whether one of them has all
+// or two have a part each.
+func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
+	t.Parallel()
+	for name, attempts := range map[string]string{"One": "1111", "TwoWithAPartEach": "1122"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 5, func(q *quorum) {
+				mu, _ := q.lock()
+				for i, digit := range attempts {
+					q.foreign(i, string(digit), 6*time.Second)
+				}
+				_, err := mu.TryLock(q.Context())
+				require.ErrorIs(t, err, signalbox.ErrHeld)
+				waited := took(func() { require.NoError(t, q.mustLock(mu).Unlock()) })
+				require.GreaterOrEqual(t, waited, 5900*time.Millisecond)
+				require.Less(t, waited, 8*time.Second)
+			})
+		})
+	}
+}
+
+// P6, P10: a wait ends with its context, and the error says that the lock was held.
+func TestRedlock_ContextEnds_ErrorSaysHeld(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 3, func(q *quorum) {
+		mu, _ := q.lock()
+		lease := q.mustLock(mu)
+		sessions, _ := q.process()
+		ctx, cancel := context.WithTimeout(q.Context(), 10*time.Second)
+		defer cancel()
+		_, err := redlock.New(sessions, "a").Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		require.NoError(t, lease.Unlock())
+		time.Sleep(time.Second)
+		q.requireNothing(sessions...)
+	})
+}
+
+// P4: a call whose context ends, at whichever instant, leaves nothing on any server, and nothing under way.
+func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, held := range []bool{false, true} {
+		t.Run(fmt.Sprint("Held=", held), func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 3, func(q *quorum) {
+				holder, _ := q.lock(signalbox.RenewedLease(time.Minute))
+				q.warm(holder)
+				for at := time.Duration(0); at < 45*time.Millisecond; at += 3 * time.Millisecond {
+					var lease signalbox.Lease
+					if held {
+						lease = q.mustLock(holder)
+						time.Sleep(time.Second)
+					}
+					sessions, wires := q.process()
+					for i, w := range wires {
+						w.latency.Store(int64(hop + time.Duration(i)*time.Millisecond))
+					}
+					ctx, cancel := context.WithTimeout(q.Context(), at)
+					got, err := redlock.New(sessions, "a", redlock.Fenced(), signalbox.RenewedLease(time.Minute)).Lock(ctx)
+					cancel()
+					if err == nil {
+						require.NoError(t, got.Unlock())
+					} else {
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+					}
+					if held {
+						require.Error(t, err)
+						require.NoError(t, lease.Unlock())
+					}
+					time.Sleep(5 * time.Second)
+					q.requireNothing(sessions...)
+				}
+			})
+		})
+	}
+}
+
+// P4, P5: whatever becomes of a request or a reply, at whichever step and on whichever servers, everything is settled in
+// the end, and the next process has the lock, with a greater token.
+func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	for step, script := range map[string]*scripts.Script{
+		"Acquire": scripts.RedlockAcquire, "Fence": scripts.RedlockFence, "Release": scripts.RedlockRelease,
+		"Renew": scripts.HolderRenew, "Hello": scripts.SessionHello,
+	} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 3, func(q *quorum) {
+				next, _ := q.lock(redlock.Fenced())
+				q.warm(next)
+				for _, kind := range []redistest.Kind{
+					redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
+					redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
+				} {
+					for _, struck := range []int{1, 3} { // a minority, and all
+						q.strike(next, script, kind, struck)
+					}
+				}
+			})
+		})
+	}
+}
+
+// strike uses the lock while so many servers fail at one step.
+func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind redistest.Kind, struck int) {
+	q.Helper()
+	const life = time.Minute
+	what := fmt.Sprint(kind, " on ", struck)
+	var sessions []*signalbox.Session
+	var strikes []*strike
+	for i, w := range q.worlds {
+		fault := newStrike(kind)
+		s, end := w.struckSession(fault)
+		defer end()
+		sessions = append(sessions, s)
+		if i < struck {
+			fault.arm(1, script)
+			strikes = append(strikes, fault)
+		}
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), 400*time.Millisecond)
+	defer cancel()
+	lease, err := redlock.New(sessions, "a", signalbox.RenewedLease(life), redlock.Fenced()).Lock(ctx)
+	if err == nil {
+		if script == scripts.HolderRenew {
+			time.Sleep(life)
+		}
+		_ = lease.Unlock() // a fault may keep it from being confirmed
+	}
+	for _, fault := range strikes {
+		require.True(q, locktest.IsClosed(fault.fired), what)
+	}
+	time.Sleep(life / 4) // what is left does not end by itself in that
+	require.Zero(q, q.holds(), what)
+	requireIdle(q.T, sessions...)
+	after := q.mustLock(next)
+	require.Greater(q, after.Token(), lease.Token(), what)
+	require.NoError(q, after.Unlock())
+	time.Sleep(time.Second)
+}
+
+// P6: a process begins while a server of the minority is away, by a client that is there before its server, and that
+// server votes when it is back.
+func TestRedlock_MinorityAwayAtStart_VotesWhenBack(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(w *wire){
+		"Refuses": func(w *wire) { w.refuses.Store(true) }, "Silent": func(w *wire) { w.dead() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 3, func(q *quorum) {
+				sessions, gone := q.processWithout(1, away)
+				mu := redlock.New(sessions, "a")
+				require.NoError(t, mu.Check())
+				q.warm(mu)
+				require.Empty(t, q.value(1))
+				gone.heals()
+				time.Sleep(10 * time.Second)
+				q.warm(mu)
+				require.NotEmpty(t, q.value(1), "it has no vote")
+			})
+		})
+	}
+}
+
+// P10: servers that are away are waited for, and TryLock names them.
+func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 3, func(q *quorum) {
+		mu, wires := q.lock()
+		q.warm(mu)
+		for _, w := range wires[1:] {
+			w.refuses.Store(true)
+			w.cut()
+		}
+		_, err := mu.TryLock(q.Context())
+		require.ErrorContains(t, err, "server 2 of 3")
+		require.ErrorContains(t, err, "server 3 of 3")
+		waiting := locktest.LaterWith(q.Context(), mu.Lock)
+		time.Sleep(10 * time.Second)
+		require.False(t, locktest.IsClosed(waiting))
+		for _, w := range wires[1:] {
+			w.heals()
+		}
+		require.Less(t, took(func() { require.NoError(t, (<-waiting).Err) }), 3*time.Second)
+	})
+}
+
+// P4, P8: what a slow server grants after the others decided is the hold's, or is released if there is none, once; it is
+// not asked for what nobody wants any more.
+func TestRedlock_SlowServersVote_IsReleasedOnce(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 3, func(q *quorum) {
+		var acquires, releases int
+		q.worlds[2].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+			if command == "EVALSHA" {
+				q.worlds[2].redis.SetTime(time.Now())
+				switch args[0] {
+				case scripts.RedlockAcquire.SHA1:
+					acquires++
+				case scripts.RedlockRelease.SHA1:
+					releases++
+				}
+			}
+			return false
+		})
+		sessions, wires := q.process()
+		mu := redlock.New(sessions, "a")
+		q.warm(mu)
+		wires[2].latency.Store(int64(150 * time.Millisecond))
+		before, released := acquires, releases
+		for held := time.Duration(0); held < 400*time.Millisecond; held += 25 * time.Millisecond {
+			lease := q.mustLock(mu)
+			time.Sleep(held)
+			if held > 150*time.Millisecond {
+				require.Equal(t, 3, q.holds(), "it is the hold's")
+			}
+			require.NoError(t, lease.Unlock())
+			time.Sleep(5 * time.Second)
+			q.requireNothing(sessions...)
+		}
+		require.Equal(t, 16, acquires-before)
+		require.Equal(t, 16, releases-released)
+	})
+}
+
+// P4: what a minority granted is released, also what a server grants after the call has returned.
+func TestRedlock_MinoritysGrants_AreReleased(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 5, func(q *quorum) {
+		sessions, wires := q.process()
+		q.warm(redlock.New(sessions, "a"))
+		for i := range 3 {
+			q.foreign(i, "1", time.Minute)
+		}
+		wires[4].latency.Store(int64(300 * time.Millisecond))
+		_, err := redlock.New(sessions, "a").TryLock(q.Context())
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		time.Sleep(400 * time.Millisecond)
+		require.Equal(t, 4, q.holds(), "the slow server has granted it")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 3, q.holds(), "those of the other process")
+		requireIdle(t, sessions...)
+	})
+}
+
+// P1, H18: a server has one vote, however many sessions go to it.
+func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 2, func(q *quorum) {
+		to := func(servers ...int) (sessions []*signalbox.Session, wires []*wire) {
+			for n, i := range servers {
+				s, lines, end := q.worlds[i].session(q.T)
+				lines.latency.Store(int64(time.Duration(n+1) * hop))
+				q.ends = append(q.ends, end)
+				sessions, wires = append(sessions, s), append(wires, lines)
+			}
+			return sessions, wires
+		}
+		for _, servers := range [][]int{{0, 0, 0}, {1, 0, 1, 1, 0}} {
+			sessions, _ := to(servers...)
+			_, err := redlock.New(sessions, "a").TryLock(q.Context())
+			if len(servers) == 3 {
+				require.ErrorIs(t, err, signalbox.ErrBadOption)
+				require.ErrorContains(t, err, "same server")
+			}
+			require.Error(t, err, "two servers are no quorum of five")
+			time.Sleep(5 * time.Second)
+			q.requireNothing(sessions...)
+		}
+		// Two of two are a quorum of three, and need both of them.
+		sessions, wires := to(0, 0, 1)
+		mu := redlock.New(sessions, "a")
+		lease := q.mustLock(mu)
+		require.Equal(t, 2, q.holds())
+		require.NoError(t, lease.Unlock())
+		time.Sleep(time.Second)
+		wires[2].dead()
+		_, err := mu.TryLock(q.Context())
+		require.Error(t, err, "one server is no quorum")
+		time.Sleep(5 * time.Second)
+		q.requireNothing(sessions[:2]...)
+	})
+}
+
+// P1: a server that lost its data grants nothing for one lease, which is the longest that anybody has for the name. It
+// would be the second of three that has nothing of the hold.
+func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
+	t.Parallel()
+	for name, loss := range map[string]func(w *world){
+		"Flushed":  func(w *world) { w.redis.FlushAll() },
+		"KeysLost": func(w *world) { w.redis.Del("sb:epoch"); w.redis.Del(locktest.Key("a")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 3, func(q *quorum) {
+				fixed := signalbox.FixedLease(8 * time.Second)
+				sessions, _ := q.process(signalbox.WithPolling()) // it does not learn that its hold is no quorum's any more
+				q.foreign(0, "1", time.Minute)                    // so the hold is a bare quorum
+				lease := q.mustLock(redlock.New(sessions, "a", fixed))
+				loss(q.worlds[2])
+				q.remove(0) // the other hold ends
+				other, _ := q.lock(fixed)
+				_, err := other.TryLock(q.Context())
+				require.ErrorIs(t, err, signalbox.ErrRefused)
+				require.ErrorContains(t, err, "lost its data lately")
+				time.Sleep(time.Second)
+				longer, _ := q.lock(signalbox.FixedLease(time.Second), redlock.GreatestLease(time.Hour))
+				_, err = longer.TryLock(q.Context())
+				require.ErrorIs(t, err, signalbox.ErrRefused)
+				require.True(t, strings.Contains(err.Error(), "59m") || strings.Contains(err.Error(), "1h0m"), err)
+				next := q.mustLock(other)
+				require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
+				require.NoError(t, next.Unlock())
+			})
+		})
+	}
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/redlock"
+)
+
+// P1, P2: a lease is held for as long as its holder likes, though a minority of the servers dies, and no other process
+// gets the lock meanwhile.
+func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 5, func(q *quorum) {
+		mu, wires := q.lock(signalbox.RenewedLease(6 * time.Second))
+		other, theirs := q.lock()
+		q.warm(mu)
+		lease := q.mustLock(mu)
+		time.Sleep(time.Second)
+		die([]int{0, 3}, wires, theirs)
+		for range 10 {
+			time.Sleep(7 * time.Second)
+			require.NoError(t, lease.Err())
+			_, err := other.TryLock(q.Context())
+			require.ErrorIs(t, err, signalbox.ErrHeld)
+		}
+		require.NoError(t, lease.Unlock())
+		require.NoError(t, q.mustLock(other).Unlock(), "three servers are a quorum")
+	})
+}
+
+// P2: a lease ends while the keys of a quorum are still there, whatever ends it.
+func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
+	t.Parallel()
+	const life = 6 * time.Second
+	for name, c := range map[string]struct {
+		option signalbox.LockOption
+		dies   []int
+		cause  error
+	}{
+		"Fixed":      {signalbox.FixedLease(life), nil, signalbox.ErrLost},
+		"QuorumDies": {signalbox.RenewedLease(life), []int{0, 1, 2}, signalbox.ErrLost},
+		"MaxHold":    {signalbox.MaxHold(life), nil, signalbox.ErrMaxHold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 5, func(q *quorum) {
+				mu, wires := q.lock(c.option)
+				q.warm(mu)
+				began := time.Now()
+				lease := q.mustLock(mu)
+				time.Sleep(time.Second)
+				die(c.dies, wires)
+				for lease.Err() == nil {
+					require.GreaterOrEqual(t, q.holds(), 3, "a key ended before the lease")
+					time.Sleep(time.Millisecond)
+				}
+				require.ErrorIs(t, lease.Err(), c.cause)
+				require.True(t, locktest.IsClosed(lease.Done()))
+				require.InDelta(t, life.Seconds(), time.Since(began).Seconds(), 1)
+				require.ErrorIs(t, lease.Unlock(), c.cause)
+				time.Sleep(life)
+				require.Zero(t, q.holds())
+			})
+		})
+	}
+}
+
+// P2, P8: a renewal creates no hold: a key that a minority lost does not come back, and what a quorum lost is reported by
+// the next renewal, which gives the rest back.
+func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 3, func(q *quorum) {
+		mu, _ := q.lock(signalbox.RenewedLease(6 * time.Second))
+		q.warm(mu)
+		lease := q.mustLock(mu)
+		time.Sleep(time.Second)
+		q.remove(0)
+		time.Sleep(30 * time.Second)
+		require.NoError(t, lease.Err())
+		require.Equal(t, 2, q.holds())
+		q.remove(1)
+		require.Less(t, took(func() { <-lease.Done() }), 3*time.Second)
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+		time.Sleep(time.Second)
+		require.Zero(t, q.holds(), "the rest lives for six seconds")
+	})
+}
+
+// P8: the lease of a holder that was cut off neither lengthens nor ends the hold of the next one.
+func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 3, func(q *quorum) {
+		mu, wires := q.lock(signalbox.RenewedLease(6 * time.Second))
+		other, _ := q.lock(signalbox.FixedLease(time.Minute))
+		q.warm(mu)
+		lease := q.mustLock(mu)
+		time.Sleep(time.Second)
+		die([]int{0, 1, 2}, wires)
+		next := q.mustLock(other)
+		ends := time.Now().Add(time.Minute)
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
+		for _, w := range wires {
+			w.heals()
+		}
+		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+		time.Sleep(40 * time.Second)
+		require.NoError(t, next.Err())
+		require.Equal(t, 3, q.holds())
+		time.Sleep(time.Until(ends) + time.Millisecond)
+		require.Zero(t, q.holds(), "it was lengthened")
+	})
+}
+
+// P2: Unlock returns what a quorum of the servers says of the hold.
+func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil func(q *quorum, wires []*wire)
+		want  error
+	}{
+		"MinorityLost": {func(q *quorum, _ []*wire) { q.remove(0) }, nil},
+		"QuorumLost":   {func(q *quorum, _ []*wire) { q.remove(0); q.remove(1) }, signalbox.ErrLost},
+		"QuorumSilent": {func(_ *quorum, wires []*wire) { die([]int{0, 1}, wires) }, signalbox.ErrUnconfirmed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settledBubble(t, 3, func(q *quorum) {
+				sessions, wires := q.process(signalbox.WithPolling()) // one that hears of nothing
+				mu := redlock.New(sessions, "a", signalbox.FixedLease(time.Minute))
+				q.warm(mu)
+				lease := q.mustLock(mu)
+				time.Sleep(time.Second)
+				c.spoil(q, wires)
+				err := lease.Unlock()
+				require.ErrorIs(t, err, c.want)
+				if errors.Is(err, signalbox.ErrUnconfirmed) {
+					require.ErrorContains(t, err, "of 3")
+				}
+				for _, w := range wires {
+					w.heals()
+				}
+				time.Sleep(10 * time.Second)
+				q.requireNothing(sessions...)
+			})
+		})
+	}
+}
+
+// P3: with Fenced, tokens rise though the clock of the server that gave one is far ahead of the others', and its holder
+// crashed. Without it they do not.
+func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []redlock.Option
+		rises   bool
+	}{"Fenced": {[]redlock.Option{redlock.Fenced()}, true}, "Bare": {nil, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOf(t, 3, func(q *quorum) {
+				q.ahead[0] = 10 * time.Minute
+				q.settle()
+				mu, wires := q.lock(c.options...)
+				other, theirs := q.lock(c.options...)
+				q.warm(other)
+				die([]int{2}, wires)
+				lease := q.mustLock(mu)
+				die([]int{0, 1}, wires) // it crashes
+				die([]int{0}, theirs)   // server 1 is all that the two quorums share
+				next := q.mustLock(other)
+				require.Equal(t, c.rises, next.Token() > lease.Token())
+				require.NoError(t, next.Unlock())
+			})
+		})
+	}
+}
+
+// P6: if any of its sessions closes, waiters return with ErrClosed, those in the queue of the process as those that wait
+// for the servers, and Close waits for the holder; but not if its context has ended.
+func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
+	t.Parallel()
+	for i := range 3 {
+		settledBubble(t, 3, func(q *quorum) {
+			sessions, _ := q.process(signalbox.WithCloseGrace(time.Minute))
+			holding, _ := q.process()
+			mu := redlock.New(sessions, "a")
+			lease := q.mustLock(mu)
+			theirs := q.mustLock(redlock.New(holding, "b"))
+			queued := locktest.LaterWith(q.Context(), mu.Lock)
+			waiting := locktest.LaterWith(q.Context(), redlock.New(sessions, "b").Lock)
+			elsewhere := locktest.LaterWith(q.Context(), redlock.New(holding, "a").Lock)
+			time.Sleep(time.Second)
+			closed := make(chan error, 1)
+			go func() { closed <- sessions[i].Close(q.Context()) }()
+			require.ErrorIs(t, (<-queued).Err, signalbox.ErrClosed)
+			require.ErrorIs(t, (<-waiting).Err, signalbox.ErrClosed)
+			time.Sleep(10 * time.Second)
+			require.NoError(t, lease.Err())
+			require.False(t, locktest.IsClosed(closed))
+			require.NoError(t, lease.Unlock())
+			require.NoError(t, <-closed)
+			_, err := mu.Lock(q.Context())
+			require.ErrorIs(t, err, signalbox.ErrClosed)
+			require.ErrorIs(t, mu.Check(), signalbox.ErrClosed)
+			got := <-elsewhere
+			require.NoError(t, got.Err)
+
+			require.Error(t, holding[i].Close(locktest.Ended()))
+			for _, lost := range []signalbox.Lease{got.Value, theirs} {
+				require.ErrorIs(t, lost.Err(), signalbox.ErrLost)
+				require.ErrorIs(t, lost.Err(), signalbox.ErrClosed)
+			}
+			time.Sleep(time.Second)
+			require.Zero(t, q.holds())
+		})
+	}
+}
+
+// P4, P7: after use sessions send nothing, and no subscription is left.
+func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 3, func(q *quorum) {
+		one, _ := q.process()
+		other, _ := q.process()
+		for range 3 {
+			lease := q.mustLock(redlock.New(one, "a"))
+			waiting := locktest.LaterWith(q.Context(), redlock.New(other, "a").Lock)
+			time.Sleep(time.Second)
+			require.NoError(t, lease.Unlock())
+			got := <-waiting
+			require.NoError(t, got.Err)
+			time.Sleep(time.Second)
+			require.NoError(t, got.Value.Unlock())
+		}
+		time.Sleep(10 * time.Second)
+		q.requireNothing(append(one, other...)...)
+		var sent atomic.Int64
+		for _, w := range q.worlds {
+			require.Empty(t, w.redis.PubSubChannels(""))
+			w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+				if command != "PING" { // what clients keep their connections alive with
+					sent.Add(1)
+				}
+				return false
+			})
+		}
+		time.Sleep(time.Hour)
+		require.Zero(t, sent.Load())
+	})
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/redlock"
+)
+
+// settledBubble runs a test in virtual time, with so many servers that grant at once.
+func settledBubble(t *testing.T, n int, test func(q *quorum)) {
+	t.Helper()
+	bubbleOf(t, n, func(q *quorum) {
+		q.settle()
+		test(q)
+	})
+}
+
+// lock returns the lock "a" of a process of its own, and its wires.
+func (q *quorum) lock(options ...redlock.Option) (*redlock.Lock, []*wire) {
+	sessions, wires := q.process()
+	return redlock.New(sessions, "a", options...), wires
+}
+
+// warm acquires and releases a lock, so that all servers know the scripts, and its sessions the time.
+func (q *quorum) warm(mu *redlock.Lock) {
+	q.Helper()
+	lease := q.mustLock(mu)
+	time.Sleep(time.Second)
+	require.NoError(q, lease.Unlock())
+	time.Sleep(time.Second)
+}
+
+// value returns what a server has of the lock "a", "" if that is nothing.
+func (q *quorum) value(i int) string {
+	w := q.worlds[i]
+	w.redis.SetTime(time.Now().Add(q.ahead[i]))
+	value, err := w.redis.Get(locktest.Key("a"))
+	if err != nil {
+		return "" // there is no such key
+	}
+	return value
+}
+
+// holds returns how many servers have a hold of the lock "a".
+func (q *quorum) holds() (n int) {
+	for i := range q.worlds {
+		if strings.HasPrefix(q.value(i), "sb1q") {
+			n++
+		}
+	}
+	return n
+}
+
+// foreign puts the hold of another process on a server. Holds with the same digit are of one attempt.
+func (q *quorum) foreign(i int, digit string, life time.Duration) {
+	q.Helper()
+	w := q.worlds[i]
+	w.redis.SetTime(time.Now().Add(q.ahead[i]))
+	value := "sb1q" + "1780000000000000" + strings.Repeat("f", 22) + strings.Repeat(digit, 19) + strings.Repeat("-", 22)
+	require.NoError(q, w.redis.Set(locktest.Key("a"), value))
+	w.redis.SetTTL(locktest.Key("a"), life)
+}
+
+// remove deletes the key of the lock "a" on a server.
+func (q *quorum) remove(i int) { q.worlds[i].redis.Del(locktest.Key("a")) }
+
+// requireNothing fails the test if a server has a hold of the lock "a", or a session is busy.
+func (q *quorum) requireNothing(sessions ...*signalbox.Session) {
+	q.Helper()
+	require.Zero(q, q.holds())
+	requireIdle(q.T, sessions...)
+}
+
+// die lets servers vanish for these processes.
+func die(servers []int, processes ...[]*wire) {
+	for _, wires := range processes {
+		for _, i := range servers {
+			wires[i].dead()
+		}
+	}
+}
+
+// processWithout is process for one whose clients are made while a server is away.
+func (q *quorum) processWithout(server int, away func(w *wire)) (sessions []*signalbox.Session, gone *wire) {
+	q.Helper()
+	for i, w := range q.worlds {
+		lines := &wire{}
+		if i == server {
+			away(lines)
+			gone = lines
+		}
+		o := rueidis.ClientOption{
+			InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
+		}
+		signalbox.Tune(&o)
+		c, err := rueidis.NewClient(o)
+		require.Equal(q, i == server, err != nil)
+		s := signalbox.NewSession(c)
+		q.ends = append(q.ends, func() {
+			_ = s.Close(locktest.Ended()) // says that leases were left, which the test knows
+			c.Close()
+		})
+		sessions = append(sessions, s)
+	}
+	return sessions, gone
+}

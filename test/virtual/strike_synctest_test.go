@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// strike is a fault that strikes one request of a client, as redistest.Fault does on a real wire. What a connection
+// swallows once it swallows until it is closed.
+type strike struct {
+	kind  redistest.Kind
+	delay time.Duration
+
+	mu struct {
+		sync.Mutex
+		left    int // requests until it strikes; 0 before it is armed and after it struck
+		matches []*scripts.Script
+	}
+	fired chan struct{} // closed when it struck
+}
+
+func newStrike(kind redistest.Kind) *strike {
+	return &strike{kind: kind, delay: 50 * time.Millisecond, fired: make(chan struct{})}
+}
+
+// arm lets it strike the at-th request from now on that runs one of the scripts, or any script if there are none.
+func (s *strike) arm(at int, matches ...*scripts.Script) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.left, s.mu.matches = at, matches
+}
+
+// hits reports whether this is the request. Several that are sent together count as one.
+func (s *strike) hits(request []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.left == 0 || !s.matchesLocked(request) {
+		return false
+	}
+	s.mu.left--
+	if s.mu.left == 0 {
+		close(s.fired)
+	}
+	return s.mu.left == 0
+}
+
+func (s *strike) matchesLocked(request []byte) bool {
+	for _, script := range s.mu.matches {
+		if bytes.Contains(request, []byte(script.SHA1)) || bytes.Contains(request, []byte(script.Source)) {
+			return true
+		}
+	}
+	return len(s.mu.matches) == 0 && bytes.Contains(request, []byte("\r\nEVAL"))
+}
+
+// on puts the strike on the connections of a client.
+func (s *strike) on(o *rueidis.ClientOption) {
+	dial := o.DialCtxFn
+	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		conn, err := dial(ctx, addr, d, c)
+		if err != nil {
+			return nil, err
+		}
+		return &struckConn{Conn: conn, strike: s}, nil
+	}
+}
+
+// struckConn is the client's end of a connection.
+type struckConn struct {
+	net.Conn
+
+	strike               *strike
+	deaf, mute, cutAfter atomic.Bool // swallows requests, or replies; is closed after the next reply
+	closed               atomic.Bool
+	delay                atomic.Int64
+}
+
+// Close implements net.Conn.
+func (c *struckConn) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+// Write implements net.Conn.
+func (c *struckConn) Write(b []byte) (int, error) {
+	if !c.deaf.Load() && c.strike.hits(b) {
+		switch c.strike.kind {
+		case redistest.CutBeforeRequest:
+			_ = c.Close()
+			return 0, io.ErrClosedPipe
+		case redistest.CutAfterRequest:
+			c.mute.Store(true)
+			defer c.Close()
+		case redistest.CutAfterReply:
+			c.cutAfter.Store(true)
+		case redistest.DelayRequest:
+			time.Sleep(c.strike.delay)
+		case redistest.DelayReply:
+			c.delay.Store(int64(c.strike.delay))
+		case redistest.SwallowRequest:
+			c.deaf.Store(true)
+		default: // SwallowReply
+			c.mute.Store(true)
+		}
+	}
+	if c.deaf.Load() && !c.closed.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// Read implements net.Conn.
+func (c *struckConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	for err == nil && c.mute.Load() {
+		n, err = c.Conn.Read(b)
+	}
+	time.Sleep(time.Duration(c.delay.Swap(0)))
+	if c.cutAfter.Load() {
+		_ = c.Close()
+	}
+	return n, err
+}
+
+// struckSession returns a session whose requests a strike may hit, and what closes it.
+func (w *world) struckSession(s *strike, options ...signalbox.SessionOption) (*signalbox.Session, func()) {
+	w.Helper()
+	c, _ := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
+	of := signalbox.NewSession(c, options...)
+	return of, func() {
+		_ = of.Close(locktest.Ended()) // says that leases were left, which the test knows
+		c.Close()
+	}
+}
+
+// requireIdle fails the test if a session still does something in the background.
+func requireIdle(t *testing.T, sessions ...*signalbox.Session) {
+	t.Helper()
+	for _, s := range sessions {
+		require.True(t, (*session.Session)(s).IsIdle(), "something is under way")
+	}
+}
