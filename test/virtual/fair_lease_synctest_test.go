@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// prepaid is how long a hold lasts on the server when it was granted to a waiter: a heartbeat of the waiter paid for it.
+const prepaid = 3 * time.Second
+
+// fairHold is a lease of the fair lock "a", in a world of its own.
+type fairHold struct {
+	*world
+	signalbox.Lease
+
+	wire    *wire
+	began   time.Time // when it could be had
+	waited  bool
+	another *signalbox.Session
+}
+
+// eachFairHold runs a test for a lease that was free, and for one that was granted to a waiter.
+func eachFairHold(t *testing.T, options []signalbox.LockOption, test func(h *fairHold)) {
+	t.Helper()
+	for _, waited := range []bool{false, true} {
+		bubble(t, func(w *world) {
+			users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+			defer closeAll()
+			mu, before := fair.New(users[0].Session, "a", options...), fair.New(users[1].Session, "a")
+			h := &fairHold{world: w, wire: users[0].wire, waited: waited, another: users[1].Session}
+			if waited {
+				first := atOnce(w.T, before)
+				next := waitsInLine(w.Context(), mu)
+				h.began = time.Now()
+				require.NoError(w, first.Unlock())
+				got := <-next
+				require.NoError(w, got.err)
+				h.Lease = got.lease
+			} else {
+				require.NoError(w, atOnce(w.T, before).Unlock())
+				h.began = time.Now()
+				h.Lease = atOnce(w.T, mu)
+			}
+			test(h)
+			synctest.Wait()
+		})
+	}
+}
+
+// fairEnds returns when the hold of a fair lock ends on the server, or the zero time if there is none.
+func (w *world) fairEnds(name string) time.Time {
+	value, err := w.redis.Get(locktest.Key(name))
+	if err != nil || len(value) < 77 {
+		return time.Time{}
+	}
+	micros, err := strconv.ParseInt(value[61:77], 10, 64)
+	require.NoError(w, err)
+	return time.UnixMicro(micros)
+}
+
+// fairHeld reports whether a fair lock is held, according to the server.
+func (w *world) fairHeld(name string) bool {
+	_, isHeld := w.inLine(name)
+	return isHeld
+}
+
+// P2: at every moment the lease ends before its hold on the server, while renewals extend both. A hold that was granted to
+// a waiter has the full length a third of the heartbeat's life later.
+func TestFairLeaseEndsBeforeItsHold(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for _, life := range []time.Duration{300 * time.Millisecond, 6 * time.Second, 30 * time.Second} {
+		eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+			for n := range 150 {
+				deadline := h.Deadline()
+				require.True(h, deadline.Before(h.fairEnds("a")))
+				require.LessOrEqual(h, time.Until(deadline), life)
+				require.NoError(h, h.Err())
+				if h.waited && n == 0 {
+					require.LessOrEqual(h, time.Until(deadline), prepaid)
+				}
+				if time.Since(h.began) > prepaid/2 {
+					require.Greater(h, time.Until(deadline), life*6/10)
+				}
+				time.Sleep(life / 20)
+			}
+			require.NoError(h, h.Unlock())
+			require.False(h, h.fairHeld("a"))
+		})
+	}
+}
+
+// P2: a lease that has an end is lost then and not later, whatever a heartbeat paid for, and its hold ends after it.
+func TestFairLeaseWithAnEndEndsInTime(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const short, long = 200 * time.Millisecond, prepaid + 5*time.Second
+	renewed := signalbox.RenewedLease(6 * time.Second)
+	for name, c := range map[string]struct { //nolint:paralleltest // as above
+		options []signalbox.LockOption
+		lasts   time.Duration
+		cause   error
+	}{
+		"FixedShort":   {[]signalbox.LockOption{signalbox.FixedLease(short)}, short, signalbox.ErrLost},
+		"FixedLong":    {[]signalbox.LockOption{signalbox.FixedLease(long)}, long, signalbox.ErrLost},
+		"MaxHoldShort": {[]signalbox.LockOption{renewed, signalbox.MaxHold(short)}, short, signalbox.ErrMaxHold},
+		"MaxHoldLong":  {[]signalbox.LockOption{renewed, signalbox.MaxHold(long)}, long, signalbox.ErrMaxHold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachFairHold(t, c.options, func(h *fairHold) {
+				bound := h.Bind(h.Context())
+				<-h.Done()
+				synctest.Wait()
+				require.WithinRange(h, time.Now(), h.began.Add(c.lasts*9/10), h.began.Add(c.lasts))
+				require.WithinRange(h, time.Now(), h.Deadline(), h.Deadline().Add(time.Millisecond), "a tick of the timers")
+				require.ErrorIs(h, h.Err(), c.cause)
+				require.ErrorIs(h, context.Cause(bound), c.cause)
+				require.True(h, h.fairHeld("a"), "the lease ends first")
+				require.ErrorIs(h, h.Unlock(), c.cause)
+				require.ErrorIs(h, h.Unlock(), c.cause)
+				time.Sleep(max(c.lasts/10, prepaid))
+				require.False(h, h.fairHeld("a"))
+			})
+		})
+	}
+}
+
+// P7: a fixed lease is renewed only if it was granted to a waiter and is longer than what the heartbeat paid for.
+func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for _, life := range []time.Duration{200 * time.Millisecond, prepaid + time.Second/2} {
+		eachFairHold(t, []signalbox.LockOption{signalbox.FixedLease(life)}, func(h *fairHold) {
+			var renewals atomic.Int64
+			h.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+				// The last argument is the time that is asked for; "0" asks whether the hold is there.
+				if (command == "EVALSHA" && args[0] == scripts.HolderRenew.SHA1 || command == "EVAL" && args[0] == scripts.HolderRenew.Source) &&
+					args[len(args)-1] != "0" {
+					renewals.Add(1)
+				}
+				return false
+			})
+			<-h.Done()
+			require.Equal(h, h.waited && life > prepaid, renewals.Load() > 0, "%v, waited: %v", life, h.waited)
+		})
+	}
+}
+
+// P2: the next renewal reports that the key is gone, long before the deadline.
+func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const life = 9 * time.Second
+	eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+		time.Sleep(life)
+		h.redis.Del(locktest.Key("a"))
+		deleted := time.Now()
+		<-h.Done()
+		require.Less(h, time.Since(deleted), life*4/10)
+		require.ErrorIs(h, h.Err(), signalbox.ErrLost)
+		require.ErrorIs(h, h.Unlock(), signalbox.ErrLost)
+	})
+}
+
+// P2, P6: a server that is silent for longer than a lease ends that at its deadline, and no wait. The waiter has the lock
+// when the server replies again.
+func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const life = 6 * time.Second
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+		defer closeAll()
+		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.RenewedLease(life)))
+		waiting := waitsInLine(w.Context(), fair.New(users[1].Session, "a"))
+		for _, u := range users {
+			u.dead()
+		}
+		silent := time.Now()
+		<-lease.Done()
+		require.LessOrEqual(w, time.Since(silent), life)
+		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		time.Sleep(life)
+		require.Empty(w, waiting)
+		for _, u := range users {
+			u.heals()
+		}
+		replies := time.Now()
+		got := <-waiting
+		require.NoError(w, got.err)
+		require.Less(w, got.at.Sub(replies), 2*time.Second)
+		require.Greater(w, got.lease.Token(), lease.Token()) // P3
+		require.NoError(w, got.lease.Unlock())
+	})
+}
+
+// P4, P5: an Unlock without a reply returns after a second with the time until which the lock may be held, and is finished
+// in the background.
+func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const life = 20 * time.Second
+	eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+		time.Sleep(2 * prepaid)
+		h.wire.dead()
+		began, ends := time.Now(), h.fairEnds("a")
+		err := h.Unlock()
+		require.Equal(h, time.Second, time.Since(began))
+		require.ErrorIs(h, err, signalbox.ErrUnconfirmed)
+		var unconfirmed *signalbox.UnconfirmedError
+		require.ErrorAs(h, err, &unconfirmed)
+		require.WithinRange(h, unconfirmed.KeyEnds, ends, ends.Add(life))
+		require.ErrorIs(h, h.Err(), signalbox.ErrReleased)
+		require.ErrorIs(h, h.Unlock(), signalbox.ErrNotHeld)
+		require.True(h, h.fairHeld("a"))
+		h.wire.heals()
+		time.Sleep(2 * time.Second)
+		require.False(h, h.fairHeld("a"))
+	})
+}
+
+// P3: tokens rise over holders that unlock, expire, lose the lock by force, or come after a pause.
+func TestFairTokensRise(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+		defer closeAll()
+		last := uint64(0)
+		for n, end := range []func(lease signalbox.Lease, mu *fair.Lock){
+			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(w, lease.Unlock()) },
+			func(lease signalbox.Lease, _ *fair.Lock) {
+				<-lease.Done()
+				require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
+			},
+			func(_ signalbox.Lease, mu *fair.Lock) { require.NoError(w, mu.ForceUnlock(w.Context())) },
+			func(lease signalbox.Lease, _ *fair.Lock) {
+				require.NoError(w, lease.Unlock())
+				time.Sleep(50 * time.Second)
+			},
+			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(w, lease.Unlock()) },
+		} {
+			mu := fair.New(users[n%2].Session, "a", signalbox.FixedLease(10*time.Second))
+			lease := atOnce(w.T, mu)
+			require.Greater(w, lease.Token(), last, n)
+			last = lease.Token()
+			end(lease, mu)
+		}
+	})
+}
+
+// P7: sessions that hold no lock and wait for none send nothing, subscribe to nothing and have no goroutine, and the keys
+// of their locks expire.
+func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+		defer closeAll()
+		for n := range 20 {
+			one, other := fair.New(users[0].Session, fmt.Sprint(n)), fair.New(users[1].Session, fmt.Sprint(n))
+			lease := atOnce(w.T, one)
+			waiting := waitsInLine(w.Context(), other)
+			require.NoError(w, lease.Unlock())
+			got := <-waiting
+			require.NoError(w, got.err)
+			require.NoError(w, got.lease.Unlock())
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Zero(w, goroutines())
+		require.Empty(w, w.redis.PubSubChannels(""))
+		before := w.commands.Load()
+		time.Sleep(time.Hour)
+		require.Equal(w, before, w.commands.Load())
+		require.Empty(w, w.redis.Keys())
+	})
+}
+
+// The shortest and the longest times that options accept do what they say.
+func TestFairLeasesOfTheShortestAndLongestTerms(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for _, life := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
+		for _, option := range []signalbox.LockOption{signalbox.RenewedLease(life), signalbox.FixedLease(life), signalbox.MaxHold(life)} {
+			bubble(t, func(w *world) {
+				users, closeAll := w.lineUsers(w.T, 1, 0)
+				defer closeAll()
+				lease := atOnce(w.T, fair.New(users[0].Session, "a", option, nil))
+				require.LessOrEqual(w, time.Until(lease.Deadline()), life)
+				time.Sleep(min(life*9/10, time.Hour))
+				require.NoError(w, lease.Err())
+				require.NoError(w, lease.Unlock())
+			})
+		}
+	}
+}
