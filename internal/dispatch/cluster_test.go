@@ -14,12 +14,14 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // calm is a cluster in which nothing fails over by itself.
 func calm(tb testing.TB) *redistest.Cluster {
 	tb.Helper()
+	redistest.Slow(tb, "the nodes of a cluster serve two seconds after their start")
 	return redistest.StartCluster(tb, redistest.WithFailoverAfter(time.Minute))
 }
 
@@ -71,7 +73,7 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 		targets = append(targets, target)
 	}
 	for _, node := range c.Servers() { // nodes name the replicas once these have some data
-		await(t, "six nodes to be named", func() bool {
+		redistest.Await(t, "six nodes to be named", func() bool {
 			reply, _ := node.MustDo(t, "CLUSTER", "SLOTS").([]any)
 			return strings.Count(fmt.Sprint(reply), "127.0.0.1") == 6
 		})
@@ -85,7 +87,7 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 		waits[target] = d.Wait(target)
 	}
 	for _, w := range waits {
-		within(t, "the confirmation", w.C)
+		redistest.Receive(t, "the confirmation", w.C)
 		w.Held(time.Hour)
 	}
 	for i, node := range c.Servers() {
@@ -97,18 +99,18 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 	}
 	awaitRunning(t, d, 3)
 	for target, w := range waits {
-		require.False(t, isWoken(w))
+		require.False(t, locktest.IsClosed(w.C))
 		c.Owner(t, c.Slot(t, target.Key)).MustDo(t, "SPUBLISH", target.Channel, "1")
-		within(t, "the wake-up by a message", w.C)
+		redistest.Receive(t, "the wake-up by a message", w.C)
 	}
 
 	for _, w := range waits {
 		w.Close()
 	}
-	await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
+	redistest.Await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
 	require.Zero(t, d.Channels())
 	for _, node := range c.Servers() {
-		await(t, "the end of the connections", func() bool { return subscribers(t, node) == 0 })
+		redistest.Await(t, "the end of the connections", func() bool { return subscribers(t, node) == 0 })
 	}
 }
 
@@ -135,15 +137,15 @@ func TestInAClusterChannelsEndAlone(t *testing.T) {
 				require.Equal(t, int64(1), subscribedIn(t, owner, other))
 			}
 			for _, other := range gone {
-				await(t, "the end of the subscription", func() bool { return subscribedIn(t, owner, other) == 0 })
+				redistest.Await(t, "the end of the subscription", func() bool { return subscribedIn(t, owner, other) == 0 })
 			}
 			require.Equal(t, int64(1), subscribedIn(t, owner, target))
-			require.False(t, isWoken(stays))
+			require.False(t, locktest.IsClosed(stays.C))
 			again := live(t, d, gone[0])
 			owner.MustDo(t, "SPUBLISH", gone[0].Channel, "1")
-			within(t, "the wake-up by a message", again.C)
+			redistest.Receive(t, "the wake-up by a message", again.C)
 			owner.MustDo(t, "SPUBLISH", target.Channel, "1")
-			within(t, "the wake-up by a message", stays.C)
+			redistest.Receive(t, "the wake-up by a message", stays.C)
 		})
 	}
 }
@@ -158,10 +160,10 @@ func TestInAClusterABrokenSubscriptionIsMadeAnew(t *testing.T) {
 	owner := c.Owner(t, c.Slot(t, target.Key))
 	for range 3 {
 		owner.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		within(t, "a wake-up after the break", w.C)
+		redistest.Receive(t, "a wake-up after the break", w.C)
 		require.Equal(t, int64(1), subscribedIn(t, owner, target))
 	}
-	require.False(t, isWoken(elsewhere))
+	require.False(t, locktest.IsClosed(elsewhere.C))
 }
 
 // user is a client of a cluster with rights of its own.
@@ -187,10 +189,10 @@ func TestInAClusterDeniedSubscriptionsLeaveLooks(t *testing.T) {
 	hold(t, owner, a)
 	w := d.Wait(a)
 	w.Held(time.Hour)
-	await(t, "a second try to subscribe", func() bool { return denials(t, owner) > 1 })
-	require.False(t, isWoken(w))
+	redistest.Await(t, "a second try to subscribe", func() bool { return denials(t, owner) > 1 })
+	require.False(t, locktest.IsClosed(w.C))
 	owner.MustDo(t, "DEL", a.Key)
-	within(t, "the wake-up of a look", w.C)
+	redistest.Receive(t, "the wake-up of a look", w.C)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "NOPERM")
 }
@@ -206,7 +208,7 @@ func TestInAClusterWaitingNeedsNoFurtherRights(t *testing.T) {
 		for i := range 6 {
 			w, target := heldIn(t, c, d, name+fmt.Sprint(i))
 			c.Owner(t, c.Slot(t, target.Key)).MustDo(t, "SPUBLISH", target.Channel, "1")
-			within(t, "the wake-up by a message", w.C)
+			redistest.Receive(t, "the wake-up by a message", w.C)
 		}
 		d.Close()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -50,7 +51,7 @@ func TestANodeThatTheClientDoesNotKnowIsFound(t *testing.T) {
 	var log lines
 	d := newDispatcher(t, client, &log)
 	e := newEar()
-	within(t, "the subscription", d.Listen(a.Channel, dispatch.BySlot, e).Live())
+	redistest.Receive(t, "the subscription", d.Listen(a.Channel, dispatch.BySlot, e).Live())
 	require.Positive(t, client.sent.Load())
 	owner.MustDo(t, "SPUBLISH", a.Channel, "1")
 	e.hears(t, "1")
@@ -72,6 +73,7 @@ func (s *switching) Nodes() map[string]rueidis.Client { return (*s.at.Load()).No
 // on: what is published at the new one does not reach it.
 func TestSubscriptionsFollowTheClient(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a client is asked once a second which server it talks to, and each server is a real one")
 	old, next := redistest.Start(t), redistest.Start(t)
 	before, after := tuned(t, old), tuned(t, next)
 	client := &switching{Client: before}
@@ -81,12 +83,12 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	a := targetOf(t, "a")
 	w := live(t, d, a)
 	client.at.Store(&after)
-	within(t, "the confirmation by the other server", w.C)
-	require.Equal(t, int64(1), subscribed(t, next, a))
+	redistest.Receive(t, "the confirmation by the other server", w.C)
+	require.Equal(t, 1, locktest.Listeners(t, next, a.Channel))
 	awaitRunning(t, d, 1)
-	await(t, "the end of the old subscription", func() bool { return subscribed(t, old, a) == 0 })
+	redistest.Await(t, "the end of the old subscription", func() bool { return locktest.Listeners(t, old, a.Channel) == 0 })
 	next.MustDo(t, "PUBLISH", a.Channel, "1")
-	within(t, "the wake-up by a message", w.C)
+	redistest.Receive(t, "the wake-up by a message", w.C)
 	require.Empty(t, log.String())
 }
 
@@ -103,6 +105,7 @@ func TestWaitersFollowTheSentinels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			redistest.Slow(t, "sentinels replace a primary that has been silent for a while")
 			s := redistest.StartSentinel(t)
 			d := newDispatcher(t, tuned(t, s), io.Discard)
 			a := targetOf(t, "a")
@@ -113,13 +116,13 @@ func TestWaitersFollowTheSentinels(t *testing.T) {
 			old := s.Primary(t)
 			leave(t, s)
 			primary := s.AwaitFailover(t, old)
-			await(t, "the subscription at the new primary", func() bool { return subscribed(t, primary, a) == 1 })
+			redistest.Await(t, "the subscription at the new primary", func() bool { return locktest.Listeners(t, primary, a.Channel) == 1 })
 			for _, w := range waits {
-				within(t, "the confirmation", w.C)
+				redistest.Receive(t, "the confirmation", w.C)
 			}
 			primary.MustDo(t, "PUBLISH", a.Channel, "1")
 			for _, w := range waits {
-				within(t, "the wake-up by a message", w.C)
+				redistest.Receive(t, "the wake-up by a message", w.C)
 			}
 			awaitRunning(t, d, 1)
 		})
@@ -145,12 +148,12 @@ func TestAWaiterFollowsItsSlot(t *testing.T) {
 					to = c.Servers()[1]
 				}
 				c.MoveSlot(t, slot, to)
-				within(t, "the confirmation by the new owner", w.C)
+				redistest.Receive(t, "the confirmation by the new owner", w.C)
 				w.Held(time.Hour)
 				require.Equal(t, int64(1), subscribedIn(t, to, target))
 				require.Zero(t, subscribers(t, from))
 				to.MustDo(t, "SPUBLISH", target.Channel, "1")
-				within(t, "the wake-up by a message of the new owner", w.C)
+				redistest.Receive(t, "the wake-up by a message of the new owner", w.C)
 				w.Held(time.Hour)
 			}
 			require.Empty(t, log.String())
@@ -168,6 +171,7 @@ func TestWaitersFollowAFailover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
 			c := redistest.StartCluster(t)
 			d := newDispatcher(t, tuned(t, c), io.Discard)
 			var waits []*dispatch.Wait
@@ -188,15 +192,15 @@ func TestWaitersFollowAFailover(t *testing.T) {
 			for i, w := range waits {
 				if owners[i] == old {
 					owners[i] = promoted
-					within(t, "the confirmation by the promoted replica", w.C)
+					redistest.Receive(t, "the confirmation by the promoted replica", w.C)
 					w.Held(time.Hour)
 					require.Equal(t, int64(1), subscribedIn(t, promoted, targets[i]))
 				}
 			}
 			for i, w := range waits {
-				require.False(t, isWoken(w))
+				require.False(t, locktest.IsClosed(w.C))
 				owners[i].MustDo(t, "SPUBLISH", targets[i].Channel, "1")
-				within(t, "the wake-up by a message", w.C)
+				redistest.Receive(t, "the wake-up by a message", w.C)
 			}
 			require.Equal(t, 1, subscribers(t, promoted))
 		})

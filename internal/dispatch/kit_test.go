@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -22,9 +21,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// patience is how long a test waits for what must happen. It is reached by failing tests only.
-const patience = 20 * time.Second
 
 // mark is the session of the dispatchers here.
 const mark = "0123456789012345678901"
@@ -53,10 +49,7 @@ func startDispatcher(tb testing.TB, client rueidis.Client, log *slog.Logger, pol
 }
 
 // tuned answers a client as sessions have it.
-func tuned(tb testing.TB, at interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-},
-) rueidis.Client {
+func tuned(tb testing.TB, at redistest.Dialer) rueidis.Client {
 	tb.Helper()
 	return at.Client(tb, signalbox.Tune)
 }
@@ -72,14 +65,6 @@ func targetOf(tb testing.TB, name string) dispatch.Target {
 func hold(tb testing.TB, server *redistest.Server, target dispatch.Target) {
 	tb.Helper()
 	server.MustDo(tb, "SET", target.Key, "sb1r"+strings.Repeat("1", 16)+strings.Repeat("h", 41)+strings.Repeat("-", 22), "PX", 3_600_000)
-}
-
-// subscribed answers how many connections listen on the channel of a target.
-func subscribed(tb testing.TB, server *redistest.Server, target dispatch.Target) int64 {
-	tb.Helper()
-	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", target.Channel).([]any)
-	require.Len(tb, reply, 2)
-	return reply[1].(int64)
 }
 
 // denials answers how often a server said NOPERM.
@@ -98,37 +83,15 @@ func denials(tb testing.TB, server *redistest.Server) (n int) {
 func live(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispatch.Wait {
 	tb.Helper()
 	w := d.Wait(target)
-	within(tb, "the confirmation", w.C)
+	redistest.Receive(tb, "the confirmation", w.C)
 	return w
-}
-
-// await polls until done, which asks for something that must come true.
-func await(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	redistest.Await(tb, what, done)
-}
-
-// within receives what must come.
-func within[T any](tb testing.TB, what string, c <-chan T) {
-	tb.Helper()
-	redistest.Receive(tb, what, c)
 }
 
 // awaitRunning waits until the dispatcher has so many goroutines: that which finds the nodes of channels may end after the
 // channels are confirmed.
 func awaitRunning(tb testing.TB, d *dispatch.Dispatcher, n int) {
 	tb.Helper()
-	await(tb, fmt.Sprintf("%d goroutines", n), func() bool { return d.Running() == n })
-}
-
-// isWoken takes a wake-up if there is one.
-func isWoken(w *dispatch.Wait) bool {
-	select {
-	case <-w.C:
-		return true
-	default:
-		return false
-	}
+	redistest.Await(tb, fmt.Sprintf("%d goroutines", n), func() bool { return d.Running() == n })
 }
 
 // lines is a log that may be read while it is written.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -33,24 +33,7 @@ func (e *ear) Subscribed() { e.subscriptions <- struct{}{} }
 // hears receives the next message, which must be this one.
 func (e *ear) hears(tb testing.TB, message string) {
 	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case heard := <-e.messages:
-		require.Equal(tb, message, heard)
-	case <-timer.C:
-		tb.Fatalf("not heard within %v: %s", patience, message)
-	}
-}
-
-// isLive reports whether messages arrive.
-func isLive(l *dispatch.Listener) bool {
-	select {
-	case <-l.Live():
-		return true
-	default:
-		return false
-	}
+	require.Equal(tb, message, redistest.Receive(tb, "the message "+message, e.messages))
 }
 
 // P6: a listener hears every message of its channel in order, from when it is live; and beside
@@ -64,13 +47,13 @@ func TestAListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 	first, second, elsewhere := newEar(), newEar(), newEar()
 	l := d.Listen(a.Channel, dispatch.BySlot, first)
 	d.Listen("sb:elsewhere", dispatch.ByBus, elsewhere)
-	within(t, "the subscription", l.Live())
-	within(t, "the word of it", first.subscriptions)
-	within(t, "the word of the other", elsewhere.subscriptions)
+	redistest.Receive(t, "the subscription", l.Live())
+	redistest.Receive(t, "the word of it", first.subscriptions)
+	redistest.Receive(t, "the word of the other", elsewhere.subscriptions)
 	w := live(t, d, a)
 	other := d.Listen(a.Channel, dispatch.BySlot, second)
-	require.True(t, isLive(other))
-	within(t, "the word to who came late", second.subscriptions)
+	require.True(t, locktest.IsClosed(other.Live()))
+	redistest.Receive(t, "the word to who came late", second.subscriptions)
 	for i := range 100 {
 		server.MustDo(t, "PUBLISH", a.Channel, fmt.Sprint(i))
 	}
@@ -78,7 +61,7 @@ func TestAListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 		first.hears(t, fmt.Sprint(i))
 		second.hears(t, fmt.Sprint(i))
 	}
-	within(t, "the wake-up of who waits beside them", w.C)
+	redistest.Receive(t, "the wake-up of who waits beside them", w.C)
 
 	other.Close()
 	other.Close() // twice is fine
@@ -99,40 +82,21 @@ func TestAListenerIsToldOfEveryRenewedSubscription(t *testing.T) {
 	d := newDispatcher(t, tuned(t, proxy), io.Discard)
 	e := newEar()
 	l := d.Listen("sb:a", dispatch.ByBus, e)
-	within(t, "the subscription", e.subscriptions)
+	redistest.Receive(t, "the subscription", e.subscriptions)
 	for range 3 {
 		proxy.Refuse()
 		before := l.Live()
 		proxy.CutAll()
-		await(t, "the end of the subscription", func() bool { return !isLive(l) })
-		within(t, "what was said before", before)
+		redistest.Await(t, "the end of the subscription", func() bool { return !locktest.IsClosed(l.Live()) })
+		redistest.Receive(t, "what was said before", before)
 		after := l.Live()
 		proxy.Accept()
-		within(t, "the subscription", after)
-		within(t, "the word of it", e.subscriptions)
+		redistest.Receive(t, "the subscription", after)
+		redistest.Receive(t, "the word of it", e.subscriptions)
 		server.MustDo(t, "PUBLISH", "sb:a", "1")
 		e.hears(t, "1")
 	}
 	require.Empty(t, e.subscriptions)
-}
-
-// P4, P7: the channel of a listener lingers like a waiter's, and nothing remains of it.
-func TestAListenersSubscriptionLingersAndEnds(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
-	l := d.Listen("sb:a", dispatch.BySlot, newEar())
-	within(t, "the subscription", l.Live())
-	l.Close()
-	again := d.Listen("sb:a", dispatch.BySlot, newEar())
-	require.True(t, isLive(again))
-	left := time.Now()
-	again.Close()
-	await(t, "the end of the goroutine", func() bool { return d.Running() == 0 })
-	require.GreaterOrEqual(t, time.Since(left)+5*time.Millisecond, dispatch.Linger)
-	require.Zero(t, d.Channels())
-	require.Equal(t, int64(1), server.CommandStats()["subscribe"].Calls)
-	await(t, "the end of the connection", func() bool { return subscribers(t, server) == 0 })
 }
 
 // P7: where the session polls, or has ended, a listener hears nothing and costs nothing.
@@ -143,7 +107,7 @@ func TestAPollersListenerIsNeverLive(t *testing.T) {
 	closed.Close()
 	for _, d := range []*dispatch.Dispatcher{poller, closed} {
 		l := d.Listen("sb:a", dispatch.BySlot, newEar())
-		require.False(t, isLive(l))
+		require.False(t, locktest.IsClosed(l.Live()))
 		require.Zero(t, d.Running())
 		l.Close()
 	}
@@ -154,16 +118,17 @@ func TestAPollersListenerIsNeverLive(t *testing.T) {
 // node tells; over the connections that there are. Both follow when their node dies.
 func TestInAClusterListenersHearLocksAndPlainChannels(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
 	c := redistest.StartCluster(t)
 	d := newDispatcher(t, tuned(t, c), io.Discard)
 	a := targetOf(t, "a")
 	lock, everywhere := newEar(), newEar()
 	l := d.Listen(a.Channel, dispatch.BySlot, lock)
-	within(t, "the lock's subscription", l.Live())
-	within(t, "the plain channel's subscription", d.Listen("sb:plain", dispatch.ByBus, everywhere).Live())
+	redistest.Receive(t, "the lock's subscription", l.Live())
+	redistest.Receive(t, "the plain channel's subscription", d.Listen("sb:plain", dispatch.ByBus, everywhere).Live())
 	awaitRunning(t, d, 1) // one connection for both
-	within(t, "the word of it", lock.subscriptions)
-	within(t, "the word of it", everywhere.subscriptions)
+	redistest.Receive(t, "the word of it", lock.subscriptions)
+	redistest.Receive(t, "the word of it", everywhere.subscriptions)
 	tell := func() {
 		t.Helper()
 		c.Owner(t, c.Slot(t, a.Channel)).MustDo(t, "SPUBLISH", a.Channel, "grant")
@@ -177,8 +142,8 @@ func TestInAClusterListenersHearLocksAndPlainChannels(t *testing.T) {
 	tell()
 	old := c.Owner(t, c.Slot(t, a.Channel))
 	old.Kill()
-	within(t, "the plain channel at another node", everywhere.subscriptions)
+	redistest.Receive(t, "the plain channel at another node", everywhere.subscriptions)
 	c.AwaitFailover(t, c.Slot(t, a.Channel), old)
-	within(t, "the lock's channel at the promoted replica", lock.subscriptions)
+	redistest.Receive(t, "the lock's channel at the promoted replica", lock.subscriptions)
 	tell()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -22,15 +23,15 @@ func TestAMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	first, other := live(t, d, a), live(t, d, targetOf(t, "b"))
 	second := live(t, d, a) // woken at once: the channel is live already
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
-	within(t, "the first waiter's wake-up", first.C)
-	within(t, "the second waiter's wake-up", second.C)
-	require.False(t, isWoken(other))
+	redistest.Receive(t, "the first waiter's wake-up", first.C)
+	redistest.Receive(t, "the second waiter's wake-up", second.C)
+	require.False(t, locktest.IsClosed(other.C))
 
 	first.Close()
 	first.Close() // twice is fine
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
-	within(t, "the wake-up of who is left", second.C)
-	require.False(t, isWoken(first))
+	redistest.Receive(t, "the wake-up of who is left", second.C)
+	require.False(t, locktest.IsClosed(first.C))
 	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
 }
 
@@ -49,7 +50,7 @@ func TestAReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
 	})
 	d := newDispatcher(t, tuned(t, proxy), io.Discard)
 	w := d.Wait(a)
-	within(t, "a wake-up", w.C)
+	redistest.Receive(t, "a wake-up", w.C)
 	require.Equal(t, 1, proxy.Requests())
 	require.False(t, slices.ContainsFunc(proxy.Log(), isScript), "woken by a look")
 }
@@ -67,10 +68,10 @@ func TestABrokenSubscriptionIsMadeAnewAndWakesEverybody(t *testing.T) {
 	for range 2 {
 		server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		for _, w := range waits {
-			within(t, "a wake-up after the break", w.C)
+			redistest.Receive(t, "a wake-up after the break", w.C)
 		}
 		for _, name := range []string{"a", "b"} {
-			require.Equal(t, int64(1), subscribed(t, server, targetOf(t, name)))
+			require.Equal(t, 1, locktest.Listeners(t, server, targetOf(t, name).Channel))
 		}
 	}
 	require.Zero(t, server.CommandStats()["evalsha"].Calls)
@@ -84,8 +85,8 @@ func TestWaitersSurviveARestart(t *testing.T) {
 	d := newDispatcher(t, tuned(t, server), io.Discard)
 	w := live(t, d, targetOf(t, "a"))
 	server.Restart()
-	within(t, "a wake-up after the restart", w.C)
-	await(t, "a subscription", func() bool { return subscribed(t, server, targetOf(t, "a")) == 1 })
+	redistest.Receive(t, "a wake-up after the restart", w.C)
+	redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, "a").Channel) == 1 })
 }
 
 // P6: a waiter that does not take its wake-ups keeps nobody from theirs, and has one in the end.
@@ -97,12 +98,12 @@ func TestASlowWaiterBlocksNobody(t *testing.T) {
 	slow, fast, elsewhere := live(t, d, a), live(t, d, a), live(t, d, targetOf(t, "b"))
 	for range 100 {
 		server.MustDo(t, "PUBLISH", a.Channel, "1")
-		within(t, "the fast waiter's wake-up", fast.C)
+		redistest.Receive(t, "the fast waiter's wake-up", fast.C)
 		server.MustDo(t, "PUBLISH", targetOf(t, "b").Channel, "1")
-		within(t, "the wake-up of another channel's waiter", elsewhere.C)
+		redistest.Receive(t, "the wake-up of another channel's waiter", elsewhere.C)
 	}
-	require.True(t, isWoken(slow))
-	require.False(t, isWoken(slow), "wake-ups coalesce")
+	require.True(t, locktest.IsClosed(slow.C))
+	require.False(t, locktest.IsClosed(slow.C), "wake-ups coalesce")
 }
 
 // P6: who registers on a live channel before the first try misses nothing, and is not woken for
@@ -117,10 +118,10 @@ func TestWaitIfLiveRegistersWhereMessagesArriveAlready(t *testing.T) {
 	require.Nil(t, d.WaitIfLive(targetOf(t, "b")))
 	second := d.WaitIfLive(a)
 	require.NotNil(t, second)
-	require.False(t, isWoken(second))
+	require.False(t, locktest.IsClosed(second.C))
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
-	within(t, "the first waiter's wake-up", first.C)
-	within(t, "the second waiter's wake-up", second.C)
+	redistest.Receive(t, "the first waiter's wake-up", first.C)
+	redistest.Receive(t, "the second waiter's wake-up", second.C)
 }
 
 // P6: Close wakes everybody, and whoever comes after it, polling or not.
@@ -129,14 +130,16 @@ func TestCloseWakesEverybody(t *testing.T) {
 	server := redistest.Start(t)
 	for _, d := range []*dispatch.Dispatcher{newDispatcher(t, tuned(t, server), io.Discard), newPoller(t, tuned(t, server))} {
 		w := d.Wait(targetOf(t, "a"))
-		await(t, "calm", func() bool { return !isWoken(w) && d.Channels() == int(subscribed(t, server, targetOf(t, "a"))) })
+		redistest.Await(t, "calm", func() bool {
+			return !locktest.IsClosed(w.C) && d.Channels() == locktest.Listeners(t, server, targetOf(t, "a").Channel)
+		})
 		d.Close()
-		within(t, "the wake-up of Close", w.C)
+		redistest.Receive(t, "the wake-up of Close", w.C)
 		late := d.Wait(targetOf(t, "b"))
-		within(t, "the wake-up of who comes late", late.C)
+		redistest.Receive(t, "the wake-up of who comes late", late.C)
 		w.Close()
 		late.Close()
 		d.Close()
-		await(t, "the end of the subscription", func() bool { return subscribed(t, server, targetOf(t, "a")) == 0 })
+		redistest.Await(t, "the end of the subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, "a").Channel) == 0 })
 	}
 }

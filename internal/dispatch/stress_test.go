@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P4, P6: while waiters and listeners come and go, connections break and slots move, nobody is
@@ -73,16 +75,16 @@ func TestNobodyIsForgottenInTheTurmoil(t *testing.T) {
 	turmoil.Wait()
 	for i, target := range targets {
 		owner := c.Owner(t, c.Slot(t, target.Key))
-		await(t, "the subscription", func() bool { return subscribedIn(t, owner, target) == 1 })
-		within(t, "the confirmation", waits[i].C)
-		isWoken(waits[i]) // by a confirmation before this one
+		redistest.Await(t, "the subscription", func() bool { return subscribedIn(t, owner, target) == 1 })
+		redistest.Receive(t, "the confirmation", waits[i].C)
+		locktest.IsClosed(waits[i].C) // by a confirmation before this one
 		owner.MustDo(t, "SPUBLISH", target.Channel, "1")
-		within(t, "the wake-up by a message", waits[i].C)
+		redistest.Receive(t, "the wake-up by a message", waits[i].C)
 		waits[i].Close()
 	}
-	await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
+	redistest.Await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
 	require.Zero(t, d.Channels())
 	for _, node := range c.Servers() {
-		await(t, "the end of the connections", func() bool { return subscribers(t, node) == 0 })
+		redistest.Await(t, "the end of the connections", func() bool { return subscribers(t, node) == 0 })
 	}
 }

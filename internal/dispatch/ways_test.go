@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -28,19 +29,19 @@ func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
 		waits[ways] = d.Wait(other)
 	}
 	require.Equal(t, 2, d.Channels())
-	await(t, "both subscriptions", func() bool {
-		plain := int64(0)
+	redistest.Await(t, "both subscriptions", func() bool {
+		plain := 0
 		for _, node := range c.Servers() {
-			plain += subscribed(t, node, target)
+			plain += locktest.Listeners(t, node, target.Channel)
 		}
 		return plain == 1 && subscribedIn(t, owner, target) == 1
 	})
 	quiet := func() {
-		await(t, "the confirmations to be taken", func() bool { return d.IsLive(target.Channel) })
+		redistest.Await(t, "the confirmations to be taken", func() bool { return d.IsLive(target.Channel) })
 		for ways, w := range waits {
 			other := target
 			other.Ways = ways
-			await(t, "the channels to be live", func() bool {
+			redistest.Await(t, "the channels to be live", func() bool {
 				again := d.WaitIfLive(other)
 				if again == nil {
 					return false
@@ -48,22 +49,22 @@ func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
 				again.Close()
 				return true
 			})
-			isWoken(w)
+			locktest.IsClosed(w.C)
 			w.Held(time.Hour)
 		}
 	}
 	quiet()
 	owner.MustDo(t, "SPUBLISH", target.Channel, "0")
-	within(t, "a sharded message", waits[dispatch.BothWays].C)
+	redistest.Receive(t, "a sharded message", waits[dispatch.BothWays].C)
 	quiet()
 	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "0")
-	within(t, "a plain message", waits[dispatch.BothWays].C)
-	within(t, "a plain message", waits[dispatch.ByBus].C)
+	redistest.Receive(t, "a plain message", waits[dispatch.BothWays].C)
+	redistest.Receive(t, "a plain message", waits[dispatch.ByBus].C)
 
 	for _, w := range waits {
 		w.Close()
 	}
-	await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
+	redistest.Await(t, "the end of the goroutines", func() bool { return d.Running() == 0 })
 	require.Zero(t, d.Channels())
 }
 
@@ -75,14 +76,14 @@ func TestAListenerHearsBothWays(t *testing.T) {
 	target := targetOf(t, "a")
 	e := newEar()
 	l := d.Listen(target.Channel, dispatch.BothWays, e)
-	await(t, "the subscriptions", func() bool { return isLive(l) })
+	redistest.Await(t, "the subscriptions", func() bool { return locktest.IsClosed(l.Live()) })
 	owner := c.Owner(t, c.Slot(t, target.Key))
 	owner.MustDo(t, "SPUBLISH", target.Channel, "by slot")
 	e.hears(t, "by slot")
 	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "by bus")
 	e.hears(t, "by bus")
 	l.Close()
-	await(t, "the end of the channels", func() bool { return d.Channels() == 0 })
+	redistest.Await(t, "the end of the channels", func() bool { return d.Channels() == 0 })
 }
 
 // Outside a cluster there is one way.
@@ -97,5 +98,5 @@ func TestOutsideAClusterAllIsToldByPublish(t *testing.T) {
 		defer live(t, d, target).Close()
 	}
 	require.Equal(t, 1, d.Channels())
-	require.Equal(t, int64(1), subscribed(t, server, target))
+	require.Equal(t, 1, locktest.Listeners(t, server, target.Channel))
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	runner "github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// dispatcher returns a dispatcher with a wire of its own, and what closes both.
+func (w *world) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
+	client, lines := w.client(w.T)
+	clock := timers.New()
+	d := dispatch.New(client, runner.NewRunner(client), clock, slog.New(slog.DiscardHandler), false)
+	return d, lines, func() {
+		d.Close()
+		clock.Close()
+		client.Close()
+	}
+}
+
+func targetOf(name string) dispatch.Target {
+	return dispatch.Target{
+		Channel: locktest.Keys(name).Unlocked, Key: locktest.Key(name),
+		Look: scripts.ReentrantLook, Mark: "0123456789012345678901",
+	}
+}
+
+// subscribed returns how many connections subscribe to the channel of a target.
+func (w *world) subscribed(target dispatch.Target) int {
+	return w.redis.PubSubNumSub(target.Channel)[target.Channel]
+}
+
+// deaf hears nothing.
+type deaf struct{}
+
+func (deaf) Heard(string) {}
+func (deaf) Lost()        {}
+func (deaf) Subscribed()  {}
+
+// P4, P7: a channel stays subscribed for exactly Linger after its last waiter or listener has left, so that the next need not
+// subscribe. Then neither the subscription nor its connection remains, and who comes after that subscribes anew.
+func TestSubscriptionLingersAndEnds(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	a, b := targetOf("a"), targetOf("b")
+	for name, use := range map[string]func(d *dispatch.Dispatcher, target dispatch.Target) (live bool){ //nolint:paralleltest // as above
+		"Waiter": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
+			w := d.Wait(target)
+			defer w.Close()
+			<-w.C
+			return d.IsLive(target.Channel)
+		},
+		"Listener": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
+			l := d.Listen(target.Channel, dispatch.BySlot, deaf{})
+			defer l.Close()
+			<-l.Live()
+			return d.IsLive(target.Channel)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				d, _, closeAll := w.dispatcher()
+				defer closeAll()
+				connections := w.redis.CurrentConnectionCount()
+				require.True(w, use(d, a))
+				require.True(w, use(d, b))
+				asked := w.commands.Load()
+				for range 10 {
+					time.Sleep(dispatch.Linger - time.Nanosecond)
+					require.True(w, use(d, a))
+				}
+				// The other channel has ended meanwhile.
+				require.Equal(w, asked+1, w.commands.Load())
+				require.Equal(w, 1, d.Channels())
+				require.Equal(w, 1, w.subscribed(a))
+				require.Zero(w, w.subscribed(b))
+
+				time.Sleep(dispatch.Linger + 10*time.Millisecond)
+				synctest.Wait()
+				require.Zero(w, d.Channels())
+				require.Zero(w, w.subscribed(a))
+				require.Equal(w, connections, w.redis.CurrentConnectionCount())
+
+				require.True(w, use(d, a))
+				require.Equal(w, 1, w.subscribed(a))
+			})
+		})
+	}
+}
+
+// P6: a poll that gets no answer, or is refused, comes again.
+func TestPollThatFailsComesAgain(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for name, c := range map[string]struct{ fails, mends func(w *world, lines *wire) }{ //nolint:paralleltest // as above
+		"Refused": {
+			func(w *world, _ *wire) { w.redis.SetError("LOADING the data set") },
+			func(w *world, _ *wire) { w.redis.SetError("") },
+		},
+		"Swallowed": {
+			func(_ *world, lines *wire) { lines.swallowsReplies.Store(true) },
+			func(_ *world, lines *wire) { lines.heals() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				d, lines, closeAll := w.dispatcher()
+				defer closeAll()
+				wait := d.Wait(targetOf("a"))
+				defer wait.Close()
+				<-wait.C
+				c.fails(w, lines)
+				wait.Held(0)
+				time.Sleep(10 * time.Second)
+				require.Error(w, wait.Trouble())
+				c.mends(w, lines)
+				began := time.Now()
+				<-wait.C
+				require.LessOrEqual(w, time.Since(began), 5*time.Second)
+			})
+		})
+	}
+}
