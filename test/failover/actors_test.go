@@ -129,7 +129,7 @@ func (q *waiter) mustHandOn() {
 
 // turnLife is that of the leases of a crowd. Where a failover loses a release, nobody has the lock for as
 // long.
-const turnLife = 5 * time.Second
+const turnLife = 3 * time.Second
 
 // crowd is goroutines that take the lock in turn, for some milliseconds each.
 type crowd struct {

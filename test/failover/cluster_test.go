@@ -4,6 +4,8 @@ package failover_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ func TestALockOutlivesANodeThatStops(t *testing.T) {
 
 func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	t.Helper()
-	c := redistest.StartCluster(t, uncompressed())
+	c := cluster(t)
 	node, good := firstNode(t, c)
 	replica := c.Replica(t, 0)
 	all := worlds(t, c, good)
@@ -93,7 +95,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 // P4, P6: a node dies under many that take turns, some of whom are just acquiring, or giving back.
 func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, uncompressed())
+	c := cluster(t)
 	node, good := firstNode(t, c)
 	all := worlds(t, c, good)
 	var crowds []*crowd
@@ -121,7 +123,7 @@ func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
 // P1, P2, P3: a replica takes over as its operators ask, which costs no write. Nothing is lost.
 func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, uncompressed(), redistest.WithFailoverAfter(time.Minute))
+	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
 	node, good := firstNode(t, c)
 	replica := c.Replica(t, 0)
 	all, busy := worlds(t, c, good), worlds(t, c, good)
@@ -167,7 +169,7 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 // says what it met, a TryLock answers that at once, and both go on when the cluster does.
 func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, uncompressed())
+	c := cluster(t)
 	node, near := firstNode(t, c)
 	replica := c.Replica(t, 0)
 	all := worlds(t, c, func(key string) bool { return !near(key) })
@@ -181,27 +183,34 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	fault := time.Now()
 	replica.Freeze()
 	node.Freeze()
-	var waiting []chan outcome
-	for i, w := range all {
-		redistest.Await(t, "a cluster that is down", func() bool {
+	waiting := make([]chan outcome, len(all))
+	locktest.Together(t, len(all), func(i int) error {
+		w := all[i]
+		if !redistest.Became(redistest.Patience, func() bool {
 			lease, err := w.lock(sessions[i]).TryLock(locktest.Context(t))
-			require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
-			return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
-		})
+			return errors.Is(lease.Err(), signalbox.ErrNotHeld) && err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
+		}) {
+			return fmt.Errorf("%s: not refused", w.kind.Name)
+		}
 		t.Logf("%s: refused after %v", w.kind.Name, time.Since(fault))
 		_, err := w.lock(sessions[i]).Lock(ended(t, moment))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "CLUSTERDOWN")
-		require.NoError(t, held[i].Err())
-		got := make(chan outcome, 1)
-		waiting = append(waiting, got)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "CLUSTERDOWN") {
+			return fmt.Errorf("%s: Lock: %w", w.kind.Name, err)
+		}
+		if err := held[i].Err(); err != nil {
+			return err
+		}
+		waiting[i] = make(chan outcome, 1)
 		w.book.leave(held[i])
-		require.ErrorIs(t, held[i].Unlock(), signalbox.ErrUnconfirmed)
+		if err := held[i].Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
+			return fmt.Errorf("%s: Unlock: %w", w.kind.Name, err)
+		}
 		go func() {
 			err := w.pass(ended(t, long), w.lock(sessions[i]))
-			got <- outcome{err, time.Since(fault)}
+			waiting[i] <- outcome{err, time.Since(fault)}
 		}()
-	}
+		return nil
+	})
 	back := time.Since(fault)
 	node.Thaw()
 	replica.Thaw()
@@ -214,6 +223,8 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	c.AwaitReady(t)
 	for _, w := range all {
 		w.mustHear()
+	}
+	for _, w := range all { // their channels linger together
 		w.mustRest()
 	}
 }

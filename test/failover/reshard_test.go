@@ -18,7 +18,7 @@ import (
 func TestLocksFollowTheirSlot(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second // renewed each three
-	c := redistest.StartCluster(t, uncompressed(), redistest.WithFailoverAfter(time.Minute))
+	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
 	slot := slotOf(t, c)
 	all := worlds(t, c, anyKey)
 	moved := slot(all[0].key())

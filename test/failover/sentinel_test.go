@@ -21,7 +21,7 @@ import (
 // P1, P2, P3: the primary dies while locks are held. What its replica had is held on.
 func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	primary := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	var held []signalbox.Lease
@@ -50,7 +50,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 // P2, P3: what the replica never had is lost, and told, and the next holder's token is greater.
 func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	primary := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	for _, w := range all { // the floor of the tokens, which the replica has
@@ -87,7 +87,7 @@ func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
 // acquiring, or giving back.
 func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	primary := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	var crowds []*crowd
@@ -118,7 +118,7 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	const long = time.Minute
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	primary := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	var held []signalbox.Lease
@@ -157,7 +157,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 // channel, and so do holders.
 func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	old := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	var held []signalbox.Lease
@@ -215,7 +215,7 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 // P6: the sentinels' message about the new primary is lost. A client asks them all the same, see Tune.
 func TestALostSwitchIsFoundOut(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	primary := s.Primary(t)
 	deaf := redistest.NewProxy(t, s.Sentinels()[0].Addr())
 	all := worlds(t, behind{s, deaf}, anyKey)
@@ -253,7 +253,7 @@ func (b behind) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 // what will be lost: that is told, and tokens tell who came later.
 func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	old := s.Primary(t)
 	all, busy := worlds(t, s, anyKey), worlds(t, s, anyKey)
 	var held []signalbox.Lease
@@ -292,7 +292,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 // asks it. What it grants is lost and told; tokens tell that it came later.
 func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	old := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	var strays []*signalbox.Session
@@ -340,8 +340,8 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 // until the old one follows it, the new one. Nobody overlaps with anybody, and the refusal has a name.
 func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinel(t, uncompressed(),
-		redistest.WithArgs("--rdbcompression", "no", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"))
+	s := sentinels(t,
+		redistest.WithArgs("--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"))
 	old := s.Primary(t)
 	all := worlds(t, s, anyKey)
 	var strays []*signalbox.Session
@@ -353,21 +353,23 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	old.Freeze()
 	s.AwaitFailover(t, old)
 	t.Logf("failover: %v", time.Since(fault))
-	var waiting []chan error
-	for _, w := range all {
-		redistest.Await(t, w.kind.Name+": a primary that refuses", func() bool {
+	waiting := make([]chan error, len(all))
+	locktest.Together(t, len(all), func(i int) error {
+		w := all[i]
+		if !redistest.Became(redistest.Patience, func() bool {
 			_, err := w.lock(w.sessions[0]).TryLock(locktest.Context(t))
 			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
-		})
+		}) {
+			return fmt.Errorf("%s: not refused", w.kind.Name)
+		}
 		_, err := w.lock(w.sessions[0]).Lock(ended(t, moment))
-		require.ErrorContains(t, err, "NOREPLICAS")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		got := make(chan error, 1)
-		waiting = append(waiting, got)
-		go func() {
-			got <- w.pass(ended(t, wait), w.lock(w.sessions[0]))
-		}()
-	}
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NOREPLICAS") {
+			return fmt.Errorf("%s: Lock: %w", w.kind.Name, err)
+		}
+		waiting[i] = make(chan error, 1)
+		go func() { waiting[i] <- w.pass(ended(t, wait), w.lock(w.sessions[0])) }()
+		return nil
+	})
 	thawed := time.Now()
 	old.Thaw()
 	locktest.Together(t, len(all), func(i int) error {

@@ -15,7 +15,7 @@ import (
 func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	more := locktest.Soak(t)
-	c := redistest.StartCluster(t, uncompressed())
+	c := cluster(t)
 	slot := slotOf(t, c)
 	all := worlds(t, c, anyKey)
 	crowds := loadAll(all)
@@ -52,7 +52,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	more := locktest.Soak(t)
-	s := redistest.StartSentinel(t, uncompressed())
+	s := sentinels(t)
 	all := worlds(t, s, anyKey)
 	crowds := loadAll(all)
 	for more() {
