@@ -49,18 +49,21 @@ func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltes
 	})
 }
 
-// P6: where the message is lost a look makes up for it, about a second later, for either side.
+// P6: if the message of a grant is lost, or its subscription or connection breaks, a poll makes up for it, about a second
+// later, for either side.
 func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		for n := range 40 {
+		for n := range 60 {
 			lease := atOnce(t, rwlock.New(users[0].Session, "lost"))
-			side := []locktest.Primitive{locktest.Reader(), locktest.Writer()}[n%2]
-			next := waitsInLine(t.Context(), side.New(users[1].Session, "lost"))
-			users[1].losesMessages.Store(true)
+			next := waitsInLine(t.Context(), bothSides()[n%2].New(users[1].Session, "lost"))
+			lose := []func(){
+				func() { users[1].losesMessages.Store(true) }, users[1].breakSubscriptions, users[1].cut,
+			}[n/2%3]
 			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
+			lose()
 			released := time.Now()
 			require.NoError(t, lease.Unlock())
 			got := <-next
@@ -68,6 +71,7 @@ func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) { //nolint:parallel
 			require.NoError(t, got.err)
 			require.Less(t, got.at.Sub(released), 1010*time.Millisecond)
 			require.NoError(t, got.lease.Err())
+			require.Greater(t, got.lease.Token(), lease.Token())
 			require.NoError(t, got.lease.Unlock())
 		}
 	})

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// rwEnds returns when each hold of a read-write lock expires on the server, by hold. In Redisson's layout it returns when
+// the key expires.
+func (w *world) rwEnds(name string) map[string]time.Time {
+	ends := make(map[string]time.Time)
+	if left := w.redis.TTL(name); left > 0 {
+		ends[name] = time.Now().Add(left)
+	}
+	holds, _ := w.redis.ZMembers(locktest.Key(name)) // an error if there is no such key
+	for _, hold := range holds {
+		at, err := w.redis.ZScore(locktest.Key(name), hold)
+		if end := time.UnixMicro(int64(at)); err == nil && end.After(time.Now()) {
+			ends[hold] = end
+		}
+	}
+	return ends
+}
+
+// rwWaiting returns how many readers and writers wait in the queues of a read-write lock.
+func (w *world) rwWaiting(name string) int {
+	writers, _ := w.redis.ZMembers(locktest.Keys(name).Writers())
+	readers, _ := w.redis.ZMembers(locktest.Keys(name).Readers())
+	return len(writers) + len(readers)
+}
+
+// rwFree fails the test if the lock "a" is held, or waited for.
+func (w *world) rwFree(t *testing.T) {
+	t.Helper()
+	require.Empty(t, w.rwEnds("a"))
+	require.Zero(t, w.rwWaiting("a"))
+}
+
+// keysEnd fails the test if there is a key that never expires.
+func (w *world) keysEnd(t *testing.T) {
+	t.Helper()
+	for _, key := range w.redis.Keys() {
+		require.Positive(t, w.redis.TTL(key), "%s never expires", key)
+	}
+}
+
+// queued calls Lock on another goroutine, and returns when that waits.
+func queued(ctx context.Context, lock locktest.Lock) <-chan had {
+	got := make(chan had, 1)
+	go func() {
+		lease, err := lock.Lock(ctx)
+		got <- had{lease, err, time.Now()}
+	}()
+	synctest.Wait()
+	return got
+}
+
+// granted receives the lease of a lock that was waited for.
+func granted(t *testing.T, got <-chan had) signalbox.Lease {
+	t.Helper()
+	h := <-got
+	require.NoError(t, h.err)
+	return h.lease
+}
+
+// rwHolder is the holder of the lock "a", and those who want it next.
+type rwHolder struct {
+	*world
+
+	way           string // to the lease
+	lock          locktest.Lock
+	lease         signalbox.Lease
+	asked         time.Time     // when the lease began, at the earliest
+	user          lineUser      // the holder
+	beside        locktest.Lock // reads in its session
+	reader        locktest.Lock
+	writer, other locktest.Lock // all of sessions of their own
+}
+
+// eachRWHolder runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,
+// and a downgraded one; in the library's own layout and in Redisson's.
+func eachRWHolder(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwHolder)) {
+	t.Helper()
+	for _, redisson := range []bool{false, true} {
+		var layout []signalbox.LockOption
+		if redisson {
+			layout = []signalbox.LockOption{signalbox.Redisson()}
+		}
+		for _, way := range []string{"Writer", "WriterGranted", "Reader", "ReaderGranted", "Downgraded"} {
+			name := way
+			if redisson {
+				name += "Redisson"
+			}
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(w *world) {
+					t := w.T
+					users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+					defer closeAll()
+					side := locktest.Writer()
+					if strings.HasPrefix(way, "Reader") {
+						side = locktest.Reader()
+					}
+					h := rwHolder{
+						world: w, way: name, user: users[0], asked: time.Now(),
+						lock:   side.New(users[0].Session, "a", append(options, layout...)...),
+						beside: locktest.Reader().New(users[0].Session, "a", append(options, layout...)...),
+						reader: locktest.Reader().New(users[1].Session, "a", layout...),
+						writer: locktest.Writer().New(users[2].Session, "a", layout...),
+						other:  locktest.Writer().New(users[3].Session, "a", layout...),
+					}
+					if strings.HasSuffix(way, "Granted") {
+						before := atOnce(t, h.other)
+						got := waitsInLine(t.Context(), h.lock)
+						h.asked = time.Now()
+						require.NoError(t, before.Unlock())
+						h.lease = granted(t, got)
+					} else {
+						h.lease = atOnce(t, h.lock)
+					}
+					if way == "Downgraded" {
+						lock := rwlock.New(users[0].Session, "a", append(options, layout...)...)
+						require.NoError(t, lock.Downgrade(t.Context(), h.lease))
+					}
+					test(t, h)
+				})
+			})
+		}
+	}
+}
+
+// writes reports whether the lease excludes readers.
+func (h rwHolder) writes() bool { return strings.HasPrefix(h.way, "Writer") }

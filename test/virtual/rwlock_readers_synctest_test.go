@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// P7: readers of a session enter beside each other without a command, but for one each 20 ms that asks whether a writer waits;
+// and all but the last one leave without a command.
+func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, closeAll := w.session(t, signalbox.WithPolling()) // which sends nothing by itself
+		defer closeAll()
+		lock, reader := rwlock.New(s, "a"), locktest.Reader().New(s, "a")
+		leases := []signalbox.Lease{atOnce(t, reader), atOnce(t, reader)}
+		time.Sleep(25 * time.Millisecond)
+		leases = append(leases, atOnce(t, reader)) // teaches the server the script that asks
+		before := w.scripts.Load()
+		for n := range 200 {
+			enter := []func(context.Context) (signalbox.Lease, error){lock.RLock, lock.TryRLock}[n%2]
+			lease, err := enter(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, leases[0].Token(), lease.Token())
+			leases = append(leases, lease)
+			require.EqualValues(t, n/20, w.scripts.Load()-before, "after %d ms", n)
+			time.Sleep(time.Millisecond)
+		}
+		require.Len(t, w.rwEnds("a"), 1)
+		for _, lease := range leases[1:] {
+			require.NoError(t, lease.Unlock())
+		}
+		require.EqualValues(t, 9, w.scripts.Load()-before)
+		require.NoError(t, leases[0].Unlock())
+		w.rwFree(t)
+	})
+}
+
+// No reader enters a hold that is lost: the server says so, or a renewal has said so before.
+func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for _, after := range []time.Duration{25 * time.Millisecond, rwLife} {
+		bubble(t, func(w *world) {
+			t := w.T
+			users, closeAll := w.lineUsers(t, 1, time.Millisecond)
+			defer closeAll()
+			lock := locktest.Reader().New(users[0].Session, "a", signalbox.RenewedLease(rwLife))
+			lost := []signalbox.Lease{atOnce(t, lock), atOnce(t, lock)}
+			w.redis.FlushAll()
+			time.Sleep(after)
+			next := atOnce(t, lock)
+			require.Greater(t, next.Token(), lost[0].Token())
+			for _, lease := range lost {
+				<-lease.Done()
+				require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+			}
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Unlock())
+			w.rwFree(t)
+		})
+	}
+}
+
+// P6: a reader that gives up before the reply to its call leaves the attempt to the next reader of its session.
+func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, strike := range map[string]func(u lineUser){ //nolint:paralleltest // as above
+		"RequestLost": func(u lineUser) { u.dead() },
+		"ReplyLost":   func(u lineUser) { u.swallowsReplies.Store(true) },
+		"Late":        func(u lineUser) { u.latency.Store(int64(1500 * time.Millisecond)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				t := w.T
+				users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+				defer closeAll()
+				lock := locktest.Reader().New(users[0].Session, "a")
+				require.NoError(t, atOnce(t, lock).Unlock())
+				strike(users[0])
+				ctx, cancel := context.WithCancel(t.Context())
+				leader := queued(ctx, lock)
+				next := queued(t.Context(), lock)
+				cancel()
+				require.ErrorIs(t, (<-leader).err, context.Canceled)
+				users[0].latency.Store(int64(time.Millisecond))
+				if name != "Late" {
+					time.Sleep(time.Second)
+					users[0].heals()
+				}
+				healed := time.Now()
+				lease := granted(t, next)
+				require.Less(t, time.Since(healed), 4*time.Second)
+				require.NoError(t, lease.Err())
+				require.NoError(t, lease.Unlock())
+				require.NoError(t, atOnce(t, rwlock.New(users[1].Session, "a")).Unlock())
+				w.rwFree(t)
+			})
+		})
+	}
+}
+
+// rwCrowd is users of one side in a closed loop, and the tokens of their holds.
+type rwCrowd struct {
+	stop   context.CancelFunc
+	users  sync.WaitGroup
+	mu     sync.Mutex
+	tokens map[uint64]bool
+}
+
+// rwCircles lets n users of one side, in sessions of theirs, have the lock "a" again and again until the crowd is stopped.
+func rwCircles(t *testing.T, sessions []lineUser, side locktest.Primitive, n int, options ...signalbox.LockOption) *rwCrowd {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	c := &rwCrowd{stop: stop, tokens: make(map[uint64]bool)}
+	for i := range n {
+		lock := side.New(sessions[i%len(sessions)].Session, "a", options...)
+		c.users.Go(func() {
+			for {
+				lease, err := lock.Lock(ctx)
+				if err != nil {
+					require.ErrorIs(t, err, context.Canceled)
+					return
+				}
+				c.mu.Lock()
+				c.tokens[lease.Token()] = true
+				c.mu.Unlock()
+				time.Sleep(rand.N(10 * time.Millisecond))
+				require.NoError(t, lease.Unlock())
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	return c
+}
+
+// holds returns how many holds the crowd has had.
+func (c *rwCrowd) holds() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.tokens)
+}
+
+func (c *rwCrowd) ends() {
+	c.stop()
+	c.users.Wait()
+}
+
+// meets lets a user have the lock n times, and fails the test if more than most holds of a crowd began while it waited. The
+// wire takes no time here, so whatever the server granted has arrived when nothing runs.
+func (c *rwCrowd) meets(t *testing.T, lock locktest.Lock, n, most int) {
+	t.Helper()
+	for range n {
+		time.Sleep(rand.N(5 * time.Millisecond))
+		met := make(chan int, 1)
+		go func() {
+			lease, err := lock.Lock(t.Context())
+			require.NoError(t, err)
+			met <- c.holds() // no holder that excludes this one begins before it releases
+			require.NoError(t, lease.Unlock())
+		}()
+		synctest.Wait()
+		before, began := c.holds(), time.Now()
+		require.LessOrEqual(t, <-met-before, most, "it was passed over")
+		require.Less(t, time.Since(began), 5*time.Second, "it starves")
+	}
+}
+
+// P6, order: neither side starves. No reader enters a new hold while a writer waits, a reader waits for one writer at most,
+// and a writer for the writers before it, with readers and writers in closed loops.
+func TestRWNeitherSideStarves(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	own := signalbox.MaxHold(time.Hour)      // what makes each reader have its own hold
+	for name, c := range map[string]struct { //nolint:paralleltest // looks at all goroutines
+		readers, writers int
+		options          []signalbox.LockOption // of the readers
+	}{
+		"AWriterAmongReaders":        {readers: 8, options: []signalbox.LockOption{own}},
+		"AWriterAmongSharingReaders": {readers: 16},
+		"AReaderAmongWriters":        {writers: 6},
+		"AmongBoth":                  {readers: 8, writers: 3, options: []signalbox.LockOption{own}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				t := w.T
+				users, closeAll := w.lineUsers(t, 5, 0)
+				defer closeAll()
+				readers := rwCircles(t, users[:4], locktest.Reader(), c.readers, c.options...)
+				writers := rwCircles(t, users[:4], locktest.Writer(), c.writers)
+				writer, reader := rwlock.New(users[4].Session, "a"), locktest.Reader().New(users[4].Session, "a", own)
+				if c.writers == 0 {
+					readers.meets(t, writer, 10, 0)
+				} else {
+					writers.meets(t, reader, 10, 1)
+					writers.meets(t, writer, 10, c.writers)
+				}
+				for _, crowd := range []*rwCrowd{readers, writers} {
+					before := crowd.holds()
+					time.Sleep(50 * time.Millisecond)
+					if crowd == readers && c.readers > 0 || crowd == writers && c.writers > 0 {
+						require.Greater(t, crowd.holds(), before, "the crowd continues")
+					}
+				}
+				readers.ends()
+				writers.ends()
+				time.Sleep(5 * time.Second) // until nothing is settled any more
+				w.rwFree(t)
+			})
+		})
+	}
+}
+
+// Order: TryLock never takes the lock before a waiter, whether that is a writer or a reader of the next phase.
+func TestRWTryLockNeverPassesAWaiter(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+		defer closeAll()
+		lease := atOnce(t, rwlock.New(users[0].Session, "a"))
+		jumper := rwlock.New(users[3].Session, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var jumping sync.WaitGroup
+		for range 10 {
+			jumping.Go(func() {
+				for ctx.Err() == nil {
+					_, err := jumper.TryLock(context.WithoutCancel(ctx))
+					require.ErrorIs(t, err, signalbox.ErrHeld)
+					time.Sleep(rand.N(500 * time.Microsecond))
+				}
+			})
+		}
+		// From hand to hand: there is always a waiter, or a holder.
+		for n := range 40 {
+			got := queued(t.Context(), bothSides()[n%2].New(users[(n+1)%3].Session, "a"))
+			time.Sleep(20 * time.Millisecond)
+			require.NoError(t, lease.Unlock())
+			lease = granted(t, got)
+		}
+		cancel()
+		jumping.Wait()
+		require.NoError(t, lease.Unlock())
+	})
+}

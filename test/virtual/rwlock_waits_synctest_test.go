@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// bothSides are the sides of a read-write lock.
+func bothSides() []locktest.Primitive {
+	return []locktest.Primitive{locktest.Writer(), locktest.Reader()}
+}
+
+// eachRWSide runs a test in a bubble for each side, with the lock "a" of n sessions.
+func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *world, users []lineUser, side locktest.Primitive)) {
+	t.Helper()
+	for _, side := range bothSides() {
+		t.Run(side.Name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				users, closeAll := w.lineUsers(w.T, n, time.Millisecond)
+				defer closeAll()
+				test(w.T, w, users, side)
+			})
+		})
+	}
+}
+
+// P6: if every message is lost, readers that wait together enter together, and writers in their turn.
+func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+		defer closeAll()
+		held := atOnce(t, rwlock.New(users[0].Session, "a"))
+		var waiting []<-chan had
+		for n, u := range users[1:] {
+			u.losesMessages.Store(true)
+			waiting = append(waiting, waitsInLine(t.Context(), bothSides()[n%2].New(u.Session, "a")))
+		}
+		require.NoError(t, held.Unlock())
+		one, other := granted(t, waiting[1]), granted(t, waiting[3]) // both readers, beside each other
+		require.NoError(t, one.Unlock())
+		require.NoError(t, other.Unlock())
+		first := granted(t, waiting[0])
+		require.Greater(t, first.Token(), max(one.Token(), other.Token()))
+		require.Empty(t, waiting[2])
+		require.NoError(t, first.Unlock())
+		require.NoError(t, granted(t, waiting[2]).Unlock())
+		w.rwFree(t)
+	})
+}
+
+// P2, P6: if the server loses everything, at once or in an outage that outlasts every ticket, holders are notified, and all
+// waiters are served, none beside a writer.
+func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, away := range map[string]time.Duration{"AtOnce": 0, "Away": 15 * time.Second} { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				t := w.T
+				users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+				defer closeAll()
+				lost := atOnce(t, locktest.Reader().New(users[0].Session, "a", signalbox.RenewedLease(rwLife)))
+				var waiting []<-chan had
+				var readers, writers atomic.Int32
+				for n, u := range users[1:] {
+					for range 3 {
+						side := bothSides()[n%2]
+						got := waitsInLine(t.Context(), side.New(u.Session, "a"))
+						served := make(chan had, 1)
+						waiting = append(waiting, served)
+						mine, most := &writers, int32(1)
+						if side.Name == locktest.Reader().Name {
+							mine, most = &readers, 6
+						}
+						go func() {
+							h := <-got
+							if mine.Add(1) > most || writers.Load() > 0 && readers.Load() > 0 {
+								t.Error("a writer is not alone")
+							}
+							time.Sleep(5 * time.Millisecond)
+							mine.Add(-1)
+							if h.err == nil {
+								h.err = h.lease.Unlock()
+							}
+							served <- h
+						}()
+					}
+				}
+				if away > 0 {
+					for _, u := range users {
+						u.refuses.Store(true)
+						u.cut()
+					}
+					time.Sleep(away)
+				}
+				w.redis.FlushAll()
+				for _, u := range users {
+					u.refuses.Store(false)
+				}
+				lostAt := time.Now()
+				<-lost.Done()
+				require.LessOrEqual(t, time.Since(lostAt), rwLife/3+10*time.Millisecond)
+				require.ErrorIs(t, lost.Unlock(), signalbox.ErrLost)
+				for _, served := range waiting {
+					require.NoError(t, (<-served).err)
+				}
+				require.Less(t, time.Since(lostAt), 10*time.Second)
+				synctest.Wait()
+				w.rwFree(t)
+			})
+		})
+	}
+}
+
+// P10: the error of a wait that ended says both why it ended and that the lock is held; also that of a reader who waited for
+// another of its session.
+func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	stopped := errors.New("the request was dropped")
+	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
+		holder := atOnce(t, rwlock.New(users[0].Session, "a"))
+		for _, want := range []error{context.Canceled, stopped} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			waiting := []<-chan had{waitsInLine(ctx, side.New(users[1].Session, "a")), waitsInLine(ctx, side.New(users[1].Session, "a"))}
+			cancel(want)
+			for _, got := range waiting {
+				h := <-got
+				require.ErrorIs(t, h.err, signalbox.ErrHeld)
+				require.ErrorIs(t, h.err, want)
+				require.ErrorIs(t, h.err, context.Canceled)
+			}
+			time.Sleep(10 * time.Millisecond)
+			require.Zero(t, w.rwWaiting("a"), "P4")
+		}
+		require.NoError(t, holder.Unlock())
+	})
+}
+
+// P10: a server that is away is waited for within the context, and named in the error. No reply said that the lock is held.
+func TestRWUnreachableServerIsWaitedFor(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	eachRWSide(t, 1, func(t *testing.T, _ *world, users []lineUser, side locktest.Primitive) {
+		lock := side.New(users[0].Session, "a")
+		require.NoError(t, atOnce(t, lock).Unlock())
+		users[0].refuses.Store(true)
+		users[0].cut()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := lock.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, signalbox.ErrHeld)
+		var refused *net.OpError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, "dial", refused.Op)
+		got := waitsInLine(t.Context(), lock)
+		users[0].refuses.Store(false)
+		require.NoError(t, granted(t, got).Unlock())
+	})
+}
+
+// P4: a call whose reply was lost, or whose request comes late, is undone within 3 s of the server's return.
+func TestRWCallWithoutAReplyIsUndone(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
+		mine, other := side.New(users[0].Session, "a"), rwlock.New(users[1].Session, "a")
+		for name, strike := range map[string]func(){
+			"RequestLost": users[0].dead,
+			"ReplyLost":   func() { users[0].swallowsReplies.Store(true) },
+			"Late":        func() { users[0].latency.Store(int64(1500 * time.Millisecond)) },
+		} {
+			for _, call := range []func(context.Context) (signalbox.Lease, error){mine.Lock, mine.TryLock} {
+				require.NoError(t, atOnce(t, mine).Unlock())
+				strike()
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				_, err := call(ctx)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded, name)
+				users[0].latency.Store(int64(time.Millisecond))
+				if name != "Late" {
+					time.Sleep(time.Second)
+					users[0].heals()
+				}
+				healed := time.Now()
+				require.NoError(t, atOnce(t, other).Unlock(), name)
+				require.LessOrEqual(t, time.Since(healed), 4*time.Second, name)
+				time.Sleep(10 * time.Second)
+				w.rwFree(t)
+			}
+		}
+	})
+}
+
+// P5: a downgrade whose reply is lost is repeated in the background, and lets readers enter while the holder stays.
+func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, strike := range map[string]func(u lineUser){ //nolint:paralleltest // as above
+		"RequestLost": func(u lineUser) { u.dead() },
+		"ReplyLost":   func(u lineUser) { u.swallowsReplies.Store(true) },
+		"Refused":     func(u lineUser) { u.refuses.Store(true); u.cut() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				t := w.T
+				users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+				defer closeAll()
+				lock := rwlock.New(users[0].Session, "a")
+				lease := atOnce(t, lock)
+				reader := waitsInLine(t.Context(), locktest.Reader().New(users[1].Session, "a"))
+				strike(users[0])
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				require.Error(t, lock.Downgrade(ctx, lease))
+				healed := time.Now()
+				users[0].heals()
+				beside := granted(t, reader)
+				require.Less(t, time.Since(healed), 4*time.Second)
+				require.NoError(t, lease.Err())
+				require.NoError(t, lock.Downgrade(t.Context(), lease), "it can be called again")
+				require.NoError(t, beside.Unlock())
+				require.NoError(t, lease.Unlock())
+				w.rwFree(t)
+			})
+		})
+	}
+}
+
+// P2: a downgrade of a lease that has expired returns why.
+func TestRWDowngradeOfAnExpiredLeaseSaysWhy(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, closeAll := w.session(t)
+		defer closeAll()
+		for option, want := range map[string]error{"fixed": signalbox.ErrLost, "greatest": signalbox.ErrMaxHold} {
+			terms := map[string]signalbox.LockOption{"fixed": signalbox.FixedLease(time.Second), "greatest": signalbox.MaxHold(time.Second)}[option]
+			lock := rwlock.New(s, option, terms)
+			lease := atOnce(t, lock)
+			<-lease.Done()
+			require.ErrorIs(t, lock.Downgrade(t.Context(), lease), want)
+		}
+	})
+}
