@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
@@ -20,7 +21,7 @@ import (
 // requireRefused checks that every call on a latch, and on its rounds, answers the error, and sends nothing.
 func requireRefused(ctx context.Context, t *testing.T, server *redistest.Server, l *countdown.Latch, want error) {
 	t.Helper()
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		r, err := l.Start(ctx, 1)
 		require.ErrorIs(t, err, want)
 		require.Zero(t, r)
@@ -69,7 +70,7 @@ func TestCheckOfAGoodLatchAnswersNilAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		require.NoError(t, countdown.New(s, "a", countdown.Keep(time.Minute), nil, countdown.Keep(30*24*time.Hour)).Check())
 	}))
 }
@@ -79,7 +80,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l := countdown.New(newSession(t, server), "a")
-	requireRefused(endedContext(), t, server, l, context.Canceled)
+	requireRefused(locktest.Ended(), t, server, l, context.Canceled)
 	requireRefused(nil, t, server, l, signalbox.ErrBadOption) //nolint:staticcheck // what is tested
 }
 
@@ -89,7 +90,7 @@ func TestABadNumberOrIDIsRefused(t *testing.T) {
 	l := countdown.New(newSession(t, server), "a")
 	r := mustStart(t, l, countdown.MaxCount)
 	require.NoError(t, l.Reset(t.Context()))
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		for _, n := range []int{0, -1, countdown.MaxCount + 1} {
 			_, err := l.Start(t.Context(), n)
 			require.ErrorIs(t, err, signalbox.ErrBadOption)
@@ -127,9 +128,9 @@ func TestAForeignKeyIsToldAndUntouched(t *testing.T) {
 		"round": {"HSET", "", "round", "x"}, "zset": {"ZADD", "", 1, "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			command[1] = latchKey(name)
+			command[1] = locktest.Keys(name).Latch()
 			server.MustDo(t, command...)
-			before := server.MustDo(t, "DUMP", latchKey(name))
+			before := server.MustDo(t, "DUMP", locktest.Keys(name).Latch())
 			l := countdown.New(s, name)
 			_, err := l.Start(t.Context(), 1)
 			require.ErrorIs(t, err, signalbox.ErrWrongKind)
@@ -141,11 +142,11 @@ func TestAForeignKeyIsToldAndUntouched(t *testing.T) {
 			require.ErrorIs(t, err, signalbox.ErrWrongKind)
 			_, err = r.Count(t.Context())
 			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			err = r.Wait(soon(t))
+			err = r.Wait(locktest.Context(t))
 			require.ErrorIs(t, err, signalbox.ErrWrongKind)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, before, server.MustDo(t, "DUMP", latchKey(name)))
-			require.EqualValues(t, -1, server.MustDo(t, "PTTL", latchKey(name)))
+			require.Equal(t, before, server.MustDo(t, "DUMP", locktest.Keys(name).Latch()))
+			require.EqualValues(t, -1, server.MustDo(t, "PTTL", locktest.Keys(name).Latch()))
 		})
 	}
 }
@@ -158,9 +159,9 @@ func TestEveryNameIsALatchOfItsOwn(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, name := range []string{"a", "a:latch", "{a}", "a}:latch", "%7Ba%7D", "\x00", "*", "a{"} {
 		r := mustStart(t, countdown.New(s, name), 1)
-		waiting := waitLater(soon(t), r)
+		waiting := waitLater(locktest.Context(t), r)
 		mustCount(t, r, 0, "x")
-		require.NoError(t, within(t, "the opening", waiting))
+		require.NoError(t, redistest.Receive(t, "the opening", waiting))
 		seen[name] = true
 		require.Len(t, server.Keys("*"), len(seen))
 	}
@@ -170,12 +171,12 @@ func TestEveryNameIsALatchOfItsOwn(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrRunning)
 	require.NotContains(t, err.Error(), "secret-name")
 	mustCount(t, r, 0, "x")
-	for _, key := range server.Keys("*") {
-		require.NotContains(t, key, "secret-name")
+	for _, hashed := range server.Keys("*") {
+		require.NotContains(t, hashed, "secret-name")
 	}
 }
 
-// What a step costs, in round trips: see the package.
+// P7: a step is one round trip; see the package.
 func TestWhatStepsCost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -219,13 +220,5 @@ func TestAClosedClientIsTold(t *testing.T) {
 	client.Close()
 	_, err := r.CountDown(t.Context(), "x")
 	require.ErrorIs(t, err, signalbox.ErrClosed)
-	require.ErrorIs(t, r.Wait(soon(t)), signalbox.ErrClosed)
-}
-
-type dialerOf func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-
-// Client implements dialer.
-func (d dialerOf) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-	tb.Helper()
-	return d(tb, mod)
+	require.ErrorIs(t, r.Wait(locktest.Context(t)), signalbox.ErrClosed)
 }

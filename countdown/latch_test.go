@@ -16,11 +16,11 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// none -> running -> open: all who wait, in every session, are told, and nobody before.
+// P1, P4: the last count-down opens the round for all waiters of all sessions, and nothing opens it before; the key ends.
 func TestTheLastCountDownOpensTheRoundForAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -31,7 +31,7 @@ func TestTheLastCountDownOpensTheRoundForAll(t *testing.T) {
 	require.Equal(t, r.ID(), joined.ID())
 	var waiting []<-chan error
 	for range 50 {
-		waiting = append(waiting, listening(t, one, r, "a"), listening(t, other, joined, "a"))
+		waiting = append(waiting, listening(t, one, r), listening(t, other, joined))
 	}
 	mustCount(t, r, 2, "x")
 	mustCount(t, joined, 1, "y")
@@ -39,16 +39,16 @@ func TestTheLastCountDownOpensTheRoundForAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, left)
 	for _, w := range waiting {
-		require.True(t, isSilent(w))
+		require.Empty(t, w)
 	}
 	mustCount(t, joined, 0, "z")
 	for _, w := range waiting {
-		require.NoError(t, within(t, "the opening", w))
+		require.NoError(t, redistest.Receive(t, "the opening", w))
 	}
-	requireEnds(t, server)
+	locktest.RequireEnds(t, server)
 }
 
-// An id counts once, whichever sessions send it and however often, also at the same time.
+// P5: an id counts once, whichever sessions send it and however often, also at the same time.
 func TestAnIDCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -111,10 +111,10 @@ func TestAnOpenRoundStaysOpen(t *testing.T) {
 	left, err := joined.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, left)
-	require.EqualValues(t, 2, server.MustDo(t, "HLEN", latchKey("a")), "the ids are gone")
+	require.EqualValues(t, 2, server.MustDo(t, "HLEN", key), "the ids are gone")
 }
 
-// running -> reset: all who wait are told, and who counts down.
+// P6: a reset is told to all who wait, and to who counts down.
 func TestAResetIsToldToAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -123,10 +123,10 @@ func TestAResetIsToldToAll(t *testing.T) {
 	r := mustStart(t, l, 2)
 	mustCount(t, r, 1, "x")
 	theirs := countdown.New(other, "a")
-	waiting := []<-chan error{listening(t, one, r, "a"), listening(t, other, theirs.RoundOf(r.ID()), "a")}
+	waiting := []<-chan error{listening(t, one, r), listening(t, other, theirs.RoundOf(r.ID()))}
 	require.NoError(t, theirs.Reset(t.Context()))
 	for _, w := range waiting {
-		require.ErrorIs(t, within(t, "the reset", w), signalbox.ErrReset)
+		require.ErrorIs(t, redistest.Receive(t, "the reset", w), signalbox.ErrReset)
 	}
 	require.NoError(t, theirs.Reset(t.Context()), "once more")
 	_, err := r.CountDown(t.Context(), "y")
@@ -138,7 +138,8 @@ func TestAResetIsToldToAll(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrNoRound)
 }
 
-// H14: a round is known as old when another one was started, and how it ended is told, however many came since.
+// P3, P8: rounds have IDs that rise. A late worker counts in no later round, and is told how its own ended, however many came
+// since.
 func TestAnOldRoundIsKnownAsOld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -171,25 +172,26 @@ func TestAnOldRoundIsKnownAsOld(t *testing.T) {
 	require.NoError(t, last.Wait(t.Context()))
 }
 
-// H14: waiters of a round are not woken by what befalls another one, nor do they hang when theirs is followed.
+// P6: waiters of a round are not woken by what befalls another one, nor do they hang when theirs is followed.
 func TestWaitersOfOneRoundDoNotHearOfAnother(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	l := countdown.New(s, "a")
 	first := mustStart(t, l, 1)
-	early := listening(t, s, first, "a")
+	early := listening(t, s, first)
 	mustCount(t, first, 0, "x")
 	second := mustStart(t, l, 1)
-	late := listening(t, s, second, "a")
-	require.NoError(t, within(t, "the first round", early))
+	late := listening(t, s, second)
+	require.NoError(t, redistest.Receive(t, "the first round", early))
 	require.NoError(t, first.Wait(t.Context()))
-	require.True(t, isSilent(late))
+	require.Empty(t, late)
 	require.NoError(t, l.Reset(t.Context()))
-	require.ErrorIs(t, within(t, "the second round", late), signalbox.ErrReset)
+	require.ErrorIs(t, redistest.Receive(t, "the second round", late), signalbox.ErrReset)
 	require.NoError(t, first.Wait(t.Context()))
 }
 
+// P1: a latch has one round at a time.
 func TestARunningRoundKeepsAnotherFromStarting(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -202,20 +204,24 @@ func TestARunningRoundKeepsAnotherFromStarting(t *testing.T) {
 	require.Greater(t, mustStart(t, l, 1).ID(), r.ID())
 }
 
-// Of many who start at the same time one does.
+// P1, P3: of many that start a round at the same time one does, each time, and later rounds have greater IDs.
 func TestOneOfManyStarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	latches := []*countdown.Latch{countdown.New(newSession(t, server), "a"), countdown.New(newSession(t, server), "a")}
+	var last atomic.Uint64
 	for range 20 {
 		var started atomic.Int32
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
-				_, err := latches[i%2].Start(t.Context(), 1)
+				r, err := latches[i%2].Start(t.Context(), 1)
 				switch {
 				case err == nil:
 					started.Add(1)
+					if before := last.Swap(r.ID()); r.ID() <= before {
+						t.Error(r.ID(), before)
+					}
 				case !errors.Is(err, signalbox.ErrRunning):
 					t.Error(err)
 				}
@@ -245,7 +251,7 @@ func TestRoundsFollowEachOther(t *testing.T) {
 				if _, err := mine.CountDown(t.Context(), fmt.Sprint(i)); err != nil {
 					t.Error(err)
 				}
-				if err := mine.Wait(soon(t)); err != nil {
+				if err := mine.Wait(locktest.Context(t)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -254,7 +260,7 @@ func TestRoundsFollowEachOther(t *testing.T) {
 	}
 }
 
-// running, open, reset -> forgotten: told, and not waited for, when the key is gone.
+// P2, P6: a round whose key is gone is told to be lost, and not waited for, whether it was running, open or reset.
 func TestARoundThatIsGoneIsTold(t *testing.T) {
 	t.Parallel()
 	for name, over := range map[string]func(l *countdown.Latch, r countdown.Round) error{
@@ -273,13 +279,13 @@ func TestARoundThatIsGoneIsTold(t *testing.T) {
 			r := mustStart(t, l, 1)
 			var waiting <-chan error
 			if over == nil {
-				waiting = listening(t, s, r, "a")
+				waiting = listening(t, s, r)
 			} else {
 				require.NoError(t, over(l, r))
 			}
-			server.MustDo(t, "DEL", latchKey("a"))
+			server.MustDo(t, "DEL", key)
 			if over == nil {
-				require.ErrorIs(t, within(t, "the loss", waiting), signalbox.ErrRoundLost)
+				require.ErrorIs(t, redistest.Receive(t, "the loss", waiting), signalbox.ErrRoundLost)
 			}
 			require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrRoundLost)
 			_, err := r.CountDown(t.Context(), "x")
@@ -305,12 +311,12 @@ func TestUseKeepsARound(t *testing.T) {
 	r := mustStart(t, l, 2)
 	other := countdown.New(newSession(t, server), "a").RoundOf(r.ID()) // the starter's word counts
 	left := func() time.Duration {
-		ms, _ := server.MustDo(t, "PTTL", latchKey("a")).(int64)
+		ms, _ := server.MustDo(t, "PTTL", key).(int64)
 		return time.Duration(ms) * time.Millisecond
 	}
 	within := func() {
 		t.Helper()
-		require.InDelta(t, time.Hour, left(), float64(patience))
+		require.InDelta(t, time.Hour, left(), float64(redistest.Patience))
 	}
 	within()
 	for _, use := range []func(){
@@ -319,31 +325,16 @@ func TestUseKeepsARound(t *testing.T) {
 		func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting := waitLater(ctx, other)
-			await(t, "a look", func() bool { return left() > time.Minute })
+			redistest.Await(t, "a look", func() bool { return left() > time.Minute })
 			cancel()
 			<-waiting
 		},
 		func() { mustCount(t, other, 0, "y") },
 	} {
-		server.MustDo(t, "PEXPIRE", latchKey("a"), time.Minute.Milliseconds())
+		server.MustDo(t, "PEXPIRE", key, time.Minute.Milliseconds())
 		use()
 		within()
 	}
-}
-
-// P7: whoever gives up leaves nothing behind: no subscription, and no look.
-func TestNothingRemainsOfAWaitThatWasGivenUp(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	r := mustStart(t, countdown.New(s, "a"), 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	waiting := waitLater(ctx, r)
-	await(t, "a subscription", func() bool { return (*session.Session)(s).Dispatch.Channels() == 1 })
-	cancel()
-	require.ErrorIs(t, within(t, "the end of the wait", waiting), context.Canceled)
-	awaitSilence(t, server, s)
-	require.Empty(t, sentBy(server, func() { within(t, "two seconds", time.NewTimer(2*time.Second).C) }))
 }
 
 // The end of a context is the end of its wait, and of no other.
@@ -352,15 +343,33 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	r := mustStart(t, countdown.New(s, "a"), 1)
-	other := listening(t, s, r, "a")
+	other := listening(t, s, r)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waiting := waitLater(ctx, r)
 	why := errors.New("no more")
 	cancel(why)
-	err := within(t, "the end of the wait", waiting)
+	err := redistest.Receive(t, "the end of the wait", waiting)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, why)
-	require.True(t, isSilent(other))
+	require.Empty(t, other)
 	mustCount(t, r, 0, "x")
-	require.NoError(t, within(t, "the opening", other))
+	require.NoError(t, redistest.Receive(t, "the opening", other))
+}
+
+// Close sends waiters away, also those who wait for a server, and leaves the round to the others.
+func TestCloseSendsWaitersAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := newSession(t, server), newSession(t, server)
+	r := mustStart(t, countdown.New(s, "a"), 1)
+	theirs := countdown.New(other, "a").RoundOf(r.ID())
+	waiting := []<-chan error{listening(t, s, r), waitLater(locktest.Context(t), r)}
+	elsewhere := listening(t, other, theirs)
+	require.NoError(t, s.Close(t.Context()))
+	for _, w := range waiting {
+		require.ErrorIs(t, redistest.Receive(t, "the end of a wait", w), signalbox.ErrClosed)
+	}
+	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrClosed)
+	mustCount(t, theirs, 0, "x")
+	require.NoError(t, redistest.Receive(t, "the opening", elsewhere))
 }
