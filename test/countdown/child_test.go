@@ -3,7 +3,6 @@
 package countdown_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -61,22 +60,6 @@ func numberOf(env string) int {
 	n, err := strconv.Atoi(os.Getenv(env))
 	must(err)
 	return n
-}
-
-// runStarter starts a round for every line that it reads, and says the round's ID, or "running".
-func runStarter(stdin io.Reader, stdout io.Writer) {
-	s, l := latch()
-	fmt.Fprintln(stdout, "ready")
-	for in := bufio.NewScanner(stdin); in.Scan(); {
-		r, err := l.Start(context.Background(), 1)
-		if errors.Is(err, signalbox.ErrRunning) {
-			fmt.Fprintln(stdout, "running")
-			continue
-		}
-		must(err)
-		fmt.Fprintln(stdout, r.ID())
-	}
-	must(s.Close(context.Background()))
 }
 
 // runWorker counts ids down, from a number on, and says how many are left after each.

@@ -5,7 +5,6 @@ package countdown_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,35 +20,7 @@ import (
 // limit is how long a test waits for processes. Only a broken promise takes that long.
 const limit = time.Minute
 
-// Of two processes that start a round at the same time one does, each time, and later rounds have greater IDs.
-func TestOfTwoProcessesOneStarts(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	l := countdown.New(locktest.Session(t, server), "both")
-	starters := []*redistest.Process{child(t, "starter", server, "both"), child(t, "starter", server, "both")}
-	for _, p := range starters {
-		require.Equal(t, "ready", line(t, p))
-	}
-	last := 0
-	for range 50 {
-		for _, p := range starters {
-			p.Send("go")
-		}
-		said := []string{line(t, starters[0]), line(t, starters[1])}
-		if said[0] == "running" {
-			said[0], said[1] = said[1], said[0]
-		}
-		require.Equal(t, "running", said[1])
-		id, err := strconv.Atoi(said[0])
-		require.NoError(t, err)
-		require.Greater(t, id, last)
-		last = id
-		_, err = l.RoundOf(uint64(id)).CountDown(locktest.Context(t), "x")
-		require.NoError(t, err)
-	}
-}
-
-// H13, P5: workers that are killed anywhere and started again repeat their ids: the round opens when all are
+// P5: workers that are killed anywhere and started again repeat their ids: the round opens when all are
 // done, and not before.
 func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	t.Parallel()
@@ -88,7 +59,7 @@ func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	require.Zero(t, waiter.Wait(limit))
 }
 
-// A waiter that was stopped over several rounds is told how its own ended.
+// P6: a waiter that was stopped over several rounds is told how its own ended.
 func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{"open", "reset"} {
