@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
@@ -13,13 +14,12 @@ import (
 func BenchmarkUncontended(b *testing.B) {
 	for name, options := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.Fenced()}} {
 		b.Run("tokens="+name, func(b *testing.B) {
-			w := newWorld(b, 5)
-			sessions := make([]*signalbox.Session, len(w.servers))
-			for i, s := range w.servers {
-				sessions[i] = newSession(b, s)
+			var sessions []*signalbox.Session
+			for _, s := range shared {
+				sessions = append(sessions, locktest.Session(b, s))
 			}
 			mu := redlock.New(sessions, "a", options...)
-			if err := mustLock(b, mu).Unlock(); err != nil { // teaches the servers the scripts
+			if err := locktest.Must(b, mu.Lock).Unlock(); err != nil { // teaches the servers the scripts
 				b.Fatal(err)
 			}
 			b.ReportAllocs()

@@ -4,82 +4,269 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
 // P1: two processes exclude each other, and each server is given back.
-func TestALockIsHeldByOne(t *testing.T) {
+func TestLockIsHeldByOneProcess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
-	one, other := w.lock("a"), w.lock("a")
-	lease := w.mustLockAll(one, "a")
-	mustBeHeld(t.Context(), t, other)
+	w := newWorld(t, 5, 0)
+	one, other := w.lock(), w.lock()
+	lease := w.mustLockAll(one)
+	mustFail(t, other, signalbox.ErrHeld)
 	require.NoError(t, lease.Unlock())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
-	w.awaitFree("a")
-	lease, err := other.TryLock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, lease.Unlock())
-}
-
-// P6: a waiter is woken by the release, long before it would look by itself.
-func TestAWaiterHasTheLockWhenItIsReleased(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 5)
-	one, other := w.lock("a"), w.lock("a")
-	for range 10 {
-		lease := mustLock(t, one)
-		waiting := lockLater(t.Context(), other)
-		require.False(t, isClosed(waiting))
-		require.NoError(t, lease.Unlock())
-		next := mustHave(t, waiting)
-		require.Greater(t, next.Token(), lease.Token())
-		require.NoError(t, next.Unlock())
-	}
-}
-
-// P6.
-func TestAWaitEndsWithItsContextAndSaysThatTheLockIsHeld(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3)
-	lease := mustLock(t, w.lock("a"))
-	sessions := w.sessions()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*moment)
-	defer cancel()
-	_, err := redlock.New(sessions, "a").Lock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, signalbox.ErrHeld)
-	require.NoError(t, lease.Unlock())
-	w.awaitFree("a")
+	w.awaitFree()
+	require.NoError(t, locktest.Must(t, other.Lock).Unlock())
 }
 
 // An ended context acquires nothing.
-func TestAnEndedContextAcquiresNothing(t *testing.T) {
+func TestEndedContextAcquiresNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
-	mu := w.lock("a")
+	w := newWorld(t, 3, 0)
+	mu := w.lock()
 	for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
-		_, err := lock(endedContext())
+		_, err := lock(locktest.Ended())
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, signalbox.ErrHeld)
 	}
-	require.Zero(t, w.holds("a"))
+	require.Zero(t, w.holds())
 }
 
 // P9: names are kept apart, whatever is in them.
 func TestNamesAreKeptApart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
+	w := newWorld(t, 3, 0)
 	sessions := w.sessions()
 	for _, name := range []string{"a", "{a}", "a}", "}{", "%7Ba", "a:lock", "\x00*", strings.Repeat("x", 512)} {
-		lease := w.mustLockAll(redlock.New(sessions, name), name)
+		w.name = name
+		lease := w.mustLockAll(redlock.New(sessions, name))
 		defer func() { require.NoError(t, lease.Unlock()) }()
 	}
+}
+
+// P7: one goroutine of a process at a time asks the servers, and the same sessions in another order are the same lock.
+func TestGoroutinesOfAProcessAreOneContender(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	sessions := w.sessions()
+	lease := w.mustLockAll(redlock.New(sessions, w.name))
+	for _, p := range w.proxies {
+		p.ResetCount()
+	}
+	const goroutines = 32
+	var waiting []<-chan locktest.Result[error]
+	for range goroutines {
+		mu := redlock.New(sessions, w.name)
+		waiting = append(waiting, locktest.Later(func() (error, error) {
+			lease, err := mu.Lock(locktest.Context(t))
+			return nil, errors.Join(err, lease.Unlock())
+		}))
+	}
+	_, err := redlock.New([]*signalbox.Session{sessions[2], sessions[0], sessions[1]}, w.name).TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.NoError(t, lease.Unlock())
+	for _, c := range waiting {
+		locktest.MustHave(t, c)
+	}
+	w.awaitFree()
+	for _, p := range w.proxies {
+		// An acquire and a release each; a few more if a late vote is taken back.
+		require.Less(t, p.Requests(), 4*goroutines)
+	}
+}
+
+// P7: entering again asks no server; the hold ends with the last of its leases.
+func TestEnteringAgainSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	sessions := w.sessions(signalbox.WithPolling()) // those that listen ask when they begin to whether their holds are there still
+	mu := redlock.New(sessions, w.name)
+	lease := w.mustLockAll(mu)
+	for _, p := range w.proxies {
+		p.ResetCount()
+	}
+	ctx := lease.Enter(t.Context())
+	reordered := redlock.New([]*signalbox.Session{sessions[2], sessions[1], sessions[0]}, w.name)
+	for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, reordered.Lock} {
+		again, err := lock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), again.Token())
+		require.NoError(t, again.Unlock())
+	}
+	require.NoError(t, lease.Err())
+	for _, p := range w.proxies {
+		require.Zero(t, p.Requests())
+	}
+	// Other servers, or other sessions, are another lock, which this lease does not enter.
+	_, err := w.lock().TryLock(ctx)
+	require.Error(t, err)
+	require.NoError(t, lease.Unlock())
+	_, err = mu.Lock(ctx)
+	require.ErrorIs(t, err, signalbox.ErrReleased)
+	w.awaitFree()
+}
+
+func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	mu := w.lock()
+	broke := errors.New("no funds")
+	var inside context.Context
+	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
+		inside = ctx
+		require.GreaterOrEqual(t, w.holds(), 2)
+		require.NoError(t, mu.Do(ctx, func(context.Context, signalbox.Lease) error { return nil }))
+		return broke
+	})
+	require.EqualError(t, err, "no funds")
+	require.ErrorIs(t, context.Cause(inside), signalbox.ErrReleased)
+	require.PanicsWithValue(t, "x", func() {
+		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error { panic("x") })
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	redistest.Receive(t, "the end of the goroutine", ended)
+	w.awaitFree()
+}
+
+// P1: goroutines that share a Locker exclude each other.
+func TestLockerExcludesGoroutines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	locker := w.lock().Locker(t.Context())
+	count := 0
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 5 {
+				locker.Lock()
+				count++
+				locker.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, 20, count)
+	w.awaitFree()
+}
+
+// P8: ForceUnlock takes the lock on every server, the holder is notified by message, and a waiter acquires it.
+func TestForceUnlockTakesTheLockEverywhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	hours := signalbox.RenewedLease(time.Hour) // so no renewal tells
+	mu := w.lock(hours)
+	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+	locked, err := mu.IsLocked(t.Context())
+	require.NoError(t, err)
+	require.False(t, locked)
+	_, err = mu.Holder(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+
+	sessions := w.sessions(signalbox.WithLabel("host:42"))
+	lease := w.mustLockAll(redlock.New(sessions, w.name, hours))
+	holder, err := mu.Holder(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "redlock", holder.Kind)
+	require.Equal(t, "host:42", holder.Label)
+	require.Contains(t, []string{sessions[0].ID(), sessions[1].ID(), sessions[2].ID()}, holder.Session)
+	locked, err = mu.IsLocked(t.Context())
+	require.NoError(t, err)
+	require.True(t, locked)
+
+	waiting := locktest.LaterWith(locktest.Context(t), mu.Lock)
+	w.awaitWaiter(2)
+	require.NoError(t, w.lock().ForceUnlock(t.Context()))
+	redistest.Receive(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	next := locktest.MustHave(t, waiting)
+	require.Greater(t, next.Token(), lease.Token())
+	require.NoError(t, next.Unlock())
+	w.awaitFree()
+}
+
+// A name is hashed in the error too, if the sessions are no quorum and any of them hashes names.
+func TestErrorsOfABadQuorumHashTheName(t *testing.T) {
+	t.Parallel()
+	sessions := []*signalbox.Session{
+		locktest.Session(t, shared[0]), locktest.Session(t, shared[0], signalbox.WithHashedNames()), locktest.Session(t, shared[0]),
+	}
+	for n := 2; n <= 3; n++ {
+		err := redlock.New(sessions[:n], "secret").Check()
+		require.ErrorIs(t, err, signalbox.ErrBadOption)
+		require.ErrorContains(t, err, "%sha256-")
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// A bad argument is the error of every call, and of Check.
+func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	good := w.sessions()
+	other := locktest.Session(t, shared[0], signalbox.WithPrefix("other:"))
+	hashed := locktest.Session(t, shared[0], signalbox.WithHashedNames())
+	bad := signalbox.NewSession(nil)
+	for name, c := range map[string]struct {
+		lock *redlock.Lock
+		want error
+	}{
+		"None":           {redlock.New(nil, "a"), signalbox.ErrBadOption},
+		"One":            {redlock.New(good[:1], "a"), signalbox.ErrBadOption},
+		"Even":           {redlock.New(append(good[:3:3], locktest.Session(t, shared[0])), "a"), signalbox.ErrBadOption},
+		"Nil":            {redlock.New([]*signalbox.Session{good[0], nil, good[1]}, "a"), signalbox.ErrBadOption},
+		"Bad":            {redlock.New([]*signalbox.Session{good[0], bad, good[1]}, "a"), signalbox.ErrBadOption},
+		"Twice":          {redlock.New([]*signalbox.Session{good[0], good[1], good[0]}, "a"), signalbox.ErrBadOption},
+		"Prefix":         {redlock.New([]*signalbox.Session{good[0], good[1], other}, "a"), signalbox.ErrBadOption},
+		"Hashed":         {redlock.New([]*signalbox.Session{good[0], good[1], hashed}, "a"), signalbox.ErrBadOption},
+		"Cluster":        {redlock.New([]*signalbox.Session{good[0], good[1], ofCluster(t)}, "a"), signalbox.ErrBadOption},
+		"Replicas":       {redlock.New(good, "a", signalbox.WaitReplicas(1, time.Second)), signalbox.ErrBadOption},
+		"Lease":          {redlock.New(good, "a", signalbox.FixedLease(time.Millisecond)), signalbox.ErrBadOption},
+		"Greatest":       {redlock.New(good, "a", redlock.GreatestLease(time.Second)), signalbox.ErrBadOption},
+		"GreatestLength": {redlock.New(good, "a", redlock.GreatestLease(48*time.Hour)), signalbox.ErrBadOption},
+		"Name":           {redlock.New(good, ""), signalbox.ErrBadName},
+		"LongName":       {redlock.New(good, strings.Repeat("x", 513)), signalbox.ErrBadName},
+	} {
+		require.ErrorIs(t, c.lock.Check(), c.want, name)
+		_, err := c.lock.Lock(t.Context())
+		require.ErrorIs(t, err, c.want, name)
+		_, err = c.lock.TryLock(t.Context())
+		require.ErrorIs(t, err, c.want, name)
+		_, err = c.lock.Holder(t.Context())
+		require.ErrorIs(t, err, c.want, name)
+		require.ErrorIs(t, c.lock.ForceUnlock(t.Context()), c.want, name)
+		require.ErrorIs(t, c.lock.Do(t.Context(), nil), c.want, name)
+	}
+	mu := redlock.New(good, "a", nil, signalbox.LockOption(nil), signalbox.RenewedLease(time.Second), redlock.Fenced(), redlock.GreatestLease(time.Minute))
+	require.NoError(t, mu.Check())
+	_, err := mu.Lock(nil) //nolint:staticcheck // asks for it
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+}
+
+// ofCluster returns a session of a cluster, of one server.
+func ofCluster(t *testing.T) *signalbox.Session {
+	t.Helper()
+	server := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
+	server.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, redistest.Slots-1)
+	return locktest.Session(t, server)
 }

@@ -9,33 +9,40 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // serverURLs are where the examples find servers, such as "redis://localhost:6379".
 var serverURLs [3]string
 
+// shared are the servers of all tests that do no harm to them. The examples use the first three.
+var shared [5]*redistest.Server
+
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(redistest.AtATime(4, besideServers{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
 }
 
-// besideServers runs everything while the servers of the examples run. Tests start servers of their own.
+// besideServers runs everything while the shared servers run.
 type besideServers struct{ tests *testing.M }
 
 // Run implements goleak.TestingM.
 func (b besideServers) Run() int {
-	for i := range serverURLs {
+	for i := range shared {
 		server, err := redistest.StartServer()
 		if err == nil {
 			defer server.Close()
-			_, err = server.Do("EVAL", establish, 1, "sb:epoch")
+			err = locktest.Establish(server)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		serverURLs[i] = server.URL()
+		shared[i] = server
+	}
+	for i := range serverURLs {
+		serverURLs[i] = shared[i].URL()
 	}
 	return b.tests.Run()
 }

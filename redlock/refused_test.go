@@ -4,22 +4,23 @@ package redlock_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P10: servers that refuse for now are waited for, where those that are left are no quorum; giving back works meanwhile.
+// P10: servers that refuse for now are waited for, if those that are left are no quorum; releasing works meanwhile.
 func TestServersThatRefuseForNowAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
-	mu := w.lock("a")
-	lease := w.mustLockAll(mu, "a")
+	w := newWorld(t, 3, 2)
+	mu := w.lock()
+	lease := w.mustLockAll(mu)
 	full := func(limit string, servers ...int) {
 		for _, i := range servers {
 			w.servers[i].MustDo(t, "CONFIG", "SET", "maxmemory", limit)
@@ -27,71 +28,49 @@ func TestServersThatRefuseForNowAreWaitedFor(t *testing.T) {
 	}
 	full("1", 0, 1)
 	require.NoError(t, lease.Unlock())
-	w.awaitFree("a")
-	_, err := mu.TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrRefused)
+	w.awaitFree()
+	err := mustFail(t, mu, signalbox.ErrRefused)
 	require.ErrorContains(t, err, "OOM")
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
-	short, cancel := context.WithTimeout(t.Context(), moment)
+	for _, p := range w.proxies {
+		p.SetMatch(locktest.Runs(scripts.RedlockAcquire))
+		p.ResetCount()
+	}
+	ctx, cancel := context.WithCancel(locktest.Context(t))
 	defer cancel()
-	_, err = mu.Lock(short)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	waiting := locktest.LaterWith(ctx, mu.Lock)
+	redistest.Await(t, "a second vote", func() bool { return w.proxies[0].Requests() > 1 && w.proxies[1].Requests() > 1 })
+	cancel()
+	err = locktest.MustFail(t, waiting)
+	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, signalbox.ErrRefused)
-	waiting := lockLater(t.Context(), mu)
+	waiting = locktest.LaterWith(locktest.Context(t), mu.Lock)
 	full("0", 0)
-	require.NoError(t, mustHave(t, waiting).Unlock())
-	full("0", 1)
-	w.awaitFree("a")
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+	w.awaitFree()
 }
 
-// P10: what waiting does not mend is the error where it leaves no quorum, and costs no more than votes where it does.
-func TestServersThatDenyAreServersWithoutAVote(t *testing.T) {
+// P10: what waiting does not mend is the error if it leaves no quorum, and costs no more than votes if it does.
+func TestServersThatDenyHaveNoVote(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
+	w := newWorld(t, 3, 0)
 	as := func(denied ...int) []*signalbox.Session {
 		sessions := w.sessions()
 		for _, i := range denied {
 			// The least rights of docs/security.md, less that to acquire.
 			w.servers[i].MustDo(t, "ACL", "SETUSER", "reader", "on", ">secret", "resetkeys", "~sb:*", "resetchannels", "&sb:*", "-@all",
 				"+eval", "+evalsha", "+time", "+get", "+pttl", "+pexpire", "+publish", "+subscribe", "+unsubscribe", "+ping", "+info")
-			sessions[i] = signalbox.NewSession(w.servers[i].Client(t, func(o *rueidis.ClientOption) {
-				signalbox.Tune(o)
-				o.Username, o.Password, o.ForceSingleClient = "reader", "secret", true
-			}))
-			t.Cleanup(func() { _ = sessions[i].Close(endedContext()) })
+			sessions[i] = locktest.SessionOf(t, locktest.ClientAs(t, w.servers[i], "reader", "secret"))
 		}
 		return sessions
 	}
-	require.NoError(t, mustLock(t, redlock.New(as(2), "a")).Unlock())
-	w.awaitFree("a")
-	denied := redlock.New(as(1, 2), "a")
+	require.NoError(t, locktest.Must(t, redlock.New(as(2), w.name).Lock).Unlock())
+	w.awaitFree()
+	denied := redlock.New(as(1, 2), w.name)
 	for _, lock := range []func(context.Context) (signalbox.Lease, error){denied.Lock, denied.TryLock} {
 		_, err := lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrDenied)
 		require.ErrorContains(t, err, "of 3")
 	}
-	w.awaitFree("a")
-}
-
-// P10: servers that are away are waited for, and TryLock says which are.
-func TestServersThatAreAwayAreWaitedFor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3)
-	mu := w.lock("a", signalbox.RenewedLease(moment))
-	require.NoError(t, mustLock(t, mu).Unlock())
-	for _, s := range w.servers[1:] {
-		s.Kill()
-	}
-	// The vote is lost by the first two that fail: where the one that is there does not answer in time it is one of them.
-	await(t, "the names of those that are away", func() bool {
-		_, err := mu.TryLock(t.Context())
-		require.Error(t, err)
-		return strings.Contains(err.Error(), "server 2 of 3") && strings.Contains(err.Error(), "server 3 of 3")
-	})
-	waiting := lockLater(t.Context(), mu)
-	for _, s := range w.servers[1:] {
-		s.Restart() // empty: they vote again after one lease
-	}
-	require.NoError(t, mustHave(t, waiting).Unlock())
-	w.awaitFree("a")
+	w.awaitFree()
 }

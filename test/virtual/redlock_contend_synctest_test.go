@@ -230,7 +230,7 @@ func TestRedlock_MinorityAwayAtStart_VotesWhenBack(t *testing.T) {
 	}
 }
 
-// P10: servers that are away are waited for, and TryLock names them.
+// P6, P10: servers that are away are waited for, and TryLock names them.
 func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	settledBubble(t, 3, func(q *quorum) {
@@ -243,6 +243,10 @@ func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 		_, err := mu.TryLock(q.Context())
 		require.ErrorContains(t, err, "server 2 of 3")
 		require.ErrorContains(t, err, "server 3 of 3")
+		_, err = mu.Holder(q.Context())
+		require.Error(t, err)
+		require.NotErrorIs(t, err, signalbox.ErrNotHeld, "nobody knows")
+		require.Error(t, mu.ForceUnlock(q.Context()))
 		waiting := locktest.LaterWith(q.Context(), mu.Lock)
 		time.Sleep(10 * time.Second)
 		require.False(t, locktest.IsClosed(waiting))
