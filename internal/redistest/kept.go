@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// Kept is a server whose Do and MustDo keep their connections, for tests that send thousands of commands. Unlike
+// [Server.Do] they must not be used for commands that change their connection, and fail after a restart.
+type Kept struct {
+	*Server
+
+	idle chan *keptConn
+}
+
+type keptConn struct {
+	net.Conn
+
+	replies *bufio.Reader
+}
+
+// keptConns is how many connections are kept at most.
+const keptConns = 16
+
+// Keep returns the server with connections that are kept until Close.
+func Keep(s *Server) *Kept { return &Kept{Server: s, idle: make(chan *keptConn, keptConns)} }
+
+// Close closes the connections that no command uses, and leaves the server alone.
+func (k *Kept) Close() {
+	for {
+		select {
+		case c := <-k.idle:
+			_ = c.Close()
+		default:
+			return
+		}
+	}
+}
+
+// Do is Server.Do over a connection that is kept.
+func (k *Kept) Do(args ...any) (any, error) {
+	c, err := k.conn()
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.do(args)
+	if err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("redistest: %v: %w", args[0], err)
+	}
+	select {
+	case k.idle <- c:
+	default:
+		_ = c.Close()
+	}
+	if e, isError := reply.(ReplyError); isError {
+		return nil, e
+	}
+	return reply, nil
+}
+
+// MustDo is Do that fails the test if there is an error.
+func (k *Kept) MustDo(tb testing.TB, args ...any) any {
+	tb.Helper()
+	reply, err := k.Do(args...)
+	if err != nil {
+		tb.Fatalf("%v: %v", args, err)
+	}
+	return reply
+}
+
+func (k *Kept) conn() (*keptConn, error) {
+	select {
+	case c := <-k.idle:
+		return c, nil
+	default:
+	}
+	c, err := k.at().dial(doLimit)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return &keptConn{c, bufio.NewReader(c)}, nil
+}
+
+func (c *keptConn) do(args []any) (any, error) {
+	if err := c.SetDeadline(time.Now().Add(doLimit)); err != nil {
+		return nil, err
+	}
+	if _, err := c.Write(encode(args)); err != nil {
+		return nil, err
+	}
+	f, err := readFrame(c.replies)
+	if err != nil {
+		return nil, err
+	}
+	return f.plain(), nil
+}
