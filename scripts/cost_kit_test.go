@@ -4,6 +4,7 @@ package scripts_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,12 +77,9 @@ func (m *measured) at(ends ...string) []string {
 // work returns how much a script has to do.
 func (m *measured) work(script *scripts.Script, keys []string, args ...any) int {
 	m.Helper()
-	words := []any{"EVAL", meter + script.Source + meterEnd, len(keys)}
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	words = append(append(words, args...), digits(m.clock))
-	work, _ := m.server.MustDo(m, words...).(int64)
+	reply, err := m.eval(meter+script.Source+meterEnd, keys, append(slices.Clip(args), digits(m.clock))...)
+	require.NoError(m, err)
+	work, _ := reply.(int64)
 	require.Positive(m, work)
 	return int(work)
 }

@@ -231,30 +231,6 @@ func TestALookKeepsTheLatch(t *testing.T) {
 	}
 }
 
-// Count-downs cost the same whatever was counted before.
-func TestACountDownCostsTheSameWhateverWasCounted(t *testing.T) {
-	t.Parallel()
-	p := newPlaceAt(t)
-	const many = 100_000
-	p.start(nonceA, many+10)
-	cost := func(id string) int64 {
-		total := func() (n int64) {
-			for command, stat := range p.server.CommandStats() {
-				if command != "info" {
-					n += stat.Calls
-				}
-			}
-			return n
-		}
-		before := total()
-		p.count(noon, id)
-		return total() - before
-	}
-	first := cost("first")
-	p.server.MustDo(t, "EVAL", `for i = 1, ARGV[1] do redis.call('HSET', KEYS[1], ':' .. i, '') end`, 1, p.key, many)
-	require.Equal(t, first, cost("again"), "commands, each of which is O(1)")
-}
-
 // P9: what is no latch is left alone.
 func TestAForeignKeyIsNoLatch(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ package scripts_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,12 +28,15 @@ end`, 2, p.tickets, p.lives, n, noon, digits(ended))
 // deadHold is the n-th of them.
 func deadHold(n int) string { return fmt.Sprintf("dead%018d%019d", n, n) }
 
-// cost answers how many commands the server ran for what do does. The server is the test's own.
+// cost returns how many commands the scripts ran in what do does. The server is the test's own. A script that the server
+// does not know yet is sent twice, so that its calls do not count.
 func (p *line) cost(do func()) int {
 	p.Helper()
 	sum := func() (calls int64) {
-		for _, stat := range p.server.CommandStats() {
-			calls += stat.Calls
+		for command, stat := range p.server.CommandStats() {
+			if !strings.HasPrefix(command, "eval") {
+				calls += stat.Calls
+			}
 		}
 		return calls
 	}
@@ -46,7 +50,7 @@ func (p *line) cost(do func()) int {
 func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 	t.Parallel()
 	const perCall, longest = 1024, 2*1024 + 300 // commands: a look at the session of each, and some
-	for _, n := range []int{1, 127, 128, 300, 1024, 1025, 10_000} {
+	for _, n := range []int{1, 127, 128, 300, 1024, 1025, 3000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			p := newLineAt(t)

@@ -4,9 +4,12 @@ package scripts_test
 
 import (
 	"context"
+	"crypto/sha1"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,7 +35,7 @@ const block, headroom int64 = 256, 100_000
 type place struct {
 	testing.TB
 
-	server       *redistest.Server
+	server       *redistest.Kept
 	key, channel string
 	clock        int64 // what TIME answers inside scripts; 0 is the server's own time
 }
@@ -67,25 +70,55 @@ func (p *place) try(script *scripts.Script, args ...any) (any, error) {
 }
 
 func (p *place) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
-	words := []any{"EVAL", p.source(script), len(keys)}
+	text := script.Source
+	if p.clock != 0 {
+		text, args = clocked+text, append(slices.Clip(args), p.time()...)
+	}
+	return p.eval(text, keys, args...)
+}
+
+// eval runs a script, which it sends if the server does not know it by its digest.
+func (p *place) eval(text string, keys []string, args ...any) (any, error) {
+	digest, known := digestsOf.Load(text)
+	if !known {
+		digest = fmt.Sprintf("%x", sha1.Sum([]byte(text))) //nolint:gosec // what the server calls it by
+		digestsOf.Store(text, digest)
+	}
+	words := []any{"EVALSHA", digest, len(keys)}
 	for _, key := range keys {
 		words = append(words, key)
 	}
-	return p.server.Do(append(words, args...)...)
+	words = append(words, args...)
+	reply, err := p.server.Do(words...)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT ") {
+		words[0], words[1] = "EVAL", text
+		reply, err = p.server.Do(words...)
+	}
+	return reply, err
 }
 
-// source answers the script, with the clock it is to read: everything else that it asks the
-// server for is the server's answer.
+// digestsOf has the digests of the scripts that were sent, by their text.
+var digestsOf sync.Map
+
+// clocked goes before a script that reads the clock of a place, which is its last two arguments: one text for all times, so that
+// the server compiles it once. Everything else that the script asks the server for is the server's answer.
+const clocked = `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
+local redis = setmetatable({call = function(command, ...)
+  if command == 'TIME' then return {seconds, us} end
+  return server.call(command, ...)
+end}, {__index = server})
+`
+
+// time is what TIME returns inside scripts.
+func (p *place) time() []any { return []any{p.clock / 1_000_000, p.clock % 1_000_000} }
+
+// source returns the script with the clock that it is to read, for those who send it themselves.
 func (p *place) source(script *scripts.Script) string {
 	if p.clock == 0 {
 		return script.Source
 	}
-	return fmt.Sprintf(`local server = redis
-local redis = setmetatable({call = function(command, ...)
-  if command == 'TIME' then return {'%d', '%d'} end
-  return server.call(command, ...)
-end}, {__index = server})
-`, p.clock/1_000_000, p.clock%1_000_000) + script.Source
+	now := p.time()
+	return fmt.Sprintf("ARGV[#ARGV + 1], ARGV[#ARGV + 2] = '%d', '%d'\n", now...) + clocked + script.Source
 }
 
 // set gives the key a value and a life.

@@ -5,14 +5,58 @@ package scripts_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // server is shared by the tests that change nothing but keys of their own.
-var server *redistest.Server
+var server *redistest.Kept
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { server = s }))
+	goleak.VerifyTestMain(redistest.Beside(withPool{m}, func(s *redistest.Server) { server = redistest.Keep(s) }))
+}
+
+// pool has the servers that no test uses now, of those that tests may change.
+var pool = make(chan *redistest.Kept, 64)
+
+// withPool are tests whose servers are closed when all have run.
+type withPool struct{ redistest.Tests }
+
+// Run implements redistest.Tests.
+func (t withPool) Run() int {
+	defer func() {
+		server.Close()
+		for close(pool); ; {
+			s, open := <-pool
+			if !open {
+				return
+			}
+			s.Close()
+			s.Server.Close()
+		}
+	}()
+	return t.Tests.Run()
+}
+
+// serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory, make a user, and
+// write any key.
+func serverOfOwn(tb testing.TB) *redistest.Kept {
+	tb.Helper()
+	var s *redistest.Kept
+	select {
+	case s = <-pool:
+	default:
+		started, err := redistest.StartServer()
+		require.NoError(tb, err)
+		s = redistest.Keep(started)
+	}
+	tb.Cleanup(func() {
+		s.MustDo(tb, "CONFIG", "SET", "maxmemory", 0)
+		s.MustDo(tb, "ACL", "DELUSER", limited)
+		s.MustDo(tb, "FLUSHALL")
+		pool <- s
+	})
+	return s
 }

@@ -108,7 +108,7 @@ func TestASharedReaderHasAFieldAndAKey(t *testing.T) {
 
 func TestASharedReaderHasAKeyInTheSlotOfTheLock(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := serverOfOwn(t)
 	for name, key := range map[string]string{"a": "{a}:", "{a}b": "{a}b:", "a{b": "a{b:"} {
 		server.MustDo(t, "EVAL", scripts.RedissonRWAcquire.Source, 1, name, gos, 60_000, later, "PUBLISH", "c", "1", reader)
 		require.Equal(t, "1", server.MustDo(t, "GET", key+gos+":rwlock_timeout:1"), name)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -234,7 +233,7 @@ func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 // Where many go together each is answered for itself.
 func TestSharedLocksGoTogether(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := serverOfOwn(t)
 	do := func(script *scripts.Script, args ...any) any {
 		return server.MustDo(t, append([]any{"EVAL", script.Source, 3, "a", "b", "c"}, args...)...)
 	}

@@ -220,7 +220,8 @@ func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir(), "--enable-debug-command", "yes"))
 	v := newVoter(t)
-	v.place.server = server
+	v.place.server = redistest.Keep(server)
+	t.Cleanup(v.place.server.Close)
 	v.since(noon - greatest)
 	require.Equal(t, int64(1), v.elect(ours, we)[0])
 	require.Equal(t, epochOf(noon-greatest, noon, v.life()), server.MustDo(t, "GET", v.epoch))
@@ -355,7 +356,7 @@ func TestALookAtAVoteLeavesAMark(t *testing.T) {
 func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	v.place.server = newPlaceAt(t).server
+	v.place.server = serverOfOwn(t)
 	v.since(noon - greatest)
 	v.set(votedFor(ours, noon, they), time.Hour)
 	listener := v.listen()
@@ -374,7 +375,7 @@ func TestAVoteWhenMemoryIsFull(t *testing.T) {
 func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	v.place.server = newPlaceAt(t).server
+	v.place.server = serverOfOwn(t)
 	v.key, v.epoch = "sb:{a}:lock", "sb:epoch"
 	client := v.user("+time", "+get", "+mget", "+set", "+pttl", "+pexpire")
 	ask := func() int64 {

@@ -18,7 +18,12 @@ import (
 func newPlaceAt(tb testing.TB, options ...redistest.Option) *place {
 	tb.Helper()
 	p := newPlace(tb)
-	p.server = redistest.Start(tb, options...)
+	if len(options) == 0 {
+		p.server = serverOfOwn(tb)
+		return p
+	}
+	p.server = redistest.Keep(redistest.Start(tb, options...))
+	tb.Cleanup(p.server.Close)
 	return p
 }
 
@@ -100,16 +105,19 @@ func TestAHeldLockIsToldWhenMemoryIsFull(t *testing.T) {
 	require.Equal(t, int64(0), p.acquire(ours, we).([]any)[0], "without a mark, then")
 }
 
+// limited is the user that a test makes.
+const limited = "limited"
+
 // user makes a user with rights, and answers its client.
 func (p *place) user(rights ...string) rueidis.Client {
 	p.Helper()
-	words := []any{"ACL", "SETUSER", "limited", "on", ">secret", "resetkeys", "~sb:*", "resetchannels", "-@all", "+eval", "+evalsha"}
+	words := []any{"ACL", "SETUSER", limited, "on", ">secret", "resetkeys", "~sb:*", "resetchannels", "-@all", "+eval", "+evalsha"}
 	for _, right := range rights {
 		words = append(words, right)
 	}
 	p.server.MustDo(p, words...)
 	return p.server.Client(p, func(o *rueidis.ClientOption) {
-		o.Username, o.Password, o.DisableCache, o.ClientNoTouch = "limited", "secret", true, false
+		o.Username, o.Password, o.DisableCache, o.ClientNoTouch = limited, "secret", true, false
 		o.ClientSetInfo = rueidis.DisableClientSetInfo
 	})
 }

@@ -161,9 +161,9 @@ func TestALeaveOfAReadersHoldThatHasEndedHandsOn(t *testing.T) {
 }
 
 // Speed: a release costs the same, however many readers there are.
-func TestAReleaseAmongTenThousandReadersIsNoMoreCommands(t *testing.T) {
+func TestAReleaseAmongManyReadersIsNoMoreCommands(t *testing.T) {
 	t.Parallel()
-	const n = 10_000
+	const n = 1024
 	p := newRWLockAt(t)
 	p.has(ours, reads)
 	p.has(theirs, reads)

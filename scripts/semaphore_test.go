@@ -181,9 +181,9 @@ func TestASemaphoreIsLeftAloneByWhatComesTooLate(t *testing.T) {
 }
 
 // However many holds ended at once: a call takes out a thousand, and says that there are more.
-func TestTwentyThousandHoldsThatEndedAtOnceAreTakenOutByTheThousand(t *testing.T) {
+func TestHoldsThatEndedAtOnceAreTakenOutByTheThousand(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = 4000
 	p := newPermits(t, n)
 	p.many(n, noon)
 	all := wish(ours, n)
