@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -21,21 +21,21 @@ import (
 func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithCloseGrace(patience))
+	s := locktest.Session(t, server, signalbox.WithCloseGrace(redistest.Patience))
 	mu := fair.New(s, "a")
-	lease := mustLock(t, mu)
-	waiting := []<-chan outcome{queue(t.Context(), t, server, mu, "a", 1), queue(t.Context(), t, server, mu, "a", 2)}
-	elsewhere := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 3)
+	lease := locktest.Must(t, mu.Lock)
+	waiting := []<-chan locktest.Result[signalbox.Lease]{queue(t.Context(), t, server, mu, "a", 1), queue(t.Context(), t, server, mu, "a", 2)}
+	elsewhere := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 3)
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close(t.Context()) }()
 	for _, w := range waiting {
-		require.ErrorIs(t, within(t, "the end of a wait", w).err, signalbox.ErrClosed)
+		require.ErrorIs(t, redistest.Receive(t, "the end of a wait", w).Err, signalbox.ErrClosed)
 	}
-	require.False(t, isClosed(closed))
+	require.False(t, locktest.IsClosed(closed))
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, within(t, "the end of Close", closed))
-	require.NoError(t, mustHave(t, elsewhere).Unlock())
+	require.NoError(t, redistest.Receive(t, "the end of Close", closed))
+	require.NoError(t, locktest.MustHave(t, elsewhere).Unlock())
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrClosed)
 }
@@ -44,14 +44,14 @@ func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	lease := mustLock(t, fair.New(s, "a"))
-	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
-	require.Error(t, s.Close(endedContext()))
+	s := locktest.Session(t, server)
+	lease := locktest.Must(t, fair.New(s, "a").Lock)
+	waiting := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 1)
+	require.Error(t, s.Close(locktest.Ended()))
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-	require.NoError(t, mustHave(t, waiting).Unlock(), "a lease lasts for longer than patience")
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock(), "a lease lasts for longer than Patience")
 }
 
 // P4: wherever a Close falls, everybody is sent away, leases end, and nothing is left.
@@ -60,7 +60,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	server := redistest.Start(t)
 	for round := range 12 {
 		s := signalbox.NewSession(server.Client(t, signalbox.Tune))
-		other := newSession(t, server)
+		other := locktest.Session(t, server)
 		var users sync.WaitGroup
 		begun := make(chan struct{}, 1000)
 		use := func(s *signalbox.Session, mu *fair.Lock) {
@@ -88,42 +88,21 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 			users.Go(func() { use(other, fair.New(other, name(n))) })
 		}
 		for range 10 + 7*round {
-			within(t, "some use", begun)
+			redistest.Receive(t, "some use", begun)
 		}
 		ctx := t.Context()
 		if round%2 == 0 {
-			ctx = endedContext()
+			ctx = locktest.Ended()
 		}
 		_ = s.Close(ctx)
 		require.NoError(t, other.Close(context.WithoutCancel(t.Context())))
 		done := make(chan struct{})
 		go func() { users.Wait(); close(done) }()
-		within(t, "the end of all users", done)
+		redistest.Receive(t, "the end of all users", done)
 		for n := range 3 {
-			await(t, "the end of it on the server", func() bool {
+			redistest.Await(t, "the end of it on the server", func() bool {
 				return !isHeld(t, server, name(n)) && inLine(t, server, name(n)) == 0
 			})
 		}
 	}
-}
-
-// P7: a session that holds nothing and waits for nothing says nothing.
-func TestNothingRemainsAfterUse(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
-	for n := range 20 {
-		mu := fair.New(one, fmt.Sprint(n))
-		lease := mustLock(t, mu)
-		waiting := queue(t.Context(), t, server, fair.New(other, fmt.Sprint(n)), fmt.Sprint(n), 1)
-		require.NoError(t, lease.Unlock())
-		require.NoError(t, mustHave(t, waiting).Unlock())
-	}
-	await(t, "the end of the subscriptions", func() bool {
-		channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
-		return len(channels) == 0
-	})
-	await(t, "two seconds in which nothing is said", func() bool {
-		return len(sentBy(server, func() { within(t, "two seconds", time.NewTimer(2*time.Second).C) })) == 0
-	})
 }

@@ -11,17 +11,18 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // P7: entering again makes no round trip and allocates nothing.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := fair.New(newPoller(t, server), "a", signalbox.RenewedLease(time.Hour))
-	lease := mustLock(t, mu)
+	mu := fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(time.Hour))
+	lease := locktest.Must(t, mu.Lock)
 	ctx := lease.Enter(t.Context())
 	var allocated float64
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		allocated = testing.AllocsPerRun(100, func() {
 			again, err := mu.Lock(ctx)
 			if err != nil || again.Token() != lease.Token() || again.Err() != nil {
@@ -40,49 +41,50 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
-	lease := mustLock(t, mu)
-	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
+	mu := fair.New(locktest.Session(t, server), "a")
+	lease := locktest.Must(t, mu.Lock)
+	waiting := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 1)
 	for _, enter := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
 		again, err := enter(lease.Enter(t.Context()))
 		require.NoError(t, err)
 		require.Equal(t, lease.Token(), again.Token())
 		require.NoError(t, again.Unlock())
 	}
-	require.False(t, isClosed(waiting))
+	require.False(t, locktest.IsClosed(waiting))
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // P8: the hold goes to the next with the last of its leases.
 func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
-	outer := mustLock(t, mu)
+	mu := fair.New(locktest.Session(t, server), "a")
+	outer := locktest.Must(t, mu.Lock)
 	inner, err := mu.Lock(outer.Enter(t.Context()))
 	require.NoError(t, err)
-	waiting := queue(t.Context(), t, server, fair.New(newSession(t, server), "a"), "a", 1)
-	hold := holdID(t, server, "a")
+	waiting := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 1)
+	view := locktest.NewView(t, server)
+	hold := view.MustHold(t, "a").ID
 	require.NoError(t, outer.Unlock())
 	require.NoError(t, inner.Err())
-	require.Equal(t, hold, holdID(t, server, "a"))
-	require.False(t, isClosed(waiting))
+	require.Equal(t, hold, view.MustHold(t, "a").ID)
+	require.False(t, locktest.IsClosed(waiting))
 	require.NoError(t, inner.Unlock())
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // P1: a carried lease that has ended is an error, never a new acquire.
 func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
-	released := mustLock(t, mu)
+	mu := fair.New(locktest.Session(t, server), "a")
+	released := locktest.Must(t, mu.Lock)
 	ctx := released.Enter(t.Context())
 	require.NoError(t, released.Unlock())
-	short := fair.New(newSession(t, server), "b", signalbox.FixedLease(shortest))
-	lost := mustLock(t, short)
-	within(t, "the end of the lease", lost.Done())
+	short := fair.New(locktest.Session(t, server), "b", signalbox.FixedLease(shortest))
+	lost := locktest.Must(t, short.Lock)
+	redistest.Receive(t, "the end of the lease", lost.Done())
 	for _, c := range []struct {
 		mu   *fair.Lock
 		ctx  context.Context
@@ -104,13 +106,13 @@ func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
 func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
-	lease := mustLock(t, mu)
-	_, err := fair.New(newSession(t, server), "a").TryLock(lease.Enter(t.Context()))
+	mu := fair.New(locktest.Session(t, server), "a")
+	lease := locktest.Must(t, mu.Lock)
+	_, err := fair.New(locktest.Session(t, server), "a").TryLock(lease.Enter(t.Context()))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	_, err = mu.TryLock(lease.Bind(t.Context()))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
-	other, err := fair.New(newSession(t, server), "b").TryLock(lease.Enter(t.Context()))
+	other, err := fair.New(locktest.Session(t, server), "b").TryLock(lease.Enter(t.Context()))
 	require.NoError(t, err)
 	require.NotEqual(t, lease.Token(), other.Token())
 	require.NoError(t, other.Unlock())
@@ -120,8 +122,8 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 // P3: all entries of a hold have its token, and its terms.
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	lease := mustLock(t, fair.New(s, "a"))
+	s := locktest.Session(t, redistest.Start(t))
+	lease := locktest.Must(t, fair.New(s, "a").Lock)
 	again, err := fair.New(s, "a", signalbox.FixedLease(time.Second)).Lock(lease.Enter(t.Context()))
 	require.NoError(t, err)
 	require.Equal(t, lease.Token(), again.Token())

@@ -4,8 +4,6 @@ package fair_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +14,14 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // requireRefused checks that every call on a lock answers the error, and sends nothing.
 func requireRefused(t *testing.T, server *redistest.Server, mu *fair.Lock, want error) {
 	t.Helper()
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		require.ErrorIs(t, mu.Check(), want)
 		lease, err := mu.Lock(t.Context())
 		require.ErrorIs(t, err, want)
@@ -45,7 +44,7 @@ func requireRefused(t *testing.T, server *redistest.Server, mu *fair.Lock, want 
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.Session(t, server)
 	closed := signalbox.NewSession(server.Client(t, signalbox.Tune))
 	require.NoError(t, closed.Close(t.Context()))
 	for name, bad := range map[string]struct { //nolint:paralleltest // commands are counted on one server
@@ -64,8 +63,8 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 		"NilSession":    {fair.New(nil, "a"), signalbox.ErrBadOption},
 		"NilClient":     {fair.New(signalbox.NewSession(nil), "a"), signalbox.ErrBadOption},
 		"ClosedSession": {fair.New(closed, "a"), signalbox.ErrClosed},
-		"BadDefault":    {fair.New(newSession(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption},
-		"BadPrefix":     {fair.New(newSession(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
+		"BadDefault":    {fair.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption},
+		"BadPrefix":     {fair.New(locktest.Session(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefused(t, server, bad.mu, bad.want)
@@ -76,14 +75,14 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 func TestCheckOfAGoodLockAnswersNilAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	require.Empty(t, sentBy(server, func() { require.NoError(t, fair.New(s, "a").Check()) }))
+	s := locktest.Session(t, server)
+	require.Empty(t, server.SentBy(func() { require.NoError(t, fair.New(s, "a").Check()) }))
 }
 
 // P10: contexts are checked like everything else.
 func TestANilContextIsAnError(t *testing.T) {
 	t.Parallel()
-	mu := fair.New(newSession(t, redistest.Start(t)), "a")
+	mu := fair.New(locktest.Session(t, redistest.Start(t)), "a")
 	var none context.Context
 	_, err := mu.Lock(none)
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
@@ -96,45 +95,28 @@ func TestANilContextIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheShortestAndLongestTermsWork(t *testing.T) {
-	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	for _, d := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
-		for _, option := range []signalbox.LockOption{
-			signalbox.RenewedLease(d), signalbox.FixedLease(d), signalbox.MaxHold(d),
-		} {
-			lease := mustLock(t, fair.New(s, fmt.Sprint(d), option, nil))
-			deadline := lease.Deadline()
-			require.LessOrEqual(t, time.Until(deadline), d)
-			if err := errors.Join(lease.Err(), lease.Unlock()); time.Now().Before(deadline) { // a tenth of a second may be over
-				require.NoError(t, err)
-			}
-		}
-	}
-}
-
 // P9: every name up to 512 bytes is a lock of its own, with a line and messages of its own.
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
+	one, other := locktest.Session(t, server), locktest.Session(t, server)
 	names := []string{
 		"a", "a:lock", "a:line", "a:lives", "a:grants:", "a}:line", "{a}", "}a{", "}", "{", "%7Ba%7D", "%", "\x00", "a\x00b", "\r\n", "*", "?",
 		"\xff", "\xc3\x28", "\uFFFD", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512),
 	}
 	leases := make([]signalbox.Lease, len(names))
-	waiting := make([]<-chan outcome, len(names))
+	waiting := make([]<-chan locktest.Result[signalbox.Lease], len(names))
 	for i, name := range names {
 		var err error
 		leases[i], err = fair.New(one, name).TryLock(t.Context())
 		require.NoError(t, err, "%q is held with another name", name)
-		waiting[i] = lockLater(t.Context(), fair.New(other, name))
+		waiting[i] = locktest.LaterWith(t.Context(), fair.New(other, name).Lock)
 	}
-	await(t, "a line for each", func() bool { return len(server.Keys("*")) == 3*len(names) })
+	redistest.Await(t, "a line for each", func() bool { return len(server.Keys("*")) == 3*len(names) })
 	for i, name := range names {
-		require.False(t, isClosed(waiting[i]), "%q", name)
+		require.False(t, locktest.IsClosed(waiting[i]), "%q", name)
 		require.NoError(t, leases[i].Unlock())
-		require.NoError(t, mustHave(t, waiting[i]).Unlock())
+		require.NoError(t, locktest.MustHave(t, waiting[i]).Unlock())
 	}
 }
 
@@ -142,30 +124,37 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.Session(t, server)
+	const stamp, id = "1780000000000000", "0123456789012345678901234567890123456789x"
 	for name, set := range map[string][]any{
 		"string": {"SET", "x"}, "held": {"SET", "sb1f"}, "garbage": {"SET", "sb1-garbage"}, "later": {"SET", "sb2f0123456789012345"},
 		"other": {"SET", "sb1w0123456789012345"}, "list": {"RPUSH", "x", "y"}, "zset": {"ZADD", 1, "x"}, "hash": {"HSET", "x", "y"},
+		"(reentrant)": {"SET", "sb1r" + stamp + id + "----------------------"},
+		"(rwlock)":    {"ZADD", "-" + stamp, "sb1w", 1, "phase", "9" + stamp[1:], id + "a:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := holderKey(name)
+			key := locktest.Key(name)
 			server.MustDo(t, append([]any{set[0], key}, set[1:]...)...)
 			before := server.MustDo(t, "DUMP", key)
 			mu := fair.New(s, name)
-			_, err := mu.TryLock(t.Context())
-			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
-			_, err = mu.Lock(t.Context())
-			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
+			for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.TryLock, mu.Lock} {
+				_, err := lock(t.Context())
+				assert.ErrorIs(t, err, signalbox.ErrWrongKind)
+				if strings.HasPrefix(name, "(") {
+					assert.ErrorContains(t, err, name, "it says which kind has the name")
+				}
+			}
 			assert.Equal(t, before, server.MustDo(t, "DUMP", key))
 			assert.Equal(t, int64(-1), server.MustDo(t, "PTTL", key))
 			assert.Zero(t, inLine(t, server, name))
+			server.MustDo(t, "DEL", key) // or Close would wait a second for the end of what Lock began
 		})
 	}
 	for _, part := range []string{"line", "lives"} {
 		server.MustDo(t, "SET", "sb:{b}:"+part, "mine")
-		holder := newSession(t, server)
-		server.MustDo(t, "SET", holderKey("b"), "sb1f1780000000000000"+strings.Repeat("x", 41)+"9780000000000000------", "PX", 60_000)
+		holder := locktest.Session(t, server)
+		server.MustDo(t, "SET", locktest.Key("b"), "sb1f1780000000000000"+strings.Repeat("x", 41)+"9780000000000000------", "PX", 60_000)
 		_, err := fair.New(holder, "b").Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrWrongKind, part)
 		require.Equal(t, "mine", server.MustDo(t, "GET", "sb:{b}:"+part))
@@ -177,7 +166,7 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 func TestAMissingRightIsErrDenied(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := mustLock(t, fair.New(newSession(t, server), "held"))
+	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "held").Lock)
 	for name, rules := range map[string][]any{
 		"NoScripts": {"~*", "&*", "+@all", "-@scripting"},
 		"NoKeys":    {"~other:*", "&*", "+@all"},
@@ -188,7 +177,7 @@ func TestAMissingRightIsErrDenied(t *testing.T) {
 			signalbox.Tune(o)
 			o.Username, o.Password = name, "secret"
 		}))
-		t.Cleanup(func() { _ = s.Close(endedContext()) })
+		t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 		for _, lock := range []string{"free", "held"} {
 			_, err := fair.New(s, lock).Lock(t.Context())
 			require.ErrorIs(t, err, signalbox.ErrDenied, name)
@@ -207,11 +196,11 @@ func TestALockIsWaitedForWithoutSubscriptions(t *testing.T) {
 		signalbox.Tune(o)
 		o.Username, o.Password = "limited", "secret"
 	}))
-	t.Cleanup(func() { _ = s.Close(endedContext()) })
+	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 	for range 3 {
-		holder := mustLock(t, fair.New(newSession(t, server), "a"))
+		holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
 		waiting := queue(t.Context(), t, server, fair.New(s, "a"), "a", 1)
 		require.NoError(t, holder.Unlock())
-		require.NoError(t, mustHave(t, waiting).Unlock())
+		require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	}
 }

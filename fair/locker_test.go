@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -27,8 +28,8 @@ func panicOf(do func()) (err error) {
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	shared := fair.New(newSession(t, server), "a").Locker(t.Context())
-	elsewhere := fair.New(newSession(t, server), "a").Locker(t.Context())
+	shared := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
+	elsewhere := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
 	count := 0
 	var goroutines sync.WaitGroup
 	for i := range 8 {
@@ -53,11 +54,11 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 func TestALockerTellsOfALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	locker := fair.New(newSession(t, server), "a").Locker(t.Context())
+	locker := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
 	var told error
 	locker.OnLost(func(err error) { told = err })
 	locker.Lock()
-	server.MustDo(t, "DEL", holderKey("a"))
+	server.MustDo(t, "DEL", locktest.Key("a"))
 	locker.Unlock()
 	require.ErrorIs(t, told, signalbox.ErrLost)
 }
@@ -65,14 +66,14 @@ func TestALockerTellsOfALoss(t *testing.T) {
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	server.MustDo(t, "RPUSH", holderKey("list"), "x")
+	s := locktest.Session(t, server)
+	server.MustDo(t, "SET", locktest.Key("other"), "x")
 	for name, misuse := range map[string]struct {
 		locker *signalbox.Locker
 		want   error
 	}{
-		"EndedContext": {fair.New(s, "a").Locker(endedContext()), context.Canceled},
-		"WrongKind":    {fair.New(s, "list").Locker(t.Context()), signalbox.ErrWrongKind},
+		"EndedContext": {fair.New(s, "a").Locker(locktest.Ended()), context.Canceled},
+		"WrongKind":    {fair.New(s, "other").Locker(t.Context()), signalbox.ErrWrongKind},
 	} {
 		for range 2 { // the first panic left nothing locked
 			require.ErrorIs(t, panicOf(misuse.locker.Lock), misuse.want, name)
@@ -84,7 +85,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
+	mu := fair.New(locktest.Session(t, server), "a")
 	failed := errors.New("no funds")
 	var inside context.Context
 	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
@@ -106,15 +107,15 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu, other := fair.New(newSession(t, server), "a"), fair.New(newSession(t, server), "a")
-	var waiting <-chan outcome
+	mu, other := fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")
+	var waiting <-chan locktest.Result[signalbox.Lease]
 	require.PanicsWithValue(t, "no funds", func() {
 		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
 			waiting = queue(t.Context(), t, server, other, "a", 1)
 			panic("no funds")
 		})
 	})
-	lease := mustHave(t, waiting)
+	lease := locktest.MustHave(t, waiting)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -123,19 +124,19 @@ func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 			return nil
 		})
 	}()
-	await(t, "a place in line", func() bool { return inLine(t, server, "a") == 1 })
+	redistest.Await(t, "a place in line", func() bool { return inLine(t, server, "a") == 1 })
 	require.NoError(t, lease.Unlock())
-	within(t, "the end of the goroutine", ended)
+	redistest.Receive(t, "the end of the goroutine", ended)
 	require.False(t, isHeld(t, server, "a"))
 }
 
 // P2: work that was not protected to its end says so, beside its own error.
 func TestDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	mu := fair.New(newSession(t, redistest.Start(t)), "a", signalbox.FixedLease(shortest))
+	mu := fair.New(locktest.Session(t, redistest.Start(t)), "a", signalbox.FixedLease(shortest))
 	failed := errors.New("no funds")
 	err := mu.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
-		within(t, "the end of the context", ctx.Done())
+		redistest.Receive(t, "the end of the context", ctx.Done())
 		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrLost)
 		return failed
 	})

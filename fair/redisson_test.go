@@ -14,9 +14,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // The lock in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
@@ -25,20 +24,20 @@ import (
 const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"
 
 // shared answers the lock "a" of a session of its own.
-func shared(tb testing.TB, at dialer, options ...signalbox.LockOption) *fair.Lock {
+func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
-	return fair.New(newSession(tb, at), "a", append(options, signalbox.Redisson())...)
+	return fair.New(locktest.Session(tb, at), "a", append(options, signalbox.Redisson())...)
 }
 
 // stand locks on another goroutine, and returns when that stands in line as the n-th, and listens.
-func stand(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, n int) <-chan outcome {
+func stand(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, n int) <-chan locktest.Result[signalbox.Lease] {
 	tb.Helper()
-	answered := lockLater(ctx, mu)
-	await(tb, "a place in line", func() bool { return integer(tb, server.MustDo(tb, "LLEN", javaQueue)) == int64(n) })
+	answered := locktest.LaterWith(ctx, mu.Lock)
+	redistest.Await(tb, "a place in line", func() bool { return locktest.Integer(tb, server.MustDo(tb, "LLEN", javaQueue)) == int64(n) })
 	owner, _ := server.MustDo(tb, "LINDEX", javaQueue, -1).(string)
-	await(tb, "a waiter listens", func() bool {
+	redistest.Await(tb, "a waiter listens", func() bool {
 		reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", "redisson_lock__channel:{a}:"+owner).([]any)
-		return integer(tb, reply[1]) == 1
+		return locktest.Integer(tb, reply[1]) == 1
 	})
 	return answered
 }
@@ -46,7 +45,7 @@ func stand(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fai
 // awaitEmpty waits until the server has no key.
 func awaitEmpty(tb testing.TB, server *redistest.Server) {
 	tb.Helper()
-	await(tb, "nothing is left", func() bool { return server.MustDo(tb, "DBSIZE") == int64(0) })
+	redistest.Await(tb, "nothing is left", func() bool { return server.MustDo(tb, "DBSIZE") == int64(0) })
 }
 
 // P1, P3, P6: first in, first out, over sessions and inside of one, by messages; nothing is left.
@@ -54,8 +53,8 @@ func TestASharedFairLockIsGivenInTheOrderOfAsking(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b := shared(t, server), shared(t, server)
-	lease := mustLock(t, a)
-	var waiting []<-chan outcome
+	lease := locktest.Must(t, a.Lock)
+	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n, mu := range []*fair.Lock{a, b, b, a, b} {
 		waiting = append(waiting, stand(t.Context(), t, server, mu, n+1))
 	}
@@ -64,11 +63,11 @@ func TestASharedFairLockIsGivenInTheOrderOfAsking(t *testing.T) {
 	last := lease.Token()
 	for i, turn := range waiting {
 		require.NoError(t, lease.Unlock())
-		lease = mustHave(t, turn)
+		lease = locktest.MustHave(t, turn)
 		require.Greater(t, lease.Token(), last)
 		last = lease.Token()
 		for _, later := range waiting[i+1:] {
-			require.False(t, isClosed(later), "out of order")
+			require.False(t, locktest.IsClosed(later), "out of order")
 		}
 	}
 	require.NoError(t, lease.Unlock())
@@ -102,7 +101,7 @@ func TestASharedFairLockExcludes(t *testing.T) {
 		}
 	}
 	for range sessions * goroutines {
-		require.NoError(t, redistest.ReceiveFor(t, limit, "the end of a goroutine", done))
+		require.NoError(t, redistest.Receive(t, "the end of a goroutine", done))
 	}
 	require.Equal(t, int64(sessions*goroutines*times), count.Load())
 	awaitEmpty(t, server)
@@ -113,84 +112,30 @@ func TestWhoGivesUpLeavesTheSharedLine(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu, other := shared(t, server), shared(t, server)
-	lease := mustLock(t, mu)
+	lease := locktest.Must(t, mu.Lock)
 	ctx, giveUp := context.WithCancel(t.Context())
 	first := stand(ctx, t, server, other, 1)
 	second := stand(t.Context(), t, server, mu, 2)
 	giveUp()
-	got := within(t, "the end of waiting", first)
-	require.ErrorIs(t, got.err, signalbox.ErrHeld)
-	require.ErrorIs(t, got.err, context.Canceled)
-	await(t, "the end of the place", func() bool { return integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
+	got := redistest.Receive(t, "the end of waiting", first)
+	require.ErrorIs(t, got.Err, signalbox.ErrHeld)
+	require.ErrorIs(t, got.Err, context.Canceled)
+	redistest.Await(t, "the end of the place", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.Equal(t, int64(1), server.MustDo(t, "ZCARD", javaDeadlines))
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, mustHave(t, second).Unlock())
+	require.NoError(t, locktest.MustHave(t, second).Unlock())
 	awaitEmpty(t, server)
-}
-
-// P6: who lost its place stands in line again, and has the lock in the end, though nobody tells it anything.
-func TestWhoLostItsPlaceInTheSharedLineComesAgain(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu, other := shared(t, server), shared(t, server)
-	lease := mustLock(t, mu)
-	waiting := stand(t.Context(), t, server, other, 1)
-	server.MustDo(t, "DEL", javaQueue, javaDeadlines)
-	await(t, "a new place", func() bool { return integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
-	server.MustDo(t, "DEL", "a") // and no message
-	lease2 := mustHave(t, waiting)
-	require.NoError(t, lease2.Unlock())
-	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-}
-
-// P6: a message that is lost costs a second or so, and the one who finds out tells the one whose turn it is.
-func TestALostMessageOfASharedFairLockIsFoundOut(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := shared(t, server)
-	lease := mustLock(t, mu)
-	first := stand(t.Context(), t, server, shared(t, server), 1)
-	second := stand(t.Context(), t, server, shared(t, server), 2)
-	server.MustDo(t, "DEL", "a")
-	one := mustHave(t, first)
-	require.NoError(t, one.Unlock())
-	require.NoError(t, mustHave(t, second).Unlock())
-	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 }
 
 // P6: a session that polls waits, too.
 func TestASharedFairLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, shared(t, server))
-	waiting := lockLater(t.Context(), fair.New(newSession(t, server, signalbox.WithPolling()), "a", signalbox.Redisson()))
-	await(t, "a place in line", func() bool { return integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
+	lease := locktest.Must(t, shared(t, server).Lock)
+	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.Redisson()).Lock)
+	redistest.Await(t, "a place in line", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, mustHave(t, waiting).Unlock())
-}
-
-// P4: a Lock whose reply was lost leaves neither hold nor place.
-func TestASharedFairLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	mu := shared(t, proxy)
-	require.NoError(t, mustLock(t, mu).Unlock())
-	for range 2 {
-		requests(proxy, scripts.RedissonFairAcquire)
-		armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-		lease := mustLock(t, mu)
-		within(t, "the fault", armed.Fired())
-		require.NoError(t, lease.Unlock())
-		awaitEmpty(t, server)
-	}
-	lease := mustLock(t, shared(t, server))
-	armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	_, err := mu.TryLock(t.Context())
-	require.Error(t, err)
-	within(t, "the fault", armed.Fired())
-	require.NoError(t, lease.Unlock())
-	awaitEmpty(t, server)
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // P1: TryLock goes before nobody, and stands in no line.
@@ -216,15 +161,15 @@ func TestASharedFairLockIsTakenByForce(t *testing.T) {
 	server := redistest.Start(t)
 	mu, other := shared(t, server, signalbox.RenewedLease(time.Hour)), shared(t, server)
 	require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-	lease := mustLock(t, mu)
+	lease := locktest.Must(t, mu.Lock)
 	waiting := stand(t.Context(), t, server, other, 1)
 	h, err := other.Holder(t.Context())
 	require.NoError(t, err)
 	require.Regexp(t, `^[0-9a-f-]{36}:[0-9]{19}$`, h.Label)
 	require.NoError(t, other.ForceUnlock(t.Context()))
-	within(t, "the end of the lease", lease.Done())
+	redistest.Receive(t, "the end of the lease", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // Waiters tells the line over pages, of whatever process.
@@ -232,7 +177,7 @@ func TestWaitersOfASharedFairLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := shared(t, server)
-	lease := mustLock(t, mu)
+	lease := locktest.Must(t, mu.Lock)
 	defer func() { require.NoError(t, lease.Unlock()) }()
 	const others = 150
 	for n := range others {
@@ -261,19 +206,19 @@ func TestWaitersOfASharedFairLock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, h.Session, last.Session)
 	giveUp()
-	require.ErrorIs(t, within(t, "the end of waiting", waiting).err, context.Canceled)
+	require.ErrorIs(t, redistest.Receive(t, "the end of waiting", waiting).Err, context.Canceled)
 }
 
 // P4, P7: Close leaves nothing, of holds and of waiters.
 func TestNothingIsLeftOfASharedFairLockAfterClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.Session(t, server)
 	mu := fair.New(s, "a", signalbox.Redisson())
-	lease := mustLock(t, mu)
+	lease := locktest.Must(t, mu.Lock)
 	waiting := stand(t.Context(), t, server, mu, 1)
-	require.Error(t, s.Close(endedContext()))
-	require.ErrorIs(t, within(t, "the end of waiting", waiting).err, signalbox.ErrClosed)
+	require.Error(t, s.Close(locktest.Ended()))
+	require.ErrorIs(t, redistest.Receive(t, "the end of waiting", waiting).Err, signalbox.ErrClosed)
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	awaitEmpty(t, server)
 }
@@ -283,16 +228,16 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := newPoller(t, proxy)
+	s := locktest.Session(t, proxy, signalbox.WithPolling())
 	mu := fair.New(s, "a", signalbox.Redisson())
-	require.NoError(t, mustLock(t, mu).Unlock()) // teaches the server the scripts
-	lease := mustLock(t, shared(t, server))
+	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
+	lease := locktest.Must(t, shared(t, server).Lock)
 	proxy.ResetCount()
 	for range 10 {
 		_, err := mu.TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 	}
-	await(t, "nothing is to be given back", func() bool { return (*session.Session)(s).Settler.Open() == 0 })
+	redistest.Await(t, "nothing is to be given back", func() bool { return locktest.Settling(s) == 0 })
 	require.Equal(t, 10, proxy.Requests())
 	require.NoError(t, lease.Unlock())
 }

@@ -5,13 +5,13 @@ package fair_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -20,64 +20,25 @@ import (
 func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := mustLock(t, fair.New(newSession(t, server), "a"))
+	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
 	stopped := errors.New("the request was dropped")
 	for _, want := range []error{context.Canceled, stopped} {
 		proxy := redistest.NewProxy(t, server.Addr())
-		requests(proxy, scripts.FairLook)
-		mu := fair.New(newSession(t, proxy), "a")
+		proxy.SetMatch(locktest.Runs(scripts.FairLook))
+		mu := fair.New(locktest.Session(t, proxy), "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		looks := proxy.Replies()
 		waiting := queue(ctx, t, server, mu, "a", 1)
-		await(t, "a look, after the answer", func() bool { return proxy.Replies() > looks })
+		redistest.Await(t, "a look, after the answer", func() bool { return proxy.Replies() > looks })
 		cancel(want)
-		got := within(t, "the end of the wait", waiting)
-		require.ErrorIs(t, got.err, signalbox.ErrHeld)
-		require.ErrorIs(t, got.err, want)
-		require.ErrorIs(t, got.err, context.Canceled)
-		require.Equal(t, signalbox.Lease{}, got.lease)
-		await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
+		got := redistest.Receive(t, "the end of the wait", waiting)
+		require.ErrorIs(t, got.Err, signalbox.ErrHeld)
+		require.ErrorIs(t, got.Err, want)
+		require.ErrorIs(t, got.Err, context.Canceled)
+		require.Equal(t, signalbox.Lease{}, got.Value)
+		redistest.Await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
 	}
 	require.NoError(t, holder.Unlock())
-}
-
-// P10: a bounded wait is a context with a deadline.
-func TestErrHeldIsJoinedWithTheDeadlineBehindAHolderOfTheSession(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
-	lease := mustLock(t, mu)
-	ctx, cancel := context.WithTimeout(t.Context(), moment)
-	defer cancel()
-	_, err := mu.Lock(ctx)
-	require.ErrorIs(t, err, signalbox.ErrHeld)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, lease.Unlock())
-	await(t, "the leaving", func() bool { return !isHeld(t, server, "a") && inLine(t, server, "a") == 0 })
-}
-
-// P10: a server that is away is waited for within the context, and named in the error. Nobody
-// said that the lock is held.
-func TestAnUnreachableServerIsWaitedForWithinTheContext(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	mu := fair.New(newSession(t, proxy), "a")
-	require.NoError(t, mustLock(t, mu).Unlock())
-	proxy.Refuse()
-	proxy.CutAll()
-	ctx, cancel := context.WithTimeout(t.Context(), moment)
-	defer cancel()
-	_, err := mu.Lock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, signalbox.ErrHeld)
-	var refused *net.OpError
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "dial", refused.Op)
-
-	waiting := lockLater(t.Context(), mu)
-	proxy.Accept()
-	require.NoError(t, mustHave(t, waiting).Unlock())
 }
 
 // endsBehind is a context that is found to have ended as soon as a proxy has had a request more. Whoever waits for the
@@ -102,15 +63,15 @@ func (c *endsBehind) Err() error {
 func TestErrHeldIsJoinedWhereTheContextEndsWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := mustLock(t, fair.New(newSession(t, server), "a"))
+	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
 	proxy := redistest.NewProxy(t, server.Addr())
-	requests(proxy, scripts.FairEnter)
-	mu := fair.New(newSession(t, proxy), "a")
+	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
+	mu := fair.New(locktest.Session(t, proxy), "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	got := within(t, "the end of the wait", lockLater(&endsBehind{ctx, proxy, proxy.Requests(), cancel}, mu))
-	require.ErrorIs(t, got.err, context.Canceled)
-	require.ErrorIs(t, got.err, signalbox.ErrHeld)
-	await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
+	got := redistest.Receive(t, "the end of the wait", locktest.LaterWith(&endsBehind{ctx, proxy, proxy.Requests(), cancel}, mu.Lock))
+	require.ErrorIs(t, got.Err, context.Canceled)
+	require.ErrorIs(t, got.Err, signalbox.ErrHeld)
+	redistest.Await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
 	require.NoError(t, holder.Unlock())
 }

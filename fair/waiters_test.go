@@ -11,21 +11,22 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 func TestWaitersAreToldInOrder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newSession(t, server), "a")
+	mu := fair.New(locktest.Session(t, server), "a")
 	for range mu.Waiters(t.Context()) {
 		t.Error("nobody waits")
 	}
-	lease := mustLock(t, mu)
-	one, other := newSession(t, server, signalbox.WithLabel("one")), newSession(t, server, signalbox.WithLabel("the other"))
+	lease := locktest.Must(t, mu.Lock)
+	one, other := locktest.Session(t, server, signalbox.WithLabel("one")), locktest.Session(t, server, signalbox.WithLabel("the other"))
 	ctx, cancel := context.WithCancel(t.Context())
-	before := serverTime(t, server)
-	var waiting []<-chan outcome
+	before := locktest.ServerTime(t, server)
+	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n := range 5 {
 		waiting = append(waiting, queue(ctx, t, server, fair.New([]*signalbox.Session{one, other}[n%2], "a"), "a", n+1))
 	}
@@ -36,7 +37,7 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 		require.Equal(t, n+1, w.Position)
 		require.Equal(t, []string{"one", "the other"}[n%2], w.Label)
 		require.True(t, w.Alive)
-		require.WithinRange(t, w.Since, before, serverTime(t, server))
+		require.WithinRange(t, w.Since, before, locktest.ServerTime(t, server))
 		before = w.Since
 		sessions = append(sessions, w.Session)
 		n++
@@ -46,7 +47,7 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 	require.NotEqual(t, sessions[0], sessions[1])
 	cancel()
 	for _, w := range waiting {
-		require.ErrorIs(t, within(t, "the end of a wait", w).err, context.Canceled)
+		require.ErrorIs(t, redistest.Receive(t, "the end of a wait", w).Err, context.Canceled)
 	}
 	require.NoError(t, lease.Unlock())
 }
@@ -54,8 +55,8 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 func TestALongLineIsToldInPages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(newPoller(t, server), "a")
-	require.NoError(t, mustLock(t, mu).Unlock()) // teaches the server the scripts
+	mu := fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a")
+	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	for range mu.Waiters(t.Context()) {
 		t.Error("nobody waits")
 	}
@@ -63,7 +64,7 @@ func TestALongLineIsToldInPages(t *testing.T) {
 		server.MustDo(t, "EVAL", `redis.call('DEL', KEYS[1])
 for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019d', i, i)) end`, 1, "sb:{a}:line", n)
 		told := 0
-		sent := sentBy(server, func() {
+		sent := server.SentBy(func() {
 			for w, err := range mu.Waiters(t.Context()) {
 				require.NoError(t, err)
 				told++
@@ -86,7 +87,7 @@ func TestAnErrorEndsTheWaiters(t *testing.T) {
 	server := redistest.Start(t)
 	server.MustDo(t, "SET", "sb:{a}:line", "x")
 	n := 0
-	for w, err := range fair.New(newSession(t, server), "a").Waiters(t.Context()) {
+	for w, err := range fair.New(locktest.Session(t, server), "a").Waiters(t.Context()) {
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
 		require.ErrorContains(t, err, `waiters "a"`)
 		require.Equal(t, signalbox.Waiter{}, w)

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P6: whenever a grant falls, before the subscription of its waiter or after it, the waiter learns of it by the
@@ -215,4 +216,29 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) { //nolint:
 			})
 		})
 	}
+}
+
+// P4, P5: in Redisson's layout a call whose reply is lost is repeated or undone: it leaves neither hold nor ticket.
+func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+		defer closeAll()
+		mu, other := fair.New(users[0].Session, "a", signalbox.Redisson()), fair.New(users[1].Session, "a", signalbox.Redisson())
+		require.NoError(w, atOnce(w.T, mu).Unlock())
+		lost := w.losesReply(scripts.RedissonFairAcquire, users[0].wire)
+		lease := atOnce(w.T, mu)
+		<-lost
+		require.NoError(w, lease.Unlock())
+		time.Sleep(4 * time.Second)
+		require.Empty(w, w.redis.Keys())
+
+		lease = atOnce(w.T, other)
+		lost = w.losesReply(scripts.RedissonFairAcquire, users[0].wire)
+		_, err := mu.TryLock(w.Context())
+		require.Error(w, err)
+		<-lost
+		require.NoError(w, lease.Unlock())
+		time.Sleep(4 * time.Second)
+		require.Empty(w, w.redis.Keys())
+	})
 }
