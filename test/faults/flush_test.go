@@ -20,7 +20,7 @@ import (
 // told of.
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
-	const users, times = 8, 100
+	const users, times = 8, 50
 	w := newWorld(t)
 	client := w.server.Client(t, nil)
 	done, flushes := make(chan struct{}), 0

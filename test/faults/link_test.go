@@ -32,12 +32,6 @@ func (w *world) links(t *testing.T, n int, match redistest.Match) []link {
 	return links
 }
 
-// patient answers a session that gives no silent connection up. It is closed when the test ends.
-func patient(t *testing.T, to redistest.Dialer) *signalbox.Session {
-	t.Helper()
-	return locktest.SessionOf(t, to.Client(t, locktest.Steady))
-}
-
 // settled says why nothing is over yet for a lock that was given back: a settlement, a hold,
 // another client that cannot have it.
 func (w *world) settled(name string, s *signalbox.Session) error {

@@ -17,40 +17,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P5: an acquire whose reply is lost is undone, and the one that follows counts once.
-func TestAcquireWhoseReplyIsLostCountsOnce(t *testing.T) {
-	t.Parallel()
-	each(t, loseAcquires)
-}
-
-func loseAcquires(t *testing.T, w *world) {
-	t.Helper()
-	kinds := redistest.Kinds()
-	links := w.links(t, len(kinds), locktest.Runs(w.kind.acquire))
-	locktest.Together(t, len(kinds), func(i int) error {
-		name, link := fmt.Sprint("acquire/", kinds[i]), links[i]
-		armed := link.proxy.Arm(redistest.Fault{Kind: kinds[i], Delay: long})
-		lease, err := w.kind.New(link.session, name).Lock(locktest.Context(t))
-		if err != nil {
-			return err
-		}
-		if !redistest.Became(redistest.Patience, armed.HasFired) {
-			return errors.New("not struck")
-		}
-		if err := w.valid(name, lease); err != nil {
-			return err
-		}
-		if err := locktest.Confirmed(lease.Unlock()); err != nil {
-			return err
-		}
-		return w.settled(name, link.session)
-	})
-	w.view.NoImmortals(t)
-}
-
 // P5: a renewal whose reply is lost is repeated, and the lease goes on.
 func TestLeaseOutlivesLostRenewals(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the client gives a silent connection up after a second")
 	each(t, loseRenewals)
 }
 
@@ -90,6 +60,7 @@ func loseRenewals(t *testing.T, w *world) {
 // soon after.
 func TestReleaseWhoseReplyIsLostIsUnconfirmedAndDone(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the client gives a silent connection up after a second")
 	each(t, loseReleases)
 }
 
@@ -143,6 +114,7 @@ func unlocked(kind redistest.Kind, err error) error {
 // given back or is given back then: nobody is told of a loss.
 func TestYieldWhoseReplyIsLostIsNoLoss(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the client gives a silent connection up after a second")
 	w, kinds := newWorld(t), redistest.Kinds()
 	links := w.links(t, len(kinds), locktest.Runs(scripts.ReentrantYield))
 	faults := make([]*redistest.Armed, len(kinds))

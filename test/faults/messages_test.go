@@ -5,7 +5,6 @@ package faults_test
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // aLook is how long after a release its waiter has the lock at the latest, if nobody tells it: the second between
@@ -86,43 +84,6 @@ func release(t *testing.T, queues []*queue) (begun time.Time) {
 	return begun
 }
 
-// P6: who waits when every message is lost finds the lock by looking, after about a second.
-func TestWaiterGetsTheLockThoughEveryMessageIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	link := w.links(t, 1, locktest.Runs(scripts.ReentrantLook))[0]
-	link.proxy.DropPushes(true)
-	queues := w.queues(t, 32, link.session)
-	w.listening(t, queues)
-	redistest.Await(t, "a look", func() bool { return link.proxy.Replies() > 0 })
-	took := waited(t, queues, release(t, queues))
-	t.Logf("without a message: %v in the middle, %v at most", took[len(took)/2], took[len(took)-1])
-	require.Less(t, took[len(took)-1], aLook)
-	redistest.Await(t, "a message that was lost", func() bool { return link.proxy.DroppedPushes() > 0 })
-}
-
-// P6: a release between the try that failed and the subscription is noticed by the
-// confirmation of the subscription, not by a look.
-func TestReleaseBetweenTryAndSubscriptionIsNotMissed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	link := w.links(t, 1, redistest.Commands(subscribe))[0]
-	held, err := reentrant.New(w.holder, "missed").Lock(locktest.Context(t))
-	require.NoError(t, err)
-	released := make(chan error, 1)
-	var once sync.Once
-	link.proxy.OnRequest(func(int, []string) { // nobody listens yet
-		once.Do(func() { released <- held.Unlock() })
-	})
-	begun := time.Now()
-	lease, err := reentrant.New(link.session, "missed").Lock(locktest.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, <-released)
-	require.Less(t, time.Since(begun), aLook)
-	require.NotContains(t, link.proxy.Log(), "PUBLISH")
-	require.NoError(t, lease.Unlock())
-}
-
 // P6: waiters whose subscription breaks, in whatever way, get the lock all the same.
 func TestWaiterOutlivesItsSubscription(t *testing.T) {
 	t.Parallel()
@@ -136,6 +97,9 @@ func TestWaiterOutlivesItsSubscription(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "KilledByTheServer" {
+				redistest.Slow(t, "a connection that broke is made anew after a pause, and one that is silent found after a second")
+			}
 			w := newWorld(t)
 			link := w.links(t, 1, redistest.Commands(subscribe))[0]
 			queues := w.queues(t, 16, link.session)

@@ -17,8 +17,9 @@ import (
 // renewal, and each waiter gets its lock, with a greater token.
 func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a holder learns of the restart by its next renewal, and its lease must outlast the restart")
 	w := newWorld(t)
-	const life = 24 * time.Second // long enough for a server that takes its time to start
+	const life = 15 * time.Second // long enough for a server that takes its time to start
 	waiters := w.links(t, 1, redistest.Commands(subscribe))[0]
 	queues := w.queues(t, 16, waiters.session, signalbox.RenewedLease(life))
 	w.listening(t, queues)

@@ -15,7 +15,7 @@ import (
 )
 
 // together is how many trials run at a time. They mostly wait.
-const together = 64
+const together = 96
 
 // The lease of a trial is much longer than the patience, so that what is left shows; or shorter,
 // and the patience with it.
@@ -29,6 +29,7 @@ const (
 // hold, and one that did gave a lease that holds.
 func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the client gives a silent connection up after a second")
 	w := newWorld(t)
 	var all []trial
 	for _, k := range kinds() {
@@ -53,6 +54,7 @@ func TestSoakAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) { //nolint:par
 // The sweep strikes the steps that there are, no fewer.
 func TestAcquireTakesTheStepsThatAreSwept(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "three polls, which are steps, come a second apart")
 	each(t, func(t *testing.T, w *world) {
 		for _, s := range w.kind.scenarios {
 			// On a busy machine a connection is given up, or what two goroutines do comes in another order.

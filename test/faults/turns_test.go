@@ -20,7 +20,7 @@ import (
 // on among them for 20 ms at the most, and then stands back.
 func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	t.Parallel()
-	const locals, turns = 64, 300
+	const locals, turns = 64, 60
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(locktest.Context(t))
 	defer cancel()

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+)
+
+// P6: a waiter that no message reaches has the lock by its next poll, about a second after the release. For the kinds that
+// TestALookMakesUpForALostGrant and TestALookMakesUpForALostGrantOfEitherSide leave out.
+func TestLostMessageCostsAWaiterASecond(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared(), locktest.Permit()} {
+		bubble(t, func(w *world) {
+			holder, _, closeHolder := w.session(w.T)
+			defer closeHolder()
+			waiter, lines, closeWaiter := w.session(w.T)
+			defer closeWaiter()
+			lines.losesMessages.Store(true)
+			for n := range 20 {
+				held := atOnce(w.T, kind.New(holder, "a"))
+				next := waitsInLine(w.Context(), kind.New(waiter, "a"))
+				time.Sleep(time.Duration(n) * 137 * time.Millisecond)
+				released := time.Now()
+				require.NoError(w, held.Unlock())
+				got := <-next
+				require.NoError(w, got.err, kind.Name)
+				require.LessOrEqual(w, got.at.Sub(released), 1010*time.Millisecond, kind.Name)
+				require.Greater(w, got.lease.Token(), held.Token(), kind.Name)
+				require.NoError(w, got.lease.Unlock())
+			}
+		})
+	}
+}
+
+// P2: a holder that does not hear that its lock is taken by force is told by its next renewal.
+func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	const life = 15 * time.Second
+	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.Shared()) {
+		bubble(t, func(w *world) {
+			holder, lines, closeHolder := w.session(w.T)
+			defer closeHolder()
+			other, _, closeOther := w.session(w.T)
+			defer closeOther()
+			lease := atOnce(w.T, kind.New(holder, "a", signalbox.RenewedLease(life)))
+			time.Sleep(life) // it listens by now
+			synctest.Wait()
+			lines.losesMessages.Store(true)
+			forced := time.Now()
+			require.NoError(w, kind.New(other, "a").(interface {
+				ForceUnlock(ctx context.Context) error
+			}).ForceUnlock(w.Context()))
+			<-lease.Done()
+			require.Positive(w, time.Since(forced), "it heard the message")
+			require.LessOrEqual(w, time.Since(forced), life/3, kind.Name)
+			require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost, kind.Name)
+		})
+	}
+}
