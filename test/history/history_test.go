@@ -24,15 +24,23 @@ func quick() []redistest.Kind {
 	}
 }
 
-// checkLimit is how long the checker may take. It takes milliseconds, mostly.
-const checkLimit = 5 * time.Minute
+// silent is why these tests take real time.
+const silent = "calls fail on wires that fail, and clients make their connections anew by timers of their own"
+
+const (
+	// checkLimit is how long the checker may take. It takes milliseconds, mostly.
+	checkLimit = 5 * time.Minute
+	// ghostLimit is how long it may try to explain ghosts as well, of which a busy machine makes many.
+	ghostLimit = 3 * time.Second
+)
 
 // P1, P3: what clients are told on wires that fail can be explained by one lock.
 func TestWhatClientsAreToldIsALock(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, silent)
 	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 		g := newGame(t, p, quick())
-		for _, history := range g.play(t, 3, 5, 20) {
+		for _, history := range g.play(t, 3, 5, 8) {
 			g.check(t, history)
 		}
 	})
@@ -41,21 +49,53 @@ func TestWhatClientsAreToldIsALock(t *testing.T) {
 // P1, P3: also in the layout of Redisson, where tokens have the clock alone.
 func TestWhatClientsOfASharedLockAreToldIsALock(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, silent)
 	g := newGame(t, locktest.Shared(), quick())
-	for _, history := range g.play(t, 3, 5, 20) {
+	for _, history := range g.play(t, 3, 5, 8) {
 		g.check(t, history)
 	}
 }
 
-// The checker finds what it is there for. It has to try every order there is to be sure, so the
-// history is a short one.
+// The checker finds a token that is used twice, and two holders.
 func TestPlantedMistakesAreFound(t *testing.T) {
 	t.Parallel()
-	history := newGame(t, locktest.Reentrant(), quick()).play(t, 1, 2, 25)[0]
-	require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(model(), history, checkLimit))
-	twice, two := duplicated(history), overlapped(history)
-	require.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(model(), twice, checkLimit), "a token used twice was not found")
-	require.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(model(), two, checkLimit), "two holders were not found")
+	checks(t, model(), map[string]played{
+		"Turns":        {porcupine.Ok, []porcupine.Operation{tookAt(0, 1, 10), gaveAt(2, 1, 10), tookAt(4, 2, 11), gaveAt(6, 2, 11)}},
+		"Together":     {porcupine.Ok, []porcupine.Operation{tookAt(0, 1, 10), gaveAt(2, 1, 10), tookAt(2, 2, 11)}},
+		"TokenTwice":   {porcupine.Illegal, []porcupine.Operation{tookAt(0, 1, 10), gaveAt(2, 1, 10), tookAt(4, 2, 10)}},
+		"TokenFalls":   {porcupine.Illegal, []porcupine.Operation{tookAt(0, 1, 10), gaveAt(2, 1, 10), tookAt(4, 2, 9)}},
+		"TwoHolders":   {porcupine.Illegal, []porcupine.Operation{tookAt(0, 1, 10), tookAt(2, 2, 11), gaveAt(4, 1, 10)}},
+		"RefusedFree":  {porcupine.Illegal, []porcupine.Operation{tookAt(0, 1, 10), gaveAt(2, 1, 10), at(4, op{kind: refused, who: 2})}},
+		"GhostHadIt":   {porcupine.Ok, []porcupine.Operation{at(0, op{kind: mayTake, who: -1}), at(2, op{kind: refused, who: 2}), at(4, op{kind: mayLeave, who: -1})}},
+		"GhostHasLeft": {porcupine.Illegal, []porcupine.Operation{at(0, op{kind: mayTake, who: -1}), at(2, op{kind: mayLeave, who: -1}), at(4, op{kind: refused, who: 2})}},
+	})
+}
+
+// played is a history, and what the checker is to say of it.
+type played struct {
+	want    porcupine.CheckResult
+	history []porcupine.Operation
+}
+
+// at returns an operation that lasts from an instant to the next.
+func at(from int64, o op) porcupine.Operation {
+	return porcupine.Operation{ClientId: o.who, Input: o, Call: from, Return: from + 1}
+}
+
+func tookAt(from int64, who int, token uint64) porcupine.Operation {
+	return at(from, op{took, who, token})
+}
+
+func gaveAt(from int64, who int, token uint64) porcupine.Operation {
+	return at(from, op{gave, who, token})
+}
+
+// checks asks the checker about each history.
+func checks(t *testing.T, m porcupine.Model, all map[string]played) {
+	t.Helper()
+	for name, c := range all {
+		require.Equal(t, c.want, porcupine.CheckOperationsTimeout(m, c.history, checkLimit), name)
+	}
 }
 
 func TestSoakWhatClientsAreToldIsALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
@@ -126,13 +166,10 @@ func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Opera
 	return histories
 }
 
-// judged answers what of a history the checker is asked. Ghosts of a line last for seconds, and may have the
+// plain returns what of a history the checker can always judge. Ghosts of a line last for seconds, and may have the
 // lock more than once: dozens of them at a time, which nobody can try in every order. They do no more than to
 // explain refusals, so they and the refusals that they may explain are left out.
-func (g *game) judged(history []porcupine.Operation) []porcupine.Operation {
-	if g.kind.Name == locktest.Reentrant().Name {
-		return history
-	}
+func plain(history []porcupine.Operation) []porcupine.Operation {
 	isGhost := func(o porcupine.Operation) bool { return o.Input.(op).who < 0 }
 	return slices.DeleteFunc(slices.Clone(history), func(o porcupine.Operation) bool {
 		return isGhost(o) || o.Input.(op).kind == refused && slices.ContainsFunc(history, func(ghost porcupine.Operation) bool {
@@ -148,51 +185,17 @@ func (g *game) check(t *testing.T, history []porcupine.Operation) {
 		counts[o.Input.(op).kind]++
 	}
 	begun := time.Now()
-	judged := g.known(g.judged(history))
-	verdict := porcupine.CheckOperationsTimeout(g.model(), judged, checkLimit)
+	judged, verdict := history, porcupine.Unknown
+	if g.kind.Name == locktest.Reentrant().Name { // has no line
+		verdict = porcupine.CheckOperationsTimeout(g.model(), judged, ghostLimit)
+	}
+	if verdict == porcupine.Unknown {
+		judged = g.known(plain(history))
+		verdict = porcupine.CheckOperationsTimeout(g.model(), judged, checkLimit)
+	}
 	t.Logf("%d of %d operations in %v: %d took, %d refused, %d gave, %d ended, %d ghosts",
 		len(judged), len(history), time.Since(begun).Round(time.Millisecond), counts[took], counts[refused], counts[gave], counts[ended], counts[mayTake])
 	require.Equal(t, porcupine.Ok, verdict)
 	require.GreaterOrEqual(t, counts[mayTake], enoughGhosts, "too few faults")
 	require.GreaterOrEqual(t, counts[took], enoughTaken, "too few holders")
-}
-
-// duplicated answers the history with the token of one holder given to the next as well, or nil
-// where there are no two.
-func duplicated(history []porcupine.Operation) []porcupine.Operation {
-	broken := slices.Clone(history)
-	var last uint64
-	n := 0
-	for i, o := range broken {
-		switch in := o.Input.(op); {
-		case in.kind != took:
-		case n == 3:
-			broken[i].Input = op{took, in.who, last}
-			return broken
-		default:
-			last = in.token
-			n++
-		}
-	}
-	return nil
-}
-
-// overlapped answers the history with one release later than the acquire after it, or nil where
-// there is none.
-func overlapped(history []porcupine.Operation) []porcupine.Operation {
-	broken := slices.Clone(history)
-	slices.SortFunc(broken, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
-	for i, o := range broken {
-		in := o.Input.(op)
-		if in.kind != gave {
-			continue
-		}
-		for _, next := range broken[i+1:] {
-			if after := next.Input.(op); after.kind == took && after.who != in.who && next.Call > o.Return {
-				broken[i].Call, broken[i].Return = next.Return+1, next.Return+2
-				return broken
-			}
-		}
-	}
-	return nil
 }
