@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// P4, P5: a try that gives up at any instant, or whose reply never comes, is taken back as soon as
+// the server hears of it: a second later the lock is free, long before the lease of the try would
+// end.
+func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
+	t.Parallel()
+	const latency, instants = 7 * time.Millisecond, 20
+	for name, options := range map[string][]signalbox.LockOption{"Native": nil, "Redisson": {signalbox.Redisson()}} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "/", lost), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(w *world) {
+					var tries sync.WaitGroup
+					for i := range instants {
+						s, lines, closeAll := w.session(w.T)
+						defer closeAll()
+						require.NoError(w, locked(w.Context(), s))
+						lines.latency.Store(int64(latency))
+						mu := reentrant.New(s, fmt.Sprint("try/", i), options...)
+						tries.Go(func() {
+							ctx, cancel := context.WithTimeout(w.Context(), time.Duration(i)*time.Millisecond)
+							defer cancel()
+							if lost {
+								lines.swallowsReplies.Store(true)
+								time.AfterFunc(time.Duration(2*i)*time.Millisecond, lines.heals)
+							}
+							if lease, err := mu.TryLock(ctx); err == nil {
+								_ = lease.Unlock()
+							}
+						})
+					}
+					tries.Wait()
+					time.Sleep(time.Second)
+					other, _, closeOther := w.session(w.T)
+					defer closeOther()
+					for i := range instants {
+						lease, err := reentrant.New(other, fmt.Sprint("try/", i), options...).TryLock(w.Context())
+						require.NoError(w, err, "gave up after %d ms", i)
+						require.NoError(w, lease.Unlock())
+					}
+				})
+			})
+		}
+	}
+}

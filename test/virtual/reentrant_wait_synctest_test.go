@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// aPoll is longer than the pause between two polls of a waiter.
+const aPoll = 1500 * time.Millisecond
+
+// P6: a release while the subscription is broken is found as it is restored, not by a poll a second
+// later.
+func TestReleaseWhileTheSubscriptionIsBrokenIsFound(t *testing.T) {
+	t.Parallel()
+	const latency, instants = 20 * time.Millisecond, 20
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, latency)
+		defer closeAll()
+		for i := range instants {
+			name := fmt.Sprint("broken/", i)
+			held := atOnce(w.T, reentrant.New(users[0].Session, name))
+			next := waitsInLine(w.Context(), reentrant.New(users[1].Session, name))
+			users[1].breakSubscriptions()
+			time.Sleep(time.Duration(i) * latency / 4)
+			released := time.Now()
+			require.NoError(w, held.Unlock())
+			got := <-next
+			require.NoError(w, got.err)
+			require.Less(w, got.at.Sub(released), 16*latency, "released %v after the break", time.Duration(i)*latency/4)
+			require.NoError(w, got.lease.Unlock())
+		}
+	})
+}
+
+// P6: if the message of a release is lost, a poll finds the lock free about a second later; so does
+// a session that polls and subscribes to nothing, in both layouts.
+func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		loses   bool
+		session []signalbox.SessionOption
+		lock    []signalbox.LockOption
+	}{
+		"Lost":         {loses: true},
+		"LostRedisson": {loses: true, lock: []signalbox.LockOption{signalbox.Redisson()}},
+		"Polls":        {session: []signalbox.SessionOption{signalbox.WithPolling()}},
+		"PollsRedisson": {
+			session: []signalbox.SessionOption{signalbox.WithPolling()}, lock: []signalbox.LockOption{signalbox.Redisson()},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				holding, _, closeHolding := w.session(w.T, signalbox.WithPolling())
+				defer closeHolding()
+				s, lines, closeAll := w.session(w.T, c.session...)
+				defer closeAll()
+				lines.losesMessages.Store(c.loses)
+				held := atOnce(w.T, reentrant.New(holding, "a", c.lock...))
+				next := waitsInLine(w.Context(), reentrant.New(s, "a", c.lock...))
+				require.Equal(w, !c.loses, len(w.redis.PubSubChannels("")) == 0)
+				released := time.Now()
+				require.NoError(w, held.Unlock())
+				got := <-next
+				require.NoError(w, got.err)
+				require.Less(w, got.at.Sub(released), aPoll)
+				require.NoError(w, got.lease.Unlock())
+			})
+		})
+	}
+}
+
+// P6: the next in the queue of a session has a lock that was lost before its key would have ended.
+func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		lost := atOnce(w.T, reentrant.New(s, "a", signalbox.FixedLease(10*time.Second)))
+		next := waitsInLine(w.Context(), reentrant.New(s, "a"))
+		ends := time.Now().Add(w.left("a"))
+		got := <-next
+		require.NoError(w, got.err)
+		require.WithinRange(w, got.at, lost.Deadline(), ends.Add(5*time.Millisecond))
+		require.Greater(w, got.lease.Token(), lost.Token())
+		require.ErrorIs(w, lost.Unlock(), signalbox.ErrLost)
+		require.NoError(w, got.lease.Err())
+		require.NoError(w, got.lease.Unlock())
+	})
+}
+
+// P7: goroutines of a session that wait for one lock are one waiter to the server, and TryLock
+// beside them asks nothing.
+func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+		defer closeAll()
+		held := atOnce(w.T, reentrant.New(users[0].Session, "a"))
+		mu := reentrant.New(users[1].Session, "a")
+		ctx, cancel := context.WithCancel(w.Context())
+		waiting := []<-chan had{waitsInLine(ctx, mu)}
+		before := w.commands.Load()
+		for range 50 {
+			answered := make(chan had, 1)
+			go func() {
+				_, err := mu.Lock(ctx)
+				answered <- had{err: err}
+			}()
+			waiting = append(waiting, answered)
+		}
+		synctest.Wait()
+		_, err := mu.TryLock(w.Context())
+		require.ErrorIs(w, err, signalbox.ErrHeld)
+		require.Equal(w, before, w.commands.Load())
+		channel := locktest.Keys("a").Unlocked
+		require.Equal(w, 1, w.redis.PubSubNumSub(channel)[channel])
+		cancel()
+		for _, c := range waiting {
+			require.ErrorIs(w, (<-c).err, context.Canceled)
+		}
+		require.NoError(w, held.Unlock())
+	})
+}
+
+// P10: a wait that its context ends reports ErrHeld too if the last reply said so, wherever the
+// waiter stood. If there was no reply, it reports what kept it from the server.
+func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
+	t.Parallel()
+	const waits = 3 * time.Second
+	heldBy := func(w *world, s *signalbox.Session) { atOnce(w.T, reentrant.New(s, "a")) }
+	waitsIn := func(w *world, s *signalbox.Session) { waitsInLine(w.Context(), reentrant.New(s, "a")) }
+	for name, c := range map[string]struct {
+		prepare func(w *world, s, other *signalbox.Session)
+		fault   func(lines *wire) // in the midst of the wait
+		held    bool
+		refused bool // the error says that no server listens
+	}{
+		"OtherSessionHolds": {prepare: func(w *world, _, other *signalbox.Session) { heldBy(w, other) }, held: true},
+		"OwnSessionHolds":   {prepare: func(w *world, s, _ *signalbox.Session) { heldBy(w, s) }, held: true},
+		"BehindAWaiter": {prepare: func(w *world, s, other *signalbox.Session) {
+			heldBy(w, other)
+			waitsIn(w, s)
+		}, held: true},
+		"PollUnanswered": {
+			prepare: func(w *world, _, other *signalbox.Session) { heldBy(w, other) },
+			fault:   (*wire).dead, held: true,
+		},
+		"Unreachable":               {refused: true},
+		"BehindAnUnreachableWaiter": {prepare: func(w *world, s, _ *signalbox.Session) { waitsIn(w, s) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for cause, ends := range map[error]func(context.Context) (context.Context, context.CancelFunc){
+				context.DeadlineExceeded: func(ctx context.Context) (context.Context, context.CancelFunc) {
+					return context.WithTimeout(ctx, waits)
+				},
+				errCause: func(ctx context.Context) (context.Context, context.CancelFunc) {
+					ctx, cancel := context.WithCancelCause(ctx)
+					time.AfterFunc(waits, func() { cancel(errCause) })
+					return ctx, func() { cancel(nil) }
+				},
+			} {
+				bubble(t, func(w *world) {
+					other, _, closeOther := w.session(w.T, quiet)
+					defer closeOther()
+					s, lines, closeAll := w.session(w.T, quiet)
+					defer closeAll()
+					if !c.held {
+						lines.refuses.Store(true)
+						lines.cut()
+					}
+					if c.prepare != nil {
+						c.prepare(w, s, other)
+					}
+					if c.fault != nil {
+						time.AfterFunc(waits/2, func() { c.fault(lines) })
+					}
+					ctx, cancel := ends(w.Context())
+					defer cancel()
+					var err error
+					require.Equal(w, waits, took(func() { _, err = reentrant.New(s, "a").Lock(ctx) }))
+					require.ErrorIs(w, err, ctx.Err())
+					require.ErrorIs(w, err, cause)
+					require.Equal(w, c.held, errors.Is(err, signalbox.ErrHeld))
+					var refused *net.OpError
+					require.Equal(w, c.refused, errors.As(err, &refused))
+					if c.refused {
+						require.Equal(w, "dial", refused.Op)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// listening returns how many connections subscribe to the channel on which a session hears of holds
+// that were forced.
+func (w *world) listening(s *signalbox.Session) int {
+	synctest.Wait()
+	channel := names.Session(names.DefaultPrefix, s.ID())
+	return w.redis.PubSubNumSub(channel)[channel]
+}
+
+// P4, P7: a session subscribes to its channel once it has held a lock for 100 ms, and unsubscribes
+// some seconds after its last release. Then the connection of the subscription is closed too.
+func TestSessionListensWhileItHoldsALock(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		mu := reentrant.New(s, "a")
+		for range 2 {
+			lease := atOnce(w.T, mu)
+			time.Sleep(90 * time.Millisecond)
+			require.Zero(w, w.listening(s))
+			time.Sleep(20 * time.Millisecond)
+			require.Equal(w, 1, w.listening(s))
+			inner, err := mu.Lock(lease.Enter(w.Context()))
+			require.NoError(w, err)
+			require.NoError(w, inner.Unlock())
+			time.Sleep(time.Minute)
+			require.Equal(w, 1, w.listening(s))
+			require.NoError(w, lease.Unlock())
+			require.Equal(w, 1, w.listening(s))
+			time.Sleep(10 * time.Second)
+			require.Zero(w, w.listening(s))
+			require.Zero(w, locktest.Channels(s))
+			require.Equal(w, 1, w.redis.CurrentConnectionCount(), "the connection for commands")
+		}
+	})
+}
+
+// P7: locks that are held for a moment, one after the other, cost no subscription; nor does any
+// lock of a session that polls.
+func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		polls, _, closePolls := w.session(w.T, signalbox.WithPolling())
+		defer closePolls()
+		held := atOnce(w.T, reentrant.New(polls, "held"))
+		for range 100 {
+			lease := atOnce(w.T, reentrant.New(s, "a"))
+			time.Sleep(40 * time.Millisecond)
+			require.NoError(w, lease.Unlock())
+			require.Zero(w, w.listening(s))
+			require.Zero(w, w.listening(polls))
+		}
+		require.NoError(w, held.Unlock())
+	})
+}
+
+// P2: Close waits for a holder no longer than its lease lasts, and for one that is lost not at all.
+func TestCloseWaitsForNoLeaseThatIsLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.FixedLease(2*time.Second)))
+		ends := lease.Deadline()
+		require.NoError(w, s.Close(context.Background()))
+		require.WithinRange(w, time.Now(), ends, ends.Add(10*time.Millisecond))
+		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		require.NotErrorIs(w, lease.Err(), signalbox.ErrClosed)
+	})
+}
+
+// P10: if the client gives a silent server up by its own time limit, the error is ErrNoReply and no
+// context's, whether or not the client is tuned.
+func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
+	t.Parallel()
+	for name, tune := range map[string]func(*rueidis.ClientOption){"Tuned": signalbox.Tune, "Untuned": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				lines := new(wire)
+				o := rueidis.ClientOption{
+					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
+					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+						return lines.dial(w.redis)
+					},
+				}
+				if tune != nil {
+					tune(&o)
+				}
+				client, err := rueidis.NewClient(o)
+				require.NoError(w, err)
+				defer client.Close()
+				s := signalbox.NewSession(client)
+				defer func() { _ = s.Close(endedContext()) }()
+				require.NoError(w, locked(w.Context(), s))
+				lines.dead()
+				_, err = reentrant.New(s, "a").TryLock(context.Background())
+				require.ErrorIs(w, err, signalbox.ErrNoReply)
+				require.NotErrorIs(w, err, context.DeadlineExceeded)
+				require.NotErrorIs(w, err, context.Canceled)
+				lines.cut()
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
