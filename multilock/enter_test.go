@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -19,10 +20,10 @@ import (
 func TestEnteringCarriesEveryMember(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithPolling()) // one that listens asks when it begins to whether its holds are there still
+	s := locktest.Session(t, server, signalbox.WithPolling()) // one that listens asks when it begins to whether its holds are there still
 	mine := allKinds(s)
 	outer := mustLock(t, all(mine))
-	ctx := outer.Enter(soon(t))
+	ctx := outer.Enter(locktest.Context(t))
 	require.Zero(t, scriptsRun(server, func() {
 		for i, m := range mine {
 			lease, err := m.Lock(ctx)
@@ -55,19 +56,19 @@ func TestEnteringCarriesEveryMember(t *testing.T) {
 func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.Session(t, server)
 	mine := named(s, "a", "b")
 	lease := mustLock(t, all(mine))
-	ctx := signalbox.Lease.Enter(lease, soon(t))
+	ctx := signalbox.Lease.Enter(lease, locktest.Context(t))
 	require.NoError(t, lease.Unlock())
 	for _, l := range []locker{mine[0], mine[1], all(mine)} {
 		_, err := l.Lock(ctx)
 		require.ErrorIs(t, err, signalbox.ErrReleased)
 	}
 	lease = mustLock(t, all(mine))
-	ctx = lease.Enter(soon(t))
-	require.NoError(t, named(newSession(t, server), "a", "b")[1].ForceUnlock(soon(t)))
-	within(t, "the loss", lease.Done())
+	ctx = lease.Enter(locktest.Context(t))
+	require.NoError(t, named(locktest.Session(t, server), "a", "b")[1].ForceUnlock(locktest.Context(t)))
+	redistest.Receive(t, "the loss", lease.Done())
 	for _, l := range []locker{mine[0], mine[1], all(mine)} {
 		_, err := l.Lock(ctx)
 		require.ErrorIs(t, err, signalbox.ErrLost)
@@ -78,11 +79,11 @@ func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
 // A member that the caller has already is entered again, and stays when the whole is given back.
 func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	for i := range 3 {
 		mine := named(s, "a", "b", "c")
 		outer := mustLock(t, mine[i])
-		lease, err := all(mine).Lock(outer.Enter(soon(t)))
+		lease, err := all(mine).Lock(outer.Enter(locktest.Context(t)))
 		require.NoError(t, err)
 		require.Equal(t, outer.Token(), multilock.Tokens(lease)[i])
 		require.Len(t, held(t, mine), 3)
@@ -96,10 +97,10 @@ func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
 // Who reads cannot become a writer inside a whole either.
 func TestAnUpgradeInsideTheWholeIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	a, b := rwlock.New(s, "a"), reentrant.New(s, "b")
 	lease := mustLock(t, multilock.New(a.Reader(), b))
-	_, err := multilock.New(a, b).Lock(lease.Enter(soon(t)))
+	_, err := multilock.New(a, b).Lock(lease.Enter(locktest.Context(t)))
 	require.ErrorIs(t, err, signalbox.ErrUpgrade)
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())

@@ -5,107 +5,22 @@ package multilock_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
 )
-
-// patience is how long a test waits for what must happen. It is reached by failing tests only.
-const patience = 20 * time.Second
-
-// shortest is the shortest lease that there is.
-const shortest = 100 * time.Millisecond
-
-// wire is a server, or a proxy before one.
-type wire interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
-
-// newSession answers a session on a connection of its own, as another process would have it, whose Unlock waits for a busy
-// machine as well. It is closed when the test ends, whatever is still held.
-func newSession(tb testing.TB, at wire, options ...signalbox.SessionOption) *signalbox.Session {
-	tb.Helper()
-	s := signalbox.NewSession(at.Client(tb, signalbox.Tune), options...)
-	(*session.Session)(s).UnlockPatience = patience
-	tb.Cleanup(func() { _ = s.Close(endedContext()) })
-	return s
-}
-
-// impatient is newSession for a wire that goes silent, which it gives up after a second.
-func impatient(tb testing.TB, at wire) *signalbox.Session {
-	tb.Helper()
-	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
-		o.ConnWriteTimeout = time.Second
-		signalbox.Tune(o)
-	}))
-	tb.Cleanup(func() { _ = s.Close(endedContext()) })
-	return s
-}
-
-// endedContext answers a context that has ended.
-func endedContext() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
-// soon answers a context that ends with the test, or when something has gone wrong.
-func soon(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
-// await polls until done, which asks for something that must come true.
-func await(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	redistest.Await(tb, what, done)
-}
-
-// within receives what must come.
-func within[T any](tb testing.TB, what string, c <-chan T) T {
-	tb.Helper()
-	return redistest.Receive(tb, what, c)
-}
-
-// outcome is what a call of Lock answered.
-type outcome struct {
-	lease signalbox.Lease
-	err   error
-}
-
-// lockLater locks on another goroutine.
-func lockLater(ctx context.Context, mu multilock.Member) <-chan outcome {
-	return later(func() (signalbox.Lease, error) { return mu.Lock(ctx) })
-}
-
-// allLater locks all on another goroutine.
-func allLater(ctx context.Context, all *multilock.Lock) <-chan outcome {
-	return later(func() (signalbox.Lease, error) { return all.Lock(ctx) })
-}
-
-func later(lock func() (signalbox.Lease, error)) <-chan outcome {
-	answered := make(chan outcome, 1)
-	go func() {
-		lease, err := lock()
-		answered <- outcome{lease, err}
-	}()
-	return answered
-}
 
 // locker is a lock of any kind, or several as one.
 type locker interface {
@@ -115,9 +30,7 @@ type locker interface {
 // mustLock locks what is free.
 func mustLock(tb testing.TB, mu locker) signalbox.Lease {
 	tb.Helper()
-	lease, err := mu.Lock(soon(tb))
-	require.NoError(tb, err)
-	return lease
+	return locktest.Must(tb, mu.Lock)
 }
 
 // lock is a member that can be asked whether anybody has it, and taken away.
@@ -150,14 +63,16 @@ func (w writer) IsLocked(ctx context.Context) (bool, error) {
 	return false, errors.Join(err, lease.Unlock())
 }
 
-// oneOfEach answers a lock of each kind and side, named a to e, in the order in which they are taken; the reentrant
-// ones are a and b.
-func oneOfEach(s *signalbox.Session, options ...signalbox.LockOption) []lock {
-	shared := rwlock.New(s, "e", options...)
+// allKinds returns a lock of each kind and side, and permits, named a to f, in the order in which they are acquired; the
+// reentrant ones are a and b.
+func allKinds(s *signalbox.Session) []lock {
+	shared := rwlock.New(s, "e")
+	pool := semaphore.New(s, "f", pooled)
 	return inOrder([]lock{
-		reentrant.New(s, "a", options...), reentrant.New(s, "b", options...), fair.New(s, "c", options...),
-		writer{rwlock.New(s, "d", options...)},
+		reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"),
+		writer{rwlock.New(s, "d")},
 		reader{shared.Reader(), shared},
+		permits{pool.Permits(wanted), pool},
 	})
 }
 
@@ -190,7 +105,7 @@ func held(tb testing.TB, locks []lock) []int {
 	tb.Helper()
 	var answer []int
 	for i, l := range locks {
-		is, err := l.IsLocked(soon(tb))
+		is, err := l.IsLocked(locktest.Context(tb))
 		require.NoError(tb, err)
 		if is {
 			answer = append(answer, i)
@@ -202,9 +117,9 @@ func held(tb testing.TB, locks []lock) []int {
 // awaitFree waits until nobody has any of the locks, and nothing is under way in the sessions.
 func awaitFree(tb testing.TB, locks []lock, sessions ...*signalbox.Session) {
 	tb.Helper()
-	await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
+	redistest.Await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
 	for _, s := range sessions {
-		await(tb, "nothing is under way", (*session.Session)(s).IsIdle)
+		redistest.Await(tb, "nothing is under way", (*session.Session)(s).IsIdle)
 	}
 }
 
@@ -222,8 +137,20 @@ func scriptsRun(server *redistest.Server, do func()) int64 {
 // nameOf answers the name of a lock.
 func nameOf(l lock) string { return member.Place(l.Place()).Name }
 
-// stacks answers the stacks of all goroutines.
-func stacks() string {
-	text := make([]byte, 1<<22)
-	return string(text[:runtime.Stack(text, true)])
+// pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
+const pooled, wanted = 3, 2
+
+// permits is some permits as a lock that somebody has where they are out.
+type permits struct {
+	semaphore.Permits
+
+	pool *semaphore.Semaphore
 }
+
+func (p permits) IsLocked(ctx context.Context) (bool, error) {
+	free, err := p.pool.Available(ctx)
+	return free < pooled, err
+}
+
+// ForceUnlock implements lock: permits cannot be taken away.
+func (p permits) ForceUnlock(context.Context) error { return errors.ErrUnsupported }

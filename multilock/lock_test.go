@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -24,7 +25,7 @@ import (
 func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mine, others := allKinds(newSession(t, server)), allKinds(newSession(t, server))
+	mine, others := allKinds(locktest.Session(t, server)), allKinds(locktest.Session(t, server))
 	lease := mustLock(t, all(mine))
 	require.NoError(t, lease.Err())
 	require.Len(t, held(t, mine), len(mine))
@@ -45,45 +46,45 @@ func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
 func TestTryLockTakesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := newSession(t, server), newSession(t, server)
+	s, other := locktest.Session(t, server), locktest.Session(t, server)
 	mine, others := allKinds(s), allKinds(other)
 	for i := range others {
 		if r, reads := others[i].(reader); reads {
 			others[i] = writer{r.whole} // who reads is in the way of no reader
 		}
 		theirs := mustLock(t, others[i])
-		_, err := all(mine).TryLock(soon(t))
+		_, err := all(mine).TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		require.ErrorContains(t, err, fmt.Sprintf("%q", member.Place(mine[i].Place()).Name), "the member that is held")
 		require.Equal(t, []int{i}, held(t, mine))
 		require.NoError(t, theirs.Unlock())
 	}
-	lease, err := all(mine).TryLock(soon(t))
+	lease, err := all(mine).TryLock(locktest.Context(t))
 	require.NoError(t, err)
 	require.Len(t, held(t, mine), len(mine))
 	require.NoError(t, lease.Unlock())
 	awaitFree(t, mine, s)
 }
 
-// Goroutines of one process that take the same members in opposite orders, and single members beside, do not block
+// P6: goroutines of one process that take the same members in opposite orders, and single members beside, do not block
 // each other for good: members are taken in one order, at the gates of the process as at the server.
 func TestOppositeOrdersInOneProcessDoNotDeadlock(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	oppose(t, s, s)
 }
 
-// The same of two processes, which meet at the server alone.
+// P6: the same of two processes, which meet at the server alone.
 func TestOppositeOrdersInTwoProcessesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	oppose(t, newSession(t, server), newSession(t, server))
+	oppose(t, locktest.Session(t, server), locktest.Session(t, server))
 }
 
 func oppose(t *testing.T, one, other *signalbox.Session) {
 	t.Helper()
-	const rounds = 100
-	ctx, cancel := context.WithTimeout(t.Context(), 9*patience)
+	const rounds = 25
+	ctx, cancel := context.WithTimeout(t.Context(), 9*redistest.Patience)
 	defer cancel()
 	var inside [3]sync.Mutex // of a, b and c; locked by whoever has the lock
 	var group sync.WaitGroup
@@ -135,7 +136,7 @@ func assertNoError(t *testing.T, err error) bool {
 func TestALockGivenTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.Session(t, server)
 	a, b := reentrant.New(s, "a"), rwlock.New(s, "b")
 	twice := multilock.New(b.Reader(), a, reentrant.New(s, "a"), b, b.Reader())
 	require.NoError(t, twice.Check())
@@ -145,7 +146,7 @@ func TestALockGivenTwiceCountsOnce(t *testing.T) {
 	require.Equal(t, tokens[1], tokens[2])
 	require.Equal(t, tokens[0], tokens[3])
 	require.NotEqual(t, tokens[0], tokens[1])
-	_, err := rwlock.New(newSession(t, server), "b").TryRLock(soon(t))
+	_, err := rwlock.New(locktest.Session(t, server), "b").TryRLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld, "a writer has it")
 	require.NoError(t, lease.Unlock())
 	require.Empty(t, held(t, []lock{a, writer{b}}))
@@ -155,12 +156,12 @@ func TestALockGivenTwiceCountsOnce(t *testing.T) {
 func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := newSession(t, server), newSession(t, server)
+	s, other := locktest.Session(t, server), locktest.Session(t, server)
 	for _, wrong := range []string{"a", "b", "c"} {
 		theirs := mustLock(t, fair.New(other, wrong))
 		mine := named(s, "a", "b", "c")
 		for _, take := range []func(context.Context) (signalbox.Lease, error){all(mine).Lock, all(mine).TryLock} {
-			_, err := take(soon(t))
+			_, err := take(locktest.Context(t))
 			require.ErrorIs(t, err, signalbox.ErrWrongKind)
 			require.ErrorContains(t, err, fmt.Sprintf("%q", wrong))
 			require.Len(t, held(t, mine), 1, "what the other has")
@@ -174,7 +175,7 @@ func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := allKinds(newSession(t, server)), allKinds(newSession(t, server))
+	one, other := allKinds(locktest.Session(t, server)), allKinds(locktest.Session(t, server))
 	var last signalbox.Lease
 	for i := range 4 {
 		lease := mustLock(t, all([][]lock{one, other}[i%2]))
@@ -195,13 +196,13 @@ func TestTokensRise(t *testing.T) {
 	require.NoError(t, single.Unlock())
 }
 
-// The members of one session that go in one script cost what one lock costs: a script to take them, and one to give
+// P7: the members of one session that go in one script cost what one lock costs: a script to take them, and one to give
 // them back.
 func TestReentrantMembersGoInOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	// One that listens asks when it begins to whether its holds are there still.
-	mine := named(newSession(t, server, signalbox.WithPolling()), "a", "b", "c", "d", "e", "f", "g", "h")
+	mine := named(locktest.Session(t, server, signalbox.WithPolling()), "a", "b", "c", "d", "e", "f", "g", "h")
 	require.NoError(t, mustLock(t, all(mine)).Unlock()) // the scripts are known, and the time
 	var lease signalbox.Lease
 	require.EqualValues(t, 1, scriptsRun(server, func() { lease = mustLock(t, all(mine)) }))
@@ -209,7 +210,7 @@ func TestReentrantMembersGoInOneScript(t *testing.T) {
 	require.EqualValues(t, 1, scriptsRun(server, func() { require.NoError(t, lease.Unlock()) }))
 	require.Empty(t, held(t, mine))
 	require.EqualValues(t, 2, scriptsRun(server, func() {
-		lease, err := all(mine).TryLock(soon(t))
+		lease, err := all(mine).TryLock(locktest.Context(t))
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock())
 	}))
@@ -220,53 +221,46 @@ func TestReentrantMembersGoInOneScript(t *testing.T) {
 func TestMembersPassThroughTheGates(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mine := named(newSession(t, server), "a", "b")
+	mine := named(locktest.Session(t, server), "a", "b")
 	single := mustLock(t, mine[1])
-	waiting := allLater(soon(t), all(mine))
-	await(t, "the first member", func() bool { return len(held(t, mine)) == 2 })
+	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
+	redistest.Await(t, "the first member", func() bool { return len(held(t, mine)) == 2 })
 	token := single.Token()
 	require.NoError(t, single.Unlock())
-	got := within(t, "the lease", waiting)
-	require.NoError(t, got.err)
-	require.Greater(t, multilock.Tokens(got.lease)[1], token)
+	got := locktest.MustHave(t, waiting)
+	require.Greater(t, multilock.Tokens(got)[1], token)
 	require.Len(t, held(t, mine), 2)
-	next := lockLater(soon(t), mine[0])
-	require.NoError(t, got.lease.Unlock())
-	after := within(t, "the member alone", next)
-	require.NoError(t, after.err)
-	require.NoError(t, after.lease.Unlock())
+	next := locktest.LaterWith(locktest.Context(t), mine[0].Lock)
+	require.NoError(t, got.Unlock())
+	require.NoError(t, locktest.MustHave(t, next).Unlock())
 	require.Empty(t, held(t, mine))
 }
 
-// Who waits for one member holds none behind it, at the server or at a gate: others of the process, and of another, take
+// P6: who waits for one member holds none behind it, at the server or at a gate: others of the process, and of another, take
 // it meanwhile.
 func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := newSession(t, server), newSession(t, server)
+	s, other := locktest.Session(t, server), locktest.Session(t, server)
 	mine := named(s, "a", "b", "c")
 	theirs := mustLock(t, reentrant.New(other, nameOf(mine[0])))
-	waiting := allLater(soon(t), all(mine))
-	await(t, "one who waits", func() bool {
-		reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", "sb:{"+nameOf(mine[0])+"}:lock:unlocked").([]any)
-		return len(reply) == 2 && reply[1] == int64(1)
-	})
+	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
+	redistest.Await(t, "a waiter", func() bool { return locktest.Listeners(t, server, locktest.Key(nameOf(mine[0]))+":unlocked") == 1 })
 	for _, from := range []*signalbox.Session{s, other} {
 		for _, behind := range mine[1:] {
-			lease, err := reentrant.New(from, nameOf(behind)).TryLock(soon(t))
+			lease, err := reentrant.New(from, nameOf(behind)).TryLock(locktest.Context(t))
 			require.NoError(t, err)
 			require.NoError(t, lease.Unlock())
 		}
 	}
 	require.NoError(t, theirs.Unlock())
-	got := within(t, "the lease", waiting)
-	require.NoError(t, got.err)
-	require.NoError(t, got.lease.Unlock())
+	got := locktest.MustHave(t, waiting)
+	require.NoError(t, got.Unlock())
 }
 
 func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	good := reentrant.New(s, "a")
 	for name, c := range map[string]struct {
 		lock *multilock.Lock
@@ -292,10 +286,10 @@ func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
 
 func TestDoAndLocker(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	mine := named(s, "a", "b")
 	both := all(mine)
-	require.NoError(t, both.Do(soon(t), func(ctx context.Context, lease signalbox.Lease) error {
+	require.NoError(t, both.Do(locktest.Context(t), func(ctx context.Context, lease signalbox.Lease) error {
 		require.NoError(t, lease.Err())
 		require.Len(t, held(t, mine), 2)
 		inner, err := mine[1].Lock(ctx)
@@ -303,7 +297,7 @@ func TestDoAndLocker(t *testing.T) {
 		return inner.Unlock()
 	}))
 	require.Empty(t, held(t, mine))
-	mu := both.Locker(soon(t))
+	mu := both.Locker(locktest.Context(t))
 	mu.Lock()
 	require.Len(t, held(t, mine), 2)
 	mu.Unlock()
@@ -314,7 +308,7 @@ func TestDoAndLocker(t *testing.T) {
 // Order is that of the slots of the keys and then of the keys, however the members are given.
 func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.Session(t, redistest.Start(t))
 	given := named(s, "a", "b", "c", "d", "{b}1", "{b}2")
 	var want []string
 	for _, l := range inOrder(given) {
@@ -334,4 +328,19 @@ func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 		java = append(java, reentrant.New(s, name, signalbox.Redisson()))
 	}
 	require.Equal(t, []string{"b", "c", "a"}, multilock.New(java...).Order())
+}
+
+// P10: if the right to read many keys at once is missing they are read one by one.
+func TestWithoutTheRightToMgetMembersAreAcquired(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "few", "on", ">secret", "~*", "&*", "+@all", "-mget")
+	s := locktest.SessionOf(t, locktest.ClientAs(t, server, "few", "secret"))
+	mine := named(s, "a", "b", "c")
+	for range 2 { // what is free, and what was given back
+		lease := mustLock(t, all(mine))
+		require.Len(t, held(t, mine), 3)
+		require.NoError(t, lease.Unlock())
+		require.Empty(t, held(t, mine))
+	}
 }

@@ -4,11 +4,11 @@ package multilock_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -19,69 +19,48 @@ import (
 func TestPermitsAreAMemberAsALockIs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := newSession(t, server), newSession(t, server)
+	s, other := locktest.Session(t, server), locktest.Session(t, server)
 	pool, mu := semaphore.New(s, "pool", 3), reentrant.New(s, "order/42")
 	free := func() int {
-		n, err := pool.Available(soon(t))
+		n, err := pool.Available(locktest.Context(t))
 		require.NoError(t, err)
 		return n
 	}
 	both := multilock.New(pool.Permits(2), mu)
-	lease, err := both.Lock(soon(t))
+	lease, err := both.Lock(locktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, free())
 	require.Len(t, multilock.Tokens(lease), 2)
 
 	// Entered again it takes no further permits; beside it there are too few.
-	again, err := both.Lock(lease.Enter(soon(t)))
+	again, err := both.Lock(lease.Enter(locktest.Context(t)))
 	require.NoError(t, err)
 	require.Equal(t, 1, free())
 	require.NoError(t, again.Unlock())
-	_, err = multilock.New(semaphore.New(other, "pool", 3).Permits(2)).TryLock(soon(t))
+	_, err = multilock.New(semaphore.New(other, "pool", 3).Permits(2)).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, lease.Unlock())
 	require.Equal(t, 3, free())
 
 	// What cannot be had gives the permits back.
-	held, err := reentrant.New(other, "order/42").Lock(soon(t))
+	held, err := reentrant.New(other, "order/42").Lock(locktest.Context(t))
 	require.NoError(t, err)
-	_, err = both.TryLock(soon(t))
+	_, err = both.TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.Equal(t, 3, free())
 	require.NoError(t, held.Unlock())
 	require.ErrorIs(t, multilock.New(pool.Permits(0)).Check(), signalbox.ErrBadOption)
-	_, err = multilock.New(pool.Permits(4), mu).Lock(soon(t))
+	_, err = multilock.New(pool.Permits(4), mu).Lock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 }
 
 // P10: it would wait for ever, without a word.
 func TestALockerOfTooManyPermitsPanics(t *testing.T) {
 	t.Parallel()
-	pool := semaphore.New(newSession(t, redistest.Start(t)), "pool", 3)
+	pool := semaphore.New(locktest.Session(t, redistest.Start(t)), "pool", 3)
 	defer func() {
 		err, _ := recover().(error)
 		require.ErrorIs(t, err, signalbox.ErrCapacity)
 	}()
 	multilock.New(pool.Permits(4)).Locker(t.Context()).Lock()
-}
-
-// P2, P4: permits that are lost are the loss of all, and permits go back where another member is lost.
-func TestTheLossOfPermitsIsTheLossOfAll(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	life := signalbox.RenewedLease(6 * time.Second)
-	mine := []lock{newPermits(s, "pool", life), reentrant.New(s, "a", life)}
-	lease := mustLock(t, all(mine))
-	server.MustDo(t, "DEL", "sb:{pool}:permits")
-	within(t, "the end of the lease", lease.Done())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	require.ErrorContains(t, lease.Err(), `"pool"`)
-	awaitFree(t, mine, s)
-
-	lease = mustLock(t, all(mine))
-	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(soon(t)))
-	within(t, "the end of the lease", lease.Done())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	awaitFree(t, mine, s)
 }

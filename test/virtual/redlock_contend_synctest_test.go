@@ -177,12 +177,14 @@ func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind rediste
 	var strikes []*strike
 	for i, w := range q.worlds {
 		fault := newStrike(kind)
-		s, end := w.struckSession(fault)
+		s, lines, end := w.struckSession(fault)
 		defer end()
 		sessions = append(sessions, s)
 		if i < struck {
 			fault.arm(1, script)
 			strikes = append(strikes, fault)
+		} else {
+			lines.latency.Store(int64(hop)) // so that the others are asked before they have decided
 		}
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), 400*time.Millisecond)
@@ -194,10 +196,14 @@ func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind rediste
 		}
 		_ = lease.Unlock() // a fault may keep it from being confirmed
 	}
+	fired := 0
 	for _, fault := range strikes {
-		require.True(q, locktest.IsClosed(fault.fired), what)
+		if locktest.IsClosed(fault.fired) {
+			fired++
+		}
 	}
-	time.Sleep(life / 4) // what is left does not end by itself in that
+	require.GreaterOrEqual(q, fired, min(struck, 2), what) // the third may not be asked any more
+	time.Sleep(life / 4)                                   // what is left does not end by itself in that
 	require.Zero(q, q.holds(), what)
 	requireIdle(q.T, sessions...)
 	after := q.mustLock(next)

@@ -140,12 +140,12 @@ func (c *struckConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// struckSession returns a session whose requests a strike may hit, and what closes it.
-func (w *world) struckSession(s *strike, options ...signalbox.SessionOption) (*signalbox.Session, func()) {
+// struckSession is world.session with a strike that may hit the session's requests.
+func (w *world) struckSession(s *strike, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	w.Helper()
-	c, _ := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
+	c, lines := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
 	of := signalbox.NewSession(c, options...)
-	return of, func() {
+	return of, lines, func() {
 		_ = of.Close(locktest.Ended()) // says that leases were left, which the test knows
 		c.Close()
 	}

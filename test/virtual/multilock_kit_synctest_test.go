@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// allKinds returns a member of each kind, of which no two sessions have one at the same time.
+func allKinds(s *signalbox.Session) *multilock.Lock {
+	return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"), rwlock.New(s, "d"),
+		semaphore.New(s, "e", 3).Permits(2))
+}
+
+// crossing is the locks "a" of one server and "b" of another as one: the sessions of the servers come in this order.
+type crossing struct {
+	*quorum
+
+	strikes  [2]*strike
+	sessions [2]*signalbox.Session
+}
+
+// crossingBubble runs a test in virtual time, with a kind of fault before each of the servers, and scripts and time known.
+func crossingBubble(t *testing.T, kinds [2]redistest.Kind, test func(c *crossing)) {
+	t.Helper()
+	bubbleOf(t, 2, func(q *quorum) {
+		c := &crossing{quorum: q}
+		for c.sessions[0] == nil || c.sessions[0].ID() > c.sessions[1].ID() { // sessions are taken in the order of their ids
+			for i := range c.sessions {
+				c.strikes[i] = newStrike(kinds[i])
+				s, _, end := q.worlds[i].struckSession(c.strikes[i])
+				q.ends, c.sessions[i] = append(q.ends, end), s
+			}
+		}
+		q.mustRelease(c.both())
+		test(c)
+	})
+}
+
+// both returns the two locks as one.
+func (c *crossing) both() *multilock.Lock {
+	return multilock.New(reentrant.New(c.sessions[0], "a"), reentrant.New(c.sessions[1], "b"))
+}
+
+// other returns the lock of one of the servers, as another process has it.
+func (c *crossing) other(server int) *reentrant.Lock {
+	s, _, end := c.worlds[server].session(c.T)
+	c.ends = append(c.ends, end)
+	return reentrant.New(s, []string{"a", "b"}[server])
+}
+
+// mustRelease acquires a multilock that is free, and releases it.
+func (q *quorum) mustRelease(l *multilock.Lock) {
+	q.Helper()
+	lease, err := l.Lock(q.Context())
+	require.NoError(q, err)
+	require.NoError(q, lease.Unlock())
+	time.Sleep(time.Second)
+}
+
+// requireFree fails the test if a member is held.
+func requireFree(t *testing.T, l *multilock.Lock) {
+	t.Helper()
+	lease, err := l.TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock())
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P10: a context that ends while a round is released is the error, with what the server said of the member that was held,
+// also if the wait that followed was not answered.
+func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"Answered": true, "NotAnswered": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crossingBubble(t, [2]redistest.Kind{redistest.SwallowReply, redistest.SwallowRequest}, func(c *crossing) {
+				theirs := locktest.Must(c, c.other(1).Lock)
+				ctx, cancel := context.WithCancelCause(c.Context())
+				defer cancel(nil)
+				c.strikes[0].arm(1, scripts.ReentrantRelease)
+				if !answered {
+					c.strikes[1].arm(2, scripts.ReentrantAcquire) // the first is the try
+				}
+				waiting := locktest.LaterWith(ctx, c.both().Lock)
+				<-c.strikes[0].fired
+				require.Equal(t, answered, !locktest.IsClosed(c.strikes[1].fired))
+				ended := errors.New("the caller has gone")
+				cancel(ended)
+				err := (<-waiting).Err
+				require.ErrorIs(t, err, ended)
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, signalbox.ErrHeld)
+				require.ErrorContains(t, err, `"b"`)
+				require.NotContains(t, err.Error(), "round")
+				require.NoError(t, theirs.Unlock())
+			})
+		})
+	}
+}
+
+// P6: no order exists over two servers. A round that did not get the members of a session begins the next with these, and
+// holds nothing while it waits for them.
+func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
+	t.Parallel()
+	crossingBubble(t, [2]redistest.Kind{}, func(c *crossing) {
+		theirs := locktest.Must(c, c.other(1).Lock)
+		waiting := locktest.LaterWith(c.Context(), c.both().Lock)
+		time.Sleep(time.Second)
+		first := c.worlds[0].commands.Load()
+		time.Sleep(time.Minute)
+		require.Equal(t, first, c.worlds[0].commands.Load(), "it was taken again, while the other could not be had")
+		require.NoError(t, locktest.Must(c, c.other(0).Lock).Unlock())
+		require.NoError(t, theirs.Unlock())
+		got := <-waiting
+		require.NoError(t, got.Err)
+		require.NoError(t, got.Value.Unlock())
+	})
+}
+
+// P4: a server that does not answer keeps none of the other servers' members.
+func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
+	t.Parallel()
+	crossingBubble(t, [2]redistest.Kind{0, redistest.SwallowRequest}, func(c *crossing) {
+		lease := locktest.Must(c, c.both().Lock)
+		c.strikes[1].arm(1, scripts.ReentrantRelease)
+		err := lease.Unlock()
+		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+		require.ErrorContains(t, err, `"b"`)
+		require.NotContains(t, err.Error(), `"a"`)
+		require.NoError(t, locktest.Must(c, c.other(0).TryLock).Unlock())
+		time.Sleep(5 * time.Second)
+		require.NoError(t, locktest.Must(c, c.other(1).TryLock).Unlock())
+		requireIdle(t, c.sessions[:]...)
+	})
+}
+
+// P6: free members are acquired however far their servers are: a round trip is no wait. Those of either server take longer
+// than any round waits for a member that is held.
+func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 2, func(q *quorum) {
+		sessions, wires := q.process()
+		var members []multilock.Member
+		for i, s := range sessions {
+			for n := range 7 {
+				members = append(members, fair.New(s, fmt.Sprint(i, n)))
+			}
+		}
+		q.mustRelease(multilock.New(members...))
+		for _, w := range wires {
+			w.latency.Store(int64(100 * time.Millisecond))
+		}
+		var lease signalbox.Lease
+		require.LessOrEqual(t, took(func() { lease = locktest.Must(q, multilock.New(members...).Lock) }), 14*200*time.Millisecond)
+		require.NoError(t, lease.Unlock())
+	})
+}
+
+// P6: processes that want the members of two servers in opposite orders all get them.
+func TestMultilock_TwoServersInOppositeOrders_AllGetTurns(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 2, func(q *quorum) {
+		ended := make(chan error, 4)
+		for i := range cap(ended) {
+			s, wires := q.process()
+			for _, w := range wires {
+				w.latency.Store(int64(hop))
+			}
+			members := []multilock.Member{reentrant.New(s[0], "a"), fair.New(s[1], "b"), rwlock.New(s[0], "c")}
+			if i%2 == 1 {
+				members[0], members[1] = members[1], members[0]
+			}
+			go func() {
+				for range 5 {
+					lease, err := multilock.New(members...).Lock(q.Context())
+					if err = errors.Join(err, lease.Unlock()); err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+		}
+		require.Less(t, took(func() {
+			for range cap(ended) {
+				require.NoError(t, <-ended)
+			}
+		}), time.Minute)
+	})
+}
+
+// P6: a message that is lost costs a waiter about a second, and a holder that crashed its lease.
+func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		crashes bool
+		longest time.Duration
+	}{"Message": {false, 1200 * time.Millisecond}, "Holder": {true, 11 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				s, lines, end := w.session(w.T)
+				defer end()
+				other, theirs, endOther := w.session(w.T)
+				defer endOther()
+				lease := locktest.Must(w, reentrant.New(other, "a", signalbox.RenewedLease(10*time.Second)).Lock)
+				waiting := locktest.LaterWith(w.Context(), multilock.New(reentrant.New(s, "a"), fair.New(s, "c")).Lock)
+				time.Sleep(5 * time.Second)
+				if c.crashes {
+					theirs.dead()
+				} else {
+					lines.losesMessages.Store(true)
+					require.NoError(t, lease.Unlock())
+				}
+				require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), c.longest)
+			})
+		})
+	}
+}
+
+// P10: a server that refuses a member for now is waited for, and TryLock returns its words.
+func TestMultilock_FullServer_IsWaitedFor(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, end := w.session(w.T)
+		defer end()
+		both := multilock.New(reentrant.New(s, "a"), fair.New(s, "c"))
+		require.NoError(t, locktest.Must(w, both.Lock).Unlock())
+		w.redis.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+		_, err := both.TryLock(w.Context())
+		require.ErrorIs(t, err, signalbox.ErrRefused)
+		require.ErrorContains(t, err, "OOM")
+		waiting := locktest.LaterWith(w.Context(), both.Lock)
+		time.Sleep(10 * time.Second)
+		require.False(t, locktest.IsClosed(waiting))
+		w.redis.SetError("")
+		require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), 2*time.Second)
+	})
+}
