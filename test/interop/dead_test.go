@@ -63,7 +63,7 @@ func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoSide(t, server)
+		p, g := newProcess(t, line, server), newGoSide(t, server)
 		p.must(t, "a", "lock", "a", -1)
 		taken := g.take("a")
 		awaitListeners(t, server, "a", 1)
@@ -121,7 +121,7 @@ func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoSide(t, server)
+		p, g := newProcess(t, line, server), newGoSide(t, server)
 		p.must(t, "a", "lock", "a", -1)
 		p.Freeze()
 		took(t, g.take("a"))
@@ -143,7 +143,7 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, holder := newPeer(t, line, server), holds(t, server)
+		p, holder := newMortal(t, line, server), holds(t, server)
 		p.must(t, "a", "lock", "b", -1)
 		p.must(t, "a", "lock", "c", -1)
 		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
@@ -163,7 +163,7 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 		holder.Kill()
 		redistest.Await(t, "the end of what Go held", func() bool { return ends(t, server, "a") < 0 })
 		renewed(t, server, "b")
-		p.Kill()
+		p.dies(t)
 		redistest.Await(t, "the end of what Java held", func() bool { return ends(t, server, "b") < 0 })
 	})
 }

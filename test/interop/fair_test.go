@@ -208,7 +208,7 @@ func TestALineGoesOnBehindADeadHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		dead, p := newPeer(t, line, server), newPeer(t, line, server)
+		dead, p := newMortal(t, line, server), newPeer(t, line, server)
 		dead.must(t, "a", "fair-lock", "a", -1)
 		g := newGoFair(t, server)
 		taken := g.take("a")
@@ -216,7 +216,7 @@ func TestALineGoesOnBehindADeadHolder(t *testing.T) {
 		second := p.ask("a", "fair-lock", "a", 60_000)
 		stands(t, server, 2)
 		renewed(t, server, "a")
-		dead.Kill()
+		dead.dies(t)
 		last := ends(t, server, "a")
 		took(t, taken)
 		require.GreaterOrEqual(t, now(), last)
@@ -253,23 +253,23 @@ func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p, g := newPeer(t, line, server), newGoFair(t, server)
-		for name, kill := range map[string]func() *redistest.Process{
-			"java": func() *redistest.Process {
-				dead := newPeer(t, line, server)
+		for name, waits := range map[string]func() func(){
+			"java": func() func() {
+				dead := newMortal(t, line, server)
 				dead.ask("a", "fair-lock", "a", 60_000)
-				return dead.Process
+				return func() { dead.dies(t) }
 			},
-			"go": func() *redistest.Process { return child(t, "fair", server, 5*time.Second) },
+			"go": func() func() { return child(t, "fair", server, 5*time.Second).Kill },
 		} {
 			p.must(t, "a", "fair-lock", "a", 60_000)
-			process := kill()
+			dies := waits()
 			stands(t, server, 1)
 			dead := inLine(t, server)[0]
 			taken := g.take("a")
 			stands(t, server, 2)
 			last := p.ask("b", "fair-lock", "a", 60_000)
 			stands(t, server, 3)
-			process.Kill()
+			dies()
 			p.must(t, "a", "fair-unlock", "a")
 			require.Greater(t, deadline(t, server, dead)-now(), waitMS/2, "Java's rule")
 			require.Empty(t, taken, name)

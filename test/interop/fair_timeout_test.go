@@ -20,13 +20,6 @@ import (
 // short is the fairLockWaitTimeout of the Java clients here.
 const short = 4 * time.Second
 
-// newShortPeer starts a Java process whose fairLockWaitTimeout is short.
-func newShortPeer(t *testing.T, line string, server *redistest.Server) *peer {
-	t.Helper()
-	return startPeer(t, line, "single", "redis://"+server.Addr(),
-		strconv.FormatInt(watchdog.Milliseconds(), 10), strconv.FormatInt(short.Milliseconds(), 10))
-}
-
 // P6: with the same fairLockWaitTimeout on both sides a ticket is valid for that long, whichever
 // side has it and whichever is granted the lock. A dead waiter delays the others by that, not by
 // the default of 5 minutes.
@@ -34,7 +27,8 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, dead := newShortPeer(t, line, server), newShortPeer(t, line, server)
+		timeout := strconv.FormatInt(short.Milliseconds(), 10)
+		p, dead := startPeer(t, line, append(single(server.Addr()), timeout)...), newMortal(t, line, server, timeout)
 		s := locktest.Session(t, server, signalbox.WithDefaults(
 			signalbox.Redisson(signalbox.FairLockWaitTimeout(short)), signalbox.RenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
@@ -49,7 +43,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		stands(t, server, 3)
 		last := p.ask("b", "fair-lock", "a", 60_000)
 		stands(t, server, 4)
-		dead.Kill()
+		dead.dies(t)
 		waiting := inLine(t, server)
 		from := deadline(t, server, waiting[0])
 		for i, owner := range waiting {

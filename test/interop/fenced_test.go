@@ -110,9 +110,9 @@ func TestTokensRiseAfterADeath(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, mu := newPeer(t, line, server), fenced(t, server, signalbox.RenewedLease(5*time.Second))
+		p, mu := newMortal(t, line, server), fenced(t, server, signalbox.RenewedLease(5*time.Second))
 		require.Equal(t, "1", p.must(t, "a", "fence", "a", -1))
-		p.Kill()
+		p.dies(t)
 		lease, err := mu.Lock(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, uint64(2), lease.Token())

@@ -33,7 +33,7 @@ func runJava(io.Reader, io.Writer) {
 	if err == nil {
 		program := os.Getenv(programEnv)
 		words := append([]string{
-			"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+			"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 			"-cp", filepath.Join(program, "classes") + ":" + filepath.Join(program, "lib", "*"), "signalbox.interop.Peer",
 		}, strings.Fields(os.Getenv(argumentsEnv))...)
 		err = syscall.Exec(java, words, os.Environ())
@@ -46,6 +46,7 @@ func runJava(io.Reader, io.Writer) {
 func eachLine(t *testing.T, run func(t *testing.T, line string)) {
 	t.Helper()
 	for _, line := range []string{"redisson4", "redisson3"} {
+		programOf(t, line) // skips the test before it starts a server
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			run(t, line)
@@ -53,9 +54,10 @@ func eachLine(t *testing.T, run func(t *testing.T, line string)) {
 	}
 }
 
-// programOf answers the folder of the Java program for a line of Redisson, or skips the test.
+// programOf returns the folder of the Java program for a line of Redisson, or skips the test.
 func programOf(tb testing.TB, line string) string {
 	tb.Helper()
+	redistest.Slow(tb, "Java takes seconds to start")
 	folder, err := filepath.Abs(filepath.Join("..", "..", ".bin", "interop", line))
 	require.NoError(tb, err)
 	_, err = os.Stat(filepath.Join(folder, "built"))
@@ -68,12 +70,11 @@ func programOf(tb testing.TB, line string) string {
 	return folder
 }
 
-// peer is a Java process with one Redisson client.
-type peer struct {
+// jvm is a Java process.
+type jvm struct {
 	*redistest.Process
 
-	id   string // the client's, as it stands in locks
-	done chan struct{}
+	done chan struct{} // closed when it has ended
 
 	mu struct {
 		sync.Mutex
@@ -82,28 +83,124 @@ type peer struct {
 	}
 }
 
+// newJVM serves a Java process.
+func newJVM(process *redistest.Process) *jvm {
+	j := &jvm{Process: process, done: make(chan struct{})}
+	j.mu.waiting = map[string]chan string{"0": make(chan string, 1)}
+	return j
+}
+
+// environment is what a Java process of a line of Redisson is started with.
+func environment(tb testing.TB, line string, arguments ...string) []string {
+	tb.Helper()
+	return []string{programEnv + "=" + programOf(tb, line), argumentsEnv + "=" + strings.Join(arguments, " ")}
+}
+
+// shared has the Java process of each line of Redisson whose clients the tests use: to start one takes seconds.
+var shared struct {
+	sync.Mutex
+	jvms    map[string]*jvm
+	clients int
+}
+
+// sharedJVM returns the Java process of a line, and the name of a new client there.
+func sharedJVM(tb testing.TB, line string) (*jvm, string) {
+	tb.Helper()
+	env := environment(tb, line)
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.jvms == nil {
+		shared.jvms = make(map[string]*jvm)
+	}
+	if shared.jvms[line] == nil {
+		process, err := redistest.StartChild("java", env...)
+		require.NoError(tb, err)
+		shared.jvms[line] = newJVM(process)
+		go shared.jvms[line].read()
+	}
+	shared.clients++
+	return shared.jvms[line], "c" + strconv.Itoa(shared.clients) + "/"
+}
+
+// withJava are tests whose shared Java processes end with them.
+type withJava struct{ redistest.Tests }
+
+// Run implements redistest.Tests.
+func (t withJava) Run() int {
+	defer func() {
+		for _, j := range shared.jvms {
+			j.Close()
+			<-j.done
+		}
+	}()
+	return t.Tests.Run()
+}
+
+// peer is a Redisson client in a Java process: what other processes can tell apart is the client.
+type peer struct {
+	*jvm
+
+	id    string // as it stands in locks
+	name  string // before those of its threads
+	proxy *redistest.Proxy
+}
+
 // watchdog is how long the locks live that a peer renews. It renews them each third of it; the rest is for a JVM that has to wait
 // for a processor.
 const watchdog = 6 * time.Second
 
-// newPeer starts a Java process that uses a server.
-func newPeer(tb testing.TB, line string, server *redistest.Server) *peer {
-	tb.Helper()
-	return startPeer(tb, line, "single", "redis://"+server.Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10))
+// single are the arguments of a client of a server.
+func single(addr string) []string {
+	return []string{"single", "redis://" + addr, strconv.FormatInt(watchdog.Milliseconds(), 10)}
 }
 
-// newClusterPeer starts one that uses a cluster, and tells by channels of that mode.
+// newPeer opens a client of a server.
+func newPeer(tb testing.TB, line string, server *redistest.Server) *peer {
+	tb.Helper()
+	return startPeer(tb, line, single(server.Addr())...)
+}
+
+// newMortal opens one that can die.
+func newMortal(tb testing.TB, line string, server *redistest.Server, more ...string) *peer {
+	tb.Helper()
+	proxy := redistest.NewProxy(tb, server.Addr())
+	p := startPeer(tb, line, append(single(proxy.Addr()), more...)...)
+	p.proxy = proxy
+	return p
+}
+
+// dies ends a client at once, as if its process were killed: its connections end, and it says nothing more.
+func (p *peer) dies(tb testing.TB) {
+	tb.Helper()
+	p.proxy.Refuse()
+	p.proxy.CutAll()
+	redistest.Await(tb, "the end of its connections", func() bool { return p.proxy.Connections() == 0 })
+}
+
+// newClusterPeer opens one of a cluster, which publishes on channels of that mode.
 func newClusterPeer(tb testing.TB, line string, cluster *redistest.Cluster, mode string) *peer {
 	tb.Helper()
 	return startPeer(tb, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
 }
 
+// startPeer opens a client in the shared Java process.
 func startPeer(tb testing.TB, line string, arguments ...string) *peer {
 	tb.Helper()
-	program := programOf(tb, line)
-	p := &peer{done: make(chan struct{})}
-	p.Process = redistest.Child(tb, "java", programEnv+"="+program, argumentsEnv+"="+strings.Join(arguments, " "))
-	p.mu.waiting = map[string]chan string{"0": make(chan string, 1)}
+	j, name := sharedJVM(tb, line)
+	p := &peer{jvm: j, name: name}
+	words := make([]any, len(arguments))
+	for i, word := range arguments {
+		words[i] = word
+	}
+	p.id = p.must(tb, "client", "open", words...)
+	tb.Cleanup(func() { p.must(tb, "client", "close") }) // before another server has the port of this one
+	return p
+}
+
+// newProcess starts a Java process with one client of a server.
+func newProcess(tb testing.TB, line string, server *redistest.Server) *peer {
+	tb.Helper()
+	p := &peer{jvm: newJVM(redistest.Child(tb, "java", environment(tb, line, single(server.Addr())...)...))}
 	hello := p.mu.waiting["0"]
 	go p.read()
 	tb.Cleanup(func() {
@@ -115,18 +212,18 @@ func startPeer(tb testing.TB, line string, arguments ...string) *peer {
 }
 
 // read hands the answers out until there are no more.
-func (p *peer) read() {
-	defer close(p.done)
+func (j *jvm) read() {
+	defer close(j.done)
 	for {
-		line, err := p.ReadLine(time.Hour)
+		line, err := j.ReadLine(time.Hour)
 		if err != nil {
 			return
 		}
 		number, answer, _ := strings.Cut(line, " ")
-		p.mu.Lock()
-		waiting := p.mu.waiting[number]
-		delete(p.mu.waiting, number)
-		p.mu.Unlock()
+		j.mu.Lock()
+		waiting := j.mu.waiting[number]
+		delete(j.mu.waiting, number)
+		j.mu.Unlock()
 		if waiting != nil {
 			waiting <- answer
 		}
@@ -141,7 +238,7 @@ func (p *peer) ask(thread, verb string, arguments ...any) <-chan string {
 	number := strconv.Itoa(p.mu.sent)
 	p.mu.waiting[number] = answer
 	p.mu.Unlock()
-	p.Send(strings.TrimSpace(fmt.Sprintln(append([]any{number, thread, verb}, arguments...)...)))
+	p.Send(strings.TrimSpace(fmt.Sprintln(append([]any{number, p.name + thread, verb}, arguments...)...)))
 	return answer
 }
 

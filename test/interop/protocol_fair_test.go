@@ -235,7 +235,7 @@ func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(func(request []string) bool { return strings.EqualFold(request[0], "SUBSCRIBE") })
 		holder := newPeer(t, line, server)
-		p := startPeer(t, line, "single", "redis://"+proxy.Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10))
+		p := startPeer(t, line, single(proxy.Addr())...)
 		owner := p.owner(t, "a")
 		holder.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})

@@ -228,11 +228,11 @@ func TestAJavaReaderThatDiedStaysAFieldAndIsPassedOver(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, dead := newPeer(t, line, server), newPeer(t, line, server)
+		p, dead := newPeer(t, line, server), newMortal(t, line, server)
 		gone := dead.owner(t, "a")
 		dead.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
-		dead.Kill()
+		dead.dies(t)
 		awaitEnd(t, server, timeoutOf("x", gone, "1"))
 		require.Equal(t, map[string]string{"mode": "read", gone: "1", p.owner(t, "a"): "1"}, hash(t, server, "x"))
 		p.must(t, "a", "rw.unlock", "x", "read")
@@ -251,11 +251,11 @@ func TestAJavaReaderRenewsItsOwnSince44(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, dead := newPeer(t, line, server), newPeer(t, line, server)
+		p, dead := newPeer(t, line, server), newMortal(t, line, server)
 		gone := timeoutOf("x", dead.owner(t, "a"), "1")
 		dead.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
-		dead.Kill()
+		dead.dies(t)
 		if line == "redisson3" {
 			for range 3 {
 				renewed(t, server, gone)

@@ -97,7 +97,7 @@ func TestJavaRenewsByItsWatchdog(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newMortal(t, line, server)
 		p.must(t, "a", "lock", "a", -1)
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)
 		before, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
@@ -106,7 +106,7 @@ func TestJavaRenewsByItsWatchdog(t *testing.T) {
 			return after > before
 		})
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)
-		p.Kill()
+		p.dies(t)
 		redistest.Await(t, "the end of the lock of one that was killed", func() bool { return ttl(t, server, "a") < 0 })
 	})
 }

@@ -30,7 +30,7 @@ func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newMortal(t, line, server)
 		other := reads(t, server, "x", time.Hour)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		redistest.Await(t, "a renewal", func() bool { return ttl(t, server, "x") <= watchdog })
@@ -39,7 +39,7 @@ func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
 		} else {
 			require.Greater(t, ttl(t, server, other), watchdog)
 		}
-		p.Kill()
+		p.dies(t)
 		awaitEnd(t, server, "x")
 		require.Equal(t, "true", newPeer(t, line, server).must(t, "a", "rw.try", "x", "write", 0, 60_000))
 	})
@@ -50,13 +50,13 @@ func TestAShortLeaseEndsBeforeAWriterComesIn(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newMortal(t, line, server)
 		g := newGoSide(t, server)
 		lease, err := rwlock.New(g.session, "x", signalbox.FixedLease(watchdog)).RLock(locktest.Context(t))
 		require.NoError(t, err)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		renewed(t, server, timeoutOf("x", p.owner(t, "a"), "1"))
-		p.Kill()
+		p.dies(t)
 		w := newGoHalf(t, server, writing)
 		took(t, w.take("x"))
 		require.Error(t, lease.Err())

@@ -165,18 +165,21 @@ func TestAReadWriteLockOfADeadJavaProcessGoesToGo(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		for _, half := range []string{reading, writing} {
-			server := redistest.Start(t)
-			p, g := newPeer(t, line, server), newGoHalf(t, server, writing)
-			p.must(t, "a", "rw.lock", "a", half, -1)
-			taken := g.take("a")
-			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
-			renewed(t, server, "a")
-			p.Kill()
-			last := ends(t, server, "a")
-			took(t, taken)
-			require.GreaterOrEqual(t, now(), last, half)
-			g.giveBack(t, "a")
-			awaitNothing(t, server)
+			t.Run(half, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				p, g := newMortal(t, line, server), newGoHalf(t, server, writing)
+				p.must(t, "a", "rw.lock", "a", half, -1)
+				taken := g.take("a")
+				redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+				renewed(t, server, "a")
+				p.dies(t)
+				last := ends(t, server, "a")
+				took(t, taken)
+				require.GreaterOrEqual(t, now(), last, half)
+				g.giveBack(t, "a")
+				awaitNothing(t, server)
+			})
 		}
 	})
 }
@@ -185,19 +188,22 @@ func TestAReadWriteLockOfADeadJavaProcessGoesToGo(t *testing.T) {
 func TestAReadWriteLockOfADeadGoProcessGoesToJava(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
-		server := redistest.Start(t)
-		p := newPeer(t, line, server)
 		for _, half := range []string{reading, writing} {
-			holder := holdsHalf(t, server, half)
-			answer := p.ask("a", "rw.lock", "a", "write", 60_000)
-			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
-			renewed(t, server, "a")
-			holder.Kill()
-			last := ends(t, server, "a")
-			p.take(t, answer)
-			require.GreaterOrEqual(t, now(), last, half)
-			p.must(t, "a", "rw.unlock", "a", "write")
-			awaitNothing(t, server)
+			t.Run(half, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				p := newPeer(t, line, server)
+				holder := holdsHalf(t, server, half)
+				answer := p.ask("a", "rw.lock", "a", "write", 60_000)
+				redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+				renewed(t, server, "a")
+				holder.Kill()
+				last := ends(t, server, "a")
+				p.take(t, answer)
+				require.GreaterOrEqual(t, now(), last, half)
+				p.must(t, "a", "rw.unlock", "a", "write")
+				awaitNothing(t, server)
+			})
 		}
 	})
 }
@@ -208,44 +214,47 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		for _, dead := range []string{"java", "go"} {
-			server := redistest.Start(t)
-			p, holder := newPeer(t, line, server), holdsHalf(t, server, reading)
-			owners := map[string]string{"go": ownersOf(t, server, "a")[0], "java": p.owner(t, "a")}
-			p.must(t, "a", "rw.lock", "a", "read", -1)
-			for range 2 {
-				renewed(t, server, timeoutOf("a", owners["java"], "1"))
-				renewed(t, server, timeoutOf("a", owners["go"], "1"))
-			}
-			lives := "go"
-			if dead == "go" {
-				lives = "java"
-				holder.Kill()
-			} else {
-				p.Kill()
-			}
-			if dead == "go" && line == "redisson3" {
-				renewed(t, server, timeoutOf("a", owners[dead], "1")) // as TestAJavaReaderRenewsItsOwnSince44 has it
-			} else {
-				awaitEnd(t, server, timeoutOf("a", owners[dead], "1"))
-			}
-			for range 2 {
-				renewed(t, server, timeoutOf("a", owners[lives], "1"))
-			}
-			require.Equal(t, map[string]string{"mode": "read", owners["go"]: "1", owners["java"]: "1"}, hash(t, server, "a"))
-			g := newGoHalf(t, server, writing)
-			taken := g.take("a")
-			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
-			if dead == "go" {
-				p.must(t, "a", "rw.unlock", "a", "read")
-			} else {
-				holder.Send("give it back")
-				said, err := holder.ReadLine(redistest.Patience)
-				require.NoError(t, err)
-				require.Equal(t, "lost false, told so by Unlock false", said)
-			}
-			took(t, taken)
-			g.giveBack(t, "a")
-			awaitNothing(t, server)
+			t.Run(dead, func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				p, holder := newMortal(t, line, server), holdsHalf(t, server, reading)
+				owners := map[string]string{"go": ownersOf(t, server, "a")[0], "java": p.owner(t, "a")}
+				p.must(t, "a", "rw.lock", "a", "read", -1)
+				for range 2 {
+					renewed(t, server, timeoutOf("a", owners["java"], "1"))
+					renewed(t, server, timeoutOf("a", owners["go"], "1"))
+				}
+				lives := "go"
+				if dead == "go" {
+					lives = "java"
+					holder.Kill()
+				} else {
+					p.dies(t)
+				}
+				if dead == "go" && line == "redisson3" {
+					renewed(t, server, timeoutOf("a", owners[dead], "1")) // as TestAJavaReaderRenewsItsOwnSince44 has it
+				} else {
+					awaitEnd(t, server, timeoutOf("a", owners[dead], "1"))
+				}
+				for range 2 {
+					renewed(t, server, timeoutOf("a", owners[lives], "1"))
+				}
+				require.Equal(t, map[string]string{"mode": "read", owners["go"]: "1", owners["java"]: "1"}, hash(t, server, "a"))
+				g := newGoHalf(t, server, writing)
+				taken := g.take("a")
+				redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
+				if dead == "go" {
+					p.must(t, "a", "rw.unlock", "a", "read")
+				} else {
+					holder.Send("give it back")
+					said, err := holder.ReadLine(redistest.Patience)
+					require.NoError(t, err)
+					require.Equal(t, "lost false, told so by Unlock false", said)
+				}
+				took(t, taken)
+				g.giveBack(t, "a")
+				awaitNothing(t, server)
+			})
 		}
 	})
 }

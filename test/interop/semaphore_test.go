@@ -260,12 +260,12 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 		t.Run("Java", func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			p := newPeer(t, line, server)
+			p := newMortal(t, line, server)
 			p.must(t, "a", "permit-found", "a", 3)
 			p.must(t, "a", "permit-take", "a", 3, 6000)
 			g := newGoPermits(t, server, permitKinds()[0], signalbox.Redisson())
 			taken := g.take("a", 3)
-			p.Kill()
+			p.dies(t)
 			end := last(t, server)
 			took(t, taken)
 			require.GreaterOrEqual(t, now(), end)
@@ -344,7 +344,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 func crowd(t *testing.T, line string, times int, limit time.Duration) {
 	t.Helper()
 	server := redistest.Start(t)
-	p, victim := newPeer(t, line, server), newPeer(t, line, server)
+	p, victim := newPeer(t, line, server), newMortal(t, line, server)
 	p.must(t, "0", "permit-found", "crowd", capacity)
 	work := func(p *peer, thread string) <-chan string {
 		return p.ask(thread, "permit-work", "crowd", "inside", capacity, times, 10_000)
@@ -363,7 +363,7 @@ func crowd(t *testing.T, line string, times int, limit time.Duration) {
 	redistest.AwaitFor(t, limit, "the dead were inside", func() bool {
 		return server.CommandStats()["sadd"].Calls > int64(times) // somebody of each, most likely
 	})
-	victim.Kill()
+	victim.dies(t)
 	server.MustDo(t, "SREM", "inside", "java-goes0", "java-goes1", "java-goes2", "java-goes3") // long before their permits end
 	for n, process := range dying {
 		process.Kill()

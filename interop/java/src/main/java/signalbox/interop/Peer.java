@@ -7,8 +7,10 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
@@ -32,24 +34,38 @@ import org.redisson.config.Config;
  * <p>Arguments of the program: how the server is reached ("single" or "cluster"), its address (redis://host:port), the
  * watchdog's lease in milliseconds, and for a cluster how messages go ("auto", "on", "off": sharded or not). For a single
  * server the fairLockWaitTimeout in milliseconds may follow.
+ *
+ * <p>One process may have several clients, which know nothing of each other: a thread "c1/worker1" uses the client c1. The
+ * verb "open" makes it, with the arguments of the program, and returns its id; "close" ends it. Without arguments the
+ * program has no client but these.
  */
 public final class Peer {
-    private final RedissonClient client;
+    private final Map<String, RedissonClient> clients = new ConcurrentHashMap<>();
     private final PrintStream out;
     private final Map<String, ExecutorService> threads = new HashMap<>();
 
-    private Peer(RedissonClient client, PrintStream out) {
-        this.client = client;
+    private Peer(PrintStream out) {
         this.out = out;
     }
 
     public static void main(String[] args) throws IOException {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         System.setOut(System.err); // nobody else writes between the answers
-        RedissonClient client = Redisson.create(configOf(args));
-        out.println("0 ok " + client.getId());
-        new Peer(client, out).serve();
+        Peer peer = new Peer(out);
+        out.println("0 ok " + (args.length == 0 ? "-" : peer.open("", args)));
+        peer.serve();
         System.exit(0); // threads may be waiting for locks
+    }
+
+    private String open(String name, String[] args) {
+        RedissonClient client = Redisson.create(configOf(args));
+        clients.put(name, client);
+        return client.getId();
+    }
+
+    private boolean close(String name) {
+        clients.remove(name).shutdown();
+        return true;
     }
 
     private static Config configOf(String[] args) {
@@ -93,10 +109,23 @@ public final class Peer {
     private void answer(String[] words) {
         String answer;
         try {
-            answer = "ok " + new Verbs(client, words).run();
+            answer = "ok " + run(words);
         } catch (Exception e) {
             answer = "error " + e.getClass().getSimpleName() + ": " + String.valueOf(e.getMessage()).replace('\n', ' ');
         }
         out.println(words[0] + " " + answer);
+    }
+
+    private Object run(String[] words) throws Exception {
+        String client = words[1].substring(0, Math.max(words[1].indexOf('/'), 0));
+        words[1] = words[1].substring(words[1].indexOf('/') + 1); // verbs know nothing of other clients
+        switch (words[2]) {
+            case "open":
+                return open(client, Arrays.copyOfRange(words, 3, words.length));
+            case "close":
+                return close(client);
+            default:
+                return new Verbs(clients.get(client), words).run();
+        }
     }
 }
