@@ -21,6 +21,7 @@ REPEAT ?= 3
 PACKAGES ?= ./...
 SOAK ?= 10m
 MODELFLAGS ?=
+COVERFLAGS ?=
 
 # What one package's tests may take: some wait for minutes where nothing is wrong, and a machine may be ten times slower than another.
 LONGEST := 30m
@@ -56,6 +57,17 @@ test-full: redis ## all tests of all modules, under the race detector where ther
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order
 	GOWORK=off go test -race -shuffle=on -timeout $(LONGEST) -count=$(REPEAT) $(PACKAGES)
+
+# What make cover measures: the packages of the library, without the kits that only tests import.
+covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|wiretest|locktest)$$' | paste -sd,)
+
+.PHONY: cover
+cover: redis ## statement coverage of the library by package, from the tests of all modules
+	@rm -rf $(BIN)/cover && mkdir -p $(BIN)/cover
+	$(call each,go test $(COVERFLAGS) -timeout $(LONGEST) -coverpkg=$(covered) ./... -args -test.gocoverdir=$(abspath $(BIN)/cover))
+	@go tool covdata textfmt -i=$(BIN)/cover -o=$(BIN)/cover.out
+	@go tool covdata percent -i=$(BIN)/cover
+	@go tool cover -func=$(BIN)/cover.out | tail -n 1
 
 .PHONY: matrix
 matrix: ## the tests that ask most of a server, on newer ones from Debian's packages, unpacked into .bin
