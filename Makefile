@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory --warn-undefined-variables
 BIN := .bin
 
 # The modules that hold code, each by itself: what it needs has to stand in its own go.mod.
-MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod)))
+MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod))) tools/mutate
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h.
 FUZZTIME ?= 30s
@@ -22,6 +22,8 @@ PACKAGES ?= ./...
 SOAK ?= 10m
 MODELFLAGS ?=
 COVERFLAGS ?=
+MUTANTS ?= 6
+MUTATEFLAGS ?=
 
 # What one package's tests may take: some wait for minutes where nothing is wrong, and a machine may be ten times slower than another.
 LONGEST := 30m
@@ -32,6 +34,9 @@ RACE = $(shell .ci/race-flag)
 # $(call each,command): the command in every module, stopping at the first that fails.
 each = @for module in $(MODULES); do echo "--- $$module: $(strip $(1))"; \
 	(cd "$$module" && GOWORK=off $(strip $(1))) || exit 1; done
+
+# Where the results of make mutate are.
+mutation = $(BIN)/mutants-$(if $(filter all,$(MUTANTS)),all,some).txt
 
 # $(call measure,module,packages): their benchmarks, as benchstat reads them. $(call compare,file): its table, implementations
 # side by side; one run of each is nothing to compare.
@@ -62,12 +67,21 @@ race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under 
 covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|wiretest|locktest)$$' | paste -sd,)
 
 .PHONY: cover
+cover: MODULES := $(filter-out tools/%,$(MODULES))
 cover: redis ## statement coverage of the library by package, from the tests of all modules
 	@rm -rf $(BIN)/cover && mkdir -p $(BIN)/cover
 	$(call each,go test $(COVERFLAGS) -timeout $(LONGEST) -coverpkg=$(covered) ./... -args -test.gocoverdir=$(abspath $(BIN)/cover))
 	@go tool covdata textfmt -i=$(BIN)/cover -o=$(BIN)/cover.out
 	@go tool covdata percent -i=$(BIN)/cover
 	@go tool cover -func=$(BIN)/cover.out | tail -n 1
+
+# The whole list takes hours. A run of it that was stopped continues; remove $(BIN)/mutants-all.txt to begin again.
+.PHONY: mutate
+mutate: redis ## test the tests: run them against MUTANTS of the kept list, or MUTANTS=all
+	GOWORK=off go build -C tools/mutate -o $(abspath $(BIN))/mutate .
+	$(if $(filter all,$(MUTANTS)),,rm -f $(mutation))
+	$(BIN)/mutate run $(if $(filter all,$(MUTANTS)),,-limit $(MUTANTS)) -results $(mutation) $(MUTATEFLAGS)
+	$(BIN)/mutate summary -results $(mutation)
 
 .PHONY: matrix
 matrix: ## the tests that ask most of a server, on newer ones from Debian's packages, unpacked into .bin
@@ -84,7 +98,8 @@ faketime: ## install libfaketime, by which tests give servers clocks of their ow
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
-	$(BIN)/golangci-lint run --allow-serial-runners $(MODULES:%=./%/...)
+	$(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out tools/%,$(MODULES)))
+	cd tools/mutate && GOWORK=off $(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME
