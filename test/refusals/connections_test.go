@@ -36,6 +36,7 @@ func (w *world) connections(t *testing.T) int {
 // P10: a server that lets nobody in is asked again with pauses, however much a session holds and wants.
 func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "counts the connections that a client asks for while leases of three seconds end")
 	const wanted, held = 50, 20
 	for name, r := range refusals() {
 		if name != "MaxClients" && name != "PasswordRotated" {

@@ -10,4 +10,4 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(6, m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(12, m)) }

@@ -120,11 +120,11 @@ func refusals() map[string]refusal {
 
 func noOptions(*testing.T) []redistest.Option { return nil }
 
-// load makes the server load its keys, slowly: a thousand a second at most, for longer than all that is tried meanwhile.
+// load makes the server load its keys, slowly: three hundred a second at most, for longer than all that is tried meanwhile.
 func load(t *testing.T, w *world) {
 	t.Helper()
-	w.do(t, "DEBUG", "POPULATE", "100000", "filler", "100")
-	w.set(t, "loading-process-events-interval-bytes", "1024", "key-load-delay", "1000")
+	w.do(t, "DEBUG", "POPULATE", "30000", "filler", "100")
+	w.set(t, "loading-process-events-interval-bytes", "1024", "key-load-delay", "3000")
 	inTheBackground(t, w, "DEBUG", "RELOAD")
 	redistest.Await(t, "a loading server", func() bool {
 		_, err := w.server.Do("GET", "x")

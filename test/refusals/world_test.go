@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// long is a lease that outlives a test's refusals, brief one that does not.
+	// long is a lease that outlives a test's refusals, brief one that does not, or not even until they begin.
 	long  = 5 * time.Minute
-	brief = 600 * time.Millisecond
+	brief = 150 * time.Millisecond
 	// steady is one that is renewed meanwhile, also on a machine that stalls for some seconds.
 	steady = 6 * time.Second
-	// moment is how long a Lock waits that is to see a refusal.
-	moment = 3 * time.Second
+	// moment is how long the first Lock waits that is to see a refusal. If it sees none, the next waits twice as long.
+	moment = 50 * time.Millisecond
 
 	teller, password = "teller", "the-teller's-password"
 )

@@ -64,3 +64,29 @@ func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) { //nolint:paral
 		})
 	}
 }
+
+// P10: a waiter that gives up is told what was heard last: that the server refuses, not that the lock was held before.
+func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared()} {
+		bubble(t, func(w *world) {
+			holder, _, closeHolder := w.session(w.T)
+			defer closeHolder()
+			waiter, _, closeWaiter := w.session(w.T)
+			defer closeWaiter()
+			held := atOnce(w.T, kind.New(holder, "a"))
+			ctx, cancel := context.WithCancel(w.Context())
+			next := waitsInLine(ctx, kind.New(waiter, "a"))
+			time.Sleep(3 * time.Second)
+			w.redis.SetError("BUSY Redis is busy running a script")
+			time.Sleep(3 * time.Second) // in which it polls
+			cancel()
+			got := <-next
+			w.redis.SetError("")
+			require.ErrorIs(w, got.err, context.Canceled, kind.Name)
+			require.ErrorIs(w, got.err, signalbox.ErrRefused, kind.Name)
+			require.NotErrorIs(w, got.err, signalbox.ErrHeld, kind.Name)
+			require.ErrorContains(w, got.err, "BUSY Redis is busy", kind.Name)
+			require.NoError(w, held.Unlock())
+		})
+	}
+}
