@@ -71,6 +71,7 @@ func ends(t *testing.T, s step, err, want error) {
 // also after a failover, and nothing that is tried is denied.
 func TestTheRightsOfThePageAreEnough(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	t.Run("OneServer", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t, redistest.Start(t))
@@ -151,6 +152,7 @@ func (w *world) follow(t *testing.T) {
 // when the move is over. What needs several keys waits for that anyway.
 func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
 	s, all := newSite(t, nodes), users(t)[cluster]
 	for _, k := range kinds() {
@@ -179,6 +181,7 @@ func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 // P10: a client that may not ask a node for its role does not connect behind sentinels.
 func TestARoleThatMayNotBeAskedIsNoConnection(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "sentinels find each other by messages that they send at intervals")
 	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
 	s := newSite(t, behind)
 	s.allow(t, "roleless", users(t)[oneServer])

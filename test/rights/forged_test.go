@@ -88,6 +88,7 @@ func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
 // holder is not touched.
 func TestWhoMayPublishAndReadDeceivesAWaiterUntilItRenews(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	g := newTarget(t)
 	redistest.Await(t, "a waiter that is deceived", func() bool {
 		life := fmt.Sprint(g.server.MustDo(t, "HGET", g.keys.Lives(), id(g.waiter)))

@@ -124,6 +124,7 @@ func lacksInACluster() map[string]effect {
 // done.
 func TestEachRightThatIsMissingIsToldOrDoneWithout(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	all := append(users(t)[oneServer], forCopies...)
 	s := newSite(t, redistest.Start(t))
 	for _, k := range kinds() {
@@ -150,6 +151,7 @@ func TestEachRightThatIsMissingIsToldOrDoneWithout(t *testing.T) {
 // P10: the same of the rights that only a cluster asks for.
 func TestEachRightThatIsMissingInAClusterIsDoneWithout(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
 	all := append(users(t)[cluster], forCopiesInACluster...)
 	s := newSite(t, nodes)

@@ -57,6 +57,7 @@ func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox
 // P10: a latch works under the rights of the page, on one server and in a cluster, and nothing that is tried is denied.
 func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	for name, c := range map[string]struct {
 		start func(t *testing.T) redistest.Topology
 		user  int
@@ -88,6 +89,7 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 // P10: without a right each step is ErrDenied, or goes on without it; who waits finds out by looks, or is told.
 func TestEachRightThatALatchLacksIsToldOrDoneWithout(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	all := users(t)[oneServer]
 	everything := rounds{denied, denied, denied, denied, denied, denied, denied}
 	looking := rounds{join: denied, look: denied, wait: denied, reset: denied}

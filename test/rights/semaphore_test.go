@@ -56,6 +56,7 @@ func (s *site) permits(t *testing.T, user string) {
 // P10: a semaphore works under the rights of the page, and nothing that it tries is denied.
 func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, later)
 	for name, c := range map[string]struct {
 		start func(t *testing.T) redistest.Topology
 		user  int

@@ -21,6 +21,9 @@ import (
 // or two. A renewal is due each two seconds, and leaves four.
 const life = 6 * time.Second
 
+// later is why these tests take real time.
+const later = "a real server judges rights, and renewals, polls and the end of a subscription need theirs seconds after a call"
+
 // long is a context for calls that wait for what others do.
 func long(t *testing.T) context.Context {
 	t.Helper()
