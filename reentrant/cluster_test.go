@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -18,25 +19,25 @@ import (
 // P6: in a cluster a release is told on the sharded channel of the lock, where the waiter listens.
 func TestInAClusterAReleaseIsToldByTheLocksNode(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the nodes of a cluster take seconds to know each other")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	holding, waiting := newSession(t, c), newSession(t, c)
+	holding, waiting := locktest.SteadySession(t, c), locktest.SteadySession(t, c)
 	for i := range 6 {
 		name := fmt.Sprint(i)
 		set, err := names.Make(names.DefaultPrefix, name)
 		require.NoError(t, err)
 		owner := c.Owner(t, c.Slot(t, set.Holder))
-		lease := mustLock(t, reentrant.New(holding, name))
-		waiter := lockLater(t.Context(), reentrant.New(waiting, name))
-		await(t, "the waiter's subscription", func() bool {
+		lease := locktest.Must(t, reentrant.New(holding, name).Lock)
+		waiter := locktest.LaterWith(t.Context(), reentrant.New(waiting, name).Lock)
+		redistest.Await(t, "the waiter's subscription", func() bool {
 			reply, _ := owner.MustDo(t, "PUBSUB", "SHARDNUMSUB", set.Unlocked).([]any)
 			return len(reply) == 2 && reply[1] == int64(1)
 		})
 		heard := listen(t, c, set.Unlocked)
 		require.NoError(t, lease.Unlock())
-		within(t, "the message", heard)
-		second := within(t, "the lock", waiter)
-		require.NoError(t, second.err)
-		require.NoError(t, second.lease.Unlock())
+		redistest.Receive(t, "the message", heard)
+		second := locktest.MustHave(t, waiter)
+		require.NoError(t, second.Unlock())
 		require.Zero(t, owner.CommandStats()["publish"].Calls, "which every node would have to pass on")
 	}
 }

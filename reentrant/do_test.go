@@ -7,10 +7,12 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -18,7 +20,7 @@ import (
 func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	failed := errors.New("no funds")
 	var inside context.Context
 	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
@@ -56,19 +58,19 @@ func errorsIn(err error) []error {
 func TestDoGivesBackWhenItsFunctionPanics(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	require.PanicsWithValue(t, "no funds", func() {
 		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})
 	require.False(t, isHeld(t, server, "a"))
-	require.NoError(t, mustLock(t, mu).Unlock())
+	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
 }
 
 // P4: so does the end of the goroutine.
 func TestDoGivesBackWhenItsGoroutineEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -77,40 +79,18 @@ func TestDoGivesBackWhenItsGoroutineEnds(t *testing.T) {
 			return nil
 		})
 	}()
-	within(t, "the end of the goroutine", ended)
+	redistest.Receive(t, "the end of the goroutine", ended)
 	require.False(t, isHeld(t, server, "a"))
-}
-
-// P2: work that was not protected to its end says so, beside its own error.
-func TestDoJoinsTheLossOfItsLease(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	failed := errors.New("no funds")
-	for _, own := range []error{nil, failed} {
-		mu := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(shortest))
-		err := mu.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
-			within(t, "the end of the context", ctx.Done())
-			require.ErrorIs(t, context.Cause(ctx), signalbox.ErrLost)
-			return own
-		})
-		require.ErrorIs(t, err, signalbox.ErrLost)
-		if own != nil {
-			require.ErrorIs(t, err, own)
-		}
-		var op *signalbox.OpError
-		require.ErrorAs(t, err, &op)
-		require.Equal(t, "unlock", op.Op)
-	}
 }
 
 // P4: a function that does not get the lock does not run.
 func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
-	ctx, cancel := context.WithTimeout(t.Context(), shortest)
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	err := reentrant.New(newSession(t, server), "a").Do(ctx, func(context.Context, signalbox.Lease) error {
+	err := reentrant.New(locktest.SteadySession(t, server), "a").Do(ctx, func(context.Context, signalbox.Lease) error {
 		t.Error("the function ran without the lock")
 		return nil
 	})
@@ -122,8 +102,30 @@ func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 func TestDoTellsOfALeaseThatItsFunctionUnlocked(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	err := mu.Do(t.Context(), func(_ context.Context, lease signalbox.Lease) error { return lease.Unlock() })
 	require.ErrorIs(t, err, signalbox.ErrNotHeld)
 	require.False(t, isHeld(t, server, "a"))
+}
+
+// P2: work that was not protected to its end says so, beside its own error.
+func TestDoJoinsTheLossOfItsLease(t *testing.T) {
+	t.Parallel()
+	mu := reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a")
+	failed := errors.New("no funds")
+	for _, own := range []error{nil, failed} {
+		err := mu.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+			require.NoError(t, mu.ForceUnlock(t.Context()))
+			redistest.Receive(t, "the end of the context", ctx.Done())
+			require.ErrorIs(t, context.Cause(ctx), signalbox.ErrLost)
+			return own
+		})
+		require.ErrorIs(t, err, signalbox.ErrLost)
+		if own != nil {
+			require.ErrorIs(t, err, own)
+		}
+		var op *signalbox.OpError
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, "unlock", op.Op)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -27,11 +28,11 @@ func deeper(ctx context.Context, depth int) context.Context {
 // P7: entering again makes no round trip and allocates nothing, ten contexts deep.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := reentrant.New(newPoller(t, server), "a", signalbox.RenewedLease(longest))
-	lease := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(longest))
+	lease := locktest.Must(t, mu.Lock)
 	ctx := deeper(lease.Enter(t.Context()), 10)
 	var allocated float64
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		allocated = testing.AllocsPerRun(100, func() {
 			again, err := mu.Lock(ctx)
 			if err != nil || again.Token() != lease.Token() || again.Err() != nil {
@@ -50,8 +51,8 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(longest)))
+	s := locktest.SteadySession(t, server)
+	lease := locktest.Must(t, reentrant.New(s, "a", signalbox.RenewedLease(longest)).Lock)
 	ctx := lease.Enter(t.Context())
 	// The options of the lock that enters are those of another hold: they are left aside.
 	mu := reentrant.New(s, "a", signalbox.FixedLease(time.Second))
@@ -71,13 +72,13 @@ func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newPoller(t, server), "a")
-	lease := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a")
+	lease := locktest.Must(t, mu.Lock)
 	entered := lease.Enter(t.Context())
 	require.NoError(t, lease.Unlock())
 	// Also where the context itself lives on.
 	for _, ctx := range []context.Context{entered, context.WithoutCancel(entered), deeper(entered, 3)} {
-		require.Empty(t, sentBy(server, func() {
+		require.Empty(t, server.SentBy(func() {
 			_, err := mu.Lock(ctx)
 			require.ErrorIs(t, err, signalbox.ErrReleased)
 			_, err = mu.TryLock(ctx)
@@ -91,44 +92,13 @@ func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) {
 	}
 }
 
-// P1: the same where the lease was lost.
-func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(shortest))
-	lease := mustLock(t, mu)
-	ctx := lease.Enter(t.Context())
-	within(t, "the end of the lease", lease.Done())
-	_, err := mu.Lock(ctx)
-	require.ErrorIs(t, err, signalbox.ErrLost)
-	_, err = mu.TryLock(context.WithoutCancel(ctx))
-	require.ErrorIs(t, err, signalbox.ErrLost)
-	await(t, "the end of the key", func() bool { return !isHeld(t, server, "a") })
-}
-
-// P1: leases of another session mean nothing here, even in one process.
-func TestALeaseOfAnotherSessionIsAStranger(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
-	ctx := lease.Enter(t.Context())
-	other := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(steady))
-	_, err := other.TryLock(ctx)
-	require.ErrorIs(t, err, signalbox.ErrHeld)
-	waiting := contend(ctx, t, server, other, "a")
-	await(t, "all three tries, or the last might have the lock", func() bool { return server.CommandStats()["pttl"].Calls >= 3 })
-	// Its context ends with the lease: that is the end of the wait, not the lock.
-	require.NoError(t, lease.Unlock())
-	require.ErrorIs(t, within(t, "the end of the wait", waiting).err, signalbox.ErrReleased)
-}
-
 // P8: a context names the leases it carries, and enters no other lock.
 func TestALeaseEntersItsOwnNameOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.SteadySession(t, server)
 	a, b := reentrant.New(s, "a"), reentrant.New(s, "b")
-	outer := mustLock(t, a)
+	outer := locktest.Must(t, a.Lock)
 	inner, err := b.Lock(outer.Enter(t.Context()))
 	require.NoError(t, err)
 	require.NotEqual(t, outer.Token(), inner.Token())
@@ -149,8 +119,8 @@ func TestALeaseEntersItsOwnNameOnly(t *testing.T) {
 func TestAnInnerLeaseCarriesOnAfterTheOuter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
-	outer := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
+	outer := locktest.Must(t, mu.Lock)
 	inner, err := mu.Lock(outer.Enter(t.Context()))
 	require.NoError(t, err)
 	ctx := inner.Enter(context.WithoutCancel(outer.Enter(t.Context()))) // carries both
@@ -167,8 +137,8 @@ func TestAnInnerLeaseCarriesOnAfterTheOuter(t *testing.T) {
 // P1: Bind bounds a life and gives no right.
 func TestABoundContextDoesNotEnter(t *testing.T) {
 	t.Parallel()
-	mu := reentrant.New(newSession(t, redistest.Start(t)), "a")
-	lease := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a")
+	lease := locktest.Must(t, mu.Lock)
 	_, err := mu.TryLock(lease.Bind(t.Context()))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	// Nor does it take one away that is there.
@@ -182,11 +152,11 @@ func TestABoundContextDoesNotEnter(t *testing.T) {
 func TestManyEntriesAreOneHold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newPoller(t, server), "a", signalbox.RenewedLease(longest))
-	lease := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(longest))
+	lease := locktest.Must(t, mu.Lock)
 	ctx := lease.Enter(t.Context())
 	entries := make([]signalbox.Lease, 100)
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		for i := range entries {
 			var err error
 			entries[i], err = mu.Lock(ctx)
@@ -202,4 +172,33 @@ func TestManyEntriesAreOneHold(t *testing.T) {
 	require.True(t, isHeld(t, server, "a"))
 	require.NoError(t, entries[99].Unlock())
 	require.False(t, isHeld(t, server, "a"))
+}
+
+// P1: the same if the lease was lost.
+func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
+	t.Parallel()
+	mu := reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a")
+	lease := locktest.Must(t, mu.Lock)
+	ctx := lease.Enter(t.Context())
+	require.NoError(t, mu.ForceUnlock(t.Context()))
+	redistest.Receive(t, "the end of the lease", lease.Done())
+	_, err := mu.Lock(ctx)
+	require.ErrorIs(t, err, signalbox.ErrLost)
+	_, err = mu.TryLock(context.WithoutCancel(ctx))
+	require.ErrorIs(t, err, signalbox.ErrLost)
+}
+
+// P1: leases of another session mean nothing here, even in one process.
+func TestALeaseOfAnotherSessionIsAStranger(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	ctx, cancel := context.WithCancel(lease.Enter(t.Context()))
+	other := reentrant.New(locktest.SteadySession(t, server), "a")
+	_, err := other.TryLock(ctx)
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	waiting := contend(ctx, t, server, other, "a")
+	cancel()
+	require.ErrorIs(t, locktest.MustFail(t, waiting), context.Canceled)
+	require.NoError(t, lease.Unlock())
 }

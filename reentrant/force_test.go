@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -32,24 +34,24 @@ func TestAHolderWhoseLockIsForcedIsToldByMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			mu := reentrant.New(newSession(t, server), name, terms...)
-			lease := mustLock(t, mu)
+			mu := reentrant.New(locktest.SteadySession(t, server), name, terms...)
+			lease := locktest.Must(t, mu.Lock)
 			inner, err := mu.Lock(lease.Enter(t.Context()))
 			require.NoError(t, err)
 			bound := lease.Bind(t.Context())
 			awaitListening(t, server)
 			require.NoError(t, lease.Err())
 
-			other := reentrant.New(newSession(t, server), name)
+			other := reentrant.New(locktest.SteadySession(t, server), name)
 			require.NoError(t, other.ForceUnlock(t.Context()))
-			within(t, "the end of the lease", lease.Done())
-			within(t, "the end of the inner lease", inner.Done())
-			within(t, "the end of the context", bound.Done())
+			redistest.Receive(t, "the end of the lease", lease.Done())
+			redistest.Receive(t, "the end of the inner lease", inner.Done())
+			redistest.Receive(t, "the end of the context", bound.Done())
 			require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 			require.ErrorIs(t, inner.Err(), signalbox.ErrLost)
 			require.ErrorIs(t, context.Cause(bound), signalbox.ErrLost)
 
-			next := mustLock(t, other)
+			next := locktest.Must(t, other.Lock)
 			require.Greater(t, next.Token(), lease.Token())
 			require.ErrorIs(t, inner.Unlock(), signalbox.ErrLost)
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
@@ -68,10 +70,10 @@ func TestAnotherProcessIsToldByMessage(t *testing.T) {
 	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
 	require.Regexp(t, `^\d+ <nil>$`, tell(t, process, "keep"))
 	awaitListening(t, server)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	h := requireHolder(t, mu)
 	require.Contains(t, h.Label, fmt.Sprintf(":%d", process.PID()))
-	require.Equal(t, int64(1), listeners(t, server, sessionChannel(h.Session)))
+	require.Equal(t, 1, locktest.Listeners(t, server, names.Session(names.DefaultPrefix, h.Session)))
 	require.NoError(t, mu.ForceUnlock(t.Context()))
 	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "wait"))
 	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "unlock"))
@@ -82,16 +84,16 @@ func TestAnotherProcessIsToldByMessage(t *testing.T) {
 func TestAHoldThatIsForcedAtOnceIsFoundOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	other := newSession(t, server)
-	s := newSession(t, server)
+	other := locktest.SteadySession(t, server)
+	s := locktest.SteadySession(t, server)
 	var leases []signalbox.Lease
 	for i := range 20 {
 		name := fmt.Sprint("a", i)
-		leases = append(leases, mustLock(t, reentrant.New(s, name, signalbox.RenewedLease(longest))))
+		leases = append(leases, locktest.Must(t, reentrant.New(s, name, signalbox.RenewedLease(longest)).Lock))
 		require.NoError(t, reentrant.New(other, name).ForceUnlock(t.Context()))
 	}
 	for _, lease := range leases {
-		within(t, "the end of the lease", lease.Done())
+		redistest.Receive(t, "the end of the lease", lease.Done())
 	}
 }
 
@@ -102,16 +104,15 @@ func TestASessionCanForceItsOwnHold(t *testing.T) {
 	for name, options := range map[string][]signalbox.SessionOption{"Listening": nil, "Polling": {signalbox.WithPolling()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mu := reentrant.New(newSession(t, server, options...), name, signalbox.RenewedLease(longest))
-			lease := mustLock(t, mu)
-			waiting := queue(t.Context(), t, mu)
+			mu := reentrant.New(locktest.SteadySession(t, server, options...), name, signalbox.RenewedLease(longest))
+			lease := locktest.Must(t, mu.Lock)
+			waiting := locktest.Queue(t.Context(), t, mu.Lock)
 			require.NoError(t, mu.ForceUnlock(t.Context()))
-			within(t, "the end of the lease", lease.Done())
+			redistest.Receive(t, "the end of the lease", lease.Done())
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-			next := within(t, "the lock", waiting)
-			require.NoError(t, next.err)
-			require.Greater(t, next.lease.Token(), lease.Token())
-			require.NoError(t, next.lease.Unlock())
+			next := locktest.MustHave(t, waiting)
+			require.Greater(t, next.Token(), lease.Token())
+			require.NoError(t, next.Unlock())
 		})
 	}
 }
@@ -120,56 +121,44 @@ func TestASessionCanForceItsOwnHold(t *testing.T) {
 func TestAForcedLockGoesToThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu, elsewhere := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(longest)), newSession(t, server)
-	lease := mustLock(t, mu)
+	mu, elsewhere := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.RenewedLease(longest)), locktest.SteadySession(t, server)
+	lease := locktest.Must(t, mu.Lock)
 	awaitListening(t, server)
-	here, there := queue(t.Context(), t, mu), contend(t.Context(), t, server, reentrant.New(elsewhere, "a"), "a")
-	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(t.Context()))
+	here, there := locktest.Queue(t.Context(), t, mu.Lock), contend(t.Context(), t, server, reentrant.New(elsewhere, "a"), "a")
+	require.NoError(t, reentrant.New(locktest.SteadySession(t, server), "a").ForceUnlock(t.Context()))
 	last := lease.Token()
 	for range 2 {
-		var got outcome
+		var got locktest.Result[signalbox.Lease]
 		select {
 		case got = <-here:
 		case got = <-there:
 		case <-t.Context().Done():
 		}
-		require.NoError(t, got.err)
-		require.Greater(t, got.lease.Token(), last)
-		last = got.lease.Token()
-		require.NoError(t, got.lease.Unlock())
+		require.NoError(t, got.Err)
+		require.Greater(t, got.Value.Token(), last)
+		last = got.Value.Token()
+		require.NoError(t, got.Value.Unlock())
 	}
-}
-
-// P2: a session that polls does not listen, and is told by its renewals.
-func TestAPollingSessionIsToldAtItsNextRenewal(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithPolling())
-	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(steady)))
-	require.NoError(t, reentrant.New(newSession(t, server), "a").ForceUnlock(t.Context()))
-	within(t, "the end of the lease", lease.Done())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	require.Zero(t, listeners(t, server, sessionChannel(s.ID())))
 }
 
 // P8: the message is a hint. Whoever may publish can make a session ask, and no more.
 func TestAForgedMessageChangesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	lease := mustLock(t, reentrant.New(s, "a", signalbox.FixedLease(longest)))
+	s := locktest.SteadySession(t, server)
+	lease := locktest.Must(t, reentrant.New(s, "a", signalbox.FixedLease(longest)).Lock)
 	awaitListening(t, server)
-	before := server.MustDo(t, "PEXPIRETIME", holderKey("a"))
+	before := server.MustDo(t, "PEXPIRETIME", locktest.Key("a"))
 	deadline := lease.Deadline()
-	for _, message := range []string{"", "x", "sb:{b}:lock", strings.Repeat("x", 10_000), holderKey("a")} {
-		require.Equal(t, int64(1), server.MustDo(t, "PUBLISH", sessionChannel(s.ID()), message))
+	for _, message := range []string{"", "x", "sb:{b}:lock", strings.Repeat("x", 10_000), locktest.Key("a")} {
+		require.Equal(t, int64(1), server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, s.ID()), message))
 	}
 	asked := func() int64 { return server.CommandStats()["get"].Calls }
-	await(t, "the question", func() bool { return asked() > 2 })
+	redistest.Await(t, "the question", func() bool { return asked() > 2 })
 	require.Equal(t, int64(3), asked())
 	require.NoError(t, lease.Err())
 	require.WithinDuration(t, deadline, lease.Deadline(), time.Second)
-	require.Equal(t, before, server.MustDo(t, "PEXPIRETIME", holderKey("a")))
+	require.Equal(t, before, server.MustDo(t, "PEXPIRETIME", locktest.Key("a")))
 	require.NoError(t, lease.Unlock())
 }
 
@@ -181,13 +170,13 @@ func forcer(t *testing.T, server *redistest.Server, between func(order int)) *re
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.HolderForce.SHA1 })
 	proxy.OnRequest(func(order int, _ []string) { between(order) })
-	return reentrant.New(newSession(t, proxy), "a")
+	return reentrant.New(locktest.SteadySession(t, proxy), "a")
 }
 
 // put makes somebody hold the lock, for an hour.
 func put(t *testing.T, server *redistest.Server, hold int) {
 	t.Helper()
-	server.MustDo(t, "SET", holderKey("a"), fmt.Sprintf("sb1r1795246514376753%s%019d%s", strings.Repeat("x", 22), hold, strings.Repeat("-", 22)), "PX", 3_600_000)
+	server.MustDo(t, "SET", locktest.Key("a"), fmt.Sprintf("sb1r1795246514376753%s%019d%s", strings.Repeat("x", 22), hold, strings.Repeat("-", 22)), "PX", 3_600_000)
 }
 
 // P5, P8: no hold is taken that was not found before.
@@ -223,7 +212,7 @@ func TestALockThatChangesHandsAllTheTimeIsHeld(t *testing.T) {
 func TestALockThatIsGivenBackMeanwhileIsNotHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := forcer(t, server, func(int) { server.MustDo(t, "DEL", holderKey("a")) })
+	mu := forcer(t, server, func(int) { server.MustDo(t, "DEL", locktest.Key("a")) })
 	put(t, server, 0)
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 }
@@ -233,9 +222,9 @@ func TestAForceThatIsDeniedTakesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-del")
-	s := signalbox.NewSession(clientAs(t, server, "limited", "secret"))
-	t.Cleanup(func() { _ = s.Close(endedContext()) })
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
+	s := signalbox.NewSession(locktest.ClientAs(t, server, "limited", "secret"))
+	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	require.ErrorIs(t, reentrant.New(s, "a").ForceUnlock(t.Context()), signalbox.ErrDenied)
 	require.NoError(t, lease.Unlock())
 }

@@ -12,17 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
-
-// serverTime answers the server's time.
-func serverTime(t *testing.T, server *redistest.Server) time.Time {
-	t.Helper()
-	parts, _ := server.MustDo(t, "TIME").([]any)
-	require.Len(t, parts, 2)
-	return time.Unix(integer(t, parts[0]), 1000*integer(t, parts[1]))
-}
 
 // requireHolder answers who has the lock.
 func requireHolder(t *testing.T, mu *reentrant.Lock) signalbox.Holder {
@@ -49,12 +42,12 @@ func TestAHolderIsTold(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Minute
 	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithLabel("Schicht 3, Ölpresse"))
-	mu, elsewhere := reentrant.New(s, "a", signalbox.FixedLease(life)), reentrant.New(newSession(t, server), "a")
+	s := locktest.SteadySession(t, server, signalbox.WithLabel("Schicht 3, Ölpresse"))
+	mu, elsewhere := reentrant.New(s, "a", signalbox.FixedLease(life)), reentrant.New(locktest.SteadySession(t, server), "a")
 	requireFree(t, elsewhere)
-	before := serverTime(t, server)
-	lease := mustLock(t, mu)
-	after := serverTime(t, server)
+	before := locktest.ServerTime(t, server)
+	lease := locktest.Must(t, mu.Lock)
+	after := locktest.ServerTime(t, server)
 
 	h := requireHolder(t, elsewhere)
 	require.Equal(t, h, requireHolder(t, mu), "everybody is told the same")
@@ -78,48 +71,27 @@ func TestASessionSaysHostAndProcessUnlessItIsToldOtherwise(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	for want, s := range map[string]*signalbox.Session{
-		fmt.Sprintf("%s:%d", host, os.Getpid()): newSession(t, server),
-		"":                                      newSession(t, server, signalbox.WithLabel("")),
-		strings.Repeat("x", 64):                 newSession(t, server, signalbox.WithLabel(strings.Repeat("x", 64))),
+		fmt.Sprintf("%s:%d", host, os.Getpid()): locktest.SteadySession(t, server),
+		"":                                      locktest.SteadySession(t, server, signalbox.WithLabel("")),
+		strings.Repeat("x", 64):                 locktest.SteadySession(t, server, signalbox.WithLabel(strings.Repeat("x", 64))),
 	} {
 		mu := reentrant.New(s, "of "+s.ID())
-		lease := mustLock(t, mu)
+		lease := locktest.Must(t, mu.Lock)
 		require.Equal(t, want, requireHolder(t, mu).Label)
-		waiting := contend(t.Context(), t, server, reentrant.New(newSession(t, server), "of "+s.ID()), "of "+s.ID())
+		waiting := contend(t.Context(), t, server, reentrant.New(locktest.SteadySession(t, server), "of "+s.ID()), "of "+s.ID())
 		require.Equal(t, want, requireHolder(t, mu).Label, "a waiter's mark spoils it")
 		require.NoError(t, lease.Unlock())
-		require.NoError(t, within(t, "the lock", waiting).lease.Unlock())
+		require.NoError(t, redistest.Receive(t, "the lock", waiting).Value.Unlock())
 	}
-}
-
-func TestAHolderThatPassedTheLockOnIsTheSameProcess(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	mu := reentrant.New(s, "a")
-	// Passing on asks nobody for 20 ms: a slow machine may need another try.
-	await(t, "a turn within 20 ms, with the block of tokens that there was", func() bool {
-		first := mustLock(t, mu)
-		told := requireHolder(t, mu)
-		waiting := queue(t.Context(), t, mu)
-		require.NoError(t, first.Unlock())
-		passed := within(t, "the lock", waiting)
-		require.NoError(t, passed.err)
-		again := requireHolder(t, mu)
-		require.Equal(t, told.Session, again.Session)
-		require.Greater(t, passed.lease.Token(), told.Token)
-		require.NoError(t, passed.lease.Unlock())
-		return again.Token == told.Token // the first of the block
-	})
 }
 
 func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	id := strings.Repeat("x", 22)
 	for letter, kind := range map[string]string{"f": "fair", "z": "z"} {
-		server.MustDo(t, "SET", holderKey("a"), "sb1"+letter+"1795246514376753"+id+strings.Repeat("y", 19)+"9999999999999999------a:1", "PX", 60_000)
+		server.MustDo(t, "SET", locktest.Key("a"), "sb1"+letter+"1795246514376753"+id+strings.Repeat("y", 19)+"9999999999999999------a:1", "PX", 60_000)
 		h := requireHolder(t, mu)
 		require.Equal(t, kind, h.Kind)
 		require.Equal(t, id, h.Session)
@@ -128,9 +100,9 @@ func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 		_, err := mu.TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
 		require.ErrorContains(t, err, "("+kind+")")
-		before := server.MustDo(t, "DUMP", holderKey("a"))
+		before := server.MustDo(t, "DUMP", locktest.Key("a"))
 		require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrWrongKind)
-		require.Equal(t, before, server.MustDo(t, "DUMP", holderKey("a")))
+		require.Equal(t, before, server.MustDo(t, "DUMP", locktest.Key("a")))
 	}
 }
 
@@ -138,31 +110,31 @@ func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 func TestAReadWriteLockIsToldWithItsKind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	id, ends := strings.Repeat("x", 22), time.Now().Add(time.Minute).Truncate(time.Millisecond)
-	server.MustDo(t, "ZADD", holderKey("a"), "-1795246514376753", "sb1w", 0, "phase", ends.UnixMicro(), id+strings.Repeat("y", 19)+"a:1")
+	server.MustDo(t, "ZADD", locktest.Key("a"), "-1795246514376753", "sb1w", 0, "phase", ends.UnixMicro(), id+strings.Repeat("y", 19)+"a:1")
 	h := requireHolder(t, mu)
 	require.Equal(t, "rwlock", h.Kind)
 	require.Equal(t, id, h.Session)
 	require.Equal(t, "a:1", h.Label)
 	require.Equal(t, time.UnixMicro(1795246514376753), h.Since)
 	require.Equal(t, ends.UnixMilli(), h.Until.UnixMilli())
-	before := server.MustDo(t, "DUMP", holderKey("a"))
+	before := server.MustDo(t, "DUMP", locktest.Key("a"))
 	_, err := mu.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	require.ErrorContains(t, err, "(rwlock)")
 	err = mu.ForceUnlock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	require.ErrorContains(t, err, "(rwlock)")
-	require.Equal(t, before, server.MustDo(t, "DUMP", holderKey("a")))
+	require.Equal(t, before, server.MustDo(t, "DUMP", locktest.Key("a")))
 }
 
 // P9: a sorted set that says nothing of us is somebody else's.
 func TestAForeignSortedSetIsTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
-	server.MustDo(t, "ZADD", holderKey("a"), 1, "x")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
+	server.MustDo(t, "ZADD", locktest.Key("a"), 1, "x")
 	_, err := mu.Holder(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	_, err = mu.TryLock(t.Context())
@@ -172,9 +144,9 @@ func TestAForeignSortedSetIsTold(t *testing.T) {
 func TestAKeyWithoutAnEndIsTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a", signalbox.RenewedLease(longest)) // a renewal would give it one
-	lease := mustLock(t, mu)
-	server.MustDo(t, "PERSIST", holderKey("a"))
+	mu := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.RenewedLease(longest)) // a renewal would give it one
+	lease := locktest.Must(t, mu.Lock)
+	server.MustDo(t, "PERSIST", locktest.Key("a"))
 	require.True(t, requireHolder(t, mu).Until.IsZero())
 	require.NoError(t, lease.Unlock())
 }
@@ -183,10 +155,10 @@ func TestAKeyWithoutAnEndIsTold(t *testing.T) {
 func TestToAskForAHolderIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	_, _ = mu.IsLocked(t.Context()) // the script is known from here on
-	server.MustDo(t, "SET", holderKey("a"), "sb1r1795246514376753"+strings.Repeat("x", 41)+strings.Repeat("-", 22))
-	require.Equal(t, map[string]int64{"evalsha": 1, "get": 1, "pexpiretime": 1}, sentBy(server, func() { requireHolderOnce(t, mu) }))
+	server.MustDo(t, "SET", locktest.Key("a"), "sb1r1795246514376753"+strings.Repeat("x", 41)+strings.Repeat("-", 22))
+	require.Equal(t, map[string]int64{"evalsha": 1, "get": 1, "pexpiretime": 1}, server.SentBy(func() { requireHolderOnce(t, mu) }))
 }
 
 func requireHolderOnce(t *testing.T, mu *reentrant.Lock) {

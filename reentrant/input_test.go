@@ -5,7 +5,6 @@ package reentrant_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -21,7 +21,7 @@ import (
 // requireRefused checks that every call on a lock answers the error, and sends nothing.
 func requireRefused(t *testing.T, server *redistest.Server, mu *reentrant.Lock, want error) {
 	t.Helper()
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		require.ErrorIs(t, mu.Check(), want)
 		lease, err := mu.Lock(t.Context())
 		require.ErrorIs(t, err, want)
@@ -47,7 +47,7 @@ func requireRefused(t *testing.T, server *redistest.Server, mu *reentrant.Lock, 
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.SteadySession(t, server)
 	closed := signalbox.NewSession(server.Client(t, signalbox.Tune))
 	require.NoError(t, closed.Close(t.Context()))
 	for name, bad := range map[string]struct { //nolint:paralleltest // commands are counted on one server
@@ -85,10 +85,10 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 		"NilClient":     {reentrant.New(signalbox.NewSession(nil), "a"), signalbox.ErrBadOption},
 		"ClosedSession": {reentrant.New(closed, "a"), signalbox.ErrClosed},
 		"BadDefault": {
-			reentrant.New(newSession(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption,
+			reentrant.New(locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption,
 		},
-		"BadLabel":  {reentrant.New(newSession(t, server, signalbox.WithLabel("a\nb")), "a"), signalbox.ErrBadOption},
-		"BadPrefix": {reentrant.New(newSession(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
+		"BadLabel":  {reentrant.New(locktest.SteadySession(t, server, signalbox.WithLabel("a\nb")), "a"), signalbox.ErrBadOption},
+		"BadPrefix": {reentrant.New(locktest.SteadySession(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefused(t, server, bad.mu, bad.want)
@@ -99,7 +99,7 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 // P10: contexts are checked like everything else.
 func TestANilContextIsAnError(t *testing.T) {
 	t.Parallel()
-	mu := reentrant.New(newSession(t, redistest.Start(t)), "a")
+	mu := reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a")
 	var none context.Context
 	_, err := mu.Lock(none)
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
@@ -116,11 +116,11 @@ func TestANilContextIsAnError(t *testing.T) {
 func TestAnEndedContextAsksNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	why := errors.New("no longer wanted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		_, err := mu.Holder(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, why)
@@ -132,12 +132,12 @@ func TestAnEndedContextAsksNothing(t *testing.T) {
 
 func TestTheShortestAndLongestTermsWork(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	for _, d := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
 		for _, option := range []signalbox.LockOption{
 			signalbox.RenewedLease(d), signalbox.FixedLease(d), signalbox.MaxHold(d),
 		} {
-			lease := mustLock(t, reentrant.New(s, "a", option, nil))
+			lease := locktest.Must(t, reentrant.New(s, "a", option, nil).Lock)
 			deadline := lease.Deadline()
 			require.LessOrEqual(t, time.Until(deadline), d)
 			if err := errors.Join(lease.Err(), lease.Unlock()); time.Now().Before(deadline) { // a tenth of a second may be over
@@ -151,7 +151,7 @@ func TestTheShortestAndLongestTermsWork(t *testing.T) {
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
+	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	names := []string{
 		"a", "A", " a", "a ", "a:lock", "a}:lock", "{a}", "{a", "a}", "}a", "}", "{", "{}", "}{", "%7Ba%7D", "%7ba", "%", "%%", "%25",
 		"\x00", "a\x00", "\x00a", "a\x00b", "a\nb", "\r\n", "\x7f", "*", "?", "[a]", "a*",
@@ -179,18 +179,17 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 func TestAStrangeNameIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
+	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	for _, name := range []string{"}a{", "\x00", "\xff*", "%"} {
-		holder := mustLock(t, reentrant.New(one, name))
-		waiting := lockLater(t.Context(), reentrant.New(other, name))
-		await(t, "a subscription", func() bool {
+		holder := locktest.Must(t, reentrant.New(one, name).Lock)
+		waiting := locktest.LaterWith(t.Context(), reentrant.New(other, name).Lock)
+		redistest.Await(t, "a subscription", func() bool {
 			channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
 			return len(channels) > 0
 		})
 		require.NoError(t, holder.Unlock())
-		got := within(t, fmt.Sprintf("the lock %q", name), waiting)
-		require.NoError(t, got.err)
-		require.NoError(t, got.lease.Unlock())
+		got := locktest.MustHave(t, waiting)
+		require.NoError(t, got.Unlock())
 	}
 }
 
@@ -198,8 +197,8 @@ func TestAStrangeNameIsWaitedFor(t *testing.T) {
 func TestPrefixesKeepSessionsApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one := mustLock(t, reentrant.New(newSession(t, server), "a"))
-	other := mustLock(t, reentrant.New(newSession(t, server, signalbox.WithPrefix("")), "a"))
+	one := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	other := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server, signalbox.WithPrefix("")), "a").Lock)
 	require.Equal(t, []string{"sb:{a}:lock", "{a}:lock"}, server.Keys("*"))
 	require.NoError(t, one.Unlock())
 	require.NoError(t, other.Unlock())
@@ -209,7 +208,7 @@ func TestPrefixesKeepSessionsApart(t *testing.T) {
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.SteadySession(t, server)
 	for name, set := range map[string][]any{
 		"string":   {"SET", "x"},
 		"empty":    {"SET", ""},
@@ -229,11 +228,11 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := holderKey(name)
+			key := locktest.Key(name)
 			server.MustDo(t, append([]any{set[0], key}, set[1:]...)...)
 			before := server.MustDo(t, "DUMP", key)
 			mu := reentrant.New(s, name)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 			defer cancel()
 			_, err := mu.TryLock(ctx)
 			assert.ErrorIs(t, err, signalbox.ErrWrongKind)
@@ -254,11 +253,11 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 func TestAForeignKeyEndsAWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := mustLock(t, reentrant.New(newSession(t, server), "a"))
-	waiting := contend(t.Context(), t, server, reentrant.New(newSession(t, server), "a"), "a")
-	server.MustDo(t, "SET", holderKey("a"), "mine")
+	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	waiting := contend(t.Context(), t, server, reentrant.New(locktest.SteadySession(t, server), "a"), "a")
+	server.MustDo(t, "SET", locktest.Key("a"), "mine")
 	server.MustDo(t, "PUBLISH", "sb:{a}:lock:unlocked", "1")
-	require.ErrorIs(t, within(t, "the end of the wait", waiting).err, signalbox.ErrWrongKind)
+	require.ErrorIs(t, redistest.Receive(t, "the end of the wait", waiting).Err, signalbox.ErrWrongKind)
 	require.ErrorIs(t, holder.Unlock(), signalbox.ErrLost)
 	require.Equal(t, "mine", holderValue(t, server, "a"))
 }
@@ -273,8 +272,8 @@ func TestAMissingRightIsErrDenied(t *testing.T) {
 		"NoSet":     {"~*", "&*", "+@all", "-set"},
 	} {
 		server.MustDo(t, append([]any{"ACL", "SETUSER", name, "on", ">secret"}, rules...)...)
-		s := signalbox.NewSession(clientAs(t, server, name, "secret"))
-		t.Cleanup(func() { _ = s.Close(endedContext()) })
+		s := signalbox.NewSession(locktest.ClientAs(t, server, name, "secret"))
+		t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 		_, err := reentrant.New(s, "a").Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrDenied, name)
 		_, err = reentrant.New(s, "a").TryLock(t.Context())

@@ -13,19 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
-
-// isClosed reports whether c is closed, or has something.
-func isClosed[T any](c <-chan T) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
 
 // P8: the zero Lease holds nothing and ends nothing.
 func TestTheZeroLeaseHoldsNothing(t *testing.T) {
@@ -33,7 +24,7 @@ func TestTheZeroLeaseHoldsNothing(t *testing.T) {
 	var lease signalbox.Lease
 	require.Zero(t, lease.Token())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
-	require.True(t, isClosed(lease.Done()))
+	require.True(t, locktest.IsClosed(lease.Done()))
 	require.True(t, lease.Deadline().IsZero())
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 	for _, ctx := range []context.Context{lease.Bind(t.Context()), lease.Enter(t.Context())} {
@@ -45,22 +36,22 @@ func TestTheZeroLeaseHoldsNothing(t *testing.T) {
 // P2: everything that hangs on a lease ends with its own Unlock.
 func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 	t.Parallel()
-	lease := mustLock(t, reentrant.New(newSession(t, redistest.Start(t)), "a"))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a").Lock)
 	done := lease.Done()
 	bound, entered := lease.Bind(t.Context()), lease.Enter(t.Context())
 	child, cancel := context.WithCancel(bound)
 	defer cancel()
-	require.False(t, isClosed(done))
+	require.False(t, locktest.IsClosed(done))
 	require.NoError(t, lease.Err())
 	require.NoError(t, bound.Err())
 	require.NoError(t, entered.Err())
 
 	require.NoError(t, lease.Unlock())
-	require.True(t, isClosed(done))
-	require.True(t, isClosed(lease.Done()))
+	require.True(t, locktest.IsClosed(done))
+	require.True(t, locktest.IsClosed(lease.Done()))
 	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 	for _, ctx := range []context.Context{bound, entered, child, lease.Bind(t.Context()), lease.Enter(t.Context())} {
-		require.True(t, isClosed(ctx.Done()))
+		require.True(t, locktest.IsClosed(ctx.Done()))
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrReleased)
 	}
@@ -69,7 +60,7 @@ func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 // P2: a bound context ends with its parent too, for the parent's cause, and shows its values.
 func TestABoundContextIsAChildOfItsParent(t *testing.T) {
 	t.Parallel()
-	lease := mustLock(t, reentrant.New(newSession(t, redistest.Start(t)), "a"))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a").Lock)
 	stopped := errors.New("the request was dropped")
 	for name, hang := range map[string]func(context.Context) context.Context{"Bind": lease.Bind, "Enter": lease.Enter} {
 		deadline := time.Now().Add(time.Hour)
@@ -81,7 +72,7 @@ func TestABoundContextIsAChildOfItsParent(t *testing.T) {
 		require.True(t, has, name)
 		require.True(t, deadline.Equal(got), name)
 		cancel(stopped)
-		within(t, name+" ends with its parent", ctx.Done())
+		redistest.Receive(t, name+" ends with its parent", ctx.Done())
 		require.ErrorIs(t, context.Cause(ctx), stopped, name)
 		cancelDated()
 	}
@@ -113,7 +104,7 @@ func (n *nosyContext) AfterFunc(f func()) (stop func() bool) {
 // lease ends.
 func TestABoundContextThatHasEndedSaysWhy(t *testing.T) {
 	t.Parallel()
-	lease := mustLock(t, reentrant.New(newSession(t, redistest.Start(t)), "a"))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a").Lock)
 	parent, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	nosy := &nosyContext{Context: parent}
@@ -133,11 +124,11 @@ func TestABoundContextThatHasEndedSaysWhy(t *testing.T) {
 func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newPoller(t, server)
+	s := locktest.SteadySession(t, server, signalbox.WithPolling())
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		name := fmt.Sprint("order ", order)
 		mu := reentrant.New(s, name, signalbox.RenewedLease(longest))
-		leases := []signalbox.Lease{mustLock(t, mu)}
+		leases := []signalbox.Lease{locktest.Must(t, mu.Lock)}
 		for range 2 {
 			// Through the first each time, so that no context ends with another's lease.
 			lease, err := mu.Lock(leases[0].Enter(t.Context()))
@@ -147,7 +138,7 @@ func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 		for n, i := range order {
 			require.True(t, isHeld(t, server, name))
 			bound := leases[i].Bind(t.Context())
-			sent := sentBy(server, func() { require.NoError(t, leases[i].Unlock()) })
+			sent := server.SentBy(func() { require.NoError(t, leases[i].Unlock()) })
 			if n < 2 {
 				require.Empty(t, sent, name)
 			}
@@ -155,7 +146,7 @@ func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 			require.ErrorIs(t, leases[i].Unlock(), signalbox.ErrNotHeld, name)
 			for _, j := range order[n+1:] {
 				require.NoError(t, leases[j].Err(), name)
-				require.False(t, isClosed(leases[j].Done()), name)
+				require.False(t, locktest.IsClosed(leases[j].Done()), name)
 			}
 		}
 		require.False(t, isHeld(t, server, name))
@@ -166,10 +157,10 @@ func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 func TestUnlockingTwiceEndsNobodyElsesLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
-	first := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
+	first := locktest.Must(t, mu.Lock)
 	require.NoError(t, first.Unlock())
-	second := mustLock(t, mu)
+	second := locktest.Must(t, mu.Lock)
 	require.ErrorIs(t, first.Unlock(), signalbox.ErrNotHeld)
 	require.ErrorIs(t, first.Err(), signalbox.ErrReleased)
 	require.NoError(t, second.Err())
@@ -181,15 +172,15 @@ func TestUnlockingTwiceEndsNobodyElsesLease(t *testing.T) {
 func TestOneOfManyUnlocksCounts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
-	lease := mustLock(t, mu)
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
+	lease := locktest.Must(t, mu.Lock)
 	answers := make(chan error)
 	for range 16 {
 		go func() { answers <- lease.Unlock() }()
 	}
 	done := 0
 	for range 16 {
-		if err := within(t, "an answer", answers); err == nil {
+		if err := redistest.Receive(t, "an answer", answers); err == nil {
 			done++
 		} else {
 			require.ErrorIs(t, err, signalbox.ErrNotHeld)
@@ -203,9 +194,8 @@ func TestOneOfManyUnlocksCounts(t *testing.T) {
 func TestAnyGoroutineMayUnlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	got := within(t, "the lock", lockLater(t.Context(), reentrant.New(newSession(t, server), "a")))
-	require.NoError(t, got.err)
-	require.NoError(t, got.lease.Unlock())
+	got := locktest.MustHave(t, locktest.LaterWith(t.Context(), reentrant.New(locktest.SteadySession(t, server), "a").Lock))
+	require.NoError(t, got.Unlock())
 	require.False(t, isHeld(t, server, "a"))
 }
 
@@ -214,7 +204,7 @@ func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	lease, err := reentrant.New(newSession(t, server), "a").Lock(ctx)
+	lease, err := reentrant.New(locktest.SteadySession(t, server), "a").Lock(ctx)
 	require.NoError(t, err)
 	cancel()
 	require.NoError(t, lease.Err())
@@ -227,7 +217,7 @@ func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
 func TestBoundContextsCostNoGoroutine(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lease := mustLock(t, reentrant.New(newSession(t, server), "a"))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	ended := make(chan struct{}, 100)
 	for range 100 {
 		child, cancel := context.WithCancel(lease.Enter(lease.Bind(t.Context())))
@@ -237,6 +227,20 @@ func TestBoundContextsCostNoGoroutine(t *testing.T) {
 	require.NotContains(t, stacks(), "created by context.(*cancelCtx).propagateCancel in "+thisGoroutine()+"\n")
 	require.NoError(t, lease.Unlock())
 	for range 100 {
-		within(t, "the end of a child", ended)
+		redistest.Receive(t, "the end of a child", ended)
 	}
+}
+
+// P3, P8: a release after another process has deleted the key is ErrLost, and leaves the next
+// holder alone.
+func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	lost := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	server.MustDo(t, "DEL", locktest.Key("a"))
+	next := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	require.Greater(t, next.Token(), lost.Token())
+	require.ErrorIs(t, lost.Unlock(), signalbox.ErrLost)
+	require.True(t, isHeld(t, server, "a"))
+	require.NoError(t, next.Unlock())
 }

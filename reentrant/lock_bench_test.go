@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -18,7 +19,7 @@ func BenchmarkUncontended(b *testing.B) {
 	server := redistest.Start(b)
 	for _, goroutines := range []int{1, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			s := newSession(b, server)
+			s := locktest.SteadySession(b, server)
 			locks := make([]*reentrant.Lock, goroutines)
 			for i := range locks {
 				locks[i] = reentrant.New(s, fmt.Sprint(i))
@@ -36,8 +37,8 @@ func BenchmarkEnterAgain(b *testing.B) {
 	server := redistest.Start(b)
 	for _, depth := range []int{1, 10} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			mu := reentrant.New(newSession(b, server), "a")
-			lease := mustLock(b, mu)
+			mu := reentrant.New(locktest.SteadySession(b, server), "a")
+			lease := locktest.Must(b, mu.Lock)
 			ctx := deeper(lease.Enter(b.Context()), depth)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -59,7 +60,7 @@ func BenchmarkOneProcess(b *testing.B) {
 	server := redistest.Start(b)
 	for _, goroutines := range []int{1, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			mu := reentrant.New(newSession(b, server), "a")
+			mu := reentrant.New(locktest.SteadySession(b, server), "a")
 			lockAndUnlock(b, mu)
 			b.ReportAllocs()
 			share(b, goroutines, func(int) { lockAndUnlock(b, mu) })
@@ -70,7 +71,7 @@ func BenchmarkOneProcess(b *testing.B) {
 // BenchmarkTwoProcesses lets two sessions want one lock: it is handed over by release and message.
 func BenchmarkTwoProcesses(b *testing.B) {
 	server := redistest.Start(b)
-	locks := []*reentrant.Lock{reentrant.New(newSession(b, server), "a"), reentrant.New(newSession(b, server), "a")}
+	locks := []*reentrant.Lock{reentrant.New(locktest.SteadySession(b, server), "a"), reentrant.New(locktest.SteadySession(b, server), "a")}
 	for _, mu := range locks {
 		lockAndUnlock(b, mu)
 	}
@@ -111,7 +112,7 @@ func share(b *testing.B, goroutines int, work func(i int)) {
 
 // BenchmarkBind makes a context that ends with the lease, and lets go of it.
 func BenchmarkBind(b *testing.B) {
-	lease := mustLock(b, reentrant.New(newSession(b, redistest.Start(b)), "a"))
+	lease := locktest.Must(b, reentrant.New(locktest.SteadySession(b, redistest.Start(b)), "a").Lock)
 	for name, hang := range map[string]func(signalbox.Lease, context.Context) context.Context{
 		"Bind": signalbox.Lease.Bind, "Enter": signalbox.Lease.Enter,
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -25,8 +26,8 @@ func panicOf(do func()) (err error) {
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	shared := reentrant.New(newSession(t, server), "a").Locker(t.Context())
-	elsewhere := reentrant.New(newSession(t, server), "a").Locker(t.Context())
+	shared := reentrant.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
+	elsewhere := reentrant.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
 	count := 0
 	var goroutines sync.WaitGroup
 	for i := range 8 {
@@ -49,36 +50,15 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 	require.False(t, isHeld(t, server, "a"))
 }
 
-// P1: they do so also where the lease is lost in between.
-func TestALockersGoroutinesExcludeEachOtherAfterALoss(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	locker := reentrant.New(newSession(t, server), "a", signalbox.FixedLease(moment)).Locker(t.Context())
-	lost := make(chan error, 2)
-	locker.OnLost(func(err error) { lost <- err })
-	locker.Lock()
-	entered := make(chan struct{})
-	go func() {
-		locker.Lock()
-		close(entered)
-		locker.Unlock()
-	}()
-	await(t, "the end of the key", func() bool { return !isHeld(t, server, "a") })
-	require.False(t, isClosed(entered))
-	locker.Unlock()
-	within(t, "the next goroutine", entered)
-	require.ErrorIs(t, within(t, "the loss", lost), signalbox.ErrLost)
-}
-
 func TestALockerTellsNobodyWhereNobodyAsked(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	locker := reentrant.New(newSession(t, server), "a").Locker(t.Context())
+	locker := reentrant.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
 	for _, told := range []func(error){nil, func(err error) { t.Error(err) }, nil} {
 		locker.OnLost(told)
 		locker.Lock()
 		if told == nil {
-			server.MustDo(t, "DEL", holderKey("a"))
+			server.MustDo(t, "DEL", locktest.Key("a"))
 		}
 		locker.Unlock()
 	}
@@ -88,11 +68,11 @@ func TestALockerTellsNobodyWhereNobodyAsked(t *testing.T) {
 func TestALockerTellsOfALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	locker := reentrant.New(newSession(t, server), "a").Locker(t.Context())
+	locker := reentrant.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
 	var told error
 	locker.OnLost(func(err error) { told = err })
 	locker.Lock()
-	server.MustDo(t, "DEL", holderKey("a"))
+	server.MustDo(t, "DEL", locktest.Key("a"))
 	locker.Unlock()
 	require.ErrorIs(t, told, signalbox.ErrLost)
 }
@@ -100,7 +80,7 @@ func TestALockerTellsOfALoss(t *testing.T) {
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.SteadySession(t, server)
 	locker := reentrant.New(s, "a").Locker(t.Context())
 	require.ErrorIs(t, panicOf(locker.Unlock), signalbox.ErrNotHeld)
 	locker.Lock()
@@ -108,7 +88,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 	locker.Unlock()
 	require.ErrorIs(t, panicOf(locker.Unlock), signalbox.ErrNotHeld)
 
-	server.MustDo(t, "RPUSH", holderKey("list"), "x")
+	server.MustDo(t, "RPUSH", locktest.Key("list"), "x")
 	closed := signalbox.NewSession(server.Client(t, signalbox.Tune))
 	require.NoError(t, closed.Close(t.Context()))
 	//nolint:staticcheck // the nil context is what is tested
@@ -119,7 +99,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 		"BadName":       {reentrant.New(s, "").Locker(t.Context()), signalbox.ErrBadName},
 		"BadOption":     {reentrant.New(s, "a", signalbox.FixedLease(0)).Locker(t.Context()), signalbox.ErrBadOption},
 		"NilContext":    {reentrant.New(s, "a").Locker(nil), signalbox.ErrBadOption},
-		"EndedContext":  {reentrant.New(s, "a").Locker(endedContext()), context.Canceled},
+		"EndedContext":  {reentrant.New(s, "a").Locker(locktest.Ended()), context.Canceled},
 		"ClosedSession": {reentrant.New(closed, "a").Locker(t.Context()), signalbox.ErrClosed},
 		"NilSession":    {reentrant.New(nil, "a").Locker(t.Context()), signalbox.ErrBadOption},
 		"WrongKind":     {reentrant.New(s, "list").Locker(t.Context()), signalbox.ErrWrongKind},
@@ -136,8 +116,8 @@ func TestALockerWaitsThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	ctx := watched(t.Context())
-	locker := reentrant.New(newSession(t, proxy), "a").Locker(ctx)
+	ctx := locktest.Watch(t.Context())
+	locker := reentrant.New(locktest.SteadySession(t, proxy), "a").Locker(ctx)
 	proxy.Refuse()
 	proxy.CutAll()
 	locked := make(chan struct{})
@@ -145,10 +125,10 @@ func TestALockerWaitsThroughAnOutage(t *testing.T) {
 		defer close(locked)
 		locker.Lock()
 	}()
-	within(t, "a try", ctx.listened)
-	require.False(t, isClosed(locked))
+	redistest.Receive(t, "a try", ctx.Listened)
+	require.False(t, locktest.IsClosed(locked))
 	proxy.Accept()
-	within(t, "the lock after the outage", locked)
+	redistest.Receive(t, "the lock after the outage", locked)
 	locker.Unlock()
 	require.False(t, isHeld(t, server, "a"))
 }
@@ -157,20 +137,45 @@ func TestALockerWaitsThroughAnOutage(t *testing.T) {
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(newSession(t, server), "a")
-	lease := mustLock(t, mu)
-	ctx := watched(context.WithoutCancel(lease.Enter(t.Context())))
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
+	lease := locktest.Must(t, mu.Lock)
+	ctx := locktest.Watch(context.WithoutCancel(lease.Enter(t.Context())))
 	locker := mu.Locker(ctx)
 	locked := make(chan struct{})
 	go func() {
 		locker.Lock()
 		close(locked)
 	}()
-	within(t, "a place in the queue", ctx.listened)
-	require.False(t, isClosed(locked))
+	redistest.Receive(t, "a place in the queue", ctx.Listened)
+	require.False(t, locktest.IsClosed(locked))
 	require.NoError(t, lease.Unlock())
-	within(t, "the lock", locked)
+	redistest.Receive(t, "the lock", locked)
 	require.True(t, isHeld(t, server, "a"))
 	locker.Unlock()
 	require.False(t, isHeld(t, server, "a"))
+}
+
+// P1: they do so even if the lease is lost in between.
+func TestALockersGoroutinesExcludeEachOtherAfterALoss(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mu := reentrant.New(locktest.SteadySession(t, server), "a")
+	locker := mu.Locker(t.Context())
+	lost := make(chan error, 2)
+	locker.OnLost(func(err error) { lost <- err })
+	locker.Lock()
+	inside := true // guarded by the lock under test
+	entered := make(chan bool)
+	go func() {
+		locker.Lock()
+		defer locker.Unlock()
+		entered <- inside
+	}()
+	require.NoError(t, mu.ForceUnlock(t.Context()))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	require.NoError(t, lease.Unlock())
+	inside = false
+	locker.Unlock()
+	require.False(t, redistest.Receive(t, "the next goroutine", entered))
+	require.ErrorIs(t, redistest.Receive(t, "the loss", lost), signalbox.ErrLost)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -24,12 +25,12 @@ func startReplica(t *testing.T, primary *redistest.Server) *redistest.Server {
 	host, port, err := net.SplitHostPort(primary.Addr())
 	require.NoError(t, err)
 	replica.MustDo(t, "REPLICAOF", host, port)
-	await(t, "the link to the replica", func() bool {
+	redistest.Await(t, "the link to the replica", func() bool {
 		info, _ := replica.MustDo(t, "INFO", "replication").(string)
 		return strings.Contains(info, "master_link_status:up")
 	})
-	await(t, "a replica that answers", func() bool {
-		return integer(t, primary.MustDo(t, "WAIT", 1, 100)) == 1
+	redistest.Await(t, "a replica that answers", func() bool {
+		return locktest.Integer(t, primary.MustDo(t, "WAIT", 1, 100)) == 1
 	})
 	return replica
 }
@@ -40,7 +41,7 @@ func cutOff(t *testing.T, primary *redistest.Server) {
 	t.Helper()
 	primary.MustDo(t, "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf")
 	primary.MustDo(t, "CLIENT", "KILL", "TYPE", "replica")
-	await(t, "a primary without a replica", func() bool {
+	redistest.Await(t, "a primary without a replica", func() bool {
 		info, _ := primary.MustDo(t, "INFO", "replication").(string)
 		return strings.Contains(info, "connected_slaves:0")
 	})
@@ -56,14 +57,15 @@ func TestAFailoverLosesALockThatNoReplicaHas(t *testing.T) {
 	primary := redistest.Start(t)
 	replica := startReplica(t, primary)
 	cutOff(t, primary)
-	lease := mustLock(t, reentrant.New(newSession(t, primary), "a"))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a").Lock)
 	primary.Kill()
 	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
-	second, err := reentrant.New(newSession(t, replica), "a").TryLock(t.Context())
+	second, err := reentrant.New(locktest.SteadySession(t, replica), "a").TryLock(t.Context())
 	require.NoError(t, err, "the write was not lost: the failover of this test is none")
 	require.NoError(t, lease.Err())
 	require.Greater(t, second.Token(), lease.Token(), "P3: what is left then")
 	require.NoError(t, second.Unlock())
+	primary.Restart() // or closing the session would wait for it
 }
 
 // P1: with the option no lock is granted that the failover would lose.
@@ -72,10 +74,10 @@ func TestALockThatNoReplicaHasIsNotGranted(t *testing.T) {
 	primary := redistest.Start(t)
 	startReplica(t, primary)
 	cutOff(t, primary)
-	mu := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 50*time.Millisecond))
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 50*time.Millisecond))
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
-	await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
+	redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
 }
 
 // P1: and one that was granted outlives it.
@@ -83,13 +85,14 @@ func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	replica := startReplica(t, primary)
-	lease := mustLock(t, reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second)))
+	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second)).Lock)
 	primary.Kill()
-	require.Equal(t, "sb1r", replica.MustDo(t, "GET", holderKey("a")).(string)[:4])
+	require.Equal(t, "sb1r", replica.MustDo(t, "GET", locktest.Key("a")).(string)[:4])
 	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
-	_, err := reentrant.New(newSession(t, replica), "a").TryLock(t.Context())
+	_, err := reentrant.New(locktest.SteadySession(t, replica), "a").TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, lease.Err())
+	primary.Restart() // or closing the session would wait for it
 }
 
 // P4: nothing is left when the caller is told, so that it can try again at once.
@@ -111,7 +114,7 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 			primary := redistest.Start(t)
 			n, answered := set(t, primary)
 			before := waits(primary)
-			mu := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(n, 20*time.Millisecond))
+			mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(n, 20*time.Millisecond))
 			for _, take := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, mu.Lock, mu.TryLock} {
 				lease, err := take(t.Context())
 				require.ErrorIs(t, err, signalbox.ErrNotReplicated)
@@ -124,30 +127,42 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	}
 }
 
-// P7: one round trip, and none but the acquire waits.
+// P7: none but the acquire waits: entering again and passing the lock on do not.
 func TestOnlyTheAcquireWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	startReplica(t, primary)
-	s := newSession(t, primary)
-	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, 5*time.Second), signalbox.RenewedLease(6*time.Second))
-	lease := mustLock(t, mu)
+	s := locktest.SteadySession(t, primary)
+	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, 5*time.Second))
+	lease := locktest.Must(t, mu.Lock)
 	before := waits(primary)
-	deadline := lease.Deadline()
-	await(t, "a renewal", func() bool { return lease.Deadline().After(deadline.Add(100 * time.Millisecond)) })
 	inner, err := mu.Lock(lease.Enter(t.Context()))
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock())
-	waiting := queue(t.Context(), t, mu)
+	waiting := locktest.Queue(t.Context(), t, mu.Lock)
 	require.NoError(t, lease.Unlock())
-	passed := within(t, "the lock", waiting)
-	require.NoError(t, passed.err)
-	require.NoError(t, passed.lease.Unlock())
+	passed := locktest.MustHave(t, waiting)
+	require.NoError(t, passed.Unlock())
 	require.Equal(t, before, waits(primary))
-	require.Equal(t, int64(1), sentBy(primary, func() {
-		lease := mustLock(t, mu)
+	require.Equal(t, int64(1), primary.SentBy(func() {
+		lease := locktest.Must(t, mu.Lock)
 		require.NoError(t, lease.Unlock())
 	})["wait"])
+}
+
+// P7: nor does a renewal.
+func TestRenewalDoesNotWaitForReplicas(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a server without WAIT is all that virtual time has")
+	primary := redistest.Start(t)
+	startReplica(t, primary)
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a",
+		signalbox.WaitReplicas(1, time.Second), signalbox.RenewedLease(6*time.Second))
+	lease := locktest.Must(t, mu.Lock)
+	before, deadline := waits(primary), lease.Deadline()
+	redistest.Await(t, "a renewal", func() bool { return lease.Deadline().After(deadline.Add(100 * time.Millisecond)) })
+	require.Equal(t, before, waits(primary))
+	require.NoError(t, lease.Unlock())
 }
 
 // Who asks for replicas is not passed a hold that did not.
@@ -155,30 +170,28 @@ func TestAHoldIsNotPassedToWhoAsksForMore(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	startReplica(t, primary)
-	s := newSession(t, primary)
-	plain := mustLock(t, reentrant.New(s, "a"))
+	s := locktest.SteadySession(t, primary)
+	plain := locktest.Must(t, reentrant.New(s, "a").Lock)
 	before := waits(primary)
-	waiting := queue(t.Context(), t, reentrant.New(s, "a", signalbox.WaitReplicas(1, 10*time.Second)))
+	waiting := locktest.Queue(t.Context(), t, reentrant.New(s, "a", signalbox.WaitReplicas(1, 10*time.Second)).Lock)
 	require.NoError(t, plain.Unlock())
-	got := within(t, "the lock", waiting)
-	require.NoError(t, got.err)
+	got := locktest.MustHave(t, waiting)
 	require.Greater(t, waits(primary), before)
-	require.NoError(t, got.lease.Unlock())
+	require.NoError(t, got.Unlock())
 }
 
 func TestALockWithReplicasWaitsForItsHolder(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	startReplica(t, primary)
-	holder := mustLock(t, reentrant.New(newSession(t, primary), "a"))
-	mu := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second))
+	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a").Lock)
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second))
 	_, err := mu.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	waiting := contend(t.Context(), t, primary, mu, "a")
 	require.NoError(t, holder.Unlock())
-	got := within(t, "the lock", waiting)
-	require.NoError(t, got.err)
-	require.NoError(t, got.lease.Unlock())
+	got := locktest.MustHave(t, waiting)
+	require.NoError(t, got.Unlock())
 }
 
 // P10: the acquire is undone where the server refuses to say what replicas have.
@@ -186,12 +199,12 @@ func TestADeniedWaitIsErrDenied(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	primary.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-wait")
-	s := signalbox.NewSession(clientAs(t, primary, "limited", "secret"))
-	t.Cleanup(func() { _ = s.Close(endedContext()) })
+	s := signalbox.NewSession(locktest.ClientAs(t, primary, "limited", "secret"))
+	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, time.Second))
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrDenied)
-	await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") }) // long before its lease ends
+	redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") }) // long before its lease ends
 }
 
 // P4: the end of the context ends the wait at once, and what was granted is taken back.
@@ -199,14 +212,14 @@ func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	startReplica(t, primary).Freeze()
-	mu := reentrant.New(newSession(t, primary), "a", signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute))
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute))
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
-		answered := lockLater(ctx, mu)
-		await(t, "the grant", func() bool { return isHeld(t, primary, "a") })
+		answered := locktest.LaterWith(ctx, mu.Lock)
+		redistest.Await(t, "the grant", func() bool { return isHeld(t, primary, "a") })
 		cancel()
-		require.ErrorIs(t, within(t, "the end of the call", answered).err, context.Canceled)
-		await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
+		require.ErrorIs(t, redistest.Receive(t, "the end of the call", answered).Err, context.Canceled)
+		redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
 	}
 }
 
@@ -229,18 +242,21 @@ func TestALostAnswerOfReplicasIsSettled(t *testing.T) {
 		name := c.kind.String() + "/" + c.command
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if c.kind != redistest.CutAfterRequest {
+				redistest.Slow(t, "a client gives up a silent connection by its own timers")
+			}
 			proxy := redistest.NewProxy(t, primary.Addr())
-			mu := reentrant.New(newSession(t, proxy), name, signalbox.WaitReplicas(1, 3*time.Second))
-			require.NoError(t, mustLock(t, mu).Unlock()) // scripts are known from here on
+			mu := reentrant.New(locktest.Session(t, proxy), name, signalbox.WaitReplicas(1, 3*time.Second))
+			require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // scripts are known from here on
 			proxy.SetMatch(func(req []string) bool {
-				return req[0] == c.command && (req[0] == "WAIT" || req[3] == holderKey(name))
+				return req[0] == c.command && (req[0] == "WAIT" || req[3] == locktest.Key(name))
 			})
 			proxy.ResetCount()
 			fault := proxy.Arm(redistest.Fault{Kind: c.kind})
-			lease := mustLock(t, mu)
+			lease := locktest.Must(t, mu.Lock)
 			require.True(t, fault.HasFired())
 			require.NoError(t, lease.Err())
-			require.Equal(t, lease.Token(), requireHolder(t, reentrant.New(newSession(t, primary), name)).Token)
+			require.Equal(t, lease.Token(), requireHolder(t, reentrant.New(locktest.SteadySession(t, primary), name)).Token)
 			require.NoError(t, lease.Unlock())
 			requireFree(t, mu)
 		})
@@ -250,16 +266,17 @@ func TestALostAnswerOfReplicasIsSettled(t *testing.T) {
 // A Locker waits for replicas as for a server.
 func TestALockerWaitsForReplicas(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a Locker pauses between its tries, and a replica joins")
 	primary := redistest.Start(t)
-	locker := reentrant.New(newSession(t, primary), "a", signalbox.WaitReplicas(1, 100*time.Millisecond)).Locker(t.Context())
+	locker := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 100*time.Millisecond)).Locker(t.Context())
 	locked := make(chan struct{})
 	go func() {
 		locker.Lock()
 		close(locked)
 	}()
-	await(t, "a second try", func() bool { return waits(primary) >= 3 })
-	require.False(t, isClosed(locked))
+	redistest.Await(t, "a second try", func() bool { return waits(primary) >= 3 })
+	require.False(t, locktest.IsClosed(locked))
 	startReplica(t, primary)
-	within(t, "the lock", locked)
+	redistest.Receive(t, "the lock", locked)
 	locker.Unlock()
 }

@@ -45,6 +45,7 @@ func TestLockIsPassedOnInOrderWithoutTheServer(t *testing.T) {
 				require.NoError(w, lease.Unlock()) // the server knows the scripts of both from here on
 				before := w.scripts.Load()
 				lease = atOnce(w.T, mu)
+				first := lease.Token()
 				var waiting []<-chan locktest.Result[signalbox.Lease]
 				for range goroutines {
 					waiting = append(waiting, locktest.Queue(w.Context(), w, mu.Lock))
@@ -64,6 +65,9 @@ func TestLockIsPassedOnInOrderWithoutTheServer(t *testing.T) {
 				holder, err := mu.Holder(w.Context())
 				require.NoError(w, err)
 				require.Equal(w, s.ID(), holder.Session)
+				if name == "Native" {
+					require.Equal(w, first, holder.Token, "the first of those that were reserved")
+				}
 				require.NoError(w, lease.Unlock())
 				if layout.scripts == 0 {
 					require.Zero(w, passed)
