@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -17,8 +18,8 @@ import (
 
 // P7: entering again makes no round trip and allocates nothing, to write and to read; a writer may read.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
-	server := redistest.Start(t)
-	mu := rwlock.New(newPoller(t, server), "a", signalbox.RenewedLease(time.Hour))
+	w := alone(t)
+	mu := rwlock.New(w.poller(), w.name, signalbox.RenewedLease(time.Hour))
 	for _, c := range []struct {
 		outer side
 		inner []side
@@ -27,7 +28,7 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 		ctx := lease.Enter(t.Context())
 		for n, enter := range c.inner {
 			var allocated float64
-			require.Empty(t, sentBy(server, func() {
+			require.Empty(t, w.server.SentBy(func() {
 				allocated = testing.AllocsPerRun(100, func() {
 					again, err := enter(mu, ctx)
 					if err != nil || again.Token() != lease.Token() || again.Err() != nil {
@@ -48,45 +49,45 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 // other.
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	for _, side := range []side{write, read} {
 		lease := must(t, mu, side)
-		waiting := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
-		pass(2 * rwlock.ShareFor)
+		waiting := w.queue(t.Context(), w.lock(), write, 1)
+		aged()
 		for _, enter := range []func(context.Context) (signalbox.Lease, error){mu.RLock, mu.TryRLock} {
 			again, err := enter(lease.Enter(t.Context()))
 			require.NoError(t, err)
 			require.Equal(t, lease.Token(), again.Token())
 			require.NoError(t, again.Unlock())
 		}
-		require.False(t, isClosed(waiting))
+		require.False(t, locktest.IsClosed(waiting))
 		require.NoError(t, lease.Unlock())
-		require.NoError(t, mustHave(t, waiting).Unlock())
+		require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	}
 }
 
 // P8: the hold goes with the last of its leases, whichever they are.
 func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	for _, outer := range []side{write, read} {
 		for _, unlockOuterFirst := range []bool{true, false} {
 			lease := must(t, mu, outer)
 			inner, err := mu.RLock(lease.Enter(t.Context()))
 			require.NoError(t, err)
-			waiting := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
+			waiting := w.queue(t.Context(), w.lock(), write, 1)
 			first, last := lease, inner
 			if !unlockOuterFirst {
 				first, last = inner, lease
 			}
 			require.NoError(t, first.Unlock())
 			require.NoError(t, last.Err())
-			require.True(t, isHeld(t, server, "a"))
-			require.False(t, isClosed(waiting))
+			require.True(t, w.isHeld())
+			require.False(t, locktest.IsClosed(waiting))
 			require.NoError(t, last.Unlock())
-			require.NoError(t, mustHave(t, waiting).Unlock())
+			require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 		}
 	}
 }
@@ -94,11 +95,12 @@ func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 // A reader that asks to write is told at once, without a command: two that waited would wait for each other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	t.Parallel()
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
-	mus := newLocks(t, proxy, 2)
+	w := here(t)
+	proxy := w.proxy()
+	mus := []*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
 	// A session that begins to listen asks whether its holds are there still.
-	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), isOf(scripts.HoldsRenew)
+	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), locktest.Runs(scripts.HoldsRenew)
 	proxy.SetMatch(func(request []string) bool { return scripted(request) && !asks(request) })
 	proxy.ResetCount()
 	for n, mu := range mus {
@@ -126,9 +128,9 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 // Whoever gives its lease back asks as everybody else, and two that do come in one behind the other.
 func TestTwoReadersThatWantToWriteDoSoOneBehindTheOther(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mus := newLocks(t, server, 2)
-	done := make(chan outcome, 2)
+	w := here(t)
+	mus := w.locks(2)
+	done := make(chan result, 2)
 	for _, mu := range mus {
 		lease := must(t, mu, read)
 		go func() {
@@ -141,51 +143,22 @@ func TestTwoReadersThatWantToWriteDoSoOneBehindTheOther(t *testing.T) {
 			if err == nil {
 				err = lease.Unlock()
 			}
-			done <- outcome{lease, err}
+			done <- result{Value: lease, Err: err}
 		}()
 	}
-	require.NotEqual(t, mustHave(t, done).Token(), mustHave(t, done).Token())
-}
-
-// P1: a carried lease that has ended is an error, never a new acquire, on either side.
-func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu, short := newLock(t, server, "a"), newLock(t, server, "b", signalbox.FixedLease(shortest))
-	for _, outer := range []side{write, read} {
-		released := must(t, mu, outer)
-		ctx := released.Enter(t.Context())
-		require.NoError(t, released.Unlock())
-		lost := must(t, short, outer)
-		within(t, "the end of the lease", lost.Done())
-		for _, c := range []struct {
-			mu   *rwlock.Lock
-			ctx  context.Context
-			want error
-		}{
-			{mu, ctx, signalbox.ErrReleased},
-			{mu, context.WithoutCancel(ctx), signalbox.ErrReleased},
-			{short, lost.Enter(t.Context()), signalbox.ErrLost},
-			{short, context.WithoutCancel(lost.Enter(t.Context())), signalbox.ErrLost},
-		} {
-			for _, enter := range []side{read, tryRead} {
-				require.ErrorIs(t, second(enter(c.mu, c.ctx)), c.want)
-			}
-		}
-		awaitFree(t, server, "b")
-	}
+	require.NotEqual(t, locktest.MustHave(t, done).Token(), locktest.MustHave(t, done).Token())
 }
 
 // P1: leases of another session or name mean nothing here, nor do bound contexts.
 func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	lease := must(t, mu, write)
 	for _, enter := range []side{tryWrite, tryRead} {
-		require.ErrorIs(t, second(enter(newLock(t, server, "a"), lease.Enter(t.Context()))), signalbox.ErrHeld)
+		require.ErrorIs(t, second(enter(w.lock(), lease.Enter(t.Context()))), signalbox.ErrHeld)
 		require.ErrorIs(t, second(enter(mu, lease.Bind(t.Context()))), signalbox.ErrHeld)
-		other, err := enter(newLock(t, server, "b"), lease.Enter(t.Context()))
+		other, err := enter(w.of("b").lock(), lease.Enter(t.Context()))
 		require.NoError(t, err)
 		require.NotEqual(t, lease.Token(), other.Token())
 		require.NoError(t, other.Unlock())
@@ -197,21 +170,21 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 // the times of all entries add up, nor a renewed one cut short.
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
+	w := here(t)
+	s := locktest.Session(t, w.server)
 	for _, outer := range []side{write, read} {
-		lease := must(t, rwlock.New(s, "a", signalbox.FixedLease(time.Minute)), outer)
-		ends := holds(t, server, "a")
+		lease := must(t, rwlock.New(s, w.name, signalbox.FixedLease(time.Minute)), outer)
+		ends := w.holds()
 		for n := range 5 {
-			option := []signalbox.LockOption{signalbox.FixedLease(shortest), signalbox.RenewedLease(time.Hour)}[n%2]
-			again, err := rwlock.New(s, "a", option).RLock(lease.Enter(t.Context()))
+			option := []signalbox.LockOption{signalbox.FixedLease(time.Second), signalbox.RenewedLease(time.Hour)}[n%2]
+			again, err := rwlock.New(s, w.name, option).RLock(lease.Enter(t.Context()))
 			require.NoError(t, err)
 			require.Equal(t, lease.Token(), again.Token())
 			require.WithinDuration(t, lease.Deadline(), again.Deadline(), time.Second)
 		}
-		require.Equal(t, ends, holds(t, server, "a"))
+		require.Equal(t, ends, w.holds())
 		require.NoError(t, lease.Err())
-		require.NoError(t, rwlock.New(s, "a").ForceUnlock(t.Context()))
-		within(t, "the loss", lease.Done())
+		require.NoError(t, rwlock.New(s, w.name).ForceUnlock(t.Context()))
+		redistest.Receive(t, "the loss", lease.Done())
 	}
 }

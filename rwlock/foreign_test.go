@@ -9,34 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
 // P9: locks of all kinds keep each other out while one is held or queued for.
 func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	for name, take := range map[string]func(*signalbox.Session) (signalbox.Lease, error){
-		"reentrant": func(s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "reentrant").Lock(t.Context())
-		},
-		"fair": func(s *signalbox.Session) (signalbox.Lease, error) { return fair.New(s, "fair").Lock(t.Context()) },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
+		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			other, mu := newSession(t, server), newLock(t, server, name)
-			lease, err := take(other)
+			w := here(t)
+			other, mu := kind.New(locktest.Session(t, w.server), w.name), w.lock()
+			lease, err := other.Lock(t.Context())
 			require.NoError(t, err)
 			for _, take := range []side{tryWrite, tryRead, write, read} {
 				_, err := take(mu, t.Context())
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
-				require.ErrorContains(t, err, "("+name+")")
+				require.ErrorContains(t, err, "("+kind.Name+")")
 			}
 			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrWrongKind)
-			require.Zero(t, inLine(t, server, name))
+			require.Zero(t, w.inLine())
 			require.Zero(t, mu.Rooms())
 			require.NoError(t, lease.Err())
 			require.NoError(t, lease.Unlock())
@@ -44,10 +36,10 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 			for _, side := range []side{write, read} {
 				ours := must(t, mu, side)
 				require.Greater(t, ours.Token(), lease.Token(), "the floor is that of the name")
-				_, err = take(other)
+				_, err = other.Lock(t.Context())
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 				require.NoError(t, ours.Unlock())
-				lease, err = take(other)
+				lease, err = other.Lock(t.Context())
 				require.NoError(t, err)
 				require.Greater(t, lease.Token(), ours.Token())
 				require.NoError(t, lease.Unlock())
@@ -59,8 +51,6 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 // P9: somebody else's key is an error at once, and stays as it is.
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
 	for name, set := range map[string][]any{
 		"string": {"SET", "x"}, "garbage": {"SET", "sb1-garbage"}, "later": {"SET", "sb2w0123456789012345"},
 		"list": {"RPUSH", "x", "y"}, "zset": {"ZADD", 1, "x"}, "semaphore": {"ZADD", 1, "sb1s"}, "hash": {"HSET", "x", "y"},
@@ -68,10 +58,11 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := holderKey(name)
-			server.MustDo(t, append([]any{set[0], key}, set[1:]...)...)
-			before := server.MustDo(t, "DUMP", key)
-			mu := rwlock.New(s, name)
+			w := here(t)
+			key := w.key()
+			w.server.MustDo(t, append([]any{set[0], key}, set[1:]...)...)
+			before := w.server.MustDo(t, "DUMP", key)
+			mu := w.lock()
 			for _, take := range []side{tryWrite, tryRead, write, read} {
 				_, err := take(mu, t.Context())
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
@@ -80,9 +71,10 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 			for _, err := range mu.Holders(t.Context()) {
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 			}
-			require.Equal(t, before, server.MustDo(t, "DUMP", key))
-			require.Equal(t, int64(-1), server.MustDo(t, "PTTL", key))
-			require.Zero(t, inLine(t, server, name))
+			require.Equal(t, before, w.server.MustDo(t, "DUMP", key))
+			require.Equal(t, int64(-1), w.server.MustDo(t, "PTTL", key))
+			require.Zero(t, w.inLine())
+			w.server.MustDo(t, "DEL", key) // else Close waits a second for withdrawals that are refused
 		})
 	}
 }
@@ -90,22 +82,22 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 // P9: foreign keys in the places of the lines are found before anything is written, and stay as they are.
 func TestAForeignLineIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
 	for _, part := range []string{"writers", "readers", "rwlives"} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			holder, mu := newLock(t, server, part), newLock(t, server, part)
+			w := here(t)
+			holder, mu := w.lock(), w.lock()
 			lease := must(t, holder, write)
-			key := "sb:{" + part + "}:" + part
-			server.MustDo(t, "SET", key, "mine")
+			key := "sb:{" + w.name + "}:" + part
+			w.server.MustDo(t, "SET", key, "mine")
 			for _, take := range []side{write, read} {
 				_, err := take(mu, t.Context())
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 			}
-			require.Equal(t, "mine", server.MustDo(t, "GET", key))
-			server.MustDo(t, "DEL", key)
+			require.Equal(t, "mine", w.server.MustDo(t, "GET", key))
+			w.server.MustDo(t, "DEL", key)
 			require.NoError(t, lease.Unlock())
-			awaitFree(t, server, part)
+			w.awaitFree()
 		})
 	}
 }
@@ -113,11 +105,11 @@ func TestAForeignLineIsErrWrongKindAndUntouched(t *testing.T) {
 // P9: what others put into the key is no hold, and takes no lock from anybody.
 func TestStrangeMembersOfTheKeyAreNoHolds(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	lease := must(t, mu, write)
-	server.MustDo(t, "ZADD", holderKey("a"), 1, "x", 2, "", -7, strings.Repeat("y", 60))
-	require.ErrorIs(t, second(newLock(t, server, "a").TryRLock(t.Context())), signalbox.ErrHeld)
+	w.server.MustDo(t, "ZADD", w.key(), 1, "x", 2, "", -7, strings.Repeat("y", 60))
+	require.ErrorIs(t, second(w.lock().TryRLock(t.Context())), signalbox.ErrHeld)
 	n := 0
 	for h, err := range mu.Holders(t.Context()) {
 		require.NoError(t, err)
@@ -126,5 +118,5 @@ func TestStrangeMembersOfTheKeyAreNoHolds(t *testing.T) {
 	}
 	require.Equal(t, 1, n)
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, must(t, newLock(t, server, "a"), write).Unlock())
+	require.NoError(t, must(t, w.lock(), write).Unlock())
 }

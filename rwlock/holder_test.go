@@ -4,6 +4,7 @@ package rwlock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -36,9 +38,9 @@ func isLocked(t *testing.T, mu *rwlock.Lock) bool {
 
 func TestAWriterIsTheOnlyHolder(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := rwlock.New(newSession(t, server, signalbox.WithLabel("worker 7")), "a")
-	watcher := newLock(t, server, "a")
+	w := here(t)
+	mu := rwlock.New(locktest.Session(t, w.server, signalbox.WithLabel("worker 7")), w.name)
+	watcher := w.lock()
 	require.Empty(t, holders(t, watcher))
 	require.False(t, isLocked(t, watcher))
 	began := time.Now()
@@ -63,9 +65,9 @@ func TestAWriterIsTheOnlyHolder(t *testing.T) {
 // Readers are told apart from a writer, one for all that share a hold; so is a writer that was downgraded.
 func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	one := rwlock.New(newSession(t, server, signalbox.WithLabel("one")), "a")
-	other := rwlock.New(newSession(t, server, signalbox.WithLabel("other")), "a", signalbox.FixedLease(time.Hour))
+	w := here(t)
+	one := rwlock.New(locktest.Session(t, w.server, signalbox.WithLabel("one")), w.name)
+	other := rwlock.New(locktest.Session(t, w.server, signalbox.WithLabel("other")), w.name, signalbox.FixedLease(time.Hour))
 	lease := must(t, one, write)
 	require.NoError(t, one.Downgrade(t.Context(), lease))
 	leases := []signalbox.Lease{lease, must(t, one, read), must(t, one, read), must(t, other, read)}
@@ -90,15 +92,15 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 // P6: a crowd of readers is told in pages, whole, and whoever asks may stop.
 func TestManyReadersAreToldInPages(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(isOf(scripts.HoldsList))
+	w := alone(t)
+	proxy := w.proxy()
+	proxy.SetMatch(locktest.Runs(scripts.HoldsList))
 	asked := func(do func()) int {
 		proxy.ResetCount()
 		do()
 		return proxy.Requests()
 	}
-	mu := newLock(t, proxy, "a", signalbox.FixedLease(time.Hour))
+	mu := w.lockAt(proxy, signalbox.FixedLease(time.Hour))
 	for _, n := range []int{99, 100, 101, 200, 230} {
 		for len(holders(t, mu)) < n {
 			must(t, mu, read)
@@ -117,12 +119,12 @@ func TestManyReadersAreToldInPages(t *testing.T) {
 
 func TestAnErrorEndsTheHolders(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "RPUSH", holderKey("a"), "x")
+	w := here(t)
+	w.server.MustDo(t, "RPUSH", w.key(), "x")
 	n := 0
-	for h, err := range newLock(t, server, "a").Holders(t.Context()) {
+	for h, err := range w.lock().Holders(t.Context()) {
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
-		require.ErrorContains(t, err, `holders "a"`)
+		require.ErrorContains(t, err, fmt.Sprintf("holders %q", w.name))
 		require.Equal(t, signalbox.Holder{}, h)
 		n++
 	}
@@ -136,22 +138,19 @@ func TestForceUnlockTakesTheLockFromAllAndGivesItToTheNext(t *testing.T) {
 	for name, sides := range map[string][]side{"Writer": {write}, "Readers": {read, read, read}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
+			w := alone(t)
 			var leases []signalbox.Lease
 			var bound []context.Context
 			for _, side := range sides {
-				lease := must(t, newLock(t, server, "a", signalbox.RenewedLease(time.Hour)), side)
+				lease := must(t, w.lock(signalbox.RenewedLease(time.Hour)), side)
 				leases, bound = append(leases, lease), append(bound, lease.Bind(t.Context()))
 			}
-			await(t, "ears", func() bool {
-				channels, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "sb:session:*").([]any)
-				return len(channels) == len(sides)
-			})
-			writer := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
-			require.NoError(t, newLock(t, server, "a").ForceUnlock(t.Context()))
-			next := mustHave(t, writer)
+			w.awaitChannels("session", len(sides))
+			writer := w.queue(t.Context(), w.lock(), write, 1)
+			require.NoError(t, w.lock().ForceUnlock(t.Context()))
+			next := locktest.MustHave(t, writer)
 			for n, lease := range leases {
-				within(t, "the loss", bound[n].Done())
+				redistest.Receive(t, "the loss", bound[n].Done())
 				require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 				require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 				require.Greater(t, next.Token(), lease.Token())
@@ -165,36 +164,36 @@ func TestForceUnlockTakesTheLockFromAllAndGivesItToTheNext(t *testing.T) {
 // ForceUnlock of a writer ends its phase: the readers that wait come in before the next writer.
 func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mus := newLocks(t, server, 4)
+	w := here(t)
+	mus := w.locks(4)
 	must(t, mus[0], write)
-	writer := queue(t.Context(), t, server, mus[1], write, 1)
-	readers := []<-chan outcome{queue(t.Context(), t, server, mus[2], read, 2), queue(t.Context(), t, server, mus[0], read, 3)}
+	writer := w.queue(t.Context(), mus[1], write, 1)
+	readers := []<-chan result{w.queue(t.Context(), mus[2], read, 2), w.queue(t.Context(), mus[0], read, 3)}
 	require.NoError(t, mus[3].ForceUnlock(t.Context()))
-	leases := []signalbox.Lease{mustHave(t, readers[0]), mustHave(t, readers[1])}
+	leases := []signalbox.Lease{locktest.MustHave(t, readers[0]), locktest.MustHave(t, readers[1])}
 	for _, lease := range leases {
-		require.False(t, isClosed(writer))
+		require.False(t, locktest.IsClosed(writer))
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Unlock())
 	}
-	require.NoError(t, mustHave(t, writer).Unlock())
+	require.NoError(t, locktest.MustHave(t, writer).Unlock())
 }
 
 // P6: many holds are taken in portions.
 func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	mu := newLock(t, server, "a", signalbox.FixedLease(time.Hour))
+	w := alone(t)
+	proxy := w.proxy()
+	mu := w.lock(signalbox.FixedLease(time.Hour))
 	var leases []signalbox.Lease
 	for range 250 {
 		leases = append(leases, must(t, mu, read))
 	}
-	proxy.SetMatch(isOf(scripts.RWLockForce))
-	require.NoError(t, newLock(t, proxy, "a").ForceUnlock(t.Context()))
+	proxy.SetMatch(locktest.Runs(scripts.RWLockForce))
+	require.NoError(t, w.lockAt(proxy).ForceUnlock(t.Context()))
 	require.Equal(t, 4, proxy.Requests(), "three, and one more that taught the server the script")
 	for _, lease := range leases {
-		within(t, "the loss", lease.Done())
+		redistest.Receive(t, "the loss", lease.Done())
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	}
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
@@ -207,16 +206,16 @@ func TestAForceUnlockWithoutAnAnswerIsRepeated(t *testing.T) {
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
-			proxy := redistest.NewProxy(t, server.Addr())
-			mu := newLock(t, proxy, "a")
+			w := here(t)
+			proxy := w.proxy()
+			mu := w.lockAt(proxy)
 			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-			holder := must(t, newLock(t, server, "a"), write)
-			waiting := queue(t.Context(), t, server, newLock(t, server, "a"), write, 1)
-			proxy.SetMatch(isOf(scripts.RWLockForce))
+			holder := must(t, w.lock(), write)
+			waiting := w.queue(t.Context(), w.lock(), write, 1)
+			proxy.SetMatch(locktest.Runs(scripts.RWLockForce))
 			proxy.Arm(redistest.Fault{Kind: kind})
 			require.NoError(t, mu.ForceUnlock(t.Context()))
-			lease := mustHave(t, waiting)
+			lease := locktest.MustHave(t, waiting)
 			require.ErrorIs(t, holder.Unlock(), signalbox.ErrLost)
 			require.NoError(t, lease.Err())
 			require.NoError(t, lease.Unlock())

@@ -4,28 +4,26 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
 // requireRefused checks that every call answers want, and sends nothing.
-func requireRefused(t *testing.T, server *redistest.Server, mu *rwlock.Lock, want error) {
+func requireRefused(t *testing.T, w site, mu *rwlock.Lock, want error) {
 	t.Helper()
 	nobody := func(context.Context, signalbox.Lease) error {
 		t.Error("a lock that is none was held")
 		return nil
 	}
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, w.server.SentBy(func() {
 		require.ErrorIs(t, mu.Check(), want)
 		for _, take := range []side{write, read, tryWrite, tryRead} {
 			lease, err := take(mu, t.Context())
@@ -48,9 +46,9 @@ func requireRefused(t *testing.T, server *redistest.Server, mu *rwlock.Lock, wan
 // P9: what is no name, no option or no session is the error of every call.
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	closed := signalbox.NewSession(server.Client(t, signalbox.Tune))
+	w := alone(t)
+	s := locktest.Session(t, w.server)
+	closed := signalbox.NewSession(w.server.Client(t, signalbox.Tune))
 	require.NoError(t, closed.Close(t.Context()))
 	for name, bad := range map[string]struct { //nolint:paralleltest // commands are counted on one server
 		mu   *rwlock.Lock
@@ -58,29 +56,29 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 	}{
 		"NoName":        {rwlock.New(s, ""), signalbox.ErrBadName},
 		"LongName":      {rwlock.New(s, strings.Repeat("x", 513)), signalbox.ErrBadName},
-		"RenewedShort":  {rwlock.New(s, "a", signalbox.RenewedLease(99*time.Millisecond)), signalbox.ErrBadOption},
-		"FixedLong":     {rwlock.New(s, "a", signalbox.FixedLease(24*time.Hour+1)), signalbox.ErrBadOption},
-		"MaxHoldZero":   {rwlock.New(s, "a", signalbox.MaxHold(0)), signalbox.ErrBadOption},
+		"RenewedShort":  {rwlock.New(s, w.name, signalbox.RenewedLease(99*time.Millisecond)), signalbox.ErrBadOption},
+		"FixedLong":     {rwlock.New(s, w.name, signalbox.FixedLease(24*time.Hour+1)), signalbox.ErrBadOption},
+		"MaxHoldZero":   {rwlock.New(s, w.name, signalbox.MaxHold(0)), signalbox.ErrBadOption},
 		"NameAndOption": {rwlock.New(s, "", signalbox.FixedLease(0)), signalbox.ErrBadName},
-		"NilSession":    {rwlock.New(nil, "a"), signalbox.ErrBadOption},
-		"NilClient":     {rwlock.New(signalbox.NewSession(nil), "a"), signalbox.ErrBadOption},
-		"ClosedSession": {rwlock.New(closed, "a"), signalbox.ErrClosed},
+		"NilSession":    {rwlock.New(nil, w.name), signalbox.ErrBadOption},
+		"NilClient":     {rwlock.New(signalbox.NewSession(nil), w.name), signalbox.ErrBadOption},
+		"ClosedSession": {rwlock.New(closed, w.name), signalbox.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) { requireRefused(t, server, bad.mu, bad.want) })
+		t.Run(name, func(t *testing.T) { requireRefused(t, w, bad.mu, bad.want) })
 	}
 }
 
 func TestCheckOfAGoodLockAnswersNilAndSendsNothing(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
-	require.Empty(t, sentBy(server, func() { require.NoError(t, mu.Check()) }))
+	w := alone(t)
+	mu := w.lock()
+	require.Empty(t, w.server.SentBy(func() { require.NoError(t, mu.Check()) }))
 }
 
 // P10: contexts are checked like everything else.
 func TestANilContextIsAnError(t *testing.T) {
 	t.Parallel()
-	mu := newLock(t, redistest.Start(t), "a")
+	mu := here(t).lock()
 	held := must(t, mu, read) // beside which another could enter
 	var none context.Context
 	for _, take := range []side{write, read, tryWrite, tryRead} {
@@ -97,36 +95,17 @@ func TestANilContextIsAnError(t *testing.T) {
 	require.NoError(t, held.Unlock())
 }
 
-func TestTheShortestAndLongestTermsWork(t *testing.T) {
-	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	for _, d := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
-		for _, option := range []signalbox.LockOption{
-			signalbox.RenewedLease(d), signalbox.FixedLease(d), signalbox.MaxHold(d),
-		} {
-			for _, take := range []side{write, read} {
-				lease := must(t, rwlock.New(s, fmt.Sprint(d), option, nil), take)
-				deadline := lease.Deadline()
-				require.LessOrEqual(t, time.Until(deadline), d)
-				if err := errors.Join(lease.Err(), lease.Unlock()); time.Now().Before(deadline) { // a tenth of a second may be over
-					require.NoError(t, err)
-				}
-			}
-		}
-	}
-}
-
 // P9: every name up to 512 bytes is a lock of its own, with a line and messages of its own.
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
+	w := alone(t)
+	one, other := locktest.Session(t, w.server), locktest.Session(t, w.server)
 	names := []string{
 		"a", "a:lock", "a:line", "a:writers", "a:readers", "a:rwlives", "a:grants:", "a}:readers", "{a}", "}a{", "}", "{", "%7Ba%7D", "%",
 		"\x00", "\r\n", "*", "?", "\xff", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512),
 	}
 	leases := make([]signalbox.Lease, len(names))
-	readers, writers := make([]<-chan outcome, len(names)), make([]<-chan outcome, len(names))
+	readers, writers := make([]<-chan result, len(names)), make([]<-chan result, len(names))
 	for i, name := range names {
 		var err error
 		leases[i], err = rwlock.New(one, name).TryLock(t.Context())
@@ -134,59 +113,55 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 		readers[i] = later(t.Context(), rwlock.New(other, name), read)
 		writers[i] = later(t.Context(), rwlock.New(other, name), write)
 	}
-	await(t, "two lines for each", func() bool { return len(server.Keys("*")) == 4*len(names) })
+	redistest.Await(t, "two lines for each", func() bool { return len(w.server.Keys("*")) == 4*len(names) })
 	for i, name := range names {
-		require.False(t, isClosed(readers[i]) || isClosed(writers[i]), "%q", name)
+		require.False(t, locktest.IsClosed(readers[i]) || locktest.IsClosed(writers[i]), "%q", name)
 		require.NoError(t, leases[i].Unlock())
-		require.NoError(t, mustHave(t, readers[i]).Unlock())
-		require.NoError(t, mustHave(t, writers[i]).Unlock())
+		require.NoError(t, locktest.MustHave(t, readers[i]).Unlock())
+		require.NoError(t, locktest.MustHave(t, writers[i]).Unlock())
 	}
 }
 
 // P10: a right that is missing is an error at once, with the server's words, and leaves nothing.
 func TestAMissingRightIsErrDenied(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	holder := must(t, newLock(t, server, "held"), write)
+	w := alone(t)
+	free, held := w.of("free"), w.of("held")
+	holder := must(t, held.lock(), write)
 	for name, rules := range map[string][]any{
 		"NoScripts": {"~*", "&*", "+@all", "-@scripting"},
 		"NoKeys":    {"~other:*", "&*", "+@all"},
 		"NoSet":     {"~*", "&*", "+@all", "-zadd"},
 	} {
-		s := sessionAs(t, server, name, rules...)
-		for _, lock := range []string{"free", "held"} {
-			for _, take := range []side{write, read} {
-				require.ErrorIs(t, second(take(rwlock.New(s, lock), t.Context())), signalbox.ErrDenied, name)
+		s := sessionAs(t, w, name, rules...)
+		for _, lock := range []site{free, held} {
+			for _, take := range sides() {
+				require.ErrorIs(t, second(take(rwlock.New(s, lock.name), t.Context())), signalbox.ErrDenied, name)
 			}
 		}
 	}
 	require.NoError(t, holder.Unlock())
-	require.Zero(t, inLine(t, server, "held"))
+	require.Zero(t, held.inLine())
 }
 
-// sessionAs answers a session of a user with these rules.
-func sessionAs(t *testing.T, server *redistest.Server, name string, rules ...any) *signalbox.Session {
+// sessionAs returns a session of a user with these rules.
+func sessionAs(t *testing.T, w site, name string, rules ...any) *signalbox.Session {
 	t.Helper()
-	server.MustDo(t, append([]any{"ACL", "SETUSER", name, "on", ">secret"}, rules...)...)
-	s := signalbox.NewSession(server.Client(t, func(o *rueidis.ClientOption) {
-		signalbox.Tune(o)
-		o.Username, o.Password = name, "secret"
-	}))
-	t.Cleanup(func() { _ = s.Close(endedContext()) })
-	return s
+	w.server.MustDo(t, append([]any{"ACL", "SETUSER", name, "on", ">secret"}, rules...)...)
+	return locktest.SessionOf(t, locktest.ClientAs(t, w.server, name, "secret"))
 }
 
 // P6: where subscribing is denied the lock is waited for all the same, by readers and writers.
 func TestALockIsWaitedForWithoutSubscriptions(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := rwlock.New(sessionAs(t, server, "limited", "~*", "&*", "+@all", "-subscribe"), "a")
+	w := alone(t)
+	mu := rwlock.New(sessionAs(t, w, "limited", "~*", "&*", "+@all", "-subscribe"), w.name)
 	for range 3 {
-		holder := must(t, newLock(t, server, "a"), write)
-		reader := queue(t.Context(), t, server, mu, read, 1)
-		writer := queue(t.Context(), t, server, mu, write, 2)
+		holder := must(t, w.lock(), write)
+		reader := w.queue(t.Context(), mu, read, 1)
+		writer := w.queue(t.Context(), mu, write, 2)
 		require.NoError(t, holder.Unlock())
-		require.NoError(t, mustHave(t, reader).Unlock())
-		require.NoError(t, mustHave(t, writer).Unlock())
+		require.NoError(t, locktest.MustHave(t, reader).Unlock())
+		require.NoError(t, locktest.MustHave(t, writer).Unlock())
 	}
 }

@@ -5,8 +5,7 @@ package rwlock_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,100 +13,143 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
-const (
-	// patience is how long a test waits for what must happen. It is reached by failing tests only.
-	patience = 30 * time.Second
-	// shortest is the shortest lease that there is.
-	shortest = 100 * time.Millisecond
-	// prepaid is for how long a hold lasts on the server that was granted to a waiter.
-	prepaid = 3 * time.Second
-	// steady is a lease that goes on though the machine stalls for seconds: it is renewed each two, and has four left then.
-	steady = 6 * time.Second
-	// moment is how long a call waits that is to be told something before its context ends.
-	moment = 3 * time.Second
-	// delay is longer than it takes to give a call up that is delayed, and shorter than a client bears with a silent wire.
-	delay = 1500 * time.Millisecond
-)
+// site is the lock of one test: the server, and the lock's name there.
+type site struct {
+	testing.TB
 
-// dialer is a server, or a proxy before one.
-type dialer = redistest.Dialer
-
-// newSession answers a session on a connection of its own, as another process would have it, whose Unlock waits for a busy
-// machine as well. It is closed when the test ends, whatever is still held.
-func newSession(tb testing.TB, at dialer, options ...signalbox.SessionOption) *signalbox.Session {
-	tb.Helper()
-	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
-		signalbox.Tune(o)
-		o.PipelineMultiplex = -1 // so that none has to be made while the server is frozen
-	}), options...)
-	(*session.Session)(s).UnlockPatience = patience
-	tb.Cleanup(func() { _ = s.Close(endedContext()) })
-	return s
+	server *redistest.Server
+	name   string
 }
 
-// newLock answers the lock of that name in a session of its own.
-func newLock(tb testing.TB, at dialer, name string, options ...signalbox.LockOption) *rwlock.Lock {
-	tb.Helper()
-	return rwlock.New(newSession(tb, at), name, options...)
+// here returns the site of a test on the server that all of them share.
+func here(t *testing.T) site {
+	t.Helper()
+	return site{t, common, fmt.Sprint(t.Name(), "/", made.Add(1))}
 }
 
-// newPoller answers a session that sends nothing by itself, so that what it is asked for can be counted: one that
-// listens begins to do so when it has held a lock for a while.
-func newPoller(tb testing.TB, at dialer) *signalbox.Session {
-	tb.Helper()
-	return newSession(tb, at, signalbox.WithPolling())
+// made counts the sites, so that a test that is run again has a new name.
+var made atomic.Int64
+
+// alone returns the site of a test with its own server: it counts commands or channels, or does something to the server.
+func alone(t *testing.T) site {
+	t.Helper()
+	return site{t, redistest.Start(t), "a"}
 }
 
-// newPatient answers a session whose client gives no call up by itself, for wires on which an answer is kept back.
-func newPatient(tb testing.TB, at dialer) *signalbox.Session {
-	tb.Helper()
-	s := signalbox.NewSession(at.Client(tb, func(o *rueidis.ClientOption) {
+// of returns the site of another lock of the test.
+func (w site) of(part string) site {
+	w.name += "/" + part
+	return w
+}
+
+// lock returns the lock in a session of its own.
+func (w site) lock(options ...signalbox.LockOption) *rwlock.Lock {
+	w.Helper()
+	return w.lockAt(w.server, options...)
+}
+
+// lockAt is lock with another way to the server.
+func (w site) lockAt(at redistest.Dialer, options ...signalbox.LockOption) *rwlock.Lock {
+	w.Helper()
+	return rwlock.New(locktest.Session(w, at), w.name, options...)
+}
+
+// locks returns the lock in n sessions.
+func (w site) locks(n int) []*rwlock.Lock {
+	w.Helper()
+	mus := make([]*rwlock.Lock, n)
+	for i := range mus {
+		mus[i] = w.lock()
+	}
+	return mus
+}
+
+// proxy returns a proxy before the server.
+func (w site) proxy() *redistest.Proxy {
+	w.Helper()
+	return redistest.NewProxy(w, w.server.Addr())
+}
+
+// poller returns a session that sends nothing by itself, so that what it is asked for can be counted.
+func (w site) poller() *signalbox.Session {
+	w.Helper()
+	return locktest.Session(w, w.server, signalbox.WithPolling())
+}
+
+// patient returns a session whose client waits for every reply, for wires on which one is kept back.
+func (w site) patient(at redistest.Dialer) *signalbox.Session {
+	w.Helper()
+	return locktest.SessionOf(w, at.Client(w, func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour
 		signalbox.Tune(o)
 	}))
-	tb.Cleanup(func() { _ = s.Close(endedContext()) })
-	return s
 }
 
-// endedContext answers a context that has ended.
-func endedContext() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
+// key returns the key of the lock's holds.
+func (w site) key() string { return locktest.Key(w.name) }
 
-// await polls until done, which asks for something that must come true.
-func await(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	redistest.Await(tb, what, done)
-}
-
-// pass lets time go by, where that is what the promise is about.
-func pass(d time.Duration) { <-time.NewTimer(d).C }
-
-// within receives what must come.
-func within[T any](tb testing.TB, what string, c <-chan T) T {
-	tb.Helper()
-	return redistest.Receive(tb, what, c)
-}
-
-// isClosed reports whether c is closed, or has something.
-func isClosed[T any](c <-chan T) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
+// holds returns when each hold expires, by the server's account.
+func (w site) holds() map[string]time.Time {
+	w.Helper()
+	reply, _ := w.server.MustDo(w, "EVAL", `
+if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end
+local time = redis.call('TIME')
+return redis.call('ZRANGE', KEYS[1], '(' .. time[1] .. string.sub('00000' .. time[2], -6), '+inf', 'BYSCORE', 'WITHSCORES')`,
+		1, w.key()).([]any)
+	ends := make(map[string]time.Time)
+	for i := 0; i+1 < len(reply); i += 2 {
+		hold, _ := reply[i].(string)
+		ends[hold] = time.UnixMicro(locktest.Integer(w, reply[i+1]))
 	}
+	return ends
 }
 
-// side is a method of a lock that takes it: (*rwlock.Lock).Lock, (*rwlock.Lock).RLock or their Try forms.
+// isHeld reports whether the lock is held, by the server's account.
+func (w site) isHeld() bool {
+	w.Helper()
+	return len(w.holds()) > 0
+}
+
+// inLine returns how many readers and writers wait in the queues of the server.
+func (w site) inLine() int {
+	w.Helper()
+	keys := locktest.Keys(w.name)
+	return locktest.Count(w, w.server, "ZCARD", keys.Writers()) + locktest.Count(w, w.server, "ZCARD", keys.Readers())
+}
+
+// awaitFree waits until the lock is neither held nor waited for.
+func (w site) awaitFree() {
+	w.Helper()
+	redistest.Await(w, "a free lock and empty queues", func() bool { return !w.isHeld() && w.inLine() == 0 })
+}
+
+// channels returns how many channels of a kind the sessions subscribe to: session, or grants.
+func (w site) channels(kind string) int {
+	w.Helper()
+	channels, _ := w.server.MustDo(w, "PUBSUB", "CHANNELS", "sb:"+kind+":*").([]any)
+	return len(channels)
+}
+
+// awaitChannels waits until the sessions subscribe to n channels of a kind.
+func (w site) awaitChannels(kind string, n int) {
+	w.Helper()
+	redistest.Await(w, "subscriptions", func() bool { return w.channels(kind) == n })
+}
+
+// queue calls a method on another goroutine, and returns when that waits as the n-th in the queues of the server.
+func (w site) queue(ctx context.Context, mu *rwlock.Lock, take side, n int) <-chan result {
+	w.Helper()
+	got := later(ctx, mu, take)
+	redistest.Await(w, "a place in a queue", func() bool { return w.inLine() == n })
+	return got
+}
+
+// side is a method of a lock that takes it.
 type side func(*rwlock.Lock, context.Context) (signalbox.Lease, error)
 
 // The sides of a lock.
@@ -118,121 +160,38 @@ var (
 	tryRead  side = (*rwlock.Lock).TryRLock
 )
 
-// outcome is what a call answered that takes a lock.
-type outcome struct {
-	lease signalbox.Lease
-	err   error
-}
+// sides are the methods that wait, by name.
+func sides() map[string]side { return map[string]side{"Write": write, "Read": read} }
+
+// result is what a call returned that takes a lock.
+type result = locktest.Result[signalbox.Lease]
 
 // later takes a lock on another goroutine.
-func later(ctx context.Context, mu *rwlock.Lock, take side) <-chan outcome {
-	answered := make(chan outcome, 1)
-	go func() {
-		lease, err := take(mu, ctx)
-		answered <- outcome{lease, err}
-	}()
-	return answered
-}
-
-// queue takes a lock on another goroutine, and returns when that stands in line as the n-th, of readers and writers
-// together.
-func queue(ctx context.Context, tb testing.TB, server *redistest.Server, mu *rwlock.Lock, take side, n int) <-chan outcome {
-	tb.Helper()
-	answered := later(ctx, mu, take)
-	await(tb, "a place in line", func() bool { return inLine(tb, server, "a") == n })
-	return answered
+func later(ctx context.Context, mu *rwlock.Lock, take side) <-chan result {
+	return locktest.Later(func() (signalbox.Lease, error) { return take(mu, ctx) })
 }
 
 // follow reads on another goroutine, and returns when that waits for the leader of its room as the n-th.
-func follow(ctx context.Context, tb testing.TB, mu *rwlock.Lock, n int) <-chan outcome {
+func follow(ctx context.Context, tb testing.TB, mu *rwlock.Lock, n int) <-chan result {
 	tb.Helper()
-	answered := later(ctx, mu, read)
-	await(tb, "a reader that waits for another", func() bool {
+	got := later(ctx, mu, read)
+	redistest.Await(tb, "a reader that waits for another", func() bool {
 		_, waiting := mu.InRoom()
 		return waiting == n
 	})
-	return answered
+	return got
 }
 
 // must takes a lock that can be had.
 func must(tb testing.TB, mu *rwlock.Lock, take side) signalbox.Lease {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	lease, err := take(mu, ctx)
+	lease, err := take(mu, locktest.Context(tb))
 	require.NoError(tb, err)
 	return lease
 }
 
-// mustHave answers the lease of a lock that was waited for.
-func mustHave(tb testing.TB, answered <-chan outcome) signalbox.Lease {
-	tb.Helper()
-	got := within(tb, "the lock", answered)
-	require.NoError(tb, got.err)
-	return got.lease
-}
+// second returns the error of a call.
+func second(_ signalbox.Lease, err error) error { return err }
 
-// mustFail answers the error of a wait that came to nothing.
-func mustFail(tb testing.TB, answered <-chan outcome) error {
-	tb.Helper()
-	got := within(tb, "the end of the wait", answered)
-	require.Error(tb, got.err)
-	require.Equal(tb, signalbox.Lease{}, got.lease)
-	return got.err
-}
-
-func holderKey(name string) string { return "sb:{" + name + "}:lock" }
-
-// holds answers by name when the holds of a plain name end, by the server's account.
-func holds(tb testing.TB, server *redistest.Server, name string) map[string]time.Time {
-	tb.Helper()
-	reply, _ := server.MustDo(tb, "EVAL", `
-if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end
-local time = redis.call('TIME')
-return redis.call('ZRANGE', KEYS[1], '(' .. time[1] .. string.sub('00000' .. time[2], -6), '+inf', 'BYSCORE', 'WITHSCORES')`,
-		1, holderKey(name)).([]any)
-	ends := make(map[string]time.Time)
-	for i := 0; i+1 < len(reply); i += 2 {
-		hold, _ := reply[i].(string)
-		ends[hold] = time.UnixMicro(integer(tb, reply[i+1]))
-	}
-	return ends
-}
-
-// isHeld reports whether a plain name is held, by the server's account.
-func isHeld(tb testing.TB, server *redistest.Server, name string) bool {
-	tb.Helper()
-	return len(holds(tb, server, name)) > 0
-}
-
-// awaitFree waits until nobody has a plain name, and nobody waits for it.
-func awaitFree(tb testing.TB, server *redistest.Server, name string) {
-	tb.Helper()
-	await(tb, "a free lock and an empty line", func() bool { return !isHeld(tb, server, name) && inLine(tb, server, name) == 0 })
-}
-
-// inLine answers how many stand in line for a plain name, readers and writers.
-func inLine(tb testing.TB, server *redistest.Server, name string) int {
-	tb.Helper()
-	return int(integer(tb, server.MustDo(tb, "ZCARD", "sb:{"+name+"}:writers")) + integer(tb, server.MustDo(tb, "ZCARD", "sb:{"+name+"}:readers")))
-}
-
-// integer reads a number out of a reply, where it may be a text.
-func integer(tb testing.TB, reply any) int64 {
-	tb.Helper()
-	n, err := strconv.ParseInt(fmt.Sprint(reply), 10, 64)
-	require.NoError(tb, err)
-	return n
-}
-
-// isOf answers which requests are those of these scripts.
-func isOf(these ...*scripts.Script) redistest.Match {
-	return func(request []string) bool {
-		return len(request) > 1 && slices.ContainsFunc(these, func(script *scripts.Script) bool {
-			return request[1] == script.SHA1 || request[1] == script.Source
-		})
-	}
-}
-
-// sentBy answers how often each command ran while do did.
-func sentBy(server *redistest.Server, do func()) map[string]int64 { return server.SentBy(do) }
+// aged lets so much time pass that a reader who comes asks the server whether a writer waits.
+func aged() { <-time.NewTimer(2 * rwlock.ShareFor).C }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -27,9 +28,9 @@ func panicOf(do func()) (err error) {
 // Lockers of their own are kept out while one of them writes.
 func TestLockersExcludeWritersFromAll(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	here, there := newLock(t, server, "a"), newLock(t, server, "a")
-	shared, elsewhere := here.Locker(t.Context()), there.Locker(t.Context())
+	w := here(t)
+	mus := w.locks(3)
+	shared, elsewhere := mus[0].Locker(t.Context()), mus[1].Locker(t.Context())
 	count, seen := 0, 0
 	var goroutines sync.WaitGroup
 	for i := range 8 {
@@ -38,32 +39,32 @@ func TestLockersExcludeWritersFromAll(t *testing.T) {
 			locker = elsewhere
 		}
 		goroutines.Go(func() {
-			for range 15 {
+			for range 5 {
 				locker.Lock()
 				count++
 				locker.Unlock()
 			}
 		})
 	}
-	reader := there.RLocker(t.Context())
+	reader := mus[2].RLocker(t.Context())
 	goroutines.Go(func() {
-		for range 15 {
+		for range 5 {
 			reader.Lock()
 			seen = max(seen, count)
 			reader.Unlock()
 		}
 	})
 	goroutines.Wait()
-	require.Equal(t, 8*15, count)
+	require.Equal(t, 8*5, count)
 	require.LessOrEqual(t, seen, count)
-	require.False(t, isHeld(t, server, "a"))
+	require.False(t, w.isHeld())
 }
 
 // Goroutines that share an RLocker exclude each other, those with one each read beside each other.
 func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	one, other := mu.RLocker(t.Context()), mu.RLocker(t.Context())
 	one.Lock()
 	other.Lock() // would not return
@@ -72,25 +73,25 @@ func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 		one.Lock()
 		close(again)
 	}()
-	require.ErrorIs(t, second(newLock(t, server, "a").TryLock(t.Context())), signalbox.ErrHeld)
-	require.False(t, isClosed(again))
+	require.ErrorIs(t, second(w.lock().TryLock(t.Context())), signalbox.ErrHeld)
+	require.False(t, locktest.IsClosed(again))
 	one.Unlock()
-	within(t, "the next of the goroutines that share it", again)
+	redistest.Receive(t, "the next of the goroutines that share it", again)
 	one.Unlock()
 	other.Unlock()
-	require.False(t, isHeld(t, server, "a"))
+	require.False(t, w.isHeld())
 }
 
 // P2: what Unlock cannot answer goes to OnLost.
 func TestALockerTellsOfALoss(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	for _, locker := range []*signalbox.Locker{mu.Locker(t.Context()), mu.RLocker(t.Context())} {
 		var told error
 		locker.OnLost(func(err error) { told = err })
 		locker.Lock()
-		server.MustDo(t, "DEL", holderKey("a"))
+		w.server.MustDo(t, "DEL", w.key())
 		locker.Unlock()
 		require.ErrorIs(t, told, signalbox.ErrLost)
 	}
@@ -98,53 +99,54 @@ func TestALockerTellsOfALoss(t *testing.T) {
 
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	server.MustDo(t, "RPUSH", holderKey("list"), "x")
+	w := here(t)
+	s := locktest.Session(t, w.server)
+	w.server.MustDo(t, "RPUSH", w.of("list").key(), "x")
 	for name, misuse := range map[string]struct {
 		locker *signalbox.Locker
 		want   error
 	}{
-		"EndedContext":  {rwlock.New(s, "a").Locker(endedContext()), context.Canceled},
-		"WrongKind":     {rwlock.New(s, "list").Locker(t.Context()), signalbox.ErrWrongKind},
-		"REndedContext": {rwlock.New(s, "a").RLocker(endedContext()), context.Canceled},
-		"RWrongKind":    {rwlock.New(s, "list").RLocker(t.Context()), signalbox.ErrWrongKind},
+		"EndedContext":  {rwlock.New(s, w.name).Locker(locktest.Ended()), context.Canceled},
+		"WrongKind":     {rwlock.New(s, w.of("list").name).Locker(t.Context()), signalbox.ErrWrongKind},
+		"REndedContext": {rwlock.New(s, w.name).RLocker(locktest.Ended()), context.Canceled},
+		"RWrongKind":    {rwlock.New(s, w.of("list").name).RLocker(t.Context()), signalbox.ErrWrongKind},
 	} {
 		for range 2 { // the first panic left nothing locked
 			require.ErrorIs(t, panicOf(misuse.locker.Lock), misuse.want, name)
 		}
 		require.ErrorIs(t, panicOf(misuse.locker.Unlock), signalbox.ErrNotHeld, name)
 	}
+	w.server.MustDo(t, "DEL", w.of("list").key()) // else Close waits a second for withdrawals that are refused
 }
 
 // A Locker leaves carried leases aside: it waits, also for the reader or writer that its context names.
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	lease := must(t, mu, read)
 	locker := mu.Locker(lease.Enter(t.Context()))
 	locked := make(chan error, 1)
 	go func() { locked <- panicOf(locker.Lock) }()
-	await(t, "a place in line, and no ErrUpgrade", func() bool { return inLine(t, server, "a") == 1 })
+	redistest.Await(t, "a place in line, and no ErrUpgrade", func() bool { return w.inLine() == 1 })
 	_ = lease.Unlock() // and with it the Locker's context ends
-	if within(t, "the end of the Locker", locked) == nil {
+	if redistest.Receive(t, "the end of the Locker", locked) == nil {
 		locker.Unlock()
 	}
-	awaitFree(t, server, "a")
+	w.awaitFree()
 }
 
 func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu := newLock(t, server, "a")
+	w := here(t)
+	mu := w.lock()
 	failed := errors.New("no funds")
 	for _, do := range []func(context.Context, func(context.Context, signalbox.Lease) error) error{mu.Do, mu.RDo} {
 		var inside context.Context
 		err := do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
 			inside = ctx
 			require.NoError(t, lease.Err())
-			require.True(t, isHeld(t, server, "a"))
+			require.True(t, w.isHeld())
 			require.NoError(t, mu.RDo(ctx, func(_ context.Context, again signalbox.Lease) error {
 				require.Equal(t, lease.Token(), again.Token())
 				return nil
@@ -152,7 +154,7 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 			return failed
 		})
 		require.EqualError(t, err, "no funds")
-		require.False(t, isHeld(t, server, "a"))
+		require.False(t, w.isHeld())
 		require.ErrorIs(t, context.Cause(inside), signalbox.ErrReleased)
 	}
 }
@@ -160,17 +162,17 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 // P4: a panic gives the lock to the next, and goes on; so does the end of the goroutine.
 func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	mu, other := newLock(t, server, "a"), newLock(t, server, "a")
+	w := here(t)
+	mu, other := w.lock(), w.lock()
 	for _, do := range []func(context.Context, func(context.Context, signalbox.Lease) error) error{mu.Do, mu.RDo} {
-		var waiting <-chan outcome
+		var waiting <-chan result
 		require.PanicsWithValue(t, "no funds", func() {
 			_ = do(t.Context(), func(context.Context, signalbox.Lease) error {
-				waiting = queue(t.Context(), t, server, other, write, 1)
+				waiting = w.queue(t.Context(), other, write, 1)
 				panic("no funds")
 			})
 		})
-		lease := mustHave(t, waiting)
+		lease := locktest.MustHave(t, waiting)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -179,26 +181,10 @@ func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 				return nil
 			})
 		}()
-		await(t, "a place in line", func() bool { return inLine(t, server, "a") == 1 })
+		redistest.Await(t, "a place in line", func() bool { return w.inLine() == 1 })
 		require.NoError(t, lease.Unlock())
-		within(t, "the end of the goroutine", ended)
-		require.False(t, isHeld(t, server, "a"))
+		redistest.Receive(t, "the end of the goroutine", ended)
+		require.False(t, w.isHeld())
 		require.Zero(t, mu.Rooms())
 	}
-}
-
-// P2: work that was not protected to its end says so, beside its own error; also where it was downgraded.
-func TestDoJoinsTheLossOfItsLease(t *testing.T) {
-	t.Parallel()
-	mu := newLock(t, redistest.Start(t), "a", signalbox.FixedLease(moment))
-	failed := errors.New("no funds")
-	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
-		if err := mu.Downgrade(ctx, lease); err != nil {
-			return err
-		}
-		within(t, "the end of the context", ctx.Done())
-		return failed
-	})
-	require.ErrorIs(t, err, failed)
-	require.ErrorIs(t, err, signalbox.ErrLost)
 }

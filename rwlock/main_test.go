@@ -10,9 +10,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// serverURL is where the examples find a server, such as "redis://localhost:6379".
-var serverURL string
+var (
+	common    *redistest.Server // of all tests that do nothing to it
+	serverURL string            // of the same, for the examples
+)
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })))
+	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { common, serverURL = s, s.URL() })))
 }

@@ -11,25 +11,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // startReplica starts a replica of a server, and returns when it has all that the server has.
-func startReplica(t *testing.T, primary *redistest.Server) *redistest.Server {
+func startReplica(t *testing.T, primary *redistest.Server) site {
 	t.Helper()
 	primary.MustDo(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t)
 	host, port, err := net.SplitHostPort(primary.Addr())
 	require.NoError(t, err)
 	replica.MustDo(t, "REPLICAOF", host, port)
-	await(t, "the link to the replica", func() bool {
+	redistest.Await(t, "the link to the replica", func() bool {
 		info, _ := replica.MustDo(t, "INFO", "replication").(string)
 		return strings.Contains(info, "master_link_status:up")
 	})
-	await(t, "a replica that answers", func() bool {
-		return integer(t, primary.MustDo(t, "WAIT", 1, 100)) == 1
+	redistest.Await(t, "a replica that answers", func() bool {
+		return locktest.Integer(t, primary.MustDo(t, "WAIT", 1, 100)) == 1
 	})
-	return replica
+	return site{t, replica, "a"}
 }
 
 // P4: a shortfall of replicas leaves nothing when it is told, so that the caller can try again at once: it leaves neither hold nor ticket: of a lock that was free, of one that was
@@ -39,25 +40,25 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	for name, set := range map[string]func(primary *redistest.Server) int{
 		"NoReplica":     func(*redistest.Server) int { return 1 },
 		"OneOfTwo":      func(primary *redistest.Server) int { startReplica(t, primary); return 2 },
-		"FrozenReplica": func(primary *redistest.Server) int { startReplica(t, primary).Freeze(); return 1 },
+		"FrozenReplica": func(primary *redistest.Server) int { startReplica(t, primary).server.Freeze(); return 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			primary := redistest.Start(t)
-			n := set(primary)
-			mu := newLock(t, primary, "a", signalbox.WaitReplicas(n, 20*time.Millisecond))
+			w := alone(t)
+			n := set(w.server)
+			mu := w.lock(signalbox.WaitReplicas(n, time.Millisecond))
 			for _, take := range []side{tryWrite, write, tryRead, read, tryWrite} {
-				require.ErrorIs(t, mustFail(t, later(t.Context(), mu, take)), signalbox.ErrNotReplicated)
-				require.False(t, isHeld(t, primary, "a"), "it can try again at once")
+				require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), mu, take)), signalbox.ErrNotReplicated)
+				require.False(t, w.isHeld(), "it can try again at once")
 			}
 			for _, take := range []side{read, write} {
-				holder := must(t, newLock(t, primary, "a"), write)
-				waiting := queue(t.Context(), t, primary, mu, take, 1)
-				next := queue(t.Context(), t, primary, newLock(t, primary, "a"), write, 2)
+				holder := must(t, w.lock(), write)
+				waiting := w.queue(t.Context(), mu, take, 1)
+				next := w.queue(t.Context(), w.lock(), write, 2)
 				require.NoError(t, holder.Unlock())
-				require.ErrorIs(t, mustFail(t, waiting), signalbox.ErrNotReplicated)
-				require.NoError(t, mustHave(t, next).Unlock())
-				awaitFree(t, primary, "a")
+				require.ErrorIs(t, locktest.MustFail(t, waiting), signalbox.ErrNotReplicated)
+				require.NoError(t, locktest.MustHave(t, next).Unlock())
+				w.awaitFree()
 			}
 			require.Zero(t, mu.Rooms())
 		})
@@ -67,19 +68,20 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 // P1: holds that a replica has outlive a failover, of readers and of writers, those that were waited for as well.
 func TestAHoldThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 	t.Parallel()
-	for name, side := range map[string]side{"Write": write, "Read": read} {
+	for name, side := range sides() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			primary := redistest.Start(t)
-			replica := startReplica(t, primary)
-			holder := must(t, newLock(t, primary, "a"), write)
-			waiting := queue(t.Context(), t, primary, newLock(t, primary, "a", signalbox.WaitReplicas(1, 10*time.Second)), side, 1)
+			w := alone(t)
+			replica := startReplica(t, w.server)
+			holder := must(t, w.lock(), write)
+			waiting := w.queue(t.Context(), w.lock(signalbox.WaitReplicas(1, redistest.Patience)), side, 1)
 			require.NoError(t, holder.Unlock())
-			lease := mustHave(t, waiting)
-			primary.Kill()
-			replica.MustDo(t, "REPLICAOF", "NO", "ONE")
-			require.ErrorIs(t, second(newLock(t, replica, "a").TryLock(t.Context())), signalbox.ErrHeld)
+			lease := locktest.MustHave(t, waiting)
+			w.server.Kill()
+			replica.server.MustDo(t, "REPLICAOF", "NO", "ONE")
+			require.ErrorIs(t, second(replica.lock().TryLock(t.Context())), signalbox.ErrHeld)
 			require.NoError(t, lease.Err())
+			w.server.Restart() // else Close waits a second for it
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -18,8 +19,8 @@ import (
 // The Try forms take what is free: a reader beside readers, a writer where nobody is.
 func TestTryTakesWhatIsFree(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	one, other := newLock(t, server, "a"), newLock(t, server, "a")
+	w := here(t)
+	one, other := w.lock(), w.lock()
 	for range 3 {
 		lease := must(t, one, tryWrite)
 		for _, mu := range []*rwlock.Lock{one, other} {
@@ -34,45 +35,45 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 			}
 			require.NoError(t, lease.Unlock())
 		}
-		require.False(t, isHeld(t, server, "a"))
+		require.False(t, w.isHeld())
 	}
 }
 
 // P7: a writer's TryLock is not sent while the session has the lock or wants it.
 func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	holder := rwlock.New(newPoller(t, server), "a", signalbox.RenewedLease(time.Hour))
+	w := alone(t)
+	holder := rwlock.New(w.poller(), w.name, signalbox.RenewedLease(time.Hour))
 	for _, take := range []side{write, read} {
 		lease := must(t, holder, take)
-		require.Empty(t, sentBy(server, func() {
+		require.Empty(t, w.server.SentBy(func() {
 			require.ErrorIs(t, second(holder.TryLock(t.Context())), signalbox.ErrHeld)
 		}))
 		require.NoError(t, lease.Unlock())
 	}
 	lease := must(t, holder, write)
-	proxy := redistest.NewProxy(t, server.Addr())
-	mu := newLock(t, proxy, "a")
-	waiting := queue(t.Context(), t, server, mu, read, 1)
-	proxy.SetMatch(isOf(scripts.RWLockEnter))
+	proxy := w.proxy()
+	mu := w.lockAt(proxy)
+	waiting := w.queue(t.Context(), mu, read, 1)
+	proxy.SetMatch(locktest.Runs(scripts.RWLockEnter))
 	proxy.ResetCount()
 	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
 	require.Zero(t, proxy.Requests())
-	await(t, "a reader that knows that another stands in line", func() bool {
+	redistest.Await(t, "a reader that knows that another stands in line", func() bool {
 		before := proxy.Requests()
 		require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
 		return proxy.Requests() == before
 	})
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // TryRLock answers ErrHeld for a writer, and never because another reader is about to enter.
 func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	for round := range 20 {
-		mus := []*rwlock.Lock{newLock(t, server, "a"), newLock(t, server, "a")}
+	w := here(t)
+	mus := w.locks(2)
+	for round := range 5 {
 		var all sync.WaitGroup
 		for n := range 16 {
 			take := tryRead
@@ -95,5 +96,5 @@ func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 		all.Wait()
 		require.Zero(t, mus[0].Rooms()+mus[1].Rooms())
 	}
-	require.False(t, isHeld(t, server, "a"))
+	require.False(t, w.isHeld())
 }

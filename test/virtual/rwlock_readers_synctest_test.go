@@ -109,6 +109,28 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) { //nolint:p
 	}
 }
 
+// P6: Close takes a second at most if the call of a leader gets no reply, and wakes the readers that wait for it at once.
+func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 1, time.Millisecond)
+		defer closeAll()
+		lock := locktest.Reader().New(users[0].Session, "a")
+		require.NoError(t, atOnce(t, lock).Unlock())
+		users[0].dead()
+		began := time.Now()
+		leader, one, other := queued(t.Context(), lock), queued(t.Context(), lock), queued(t.Context(), lock)
+		require.Error(t, users[0].Close(locktest.Ended()))
+		require.LessOrEqual(t, time.Since(began), time.Second)
+		for _, got := range []<-chan had{one, other} {
+			h := <-got
+			require.ErrorIs(t, h.err, signalbox.ErrClosed)
+			require.Equal(t, began, h.at, "at once")
+		}
+		require.ErrorIs(t, (<-leader).err, signalbox.ErrClosed)
+	})
+}
+
 // rwCrowd is users of one side in a closed loop, and the tokens of their holds.
 type rwCrowd struct {
 	stop   context.CancelFunc

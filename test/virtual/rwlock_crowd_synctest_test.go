@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+// yard is what the lock under test protects: it notes whoever is where it must not be.
+type yard struct {
+	readers, writers atomic.Int32
+	writes, reads    atomic.Int64
+	last             uint64        // token of the last writer; guarded by the lock under test
+	lastRead         atomic.Uint64 // greatest token of a reader
+}
+
+func (y *yard) write(_ context.Context, lease signalbox.Lease) error {
+	defer y.writers.Add(-1)
+	if y.writers.Add(1) != 1 || y.readers.Load() != 0 {
+		return errors.New("a writer is not alone")
+	}
+	if lease.Token() <= y.last || lease.Token() <= y.lastRead.Load() {
+		return errors.New("a writer's token is not greater than all before")
+	}
+	y.last = lease.Token()
+	y.writes.Add(1)
+	time.Sleep(rand.N(time.Millisecond))
+	return nil
+}
+
+// writeAndRead writes, and then reads by a downgrade.
+func (y *yard) writeAndRead(mu *rwlock.Lock) func(context.Context, signalbox.Lease) error {
+	return func(ctx context.Context, lease signalbox.Lease) error {
+		if err := y.write(ctx, lease); err != nil {
+			return err
+		}
+		y.readers.Add(1) // it counts as a reader, and as one that was a writer
+		defer y.readers.Add(-1)
+		if err := mu.Downgrade(context.WithoutCancel(ctx), lease); err != nil {
+			return err
+		}
+		time.Sleep(rand.N(time.Millisecond))
+		if y.last != lease.Token() || y.writers.Load() != 0 {
+			return errors.New("another wrote after a downgrade")
+		}
+		return lease.Err()
+	}
+}
+
+func (y *yard) read(_ context.Context, lease signalbox.Lease) error {
+	defer y.readers.Add(-1)
+	if y.readers.Add(1); y.writers.Load() != 0 {
+		return errors.New("a reader beside a writer")
+	}
+	if lease.Token() <= y.last {
+		return errors.New("a reader's token is not greater than that of the last writer")
+	}
+	for seen := y.lastRead.Load(); seen < lease.Token() && !y.lastRead.CompareAndSwap(seen, lease.Token()); {
+		seen = y.lastRead.Load()
+	}
+	y.reads.Add(1)
+	time.Sleep(rand.N(time.Millisecond))
+	return nil
+}
+
+// P1, P3, P4: writers are alone, readers are beside readers only, and tokens rise, over sessions and goroutines, with
+// downgrades, in both layouts; also if contexts end anywhere. Nothing is left in the end.
+func TestRWWriterIsAloneAndTokensRise(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	for name, options := range map[string][]signalbox.LockOption{ //nolint:paralleltest // as above
+		"Own": nil, "Redisson": {signalbox.Redisson()},
+	} {
+		for suffix, patience := range map[string]time.Duration{"": time.Hour, "WhereverContextsEnd": 15 * time.Millisecond} {
+			t.Run(name+suffix, func(t *testing.T) {
+				bubble(t, func(w *world) {
+					t := w.T
+					users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+					defer closeAll()
+					var place yard
+					var all sync.WaitGroup
+					for _, u := range users {
+						mu := rwlock.New(u.Session, "a", options...)
+						for n := range 6 {
+							take, do := mu.RDo, place.read
+							switch {
+							case n == 0:
+								take, do = mu.Do, place.writeAndRead(mu)
+							case n == 3:
+								take, do = mu.Do, place.write
+							}
+							all.Go(func() {
+								for range 25 {
+									ctx, cancel := context.WithTimeout(t.Context(), rand.N(patience)+patience/10)
+									err := take(ctx, do)
+									cancel()
+									if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+										t.Error(err)
+									}
+								}
+							})
+						}
+					}
+					all.Wait()
+					require.Positive(t, place.writes.Load())
+					require.Positive(t, place.reads.Load())
+					time.Sleep(10 * time.Second) // until nothing is settled any more
+					w.rwFree(t)
+					require.NoError(t, atOnce(t, rwlock.New(users[0].Session, "a", options...)).Unlock())
+					w.keysEnd(t)
+				})
+			})
+		}
+	}
+}
