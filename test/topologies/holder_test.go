@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // Everybody is told who holds a lock.
@@ -51,11 +52,7 @@ func TestAForcedHolderIsToldByMessage(t *testing.T) {
 		require.ErrorIs(w, other.ForceUnlock(locktest.Context(w)), signalbox.ErrNotHeld)
 		lease := w.mustLock(locktest.Context(w), mine)
 		require.NoError(w, other.ForceUnlock(locktest.Context(w)))
-		select {
-		case <-lease.Done():
-		case <-locktest.Context(w).Done():
-			require.FailNow(w, "the holder was not told")
-		}
+		redistest.Receive(w, "the end of the lease", lease.Done())
 		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
 		next := w.mustLock(locktest.Context(w), other)
 		require.Greater(w, next.Token(), lease.Token())

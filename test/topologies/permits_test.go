@@ -27,16 +27,7 @@ func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 		require.NoError(w, err)
 		require.Greater(w, two.Token(), one.Token())
 
-		type result struct {
-			lease signalbox.Lease
-			err   error
-		}
-		granted := make(chan result, 1)
-		ctx := locktest.Context(w)
-		go func() {
-			lease, err := other.Acquire(ctx, 2)
-			granted <- result{lease, err}
-		}()
+		granted := locktest.Later(func() (signalbox.Lease, error) { return other.Acquire(locktest.Context(w), 2) })
 		inLine := func(what string, n int64) {
 			redistest.Await(w, what, func() bool {
 				line, err := w.admin.Do(locktest.Context(w), w.admin.B().Zcard().Key(w.kind.Line(name)).Build()).AsInt64()
@@ -49,15 +40,14 @@ func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 		_, err = mine.TryAcquire(locktest.Context(w), 1)
 		require.ErrorIs(w, err, signalbox.ErrHeld, "one is free, and somebody who waits for two is before it")
 		require.NoError(w, two.Unlock())
-		next := <-granted // ctx bounds the call
-		require.NoError(w, next.err)
+		next := locktest.MustHave(w, granted)
 		inLine("that it left its place", 0) // its permits were passed on to it inside its session
 		last, err := mine.TryAcquire(locktest.Context(w), 1)
 		require.NoError(w, err)
 		free, err := mine.Available(locktest.Context(w))
 		require.NoError(w, err)
 		require.Zero(w, free)
-		require.NoError(w, next.lease.Unlock())
+		require.NoError(w, next.Unlock())
 		require.NoError(w, last.Unlock())
 		free, err = mine.Available(locktest.Context(w))
 		require.NoError(w, err)
