@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -169,11 +170,17 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 	bubbleOf(t, 5, func(q *quorum) {
 		q.ahead[0], q.ahead[3] = time.Minute, -time.Minute
 		q.settle()
-		one, _ := q.process()
-		other, _ := q.process()
+		one, wires := q.process()
+		other, otherWires := q.process()
 		life := signalbox.RenewedLease(10 * time.Second)
 		var last uint64
-		for range 5 {
+		for i := range 5 {
+			for n, w := range append(slices.Clone(wires), otherWires...) {
+				w.latency.Store(0)
+				if n%5 == i || n%5 == (i+3)%5 { // another quorum each time
+					w.latency.Store(int64(400 * time.Millisecond))
+				}
+			}
 			lease := q.mustLock(redlock.New(one, "a", life))
 			time.Sleep(25 * time.Second) // renewals
 			require.NoError(t, lease.Err())

@@ -360,22 +360,28 @@ func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 	})
 }
 
-// P1: a server that lost its data grants nothing for one lease, which is the longest that anybody has for the name. It
-// would be the second of three that has nothing of the hold.
+// P1: a server that lost its data grants nothing for one lease, by its own clock, which is the longest lease that anybody
+// has for the name. It would be the second of three that has nothing of the hold.
 func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 	t.Parallel()
-	for name, loss := range map[string]func(w *world){
-		"Flushed":  func(w *world) { w.redis.FlushAll() },
-		"KeysLost": func(w *world) { w.redis.Del("sb:epoch"); w.redis.Del(locktest.Key("a")) },
+	keysLost := func(w *world) { w.redis.Del("sb:epoch"); w.redis.Del(locktest.Key("a")) }
+	for name, c := range map[string]struct {
+		ahead time.Duration
+		loses func(w *world)
+	}{
+		"Flushed": {0, func(w *world) { w.redis.FlushAll() }}, "KeysLost": {0, keysLost},
+		"ClockAhead": {time.Minute, keysLost}, "ClockBehind": {-time.Minute, keysLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 3, func(q *quorum) {
+			bubbleOf(t, 3, func(q *quorum) {
+				q.ahead[2] = c.ahead
+				q.settle()
 				fixed := signalbox.FixedLease(8 * time.Second)
 				sessions, _ := q.process(signalbox.WithPolling()) // it does not learn that its hold is no quorum's any more
 				q.foreign(0, "1", time.Minute)                    // so the hold is a bare quorum
 				lease := q.mustLock(redlock.New(sessions, "a", fixed))
-				loss(q.worlds[2])
+				c.loses(q.worlds[2])
 				q.remove(0) // the other hold ends
 				other, _ := q.lock(fixed)
 				_, err := other.TryLock(q.Context())
