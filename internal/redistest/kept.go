@@ -15,6 +15,7 @@ import (
 type Kept struct {
 	*Server
 
+	auth []any // the first command of a connection; nil for the default user
 	idle chan *keptConn
 }
 
@@ -29,6 +30,13 @@ const keptConns = 16
 
 // Keep returns the server with connections that are kept until Close.
 func Keep(s *Server) *Kept { return &Kept{Server: s, idle: make(chan *keptConn, keptConns)} }
+
+// KeepAs is Keep for another user.
+func KeepAs(s *Server, user, password string) *Kept {
+	k := Keep(s)
+	k.auth = []any{"AUTH", user, password}
+	return k
+}
 
 // Close closes the connections that no command uses, and leaves the server alone.
 func (k *Kept) Close() {
@@ -84,7 +92,19 @@ func (k *Kept) conn() (*keptConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	return &keptConn{c, bufio.NewReader(c)}, nil
+	kept := &keptConn{c, bufio.NewReader(c)}
+	if k.auth == nil {
+		return kept, nil
+	}
+	reply, err := kept.do(k.auth)
+	if refused, isError := reply.(ReplyError); isError {
+		err = refused
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return kept, nil
 }
 
 func (c *keptConn) do(args []any) (any, error) {
