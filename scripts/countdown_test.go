@@ -317,10 +317,10 @@ func TestALatchWithoutARight(t *testing.T) {
 					rights = append(rights, right)
 				}
 			}
-			client := p.user(rights...)
-			do := func(script *scripts.Script, args ...string) error {
-				call := client.B().Eval().Script(p.source(script)).Numkeys(1).Key(p.key).Arg(args...).Build()
-				return client.Do(t.Context(), call).Error()
+			user := p.as(rights...)
+			do := func(script *scripts.Script, args ...any) error {
+				_, err := user.try(script, args...)
+				return err
 			}
 			start := do(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
 			if start != nil {

@@ -125,7 +125,6 @@ func TestASortedSetThatIsNoLocksIsNotDescribed(t *testing.T) {
 func TestADeniedDescriptionIsAnError(t *testing.T) {
 	t.Parallel()
 	p := newPlaceAt(t)
-	client := p.user("+time")
-	call := client.B().Eval().Script(scripts.HolderDescribe.Source).Numkeys(1).Key(p.key).Build()
-	requireDenied(t, client.Do(t.Context(), call).Error())
+	_, err := p.as("+time").try(scripts.HolderDescribe)
+	requireDenied(t, err)
 }

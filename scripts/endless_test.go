@@ -3,7 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -164,11 +163,6 @@ func TestRefusedHandOffLosesNoPermits(t *testing.T) {
 // without runs a script as a user that lacks one right, and returns its error.
 func (p *place) without(right string, script *scripts.Script, keys []string, args []any) error {
 	p.Helper()
-	client := p.user("+@all", "-"+right)
-	words := make([]string, len(args))
-	for i, arg := range args {
-		words[i] = fmt.Sprint(arg)
-	}
-	call := client.B().Eval().Script(p.source(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(words...).Build()
-	return client.Do(p.Context(), call).Error()
+	_, err := p.as("+@all", "-"+right).tryKeys(script, keys, args...)
+	return err
 }

@@ -3,7 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,38 +35,17 @@ func TestAFairLockLeavesAForeignHolderKeyAlone(t *testing.T) {
 		"OtherKind": "?", "OtherKindToo": "w", // cut short for a fair one; another kind, whatever its rest
 		"CutShort": "r", "Unmarked": "r", "TooLong": "r", // those of a reentrant lock are none of ours to judge
 	}
-	for what, made := range foreign {
-		kind, ok := kinds[what]
-		if !ok {
-			kind = made.kind
+	requireHolderLeftAlone(t, newLine, fairCalls, kinds, func(t *testing.T, verb, kind string, reply any) {
+		t.Helper()
+		if verb == "Try" || verb == "Join" || verb == "Look" {
+			require.Equal(t, []any{int64(-2), kind}, reply)
 		}
-		for verb := range fairCalls(newLine(t)) {
-			t.Run(what+"/"+verb, func(t *testing.T) {
-				t.Parallel()
-				p := newLine(t)
-				p.server.MustDo(t, append([]any{made.make[0], p.key}, made.make[2:]...)...)
-				unchanged := p.unchanged()
-				reply, err := fairCalls(p)[verb]()
-				unchanged()
-				switch {
-				case err != nil:
-					require.ErrorContains(t, err, "WRONGTYPE")
-					require.Empty(t, kind)
-				case verb == "Try" || verb == "Join" || verb == "Look":
-					require.Equal(t, []any{int64(-2), kind}, reply)
-				}
-			})
-		}
-	}
-	for name, value := range map[string]string{
-		"TooLong": fairHeld(theirs, noon, noon+hour) + strings.Repeat("x", 65-len(label)),
-	} {
-		p := newLine(t)
-		p.set(value, time.Minute)
-		unchanged := p.unchanged()
-		require.Equal(t, []any{int64(-2), "?"}, p.tries(ours), name)
-		unchanged()
-	}
+	})
+	p := newLine(t)
+	p.set(fairHeld(theirs, noon, noon+hour)+strings.Repeat("x", 65-len(label)), time.Minute)
+	unchanged := p.unchanged()
+	require.Equal(t, []any{int64(-2), "?"}, p.tries(ours), "too long")
+	unchanged()
 }
 
 // P9, P10: types are looked at before the first write.
@@ -85,33 +63,7 @@ func TestAFairLockLeavesForeignKeysOfItsLineAlone(t *testing.T) {
 		},
 		"OursLine": func(p *line) { p.holds(ours); p.dead(2, noon-second) },
 	}
-	refused := 0
-	for state, prepare := range states { //nolint:paralleltest // refusals are counted
-		for _, which := range []int{1, 2} {
-			for _, kind := range []string{"List", "String", "Stream"} {
-				for verb := range fairCalls(newLine(t)) {
-					t.Run(fmt.Sprint(state, "/", which, "/", kind, "/", verb), func(t *testing.T) {
-						p := newLine(t)
-						prepare(p)
-						p.server.MustDo(t, "DEL", p.keys()[which])
-						made := foreign[kind].make
-						p.server.MustDo(t, append([]any{made[0], p.keys()[which]}, made[2:]...)...)
-						ends := p.server.MustDo(t, "PEXPIRETIME", p.keys()[which])
-						dump := p.server.MustDo(t, "DUMP", p.keys()[which])
-						unchanged := p.unchanged()
-						if _, err := fairCalls(p)[verb](); err != nil {
-							require.ErrorContains(t, err, "WRONGTYPE")
-							refused++
-							unchanged()
-						}
-						require.Equal(t, dump, p.server.MustDo(t, "DUMP", p.keys()[which]))
-						require.Equal(t, ends, p.server.MustDo(t, "PEXPIRETIME", p.keys()[which]))
-					})
-				}
-			}
-		}
-	}
-	require.Greater(t, refused, 50)
+	requireLineLeftAlone(t, newLine, fairCalls, states, 50)
 }
 
 // P9: kinds that share a name keep each other out, while the lock is held and while somebody queues.

@@ -3,7 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -139,16 +138,9 @@ func TestADeniedMessageDoesNotFailAHandOff(t *testing.T) {
 				c.hold(p)
 				p.server.MustDo(t, "ZADD", p.tickets, digits(noon), ours)
 				p.beat(we, life, p.next())
-				client := p.user(append(rights, more...)...)
-				args := c.args(p)
-				words := make([]string, len(args))
-				for i, arg := range args {
-					words[i] = fmt.Sprint(arg)
-				}
-				call := client.B().Eval().Script(p.source(c.script)).Numkeys(3).Key(p.keys()...).Arg(words...).Build()
-				reply, err := first(client.Do(t.Context(), call))
+				reply, err := p.as(append(rights, more...)...).tryKeys(c.script, p.keys(), c.args(p)...)
 				require.NoError(t, err)
-				require.Equal(t, int64(1), reply)
+				require.Equal(t, int64(1), first(reply))
 				require.Equal(t, ours, p.value()[20:61])
 			})
 		}
@@ -161,11 +153,7 @@ func TestADeniedRenewalDoesNotSayThatAFairHoldIsGone(t *testing.T) {
 	for _, rights := range [][]string{{"+time", "+get"}, {"+time", "+get", "+set"}, {"+time", "+get", "+pexpire"}} {
 		p := newLineAt(t)
 		p.holds(ours)
-		client := p.user(rights...)
-		call := client.B().Eval().Script(p.source(scripts.HolderRenew)).Numkeys(1).Key(p.key).Arg(ours, "3600000").Build()
-		reply, err := first(client.Do(t.Context(), call))
-		require.NoError(t, err)
-		require.Equal(t, int64(-1), reply)
+		require.Equal(t, int64(-1), p.as(rights...).run(scripts.HolderRenew, ours, 3600000))
 		require.Equal(t, fairHeld(ours, noon, noon+lease*1000), p.value())
 	}
 }

@@ -3,7 +3,9 @@
 package scripts_test
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,7 +61,7 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 			t.Run(what+"/"+verb, func(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t)
-				p.server.MustDo(t, append([]any{made.make[0], p.key}, made.make[2:]...)...)
+				p.puts(what, p.key)
 				unchanged, listener := p.untouched(), p.listen()
 				reply, err := p.try(call.script, call.args(p)...)
 				unchanged()
@@ -76,4 +78,90 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// lock is a kind of lock that has keys beside its holder key, which is the first.
+type lock interface {
+	keys() []string
+	unchanged() func() // checks that nothing was written since
+	at() *place
+}
+
+func (p *place) at() *place { return p }
+
+// puts makes what is foreign at a key.
+func (p *place) puts(what, key string) {
+	p.Helper()
+	made := foreign[what].make
+	p.server.MustDo(p, append([]any{made[0], key}, made[2:]...)...)
+}
+
+// requireHolderLeftAlone makes every call while something foreign stands at the holder key, as what kind the scripts
+// report it, and check checks the replies that are no errors.
+func requireHolderLeftAlone[L lock](
+	t *testing.T, fresh func(tb testing.TB) L, calls func(l L) map[string]func() (any, error), kinds map[string]string,
+	check func(t *testing.T, verb, kind string, reply any),
+) {
+	t.Helper()
+	for what, made := range foreign {
+		kind, ok := kinds[what]
+		if !ok {
+			kind = made.kind
+		} else if kind == "own" {
+			continue
+		}
+		for verb := range calls(fresh(t)) {
+			t.Run(what+"/"+verb, func(t *testing.T) {
+				t.Parallel()
+				l := fresh(t)
+				l.at().puts(what, l.keys()[0])
+				unchanged := l.unchanged()
+				reply, err := calls(l)[verb]()
+				unchanged()
+				if err != nil {
+					require.ErrorContains(t, err, "WRONGTYPE")
+					require.Empty(t, kind)
+					return
+				}
+				check(t, verb, kind, reply)
+			})
+		}
+	}
+}
+
+// requireLineLeftAlone makes every call in every state, while something foreign stands at a key beside the holder key. A call
+// that is refused changes nothing, and none changes that key. At least so many must be refused.
+func requireLineLeftAlone[L lock](
+	t *testing.T, fresh func(tb testing.TB) L, calls func(l L) map[string]func() (any, error), states map[string]func(l L), least int32,
+) {
+	t.Helper()
+	var refused atomic.Int32
+	t.Run("Calls", func(t *testing.T) {
+		for state, prepare := range states {
+			for which := range fresh(t).keys()[1:] {
+				for _, what := range []string{"List", "String", "Stream"} {
+					for verb := range calls(fresh(t)) {
+						t.Run(fmt.Sprint(state, "/", which, "/", what, "/", verb), func(t *testing.T) {
+							t.Parallel()
+							l := fresh(t)
+							prepare(l)
+							p, key := l.at(), l.keys()[1+which]
+							p.server.MustDo(t, "DEL", key)
+							p.puts(what, key)
+							ends, dump := p.server.MustDo(t, "PEXPIRETIME", key), p.server.MustDo(t, "DUMP", key)
+							unchanged := l.unchanged()
+							if _, err := calls(l)[verb](); err != nil {
+								require.ErrorContains(t, err, "WRONGTYPE")
+								refused.Add(1)
+								unchanged()
+							}
+							require.Equal(t, dump, p.server.MustDo(t, "DUMP", key))
+							require.Equal(t, ends, p.server.MustDo(t, "PEXPIRETIME", key))
+						})
+					}
+				}
+			}
+		}
+	})
+	require.Greater(t, refused.Load(), least)
 }

@@ -112,15 +112,6 @@ end}, {__index = server})
 // time is what TIME returns inside scripts.
 func (p *place) time() []any { return []any{p.clock / 1_000_000, p.clock % 1_000_000} }
 
-// source returns the script with the clock that it is to read, for those who send it themselves.
-func (p *place) source(script *scripts.Script) string {
-	if p.clock == 0 {
-		return script.Source
-	}
-	now := p.time()
-	return fmt.Sprintf("ARGV[#ARGV + 1], ARGV[#ARGV + 2] = '%d', '%d'\n", now...) + clocked + script.Source
-}
-
 // set gives the key a value and a life.
 func (p *place) set(value string, life time.Duration) {
 	p.Helper()

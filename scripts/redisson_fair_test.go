@@ -317,11 +317,10 @@ func TestAFairLockOfRedissonsWithoutARight(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			l := javaLine{newPlaceAt(t), wait}
-			client := l.user("+@all", "-"+right)
+			user := l.as("+@all", "-"+right)
 			enter := func(hold string) error {
-				command := client.B().Arbitrary("EVAL", l.source(scripts.RedissonFairAcquire), "3").Keys(l.keys()...).
-					Args(hold, "60000", later, "PUBLISH", l.told(), "1", "300000").Build()
-				return client.Do(t.Context(), command).Error()
+				_, err := user.tryKeys(scripts.RedissonFairAcquire, l.keys(), hold, "60000", later, "PUBLISH", l.told(), "1", wait)
+				return err
 			}
 			// As the holder, the next in line with others behind, and the last.
 			l.stand(goes(0), noonMS+wait)

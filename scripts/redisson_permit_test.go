@@ -308,11 +308,10 @@ func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
 	p := newSharedPermits(newPlaceAt(t), 3)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 2)))
 	p.passes(lease * time.Millisecond)
-	client := p.user("+@all", "-incrby")
+	user := p.as("+@all", "-incrby")
 	for range 2 {
-		command := client.B().Arbitrary("EVAL", p.source(scripts.RedissonPermitAcquire), "2").Keys(p.keys()...).
-			Args(permitsHold("b", 1), "60000", digits(p.clock), "PUBLISH", p.channel, "0", "3", "0", "1").Build()
-		requireDenied(t, client.Do(t.Context(), command).Error())
+		_, err := user.tryKeys(scripts.RedissonPermitAcquire, p.keys(), permitsHold("b", 1), "60000", digits(p.clock), "PUBLISH", p.channel, "0", "3", "0", "1")
+		requireDenied(t, err)
 		require.Equal(t, []any{"1", int64(2)}, []any{p.free(), p.out()})
 	}
 	require.Equal(t, p.taken(), p.acquires(permitsHold("b", 3)))

@@ -3,11 +3,9 @@
 package scripts_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
@@ -108,26 +106,26 @@ func TestAHeldLockIsToldWhenMemoryIsFull(t *testing.T) {
 // limited is the user that a test makes.
 const limited = "limited"
 
-// user makes a user with rights, and answers its client.
-func (p *place) user(rights ...string) rueidis.Client {
+// as returns the place as a user finds it that has these rights alone. The server must be the test's own.
+func (p *place) as(rights ...string) *place {
 	p.Helper()
-	words := []any{"ACL", "SETUSER", limited, "on", ">secret", "resetkeys", "~sb:*", "resetchannels", "-@all", "+eval", "+evalsha"}
+	words := []any{"ACL", "SETUSER", limited, "reset", "on", ">secret", "~sb:*", "-@all", "+eval", "+evalsha"}
 	for _, right := range rights {
 		words = append(words, right)
 	}
 	p.server.MustDo(p, words...)
-	return p.server.Client(p, func(o *rueidis.ClientOption) {
-		o.Username, o.Password, o.DisableCache, o.ClientNoTouch = limited, "secret", true, false
-		o.ClientSetInfo = rueidis.DisableClientSetInfo
-	})
+	q := *p
+	q.server = redistest.KeepAs(p.server.Server, limited, "secret")
+	p.Cleanup(q.server.Close)
+	return &q
 }
 
-// first answers the integer that a reply begins with, or is.
-func first(result rueidis.RedisResult) (int64, error) {
-	if list, err := result.ToArray(); err == nil {
-		return list[0].AsInt64()
+// first returns what a reply begins with, or is.
+func first(reply any) any {
+	if list, isList := reply.([]any); isList {
+		return list[0]
 	}
-	return result.AsInt64()
+	return reply
 }
 
 // P10: a message that is refused must not turn a done release into an error.
@@ -135,16 +133,16 @@ func TestADeniedMessageDoesNotFailTheRelease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script *scripts.Script
-		args   func(p *place) []string
+		args   func(p *place) []any
 		want   int64
 	}{
-		"Release": {scripts.ReentrantRelease, func(p *place) []string {
-			return []string{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS}
+		"Release": {scripts.ReentrantRelease, func(p *place) []any {
+			return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS}
 		}, 2},
-		"Force":    {scripts.HolderForce, func(p *place) []string { return []string{ours, "PUBLISH", p.channel, p.told(), keepMS} }, 1},
-		"Withdraw": {scripts.ReentrantWithdraw, func(p *place) []string { return []string{ours, "PUBLISH", p.channel, keepMS} }, 1},
-		"Yield": {scripts.ReentrantYield, func(p *place) []string {
-			return []string{ours, fmt.Sprint(lease), digits(noon), "PUBLISH", p.channel, keepMS}
+		"Force":    {scripts.HolderForce, func(p *place) []any { return []any{ours, "PUBLISH", p.channel, p.told(), keepMS} }, 1},
+		"Withdraw": {scripts.ReentrantWithdraw, func(p *place) []any { return []any{ours, "PUBLISH", p.channel, keepMS} }, 1},
+		"Yield": {scripts.ReentrantYield, func(p *place) []any {
+			return []any{ours, lease, digits(noon), "PUBLISH", p.channel, keepMS}
 		}, 2},
 	} {
 		for denied, rights := range map[string][]string{
@@ -155,11 +153,7 @@ func TestADeniedMessageDoesNotFailTheRelease(t *testing.T) {
 				t.Parallel()
 				p := newPlaceAt(t)
 				p.set(heldBy(ours, noon, they), time.Minute)
-				client := p.user(rights...)
-				call := client.B().Eval().Script(p.source(c.script)).Numkeys(1).Key(p.key).Arg(c.args(p)...).Build()
-				reply, err := first(client.Do(t.Context(), call))
-				require.NoError(t, err)
-				require.Equal(t, c.want, reply)
+				require.Equal(t, c.want, first(p.as(rights...).run(c.script, c.args(p)...)))
 				require.Equal(t, "sb1-", p.value()[:4])
 			})
 		}
@@ -171,12 +165,8 @@ func TestARenewalThatIsDeniedDoesNotSayThatTheHoldIsGone(t *testing.T) {
 	t.Parallel()
 	p := newPlaceAt(t)
 	p.set(heldBy(ours, noon, ""), time.Minute)
-	client := p.user("+pexpire")
 	unchanged := p.untouched()
-	call := client.B().Eval().Script(scripts.HolderRenew.Source).Numkeys(1).Key(p.key).Arg(ours, "3600000").Build()
-	reply, err := first(client.Do(t.Context(), call))
-	require.NoError(t, err)
-	require.Equal(t, int64(-1), reply)
+	require.Equal(t, int64(-1), p.as("+pexpire").run(scripts.HolderRenew, ours, 3600000))
 	unchanged()
 }
 
@@ -195,18 +185,15 @@ func TestARightThatIsMissingLeavesNoReleaseHalfDone(t *testing.T) {
 			t.Parallel()
 			p := newPlaceAt(t)
 			p.set(heldBy(ours, noon, they), time.Minute)
-			client := p.user(c.rights...)
-			call := client.B().Eval().Script(scripts.ReentrantRelease.Source).Numkeys(1).Key(p.key).
-				Arg(heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS).Build()
 			unchanged := p.untouched()
-			reply, err := first(client.Do(t.Context(), call))
+			reply, err := p.as(c.rights...).try(scripts.ReentrantRelease, heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS)
 			if c.want == "held" {
 				require.Error(t, err)
 				unchanged()
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, int64(2), reply)
+			require.Equal(t, int64(2), first(reply))
 			require.Empty(t, p.value())
 		})
 	}

@@ -3,8 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -36,39 +34,18 @@ func rwlockCalls(p *rwlock) map[string]func() (any, error) {
 func TestAReadWriteLockLeavesAForeignHolderKeyAlone(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]string{
-		"Zset":     "?",
+		"ReadWrite": "own", "Zset": "?",
 		"CutShort": "r", "Unmarked": "r", "TooLong": "r", // those of other kinds are none of ours to judge
 	}
-	for what, made := range foreign {
-		if what == "ReadWrite" {
-			continue // its own
+	requireHolderLeftAlone(t, newRWLock, rwlockCalls, kinds, func(t *testing.T, verb, kind string, reply any) {
+		t.Helper()
+		switch verb {
+		case "TryReads", "TryWrites", "JoinReads", "JoinWrites", "Look", "LookAround":
+			require.Equal(t, []any{int64(-2), kind}, reply)
+		default:
+			require.Equal(t, int64(0), first(reply))
 		}
-		kind, ok := kinds[what]
-		if !ok {
-			kind = made.kind
-		}
-		for verb := range rwlockCalls(newRWLock(t)) {
-			t.Run(what+"/"+verb, func(t *testing.T) {
-				t.Parallel()
-				p := newRWLock(t)
-				p.server.MustDo(t, append([]any{made.make[0], p.key}, made.make[2:]...)...)
-				unchanged := p.unchanged()
-				reply, err := rwlockCalls(p)[verb]()
-				unchanged()
-				switch {
-				case err != nil:
-					require.ErrorContains(t, err, "WRONGTYPE")
-					require.Empty(t, kind)
-				case slices.Contains([]string{"TryReads", "TryWrites", "JoinReads", "JoinWrites", "Look", "LookAround"}, verb):
-					require.Equal(t, []any{int64(-2), kind}, reply)
-				case verb == "Door":
-					require.Equal(t, int64(0), reply)
-				default:
-					require.Equal(t, int64(0), reply.([]any)[0])
-				}
-			})
-		}
-	}
+	})
 }
 
 // P4: where another kind has taken the key nobody's ticket stays behind.
@@ -104,33 +81,7 @@ func TestAReadWriteLockLeavesForeignKeysOfItsLinesAlone(t *testing.T) {
 		"OursLine":  func(p *rwlock) { p.has(ours, writes); p.dead(2, writes, noon-second); p.dead(2, reads, noon-second) },
 		"EndedLine": func(p *rwlock) { p.has(theirs, writes); p.dead(2, reads, noon-hour); p.drops(theirs) },
 	}
-	refused := 0
-	for state, prepare := range states { //nolint:paralleltest // refusals are counted
-		for _, which := range []int{1, 2, 3} {
-			for _, kind := range []string{"List", "String"} {
-				for verb := range rwlockCalls(newRWLock(t)) {
-					t.Run(fmt.Sprint(state, "/", which, "/", kind, "/", verb), func(t *testing.T) {
-						p := newRWLock(t)
-						prepare(p)
-						key := p.keys()[which]
-						p.server.MustDo(t, "DEL", key)
-						made := foreign[kind].make
-						p.server.MustDo(t, append([]any{made[0], key}, made[2:]...)...)
-						dump, ends := p.server.MustDo(t, "DUMP", key), p.server.MustDo(t, "PEXPIRETIME", key)
-						unchanged := p.unchanged()
-						if _, err := rwlockCalls(p)[verb](); err != nil {
-							require.ErrorContains(t, err, "WRONGTYPE")
-							refused++
-							unchanged()
-						}
-						require.Equal(t, dump, p.server.MustDo(t, "DUMP", key))
-						require.Equal(t, ends, p.server.MustDo(t, "PEXPIRETIME", key))
-					})
-				}
-			}
-		}
-	}
-	require.Greater(t, refused, 100)
+	requireLineLeftAlone(t, newRWLock, rwlockCalls, states, 100)
 }
 
 // P9: kinds that share a name keep each other out, while the lock is held and while somebody queues.

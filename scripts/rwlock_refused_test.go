@@ -3,7 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -126,16 +125,9 @@ func TestADeniedMessageDoesNotFailAHandOffToReaders(t *testing.T) {
 				p := newRWLockAt(t)
 				p.has(theirs, writes)
 				p.queues(ours, reads)
-				client := p.user(append(rights, more...)...)
-				args := c.args(p)
-				words := make([]string, len(args))
-				for i, arg := range args {
-					words[i] = fmt.Sprint(arg)
-				}
-				call := client.B().Eval().Script(p.source(c.script)).Numkeys(4).Key(p.keys()...).Arg(words...).Build()
-				reply, err := first(client.Do(t.Context(), call))
+				reply, err := p.as(append(rights, more...)...).tryKeys(c.script, p.keys(), c.args(p)...)
 				require.NoError(t, err)
-				require.Equal(t, int64(1), reply)
+				require.Equal(t, int64(1), first(reply))
 				require.Contains(t, p.until(), ours)
 			})
 		}
@@ -153,14 +145,9 @@ func TestADeniedEndLeavesNoHoldOfAReadWriteLockWithoutOne(t *testing.T) {
 			p := newRWLockAt(t)
 			before(p)
 			floor := p.floor()
-			client := p.user("+time", "+get", "+set", "+del", "+exists", "+zmscore", "+zscore", "+zrange", "+zcard", "+zadd", "+zrem")
-			args := p.enterArgs(ours, reads, "0", "")
-			words := make([]string, len(args))
-			for i, arg := range args {
-				words[i] = fmt.Sprint(arg)
-			}
-			call := client.B().Eval().Script(p.source(scripts.RWLockEnter)).Numkeys(4).Key(p.keys()...).Arg(words...).Build()
-			requireDenied(t, client.Do(t.Context(), call).Error())
+			user := p.as("+time", "+get", "+set", "+del", "+exists", "+zmscore", "+zscore", "+zrange", "+zcard", "+zadd", "+zrem")
+			_, err := user.tryKeys(scripts.RWLockEnter, p.keys(), p.enterArgs(ours, reads, "0", "")...)
+			requireDenied(t, err)
 			require.GreaterOrEqual(t, p.floor(), floor)
 			p.requireEnds()
 		})

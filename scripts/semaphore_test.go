@@ -34,27 +34,27 @@ func permitCalls(p *permits) map[string]func() (any, error) {
 	}
 }
 
+func threePermits(tb testing.TB) *permits {
+	tb.Helper()
+	return newPermits(tb, 3)
+}
+
 // P9: a key that is none of ours is left as it is, and so are the others.
 func TestASemaphoreLeavesAForeignKeyAlone(t *testing.T) {
 	t.Parallel()
+	kinds := map[string]string{"Zset": "?"}
 	for what, made := range foreign {
-		for verb := range permitCalls(newPermits(t, 3)) {
-			t.Run(what+"/"+verb, func(t *testing.T) {
-				t.Parallel()
-				p := newPermits(t, 3)
-				p.server.MustDo(t, append([]any{made.make[0], p.key}, made.make[2:]...)...)
-				unchanged := p.unchanged()
-				reply, err := permitCalls(p)[verb]()
-				unchanged()
-				switch {
-				case err != nil:
-					require.ErrorContains(t, err, "WRONGTYPE")
-				case verb == "Try" || verb == "Join" || verb == "Look" || verb == "Resize" || verb == "List" || verb == "Available":
-					require.Equal(t, int64(-2), reply.([]any)[0])
-				}
-			})
+		if made.make[0] != "ZADD" {
+			kinds[what] = ""
 		}
 	}
+	requireHolderLeftAlone(t, threePermits, permitCalls, kinds, func(t *testing.T, verb, _ string, reply any) {
+		t.Helper()
+		switch verb {
+		case "Try", "Join", "Look", "Resize", "List", "Available":
+			require.Equal(t, int64(-2), first(reply))
+		}
+	})
 }
 
 // P9, P10: types are looked at before the first write.
@@ -71,31 +71,7 @@ func TestASemaphoreLeavesForeignKeysOfItsLineAlone(t *testing.T) {
 			p.clock += lease * 1000
 		},
 	}
-	refused := 0
-	for state, prepare := range states { //nolint:paralleltest // refusals are counted
-		for _, which := range []int{1, 2} {
-			for _, kind := range []string{"List", "String", "Stream"} {
-				for verb := range permitCalls(newPermits(t, 3)) {
-					t.Run(fmt.Sprint(state, "/", which, "/", kind, "/", verb), func(t *testing.T) {
-						p := newPermits(t, 3)
-						prepare(p)
-						p.server.MustDo(t, "DEL", p.keys()[which])
-						made := foreign[kind].make
-						p.server.MustDo(t, append([]any{made[0], p.keys()[which]}, made[2:]...)...)
-						dump := p.server.MustDo(t, "DUMP", p.keys()[which])
-						unchanged := p.unchanged()
-						if _, err := permitCalls(p)[verb](); err != nil {
-							require.ErrorContains(t, err, "WRONGTYPE")
-							refused++
-							unchanged()
-						}
-						require.Equal(t, dump, p.server.MustDo(t, "DUMP", p.keys()[which]))
-					})
-				}
-			}
-		}
-	}
-	require.Greater(t, refused, 30)
+	requireLineLeftAlone(t, threePermits, permitCalls, states, 30)
 }
 
 // P10: giving back and handing on must work when nothing else does.
@@ -338,15 +314,9 @@ func TestADeniedMessageDoesNotFailAReleaseOfPermits(t *testing.T) {
 			mine, next := wish(ours, 1), wish(theirs, 1)
 			p.has(mine)
 			p.joins(next)
-			client := p.user(append(rights, more...)...)
-			args := p.leaveArgs(mine)
-			words := make([]string, len(args))
-			for i, arg := range args {
-				words[i] = fmt.Sprint(arg)
-			}
-			reply, err := first(client.Do(t.Context(), client.B().Eval().Script(p.source(scripts.SemaphoreLeave)).Numkeys(3).Key(p.keys()...).Arg(words...).Build()))
+			reply, err := p.as(append(rights, more...)...).tryKeys(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(mine)...)
 			require.NoError(t, err)
-			require.Equal(t, int64(1), reply)
+			require.Equal(t, int64(1), first(reply))
 			require.Equal(t, claim(next), p.out()[0])
 		})
 	}
