@@ -28,8 +28,9 @@ func panicOf(do func()) (err error) {
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	shared := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
-	elsewhere := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
+	s := locktest.Session(t, server) // of two, Close would wait for requests whose grant overtook the reply
+	shared := fair.New(s, "a").Locker(t.Context())
+	elsewhere := fair.New(s, "a").Locker(t.Context())
 	count := 0
 	var goroutines sync.WaitGroup
 	for i := range 8 {
