@@ -197,7 +197,7 @@ func TestALeaseOfAnotherSessionIsAStranger(t *testing.T) {
 	other := reentrant.New(locktest.SteadySession(t, server), "a")
 	_, err := other.TryLock(ctx)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
-	waiting := contend(ctx, t, server, other, "a")
+	waiting := locktest.Contend(ctx, t, server, "a", other.Lock)
 	cancel()
 	require.ErrorIs(t, locktest.MustFail(t, waiting), context.Canceled)
 	require.NoError(t, lease.Unlock())

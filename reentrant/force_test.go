@@ -124,7 +124,7 @@ func TestAForcedLockGoesToThoseWhoWait(t *testing.T) {
 	mu, elsewhere := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.RenewedLease(longest)), locktest.SteadySession(t, server)
 	lease := locktest.Must(t, mu.Lock)
 	awaitListening(t, server)
-	here, there := locktest.Queue(t.Context(), t, mu.Lock), contend(t.Context(), t, server, reentrant.New(elsewhere, "a"), "a")
+	here, there := locktest.Queue(t.Context(), t, mu.Lock), locktest.Contend(t.Context(), t, server, "a", reentrant.New(elsewhere, "a").Lock)
 	require.NoError(t, reentrant.New(locktest.SteadySession(t, server), "a").ForceUnlock(t.Context()))
 	last := lease.Token()
 	for range 2 {

@@ -254,7 +254,7 @@ func TestAForeignKeyEndsAWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
-	waiting := contend(t.Context(), t, server, reentrant.New(locktest.SteadySession(t, server), "a"), "a")
+	waiting := locktest.Contend(t.Context(), t, server, "a", reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	server.MustDo(t, "SET", locktest.Key("a"), "mine")
 	server.MustDo(t, "PUBLISH", "sb:{a}:lock:unlocked", "1")
 	require.ErrorIs(t, redistest.Receive(t, "the end of the wait", waiting).Err, signalbox.ErrWrongKind)

@@ -3,36 +3,18 @@
 package reentrant_test
 
 import (
-	"context"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // longest is the longest lease that there is, which is not renewed before any test is over.
 const longest = 24 * time.Hour
-
-// contend locks on another goroutine and returns when its session waits at the server for the
-// lock, which another session holds.
-func contend(
-	ctx context.Context, tb testing.TB, server *redistest.Server, mu *reentrant.Lock, name string,
-) <-chan locktest.Result[signalbox.Lease] {
-	tb.Helper()
-	returned := locktest.LaterWith(ctx, mu.Lock)
-	redistest.Await(tb, "a waiter's mark and its subscription", func() bool {
-		value := holderValue(tb, server, name)
-		marked := strings.HasPrefix(value, "sb1r") && value[61:83] != strings.Repeat("-", 22)
-		return marked && locktest.Listeners(tb, server, locktest.Keys(name).Unlocked) > 0
-	})
-	return returned
-}
 
 // holderValue returns what the holder key of a lock says, "" if there is no key.
 func holderValue(tb testing.TB, server *redistest.Server, name string) string {

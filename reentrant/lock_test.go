@@ -71,7 +71,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
-	waiting := contend(t.Context(), t, server, reentrant.New(locktest.SteadySession(t, server), "a"), "a")
+	waiting := locktest.Contend(t.Context(), t, server, "a", reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	require.NoError(t, holder.Unlock())
 	got := locktest.MustHave(t, waiting)
 	require.Greater(t, got.Token(), holder.Token())

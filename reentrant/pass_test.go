@@ -79,7 +79,7 @@ func TestACancelledContenderLeavesItsPartToTheNext(t *testing.T) {
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	ctx, cancel := context.WithCancel(t.Context())
-	contender := contend(ctx, t, server, mu, "a")
+	contender := locktest.Contend(ctx, t, server, "a", mu.Lock)
 	next := locktest.Queue(t.Context(), t, mu.Lock)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the contender's answer", contender).Err, context.Canceled)

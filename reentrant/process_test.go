@@ -121,7 +121,7 @@ func TestTheLockOfAKilledProcessPassesToAWaiter(t *testing.T) {
 	require.Regexp(t, `^\d+ <nil>$`, tell(t, process, "keep"))
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	dead := requireHolder(t, mu)
-	waiting := contend(t.Context(), t, server, mu, "a")
+	waiting := locktest.Contend(t.Context(), t, server, "a", mu.Lock)
 	process.Kill()
 	require.Positive(t, server.MustDo(t, "PTTL", locktest.Key("a")))
 	require.Equal(t, dead, requireHolder(t, mu))

@@ -188,7 +188,7 @@ func TestALockWithReplicasWaitsForItsHolder(t *testing.T) {
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second))
 	_, err := mu.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
-	waiting := contend(t.Context(), t, primary, mu, "a")
+	waiting := locktest.Contend(t.Context(), t, primary, "a", mu.Lock)
 	require.NoError(t, holder.Unlock())
 	got := locktest.MustHave(t, waiting)
 	require.NoError(t, got.Unlock())
