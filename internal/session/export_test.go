@@ -8,9 +8,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// ListenAfter is for the tests.
-const ListenAfter = listenAfter
-
 // FireLate lets a patience end, by the session's timers, that was due so long before.
 func (s *Session) FireLate(by time.Duration) *Patience {
 	p := s.patiences.Get().(*Patience) //nolint:forcetypeassert // nothing else is ever put

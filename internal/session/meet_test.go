@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -65,7 +66,7 @@ func TestHelloOutlivesTheCallerThatSentIt(t *testing.T) {
 	server, proxy, s := frozen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := meets(ctx, s)
-	await(t, "the hello", func() bool { return proxy.Requests() == 1 })
+	redistest.Await(t, "the hello", func() bool { return proxy.Requests() == 1 })
 	second := meets(t.Context(), s)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the first caller", first), context.Canceled)
@@ -78,8 +79,8 @@ func TestCloseEndsTheHello(t *testing.T) {
 	t.Parallel()
 	server, proxy, s := frozen(t)
 	waits := meets(t.Context(), s)
-	await(t, "the hello", func() bool { return proxy.Requests() == 1 })
-	_ = s.Close(endedContext())
+	redistest.Await(t, "the hello", func() bool { return proxy.Requests() == 1 })
+	_ = s.Close(locktest.Ended())
 	require.ErrorIs(t, redistest.Receive(t, "the caller", waits), errs.ErrClosed)
 	server.Thaw()
 }

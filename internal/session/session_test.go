@@ -80,14 +80,14 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
 	took := time.Since(began) // the server's time is known as well as that
 	now := clock.Now()
-	for life, patience := range map[time.Duration]time.Duration{
+	for life, most := range map[time.Duration]time.Duration{
 		100 * time.Millisecond: 100 * time.Millisecond,
 		3 * time.Second:        3 * time.Second,
 		24 * time.Hour:         3 * time.Second,
 	} {
 		// The server's clock is this host's.
 		notAfter := time.UnixMicro(int64(s.NotAfter(0, now, life)))
-		require.WithinDuration(t, now.Time().Add(patience), notAfter, took+50*time.Millisecond)
+		require.WithinDuration(t, now.Time().Add(most), notAfter, took+50*time.Millisecond)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestCloseWaitsForWhatWasBegun(t *testing.T) {
 		defer close(closed)
 		_ = s.Close(t.Context())
 	}()
-	await(t, "Close", func() bool { return s.Ready() != nil })
+	redistest.Await(t, "Close", func() bool { return s.Ready() != nil })
 	require.ErrorIs(t, s.Ready(), errs.ErrClosed)
 	require.ErrorIs(t, s.Begin(), errs.ErrClosed)
 	require.NoError(t, s.Evicted())
@@ -128,24 +128,10 @@ func TestCloseWaitsForWhatWasBegun(t *testing.T) {
 		}
 		s.End()
 	}
-	within(t, "Close", closed)
+	redistest.Receive(t, "Close", closed)
 }
 
-// P6: and it waits no longer than its context lets it, plus a second for giving back.
-func TestCloseWaitsNoLongerThanItsContext(t *testing.T) {
-	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	require.NoError(t, s.Begin())
-	began := time.Now()
-	require.Error(t, s.Close(endedContext()))
-	require.Less(t, time.Since(began), patience)
-	require.ErrorIs(t, s.Evicted(), errs.ErrLost)
-	require.ErrorIs(t, s.Evicted(), errs.ErrClosed)
-	s.End()
-	require.NoError(t, s.Close(t.Context()))
-}
-
-// P7: patience ends by itself, shows no deadline to the client, and is used again only where
+// P7: redistest.Patience ends by itself, shows no deadline to the client, and is used again only where
 // it cannot end any more.
 func TestPatienceEndsAfterItsTimeAndIsNeverHandedOutEnded(t *testing.T) {
 	t.Parallel()
@@ -153,7 +139,7 @@ func TestPatienceEndsAfterItsTimeAndIsNeverHandedOutEnded(t *testing.T) {
 	p := s.Patient(5 * time.Millisecond)
 	_, dated := p.Deadline()
 	require.False(t, dated)
-	within(t, "the end of patience", p.Done())
+	redistest.Receive(t, "the end of redistest.Patience", p.Done())
 	require.Error(t, p.Err())
 	p.End()
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/settings"
+)
+
+// noServer is a client that nothing is asked of.
+type noServer struct{ rueidis.Client }
+
+// Mode implements rueidis.Client.
+func (noServer) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+
+// P6: a process that stood still finds its patience at an end in the instant in which it could read
+// the reply. It waits on, for as long as it stood still and no longer than a second.
+func TestPatienceThatEndsLateGoesOn(t *testing.T) {
+	t.Parallel()
+	for by, more := range map[time.Duration]time.Duration{
+		0: 0, 200 * time.Millisecond: 200 * time.Millisecond, time.Hour: time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := session.New(noServer{}, settings.Default(), false)
+			begun := time.Now()
+			p := s.FireLate(by)
+			<-p.Done()
+			require.WithinRange(t, time.Now(), begun.Add(more), begun.Add(more+10*time.Millisecond))
+			require.Error(t, p.Err())
+			p.End()
+			require.NoError(t, s.Close(t.Context()))
+		})
+	}
+}
