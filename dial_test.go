@@ -3,14 +3,12 @@
 package signalbox_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -22,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -31,7 +30,7 @@ func TestNewSessionSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t, signalbox.Tune)
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		s := signalbox.NewSession(client, signalbox.WithPolling(), signalbox.WithPrefix("x:"), nil)
 		require.NoError(t, reentrant.New(s, "a").Check())
 		require.NoError(t, s.Close(t.Context()))
@@ -43,7 +42,7 @@ func TestDialMakesASessionThatWorks(t *testing.T) {
 	server := redistest.Start(t)
 	s, err := signalbox.Dial(t.Context(), server.URL(), signalbox.WithPrefix("x:"))
 	require.NoError(t, err)
-	lease := mustLock(t, reentrant.New(s, "a"))
+	lease := locktest.Must(t, reentrant.New(s, "a").Lock)
 	require.Equal(t, []string{"x:{a}:lock"}, server.Keys("*"))
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, s.Close(t.Context()))
@@ -90,7 +89,7 @@ func TestDialRefusesBadOptions(t *testing.T) {
 		s, err := signalbox.Dial(t.Context(), server.URL(), option)
 		require.Nil(t, s, name)
 		require.ErrorIs(t, err, signalbox.ErrBadOption, name)
-		_, err = reentrant.New(newSession(t, server, option), "a").Lock(t.Context())
+		_, err = reentrant.New(locktest.SteadySession(t, server, option), "a").Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrBadOption, name)
 	}
 }
@@ -108,9 +107,9 @@ func TestDialBySentinels(t *testing.T) {
 	const set = "master_set=" + redistest.MasterSet
 	s, err := signalbox.Dial(t.Context(), as(watcher, "teller:right@", set+"&sentinel_username=watch&sentinel_password=wright"))
 	require.NoError(t, err)
-	require.NoError(t, mustLock(t, reentrant.New(s, "a")).Unlock())
+	require.NoError(t, locktest.Must(t, reentrant.New(s, "a").Lock).Unlock())
 	require.NoError(t, s.Close(t.Context()))
-	require.NotEmpty(t, holderValue(t, primary, "a"), "the floor of the tokens")
+	require.NotEmpty(t, primary.MustDo(t, "GET", locktest.Key("a")), "the floor of the tokens")
 	for address, want := range map[string]struct {
 		kind error
 		text string
@@ -145,7 +144,7 @@ func TestDialWithAnAuthorityOfItsOwn(t *testing.T) {
 		}
 		s, err := signalbox.Dial(t.Context(), server.URL()+files)
 		require.NoError(t, err, name)
-		require.NoError(t, mustLock(t, reentrant.New(s, "a")).Unlock())
+		require.NoError(t, locktest.Must(t, reentrant.New(s, "a").Lock).Unlock())
 		require.NoError(t, s.Close(t.Context()))
 		_, err = signalbox.Dial(t.Context(), server.URL()+files+"&server_name=elsewhere.example")
 		require.ErrorContains(t, err, "elsewhere.example")
@@ -180,25 +179,28 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Freeze()
-	stopped := errors.New("the program is asked to end")
+	stopped := errors.New("the program\nis asked to end")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dialled := later(func() error {
 		// Nothing but the context ends it while the test waits.
 		_, err := signalbox.Dial(ctx, server.URL()+"?dial_timeout=1m&write_timeout=1m")
 		return err
 	})
-	await(t, "a connection", func() bool { return pendingConnections(t, server) > 0 })
+	redistest.Await(t, "a connection", func() bool { return pendingConnections(t, server) > 0 })
 	cancel(stopped)
-	err := within(t, "the end of Dial", dialled)
+	err := redistest.Receive(t, "the end of Dial", dialled)
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, stopped)
+	require.NotErrorIs(t, err, signalbox.ErrNoReply)
+	require.NotContains(t, err.Error(), "\n")
 }
 
 // P6: nor does it begin with a context that has ended.
 func TestDialWithAnEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	require.Empty(t, sentBy(server, func() {
-		s, err := signalbox.Dial(endedContext(), server.URL())
+	require.Empty(t, server.SentBy(func() {
+		s, err := signalbox.Dial(locktest.Ended(), server.URL())
 		require.Nil(t, s)
 		require.ErrorIs(t, err, context.Canceled)
 	}))
@@ -223,37 +225,15 @@ func TestAnOldServerIsErrOldServer(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrOldServer)
 }
 
-// P10: a session finds its server away, waits within the caller's context, and says so.
-func TestASessionOutlivesItsServersAbsence(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, err := signalbox.Dial(t.Context(), server.URL())
-	require.NoError(t, err)
-	server.Kill()
-	mu := reentrant.New(s, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), moment)
-	defer cancel()
-	_, err = mu.Lock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, signalbox.ErrHeld)
-	var refused *net.OpError
-	require.ErrorAs(t, err, &refused)
-	_, err = mu.TryLock(t.Context())
-	require.ErrorAs(t, err, &refused)
-	server.Restart()
-	require.NoError(t, mustLock(t, mu).Unlock())
-	require.NoError(t, s.Close(t.Context()))
-}
-
 // P10: a client that its owner closed is ErrClosed, not an outage to wait for.
 func TestAClientThatWasClosedIsErrClosed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t, signalbox.Tune)
 	s := signalbox.NewSession(client)
-	t.Cleanup(func() { _ = s.Close(endedContext()) })
+	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 	mu := reentrant.New(s, "a")
-	require.NoError(t, mustLock(t, mu).Unlock())
+	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
 	client.Close()
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrClosed)
@@ -261,35 +241,56 @@ func TestAClientThatWasClosedIsErrClosed(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrClosed)
 }
 
-// P6: where subscribing is denied, one line says so, however long the waiters live without it.
-func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "resetchannels", "+@all")
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	s, err := signalbox.Dial(t.Context(), strings.Replace(server.URL(), "redis://", "redis://teller:right@", 1), signalbox.WithLogger(logger))
-	require.NoError(t, err)
-	for _, name := range []string{"a", "b"} {
-		lease := mustLock(t, reentrant.New(newSession(t, server), name, signalbox.FixedLease(moment)))
-		next := mustLock(t, reentrant.New(s, name)) // when the key of the first ends
-		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-		require.NoError(t, next.Unlock())
-	}
-	require.NoError(t, s.Close(t.Context()))
-	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
-	require.Contains(t, log.String(), "level=WARN")
-	require.Contains(t, log.String(), "NOPERM")
-}
-
 // A session is told from all others by its id, as holders are told.
 func TestASessionHasAnIDOfItsOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
+	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	require.Len(t, one.ID(), 22)
 	require.Equal(t, one.ID(), one.ID())
 	require.NotEqual(t, one.ID(), other.ID())
 	var none *signalbox.Session
 	require.Empty(t, none.ID())
+}
+
+// P10: a session finds its server away, says so, and works when it is back.
+func TestASessionOutlivesItsServersAbsence(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, err := signalbox.Dial(t.Context(), server.URL())
+	require.NoError(t, err)
+	server.Kill()
+	mu := reentrant.New(s, "a")
+	_, err = mu.TryLock(t.Context())
+	var refused *net.OpError
+	require.ErrorAs(t, err, &refused)
+	server.Restart()
+	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// P6, P10: if subscriptions are denied, one line says so, however long the waiters live without.
+func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "resetchannels", "+@all")
+	log := locktest.NewSecrets(t)
+	s, err := signalbox.Dial(t.Context(),
+		strings.Replace(server.URL(), "redis://", "redis://teller:right@", 1), signalbox.WithLogger(log.Logger()))
+	require.NoError(t, err)
+	holding := locktest.SteadySession(t, server)
+	for _, name := range []string{"a", "b"} {
+		lease := locktest.Must(t, reentrant.New(holding, name).Lock)
+		waiting := locktest.LaterWith(t.Context(), reentrant.New(s, name).Lock)
+		redistest.Await(t, "a subscription that is denied", func() bool {
+			return strings.Contains(fmt.Sprint(server.MustDo(t, "ACL", "LOG")), locktest.Keys(name).Unlocked)
+		})
+		require.NoError(t, lease.Unlock())
+		next := locktest.MustHave(t, waiting)
+		require.NoError(t, next.Unlock())
+	}
+	require.NoError(t, s.Close(t.Context()))
+	require.Equal(t, 1, strings.Count(log.Said(), "\n"), log.Said())
+	require.Contains(t, log.Said(), "level=WARN")
+	require.Contains(t, log.Said(), "NOPERM")
 }

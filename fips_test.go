@@ -18,6 +18,9 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
+// addressVariable tells a child where the server is.
+const addressVariable = "SIGNALBOX_TEST_ADDRESS"
+
 const noFIPS = "this toolchain has no FIPS 140-3 mode here"
 
 // runFIPS is a process that takes a lock and releases it, and then prints "done" or what went
@@ -55,7 +58,7 @@ func TestLocksWorkUnderFIPS140Only(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	child := redistest.Child(t, "fips", addressVariable+"="+server.Addr(), "GODEBUG=fips140=only")
-	line, err := child.ReadLine(patience)
+	line, err := child.ReadLine(redistest.Patience)
 	require.NoError(t, err)
 	if line == noFIPS {
 		t.Skip(line)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
-	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -22,50 +22,50 @@ import (
 
 // floored are the ways in which a name becomes idle, for each kind of lock.
 var floored = map[string]struct {
-	take  func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error)
-	force func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error
+	take  func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error)
+	force func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) error
 	key   func(names.Set) string
 }{
 	"reentrant": {
-		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
-			return reentrant.New(s, "a", options...).Lock
+		take: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return reentrant.New(s, name, options...).Lock
 		},
-		force: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error {
-			return reentrant.New(s, "a", options...).ForceUnlock
+		force: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) error {
+			return reentrant.New(s, name, options...).ForceUnlock
 		},
 	},
 	"fair": {
-		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
-			return fair.New(s, "a", options...).Lock
+		take: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return fair.New(s, name, options...).Lock
 		},
-		force: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error {
-			return fair.New(s, "a", options...).ForceUnlock
+		force: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) error {
+			return fair.New(s, name, options...).ForceUnlock
 		},
 	},
 	"writer": {
-		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
-			return rwlock.New(s, "a", options...).Lock
+		take: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return rwlock.New(s, name, options...).Lock
 		},
-		force: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) error {
-			return rwlock.New(s, "a", options...).ForceUnlock
+		force: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) error {
+			return rwlock.New(s, name, options...).ForceUnlock
 		},
 	},
 	"reader": {
-		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
-			return rwlock.New(s, "a", options...).RLock
+		take: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return rwlock.New(s, name, options...).RLock
 		},
 	},
 	"semaphore": {
-		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+		take: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
 			return func(ctx context.Context) (signalbox.Lease, error) {
-				return semaphore.New(s, "a", 3, options...).Acquire(ctx, 2)
+				return semaphore.New(s, name, 3, options...).Acquire(ctx, 2)
 			}
 		},
 		key: names.Set.Permits,
 	},
 	"multilock": {
-		take: func(s *signalbox.Session, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
-			return multilock.New(reentrant.New(s, "a", options...), reentrant.New(s, "b", options...)).Lock
+		take: func(s *signalbox.Session, name string, options ...signalbox.LockOption) func(context.Context) (signalbox.Lease, error) {
+			return multilock.New(reentrant.New(s, name, options...), reentrant.New(s, name+"/b", options...)).Lock
 		},
 	},
 }
@@ -74,6 +74,7 @@ var floored = map[string]struct {
 // idle.
 func TestIdleNameIsKeptForTheTokenFloor(t *testing.T) {
 	t.Parallel()
+	server := redistest.Start(t)
 	for kind, of := range floored {
 		for name, c := range map[string]struct {
 			session []signalbox.SessionOption
@@ -89,9 +90,8 @@ func TestIdleNameIsKeptForTheTokenFloor(t *testing.T) {
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				server := redistest.Start(t)
-				s := newSession(t, server, c.session...)
-				set, err := names.Make(names.DefaultPrefix, "a")
+				s := locktest.SteadySession(t, server, c.session...)
+				set, err := names.Make(names.DefaultPrefix, t.Name())
 				require.NoError(t, err)
 				key := set.Holder
 				if of.key != nil {
@@ -102,53 +102,28 @@ func TestIdleNameIsKeptForTheTokenFloor(t *testing.T) {
 					ms, _ := server.MustDo(t, "PTTL", key).(int64)
 					left := time.Duration(ms) * time.Millisecond
 					require.LessOrEqual(t, left, c.want)
-					require.Greater(t, left, c.want-patience)
+					require.Greater(t, left, c.want-redistest.Patience)
 				}
-				lease, err := of.take(s, c.lock...)(t.Context())
+				lease, err := of.take(s, t.Name(), c.lock...)(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, lease.Unlock())
 				isKept()
 				if of.force == nil {
 					return
 				}
-				lease, err = of.take(s, c.lock...)(t.Context())
+				lease, err = of.take(s, t.Name(), c.lock...)(t.Context())
 				require.NoError(t, err)
-				require.NoError(t, of.force(s, c.lock...)(t.Context()))
+				require.NoError(t, of.force(s, t.Name(), c.lock...)(t.Context()))
 				isKept()
-				within(t, "the end of the lease", lease.Done())
+				redistest.Receive(t, "the end of the lease", lease.Done())
 			})
 		}
 	}
 }
 
-// The same on each server of a quorum.
-func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
-	t.Parallel()
-	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
-	sessions := make([]*signalbox.Session, len(servers))
-	for i, server := range servers {
-		sessions[i] = newSession(t, server)
-	}
-	mu := redlock.New(sessions, "a", signalbox.RenewedLease(shortest), signalbox.WithTokenFloor(time.Hour))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	lease, err := mu.Lock(ctx)
-	require.NoError(t, err)
-	_ = lease.Unlock()
-	kept := func() (n int) {
-		for _, server := range servers {
-			if ms, _ := server.MustDo(t, "PTTL", "sb:{a}:lock").(int64); ms > time.Hour.Milliseconds()-patience.Milliseconds() {
-				n++
-			}
-		}
-		return n
-	}
-	await(t, "a quorum that keeps the floor", func() bool { return kept() >= 2 })
-}
-
 func TestBadTokenFloorIsErrBadOption(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	for _, d := range []time.Duration{-time.Second, 0, time.Second - 1, 24*time.Hour + 1} {
 		require.ErrorIs(t, reentrant.New(s, "a", signalbox.WithTokenFloor(d)).Check(), signalbox.ErrBadOption, d)
 	}

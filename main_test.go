@@ -14,7 +14,6 @@ import (
 var serverURL string
 
 func TestMain(m *testing.M) {
-	redistest.RegisterChild("idler", runIdler)
 	redistest.RegisterChild("fips", runFIPS)
 	if redistest.RunChild() {
 		return

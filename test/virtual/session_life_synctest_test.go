@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -126,4 +127,24 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 			})
 		})
 	}
+}
+
+// P3: an idle name is kept for as long as WithTokenFloor says on a quorum of servers.
+func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 3, func(q *quorum) {
+		q.settle()
+		sessions, _ := q.process()
+		lease := q.mustLock(redlock.New(sessions, "a", signalbox.WithTokenFloor(time.Hour)))
+		require.NoError(q, lease.Unlock())
+		time.Sleep(time.Second)
+		kept := 0
+		for _, w := range q.worlds {
+			if left := w.redis.TTL(locktest.Key("a")); left > time.Hour-2*time.Second {
+				require.LessOrEqual(q, left, time.Hour)
+				kept++
+			}
+		}
+		require.GreaterOrEqual(q, kept, 2)
+	})
 }
