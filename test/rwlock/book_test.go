@@ -153,7 +153,7 @@ func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	w := newWorld(t)
 	const name = "forged"
 	notes := w.book(t, name)
-	first := takes(t, locktest.Writer(), w.holder, name)
+	first := locktest.Must(t, locktest.Writer().New(w.holder, name).Lock)
 	writer, reader := user{w.holder, "", "w"}, user{w.other, "", "r"}
 	_, err := notes.enters(t.Context(), writer, first)
 	require.NoError(t, err)

@@ -59,19 +59,16 @@ func dial() *signalbox.Session {
 	return s
 }
 
-// sideOf answers the side of that name.
-func sideOf(name string) locktest.Primitive {
-	if name == locktest.Reader().Name {
-		return locktest.Reader()
-	}
-	return locktest.Writer()
+// sideOf returns the side of a user: r or w.
+func sideOf(mode string) locktest.Primitive {
+	return map[string]locktest.Primitive{"r": locktest.Reader(), "w": locktest.Writer()}[mode]
 }
 
 // runSide takes one side of the lock, says "held", and gives it back when it is sent a line.
 func runSide(stdin io.Reader, stdout io.Writer) {
 	s := dial()
 	fmt.Fprintln(stdout, "began")
-	lease, err := sideOf(os.Getenv(sideEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	lease, err := locktest.Named(os.Getenv(sideEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	bufio.NewScanner(stdin).Scan()

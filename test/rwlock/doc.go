@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rwlock asks whether a read-write lock keeps its phases and its promises on real servers: with many
-// processes, with readers and writers that die as they hold or wait, with messages lost, and with servers that go away.
-//
-// # How phases are known
-//
-// Tickets and tokens are both microseconds of the server's clock: a ticket says when somebody got in line, a token when
-// the server let somebody in. So how many phases somebody waited for is counted by what the server did, and no
-// clock is asked how long that took.
+// Package rwlock tests what only real servers and processes show of a read-write lock: processes that are stopped and killed
+// while they hold or wait, a server that restarts or forgets its scripts, and slots that move.
 //
 // # How overlaps are known
 //
@@ -16,8 +10,9 @@
 //
 // # Not covered
 //
-// What is asked of every kind of lock alike: each fault at each step is in package faults, histories in
-// package history, tokens before a store in package fencing.
+// What waits for leases, polls and heartbeats is shown in virtual time: the order of readers and writers, lost messages and
+// holders that crash are in package virtual. What is asked of every kind of lock alike is elsewhere: each fault at each step in
+// package faults, histories in package history, tokens before a store in package fencing.
 //
 // # Testing
 //

@@ -62,6 +62,39 @@ func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) { //nolint:parallelte
 	})
 }
 
+// P6, order: a writer that gives up lets all waiting readers enter by the same step that takes it out of the queue: at no
+// instant do some of them wait still.
+func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+		defer closeAll()
+		inside := atOnce(t, locktest.Reader().New(users[0].Session, "a"))
+		ctx, giveUp := context.WithCancel(t.Context())
+		writer := waitsInLine(ctx, rwlock.New(users[1].Session, "a"))
+		var readers []<-chan had
+		for _, u := range users[2:] {
+			readers = append(readers, waitsInLine(t.Context(), locktest.Reader().New(u.Session, "a")))
+		}
+		giveUp()
+		require.ErrorIs(t, (<-writer).err, context.Canceled)
+		began := time.Now()
+		for w.rwWaiting("a") > 0 {
+			require.Equal(t, 1+len(readers), w.rwWaiting("a"), "the writer is gone, and some wait still")
+			require.Less(t, time.Since(began), 10*time.Millisecond)
+			time.Sleep(50 * time.Microsecond)
+			synctest.Wait()
+		}
+		for _, got := range readers {
+			lease := granted(t, got)
+			require.NoError(t, inside.Err(), "the first is inside still")
+			require.NoError(t, lease.Unlock())
+		}
+		require.Less(t, time.Since(began), 20*time.Millisecond, "by message")
+		require.NoError(t, inside.Unlock())
+	})
+}
+
 // P2, P6: if the server loses everything, at once or in an outage that outlasts every ticket, holders are notified, and all
 // waiters are served, none beside a writer.
 func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) { //nolint:paralleltest // looks at all goroutines
