@@ -21,7 +21,7 @@ import (
 func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	w := here(t)
-	s := locktest.Session(t, w.server, signalbox.WithCloseGrace(redistest.Patience))
+	s := w.session(signalbox.WithCloseGrace(redistest.Patience))
 	mu := rwlock.New(s, w.name)
 	lease := must(t, mu, write)
 	waiting := []<-chan result{w.queue(t.Context(), mu, write, 1), w.queue(t.Context(), mu, read, 2)}
@@ -47,7 +47,7 @@ func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	for _, side := range sides() {
-		s := locktest.Session(t, w.server)
+		s := w.session()
 		mu := rwlock.New(s, w.name)
 		leases := []signalbox.Lease{must(t, mu, side)}
 		if beside, err := mu.TryRLock(t.Context()); err == nil {
@@ -71,7 +71,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	w := here(t)
 	for round := range 4 {
 		s := signalbox.NewSession(w.server.Client(t, signalbox.Tune))
-		other := locktest.Session(t, w.server)
+		other := w.session()
 		var users sync.WaitGroup
 		begun := make(chan struct{}, 1000)
 		use := func(mu *rwlock.Lock, take side) {

@@ -171,7 +171,7 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
 	w := here(t)
-	s := locktest.Session(t, w.server)
+	s := w.session()
 	for _, outer := range []side{write, read} {
 		lease := must(t, rwlock.New(s, w.name, signalbox.FixedLease(time.Minute)), outer)
 		ends := w.holds()

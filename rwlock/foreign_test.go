@@ -19,7 +19,7 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			w := here(t)
-			other, mu := kind.New(locktest.Session(t, w.server), w.name), w.lock()
+			other, mu := kind.New(w.session(), w.name), w.lock()
 			lease, err := other.Lock(t.Context())
 			require.NoError(t, err)
 			for _, take := range []side{tryWrite, tryRead, write, read} {

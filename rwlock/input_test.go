@@ -47,7 +47,7 @@ func requireRefused(t *testing.T, w site, mu *rwlock.Lock, want error) {
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
-	s := locktest.Session(t, w.server)
+	s := w.session()
 	closed := signalbox.NewSession(w.server.Client(t, signalbox.Tune))
 	require.NoError(t, closed.Close(t.Context()))
 	for name, bad := range map[string]struct { //nolint:paralleltest // commands are counted on one server
@@ -99,7 +99,7 @@ func TestANilContextIsAnError(t *testing.T) {
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
-	one, other := locktest.Session(t, w.server), locktest.Session(t, w.server)
+	one, other := w.session(), w.session()
 	names := []string{
 		"a", "a:lock", "a:line", "a:writers", "a:readers", "a:rwlives", "a:grants:", "a}:readers", "{a}", "}a{", "}", "{", "%7Ba%7D", "%",
 		"\x00", "\r\n", "*", "?", "\xff", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512),

@@ -50,13 +50,19 @@ func (w site) of(part string) site {
 // lock returns the lock in a session of its own.
 func (w site) lock(options ...signalbox.LockOption) *rwlock.Lock {
 	w.Helper()
-	return w.lockAt(w.server, options...)
+	return rwlock.New(w.session(), w.name, options...)
 }
 
-// lockAt is lock with another way to the server.
-func (w site) lockAt(at redistest.Dialer, options ...signalbox.LockOption) *rwlock.Lock {
+// lockAt is lock by way of a proxy.
+func (w site) lockAt(proxy *redistest.Proxy, options ...signalbox.LockOption) *rwlock.Lock {
 	w.Helper()
-	return rwlock.New(locktest.Session(w, at), w.name, options...)
+	return rwlock.New(locktest.Session(w, proxy), w.name, options...)
+}
+
+// session returns a session to which nothing is to happen: it bears with a server that is silent on a busy machine.
+func (w site) session(options ...signalbox.SessionOption) *signalbox.Session {
+	w.Helper()
+	return locktest.SessionOf(w, w.server.Client(w, locktest.Steady), options...)
 }
 
 // locks returns the lock in n sessions.
@@ -78,11 +84,11 @@ func (w site) proxy() *redistest.Proxy {
 // poller returns a session that sends nothing by itself, so that what it is asked for can be counted.
 func (w site) poller() *signalbox.Session {
 	w.Helper()
-	return locktest.Session(w, w.server, signalbox.WithPolling())
+	return w.session(signalbox.WithPolling())
 }
 
 // patient returns a session whose client waits for every reply, for wires on which one is kept back.
-func (w site) patient(at redistest.Dialer) *signalbox.Session {
+func (w site) patient(at *redistest.Proxy) *signalbox.Session {
 	w.Helper()
 	return locktest.SessionOf(w, at.Client(w, func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour

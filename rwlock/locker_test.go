@@ -100,7 +100,7 @@ func TestALockerTellsOfALoss(t *testing.T) {
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
 	w := here(t)
-	s := locktest.Session(t, w.server)
+	s := w.session()
 	w.server.MustDo(t, "RPUSH", w.of("list").key(), "x")
 	for name, misuse := range map[string]struct {
 		locker *signalbox.Locker

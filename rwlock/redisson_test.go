@@ -181,7 +181,7 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 func TestASessionThatClosesGivesSharedLocksBack(t *testing.T) {
 	t.Parallel()
 	w := here(t)
-	s := locktest.Session(t, w.server)
+	s := w.session()
 	mu, other := rwlock.New(s, w.name, signalbox.Redisson()), w.shared()
 	lease := must(t, mu, read)
 	writers := []<-chan result{later(t.Context(), mu, write), later(t.Context(), mu, write)}

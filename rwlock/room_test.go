@@ -172,7 +172,7 @@ func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := here(t)
-	s := locktest.Session(t, w.server)
+	s := w.session()
 	var leases []signalbox.Lease
 	for n, options := range [][]signalbox.LockOption{
 		nil,

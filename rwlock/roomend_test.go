@@ -45,7 +45,7 @@ func TestARefusalIsToldToEveryReader(t *testing.T) {
 func TestCloseSendsTheWholeRoomAway(t *testing.T) {
 	t.Parallel()
 	w := here(t)
-	s := locktest.Session(t, w.server, signalbox.WithCloseGrace(redistest.Patience))
+	s := w.session(signalbox.WithCloseGrace(redistest.Patience))
 	mu := rwlock.New(s, w.name)
 	old := must(t, mu, read)
 	writer := w.queue(t.Context(), w.lock(), write, 1)
