@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -28,10 +29,10 @@ func TestATryForMoreThanThereAreIsErrCapacityThoughOthersWait(t *testing.T) {
 	_, err = semaphore.New(s, "a", 5).TryAcquire(t.Context(), 4)
 	require.ErrorIs(t, err, signalbox.ErrHeld, "New was told of more, which nobody has asked the server about")
 	require.NoError(t, sem.SetCapacity(t.Context(), 4))
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	waiting = queue(t.Context(), t, server, sem, 4, 1)
 	_, err = sem.TryAcquire(t.Context(), 4)
 	require.ErrorIs(t, err, signalbox.ErrHeld, "there are more by now than New was told of")
 	require.NoError(t, held.Unlock())
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -44,7 +45,7 @@ func TestSetCapacityCountsBeforeWhatNewWasTold(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	_, err := other.Acquire(t.Context(), 6)
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
-	require.Greater(t, integer(t, server.MustDo(t, "PTTL", permitsKey)), int64(3_590_000), "it counts for an hour more")
+	require.Greater(t, locktest.Integer(t, server.MustDo(t, "PTTL", permitsKey)), int64(3_590_000), "it counts for an hour more")
 	server.MustDo(t, "DEL", permitsKey)
 	require.NoError(t, mustAcquire(t, other, 2).Unlock())
 	require.Equal(t, 2, available(t, sem), "the first who comes says it")
@@ -56,10 +57,10 @@ func TestMorePermitsAreGrantedAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 1)
 	lease := mustAcquire(t, sem, 1)
-	waiting := []<-chan outcome{queue(t.Context(), t, server, sem, 1, 1), queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 2)}
+	waiting := []returned{queue(t.Context(), t, server, sem, 1, 1), queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 2)}
 	require.NoError(t, semaphore.New(newSession(t, server), "a", 1).SetCapacity(t.Context(), 3))
 	for _, w := range waiting {
-		require.NoError(t, mustHave(t, w).Unlock())
+		require.NoError(t, locktest.MustHave(t, w).Unlock())
 	}
 	require.NoError(t, lease.Unlock())
 }
@@ -78,9 +79,9 @@ func TestFewerPermitsTakeNothingAway(t *testing.T) {
 	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 4), 1, 1)
 	require.NoError(t, one.Unlock())
 	require.Equal(t, 3, out(t, server))
-	require.False(t, isClosed(waiting))
+	require.False(t, locktest.IsClosed(waiting))
 	require.NoError(t, three.Unlock())
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	require.Equal(t, 2, available(t, sem))
 }
 
@@ -94,11 +95,11 @@ func TestAWaiterThatCanNoLongerBeServedIsToldAndBlocksNobody(t *testing.T) {
 	behind := queue(t.Context(), t, server, other, 1, 2)
 	alsoHopeless := queue(t.Context(), t, server, other, 3, 3)
 	require.NoError(t, other.SetCapacity(t.Context(), 2))
-	require.NoError(t, mustHave(t, behind).Unlock())
-	for _, w := range []<-chan outcome{hopeless, alsoHopeless} {
-		got := within(t, "an answer", w)
-		require.ErrorIs(t, got.err, signalbox.ErrCapacity)
-		require.ErrorContains(t, got.err, "there are 2 permits")
+	require.NoError(t, locktest.MustHave(t, behind).Unlock())
+	for _, w := range []returned{hopeless, alsoHopeless} {
+		got := redistest.Receive(t, "an answer", w)
+		require.ErrorIs(t, got.Err, signalbox.ErrCapacity)
+		require.ErrorContains(t, got.Err, "there are 2 permits")
 	}
 	require.NoError(t, lease.Unlock())
 	require.Zero(t, inLine(t, server))

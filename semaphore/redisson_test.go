@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -50,7 +50,7 @@ func eachShared(t *testing.T, run func(s *sharing)) {
 }
 
 // of answers the semaphore of a session of its own.
-func (s *sharing) of(at dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
+func (s *sharing) of(at redistest.Dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
 	s.Helper()
 	return semaphore.New(newSession(s, at), "a", 3, append(options, s.options...)...)
 }
@@ -63,16 +63,13 @@ func (s *sharing) free() any {
 
 func (s *sharing) out() int {
 	s.Helper()
-	return int(integer(s, s.server.MustDo(s, "ZCARD", s.timeouts)))
+	return locktest.Count(s, s.server, "ZCARD", s.timeouts)
 }
 
-// awaitListeners waits until so many sessions listen.
-func (s *sharing) awaitListeners(n int64) {
+// awaitListener waits until a session listens.
+func (s *sharing) awaitListener() {
 	s.Helper()
-	await(s, "listeners", func() bool {
-		reply, _ := s.server.MustDo(s, "PUBSUB", "NUMSUB", "redisson_sc:{a}").([]any)
-		return reply[1] == n
-	})
+	redistest.Await(s, "a listener", func() bool { return locktest.Listeners(s, s.server, "redisson_sc:{a}") == 1 })
 }
 
 // P1, P6: all or none, and who waits is woken.
@@ -87,13 +84,13 @@ func TestSharedPermitsAreHandedOnBetweenSessions(t *testing.T) {
 		require.ErrorIs(s, err, signalbox.ErrHeld)
 		one, err := other.TryAcquire(s.Context(), 1)
 		require.NoError(s, err)
-		waiting := acquireLater(s.Context(), other, 3)
-		s.awaitListeners(1)
+		waiting := locktest.LaterWith(s.Context(), of(other, 3))
+		s.awaitListener()
 		require.NoError(s, one.Unlock())
 		require.Equal(s, 1, available(s, other))
-		require.False(s, isClosed(waiting))
+		require.False(s, locktest.IsClosed(waiting))
 		require.NoError(s, lease.Unlock())
-		next := mustHave(s, waiting)
+		next := locktest.MustHave(s, waiting)
 		require.Greater(s, next.Token(), one.Token()) // P3
 		require.Equal(s, 0, available(s, sem))
 		require.NoError(s, next.Unlock())
@@ -110,17 +107,17 @@ func TestSharedPermitsAreWaitedForInOrderInsideTheSession(t *testing.T) {
 	eachShared(t, func(s *sharing) {
 		sem := s.of(s.server)
 		lease := mustAcquire(s, s.of(s.server), 2)
-		many := acquireLater(s.Context(), sem, 3)
-		s.awaitListeners(1)
-		few := acquireLater(s.Context(), sem, 1)
+		many := locktest.LaterWith(s.Context(), of(sem, 3))
+		s.awaitListener()
+		few := locktest.LaterWith(s.Context(), of(sem, 1))
 		_, err := sem.TryAcquire(s.Context(), 1)
 		require.ErrorIs(s, err, signalbox.ErrHeld)
-		require.False(s, isClosed(few))
+		require.False(s, locktest.IsClosed(few))
 		require.NoError(s, lease.Unlock())
-		first := mustHave(s, many)
-		require.False(s, isClosed(few))
+		first := locktest.MustHave(s, many)
+		require.False(s, locktest.IsClosed(few))
 		require.NoError(s, first.Unlock())
-		require.NoError(s, mustHave(s, few).Unlock())
+		require.NoError(s, locktest.MustHave(s, few).Unlock())
 	})
 }
 
@@ -151,113 +148,9 @@ func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 			}
 		}
 		for range 12 {
-			require.NoError(s, within(s, "the workers", done))
+			require.NoError(s, redistest.Receive(s, "the workers", done))
 		}
 		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
-	})
-}
-
-// P4: a call whose answer never came is undone, and nothing is counted twice.
-func TestSharedPermitsWithoutAnAnswerComeBack(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(s *sharing) {
-		for _, kind := range []redistest.Kind{redistest.CutAfterRequest, redistest.DelayReply, redistest.DelayRequest} {
-			proxy := redistest.NewProxy(s, s.server.Addr())
-			sem := s.of(proxy)
-			givesUp(s, proxy, sem, scripts.RedissonPermitAcquire, kind)
-			await(s, "all permits are free", func() bool { return s.free() == "3" && s.out() == 0 })
-		}
-	})
-}
-
-// P5: an Acquire whose answer was lost is sent again, and has its permits once; so is a release.
-func TestSharedStepsWhoseAnswersAreLostCountOnce(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(s *sharing) {
-		proxy := redistest.NewProxy(s, s.server.Addr())
-		sem := s.of(proxy)
-		require.NoError(s, mustAcquire(s, sem, 1).Unlock())
-		requests(proxy, scripts.RedissonPermitAcquire)
-		lost := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-		lease := mustAcquire(s, sem, 2)
-		within(s, "the fault", lost.Fired())
-		require.Equal(s, []any{"1", 2}, []any{s.free(), s.out()})
-		requests(proxy, scripts.RedissonPermitRelease)
-		proxy.ResetCount()
-		lost = proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-		require.ErrorIs(s, lease.Unlock(), signalbox.ErrUnconfirmed)
-		within(s, "the fault", lost.Fired())
-		await(s, "the release, and its copy", func() bool { return proxy.Requests() > 1 })
-		require.NoError(s, mustAcquire(s, sem, 3).Unlock())
-		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
-	})
-}
-
-// P2: a lease is renewed while it is held; one whose permits somebody else took out is lost, and adds nothing.
-func TestSharedPermitsAreRenewedAndNeverMadeAgain(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(s *sharing) {
-		lease := mustAcquire(s, s.of(s.server, signalbox.RenewedLease(steady)), 2)
-		ends := func() any { return s.server.MustDo(s, "ZRANGE", s.timeouts, "0", "0", "WITHSCORES").([]any)[1] }
-		before := ends()
-		await(s, "a renewal", func() bool { return ends() != before })
-		require.NoError(s, lease.Err())
-		s.server.MustDo(s, "DEL", s.timeouts)
-		s.server.MustDo(s, "SET", "a", "3")
-		within(s, "the end of the lease", lease.Done())
-		require.ErrorIs(s, lease.Err(), signalbox.ErrLost)
-		require.ErrorIs(s, lease.Unlock(), signalbox.ErrLost)
-		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
-	})
-}
-
-// P6: the permits of a holder that crashed come back when its lease ends; nobody tells.
-func TestSharedPermitsOfACrashedHolderComeBack(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(s *sharing) {
-		proxy := redistest.NewProxy(s, s.server.Addr())
-		crashed := mustAcquire(s, s.of(proxy, signalbox.RenewedLease(steady)), 3)
-		waiting := acquireLater(s.Context(), s.of(s.server), 2)
-		s.awaitListeners(1)
-		proxy.Refuse()
-		proxy.CutAll()
-		lease := mustHave(s, waiting)
-		require.Error(s, crashed.Err(), "it knew before")
-		require.Equal(s, []any{"1", 2}, []any{s.free(), s.out()})
-		require.NoError(s, lease.Unlock())
-	})
-}
-
-// P6: where the message is lost, or the session polls, the waiter tries about once a second.
-func TestSharedPermitsAreFoundWithoutAMessage(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(s *sharing) {
-		proxy := redistest.NewProxy(s, s.server.Addr())
-		lease := mustAcquire(s, s.of(s.server), 3)
-		deaf := acquireLater(s.Context(), s.of(proxy), 1)
-		s.awaitListeners(1)
-		poller := semaphore.New(newSession(s, s.server, signalbox.WithPolling()), "a", 3, s.options...)
-		polls := acquireLater(s.Context(), poller, 1)
-		proxy.DropPushes(true)
-		require.NoError(s, lease.Unlock())
-		require.NoError(s, mustHave(s, deaf).Unlock())
-		require.NoError(s, mustHave(s, polls).Unlock())
-	})
-}
-
-// Leases end as elsewhere, with what ends them.
-func TestSharedPermitsHaveTheLeaseThatWasAskedFor(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(s *sharing) {
-		fixed := mustAcquire(s, s.of(s.server, signalbox.FixedLease(200*time.Millisecond)), 1)
-		short := mustAcquire(s, s.of(s.server, signalbox.MaxHold(200*time.Millisecond)), 1)
-		within(s, "the end of the fixed lease", fixed.Done())
-		require.ErrorIs(s, fixed.Err(), signalbox.ErrLost)
-		within(s, "the end of the greatest hold", short.Done())
-		require.ErrorIs(s, short.Err(), signalbox.ErrMaxHold)
-		sem := s.of(s.server)
-		await(s, "all permits are free", func() bool { return available(s, sem) == 3 })
-		require.NoError(s, mustAcquire(s, sem, 3).Unlock())
 	})
 }
 
@@ -268,10 +161,10 @@ func TestSharedPermitsAreGivenBackInParts(t *testing.T) {
 		w := s.of(s.server).Weighted(s.Context())
 		w.OnLost(func(err error) { s.Error(err) })
 		require.NoError(s, w.Acquire(s.Context(), 3))
-		waiting := acquireLater(s.Context(), s.of(s.server), 1)
-		s.awaitListeners(1)
+		waiting := locktest.LaterWith(s.Context(), of(s.of(s.server), 1))
+		s.awaitListener()
 		w.Release(1)
-		require.NoError(s, mustHave(s, waiting).Unlock())
+		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
 		require.Equal(s, []any{"1", 2}, []any{s.free(), s.out()})
 		require.True(s, w.TryAcquire(1))
 		w.Release(3)
@@ -296,9 +189,9 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 	_, err = exact.Available(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
-	waiting := acquireLater(t.Context(), sem, 1)
+	waiting := locktest.LaterWith(t.Context(), of(sem, 1))
 	require.NoError(t, sem.SetCapacity(t.Context(), 3))
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	require.NoError(t, lease.Unlock())
 	require.Equal(t, "3", server.MustDo(t, "GET", "a"))
 
@@ -310,7 +203,6 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	require.Equal(t, "5000", server.MustDo(t, "GET", "b"))
 }
 
-// What nobody can know of a plain semaphore is not answered.
 // Native takes back what a session's defaults say, and not what the semaphore was told itself.
 func TestNativeTakesBackADefaultOfPlain(t *testing.T) {
 	t.Parallel()
@@ -322,6 +214,7 @@ func TestNativeTakesBackADefaultOfPlain(t *testing.T) {
 	}
 }
 
+// What nobody can know of a plain semaphore is not answered.
 func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -330,11 +223,11 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	require.ErrorIs(t, semaphore.New(s, "a", 3, signalbox.Redisson(), semaphore.Plain(), semaphore.ExactCapacity()).Check(), signalbox.ErrBadOption)
 	sem := semaphore.New(s, "a", 3, signalbox.Redisson(), semaphore.Plain())
 	require.ErrorIs(t, sem.SetCapacity(t.Context(), 5), signalbox.ErrBadOption)
-	waiting := acquireLater(t.Context(), sem, 5)
-	await(t, "a try", func() bool { return server.MustDo(t, "GET", "a") == "3" })
+	waiting := locktest.LaterWith(t.Context(), of(sem, 5))
+	redistest.Await(t, "a try", func() bool { return server.MustDo(t, "GET", "a") == "3" })
 	server.MustDo(t, "INCRBY", "a", "2") // as Java's addPermits
 	server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "5")
-	require.NoError(t, mustHave(t, waiting).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	require.Equal(t, 5, available(t, sem))
 }
 
@@ -358,7 +251,7 @@ func TestHoldersOfSharedPermitsAreTold(t *testing.T) {
 			}
 			own++
 			require.Regexp(s, `^[0-9a-f]{32}$`, h.Label)
-			require.WithinDuration(s, serverTime(s, s.server).Add(30*time.Second), h.Until, patience)
+			require.WithinDuration(s, locktest.ServerTime(s, s.server).Add(30*time.Second), h.Until, redistest.Patience)
 		}
 		require.Equal(s, []int{2, 1}, []int{own, others})
 		require.NoError(s, lease.Unlock())
@@ -395,14 +288,14 @@ func TestWaitingForSharedPermitsEnds(t *testing.T) {
 		session := newSession(s, s.server)
 		sem := semaphore.New(session, "a", 3, s.options...)
 		ctx, cancel := context.WithCancel(s.Context())
-		waiting := acquireLater(ctx, sem, 1)
-		s.awaitListeners(1)
+		waiting := locktest.LaterWith(ctx, of(sem, 1))
+		s.awaitListener()
 		cancel()
-		err := within(s, "the end of the wait", waiting).err
+		err := locktest.MustFail(s, waiting)
 		require.True(s, errors.Is(err, context.Canceled) && errors.Is(err, signalbox.ErrHeld), "%v", err)
-		waiting = acquireLater(s.Context(), sem, 1)
+		waiting = locktest.LaterWith(s.Context(), of(sem, 1))
 		go func() { _ = session.Close(context.Background()) }()
-		require.ErrorIs(s, within(s, "the end of the session", waiting).err, signalbox.ErrClosed)
+		require.ErrorIs(s, locktest.MustFail(s, waiting), signalbox.ErrClosed)
 		require.NoError(s, lease.Unlock())
 		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -20,7 +21,7 @@ func TestAcquireAndUnlockAreOneRoundTripEach(t *testing.T) {
 	// One that listens asks when it begins to whether its holds are there still.
 	sem := semaphore.New(newSession(t, server, signalbox.WithPolling()), "a", 3)
 	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
-	sent := sentBy(server, func() { require.NoError(t, mustAcquire(t, sem, 2).Unlock()) })
+	sent := server.SentBy(func() { require.NoError(t, mustAcquire(t, sem, 2).Unlock()) })
 	require.Equal(t, int64(2), sent["evalsha"])
 	require.Zero(t, out(t, server))
 	require.Equal(t, 3, available(t, sem))
@@ -43,25 +44,29 @@ func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 	_, err = semaphore.New(newSession(t, server), "a", 3).TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrHeld, "one is free, and somebody waits for more")
 	require.NoError(t, two.Unlock())
-	three := mustHave(t, large)
+	three := locktest.MustHave(t, large)
 	require.Greater(t, three.Token(), two.Token())
-	require.False(t, isClosed(small))
+	require.False(t, locktest.IsClosed(small))
 	require.NoError(t, three.Unlock())
-	require.NoError(t, mustHave(t, small).Unlock())
+	require.NoError(t, locktest.MustHave(t, small).Unlock())
 	require.Zero(t, out(t, server))
 }
 
-// P2: what is held is renewed.
-func TestPermitsAreRenewedForAsLongAsTheyAreHeld(t *testing.T) {
+// P8: only the lease releases its permits, once; a second release raises nothing.
+func TestPermitsAreReleasedByTheirLeaseOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 2, signalbox.RenewedLease(steady))
-	lease := mustAcquire(t, sem, 2)
-	first := lease.Deadline()
-	await(t, "several renewals", func() bool { return lease.Deadline().After(first.Add(steady / 2)) })
-	require.NoError(t, lease.Err())
+	s := newSession(t, server)
+	sem := semaphore.New(s, "a", 3)
+	one, two := mustAcquire(t, sem, 1), mustAcquire(t, sem, 2)
+	require.NoError(t, one.Unlock())
+	require.ErrorIs(t, one.Unlock(), signalbox.ErrNotHeld)
 	require.Equal(t, 2, out(t, server))
-	require.NoError(t, lease.Unlock())
+	require.NoError(t, two.Err())
+	require.Equal(t, 1, available(t, semaphore.New(newSession(t, server), "a", 3)))
+	require.NoError(t, two.Unlock())
+	require.ErrorIs(t, two.Unlock(), signalbox.ErrNotHeld)
+	require.Equal(t, 3, available(t, sem))
 }
 
 // P10, finding nothing to wait for: what no server could grant is answered at once, and sends nothing.
@@ -71,7 +76,7 @@ func TestBadArgumentsAreErrorsAtOnce(t *testing.T) {
 	s := newSession(t, server, signalbox.WithPolling())
 	sem := semaphore.New(s, "a", 3)
 	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
-	require.Empty(t, sentBy(server, func() {
+	require.Empty(t, server.SentBy(func() {
 		for _, n := range []int{0, -1} {
 			_, err := sem.Acquire(t.Context(), n)
 			require.ErrorIs(t, err, signalbox.ErrBadOption)
@@ -86,7 +91,7 @@ func TestBadArgumentsAreErrorsAtOnce(t *testing.T) {
 		require.ErrorIs(t, err, signalbox.ErrCapacity)
 		_, err = sem.Acquire(nil, 1) //nolint:staticcheck // what is tested
 		require.ErrorIs(t, err, signalbox.ErrBadOption)
-		_, err = sem.Acquire(endedContext(), 1)
+		_, err = sem.Acquire(locktest.Ended(), 1)
 		require.ErrorIs(t, err, context.Canceled)
 	}))
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
+// runName is the name of connections of the test itself.
+const runName = "run"
+
 // struckName is the name of connections whose requests can be struck by a fault.
 const struckName = "struck"
 
@@ -34,6 +37,9 @@ type struck struct {
 	w     *world
 	match redistest.Match // which requests count
 	delay atomic.Int64    // of what is delayed
+
+	one   sync.Mutex // held while a script runs, whoever runs it
+	after func()     // called after each of them, nil for nothing; guarded by one
 
 	mu       sync.Mutex
 	before   func(k int)                     // called before the k-th request
@@ -75,24 +81,36 @@ func (w *world) struck(match redistest.Match, options ...signalbox.SessionOption
 	for _, script := range all {
 		s.run([]string{"SCRIPT", "LOAD", script.Source})
 	}
-	c, lines := w.client(w.T, func(o *rueidis.ClientOption) {
+	s.reopen(options...)
+	return s
+}
+
+// reopen opens another session, which knows nothing of the server, instead of the last one.
+func (s *struck) reopen(options ...signalbox.SessionOption) {
+	c, lines := s.w.client(s.w.T, func(o *rueidis.ClientOption) {
 		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = struckName, time.Second, time.Second
 	})
-	s.wire, s.Session = lines, signalbox.NewSession(c, options...)
-	(*session.Session)(s.Session).UnlockPatience = time.Minute
-	w.ends = append(w.ends, func() {
-		_ = s.Close(endedContext())
+	opened := signalbox.NewSession(c, options...)
+	(*session.Session)(opened).UnlockPatience = time.Minute
+	s.wire, s.Session = lines, opened
+	s.w.ends = append(s.w.ends, func() {
+		_ = opened.Close(endedContext())
 		c.Close()
 	})
-	return s
 }
 
 // run executes a request, and returns the reply, which nobody has.
 func (s *struck) run(request []string) string {
 	var reply bytes.Buffer
 	peer := server.NewPeer(bufio.NewWriter(&reply))
+	peer.ClientName = runName
+	s.one.Lock()
+	defer s.one.Unlock()
 	s.w.redis.Server().Dispatch(peer, request)
 	peer.Flush()
+	if s.after != nil {
+		s.after()
+	}
 	return reply.String()
 }
 
@@ -165,6 +183,9 @@ func (s *struck) asked() int {
 
 // strike is the server's hook. It reports whether the request is done.
 func (s *struck) strike(peer *server.Peer, command string, args ...string) bool {
+	if peer.ClientName == runName {
+		return false
+	}
 	request := append([]string{command}, args...)
 	if command != "PING" {
 		s.w.commands.Add(1)
@@ -172,10 +193,10 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 	if strings.HasPrefix(command, "EVAL") {
 		s.w.scripts.Add(1)
 	}
-	if peer.ClientName != struckName {
-		return false
+	var kind redistest.Kind
+	if peer.ClientName == struckName {
+		kind = s.next(peer, request)
 	}
-	kind := s.next(peer, request)
 	if command == "SUBSCRIBE" && kind != 0 { // a subscription is its connection's
 		return s.strikeSubscription(peer, kind)
 	}
@@ -198,11 +219,14 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 		return true
 	case redistest.DelayRequest:
 		time.Sleep(time.Duration(s.delay.Load()))
-		return false
 	case redistest.DelayReply:
 		reply := s.run(request)
 		time.Sleep(time.Duration(s.delay.Load()))
 		peer.WriteRaw(reply)
+		return true
+	}
+	if strings.HasPrefix(command, "EVAL") {
+		peer.WriteRaw(s.run(request))
 		return true
 	}
 	return false

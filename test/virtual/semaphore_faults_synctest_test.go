@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// permitLayouts are the options of a semaphore in each layout that it has.
+var permitLayouts = map[string][]signalbox.LockOption{
+	"Native": nil, "Expirable": {signalbox.Redisson()}, "Plain": {signalbox.Redisson(), semaphore.Plain()},
+}
+
+// eachLayout runs a test in a bubble with the semaphores of each layout.
+func eachLayout(t *testing.T, test func(w *world, options []signalbox.LockOption)) {
+	t.Helper()
+	for name, options := range permitLayouts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(w *world) { test(w, options) })
+		})
+	}
+}
+
+// permitsHeld returns how many permits of a semaphore are held, by the server's account.
+func (w *world) permitsHeld(name string) (sum int) {
+	holds, _ := w.redis.SortedSet(locktest.Keys(name).Permits())
+	for member, ends := range holds {
+		if len(member) > 41 && int64(ends) > time.Now().UnixMicro() {
+			n, err := strconv.Atoi(member[41:51])
+			require.NoError(w, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// permitsWaited returns how many tickets there are for a semaphore.
+func (w *world) permitsWaited(name string) int {
+	line, _ := w.redis.ZMembers(locktest.Keys(name).PermitsLine())
+	return len(line)
+}
+
+// neverAbove fails the test if a script grants more permits than there are. What was held before there were fewer stays.
+func (s *struck) neverAbove(name string) {
+	s.one.Lock()
+	defer s.one.Unlock()
+	last := 0
+	s.after = func() {
+		held, capacity := s.w.permitsHeld(name), 0
+		if n, err := s.w.redis.ZScore(locktest.Keys(name).Permits(), "capacity"); err == nil {
+			capacity = int(n)
+		}
+		if held > capacity && held > last {
+			s.w.Errorf("%d permits are held of %d", held, capacity)
+		}
+		last = held
+	}
+}
+
+// mustAcquire acquires permits.
+func mustAcquire(w *world, sem *semaphore.Semaphore, n int) signalbox.Lease {
+	w.Helper()
+	return locktest.Must(w, func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) })
+}
+
+// acquiring acquires permits on another goroutine, and returns when that waits.
+func acquiring(ctx context.Context, sem *semaphore.Semaphore, n int) <-chan locktest.Result[signalbox.Lease] {
+	returned := locktest.LaterWith(ctx, func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) })
+	time.Sleep(50 * time.Millisecond)
+	return returned
+}
+
+// P1, P4, P5, P6: whichever request fails while permits are taken, waited for, released in part and as a whole, and however:
+// no more are held than there are, and all come back.
+func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
+	t.Parallel()
+	const steps, capacity = 7, 4
+	eachKind(t, func(w *world, kind redistest.Kind) {
+		s := w.struck(locktest.Runs(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
+		calm := w.user().Session
+		for at := 1; at <= steps; at++ {
+			name := fmt.Sprint(at)
+			s.reopen()
+			s.neverAbove(name)
+			other := semaphore.New(calm, name, capacity)
+			held := mustAcquire(w, other, 2)
+			s.arm(kind, at)
+			time.AfterFunc(2*time.Second, func() { _ = held.Unlock() })
+			uses := semaphore.New(s.Session, name, capacity).Weighted(w.Context())
+			for round := 0; round < 6 && !s.hasFired(); round++ {
+				require.NoError(w, uses.Acquire(w.Context(), 3))
+				uses.Release(1)
+				uses.Release(2)
+			}
+			require.True(w, s.hasFired())
+			s.heals()
+			require.NoError(w, mustAcquire(w, other, capacity).Unlock())
+			time.Sleep(10 * time.Second)
+			require.Zero(w, w.permitsHeld(name))
+			require.Zero(w, w.permitsWaited(name))
+			require.Zero(w, locktest.Settling(s.Session))
+		}
+	})
+}
+
+// P1, P4, P5: the same for permits that are passed on, for which the server is asked now and then.
+func TestPassedPermitsComeBackWhicheverRequestFails(t *testing.T) {
+	t.Parallel()
+	const steps, capacity, uses = 12, 2, 4
+	eachKind(t, func(w *world, kind redistest.Kind) {
+		s := w.struck(locktest.Runs(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield))
+		calm := w.user().Session
+		var struck int
+		for at := 1; at <= steps; at += 1 + at/4 {
+			name := fmt.Sprint(at)
+			s.reopen()
+			s.neverAbove(name)
+			require.NoError(w, mustAcquire(w, semaphore.New(s.Session, name, capacity), 1).Unlock())
+			s.arm(kind, at)
+			var all sync.WaitGroup
+			for i := range 6 {
+				of := s.Session
+				if i == 0 {
+					of = calm
+				}
+				all.Go(func() {
+					for range uses {
+						lease, err := semaphore.New(of, name, capacity).Acquire(w.Context(), 1)
+						if err != nil {
+							w.Error(err)
+							return
+						}
+						time.Sleep(12 * time.Millisecond) // of a budget of 20
+						if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrLost) {
+							w.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if s.hasFired() {
+				struck++
+			}
+			s.heals()
+			time.Sleep(time.Minute)
+			require.Zero(w, w.permitsHeld(name))
+			require.Zero(w, w.permitsWaited(name))
+			require.Zero(w, locktest.Settling(s.Session))
+			require.NoError(w, mustAcquire(w, semaphore.New(calm, name, capacity), capacity).Unlock())
+		}
+		require.GreaterOrEqual(w, struck, 4)
+	})
+}
+
+// P3, P5: whatever becomes of the question whether permits may be passed on, they are granted once, with tokens that rise.
+func TestPermitsAreGrantedOnceThoughTheirYieldIsLost(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(w *world, kind redistest.Kind) {
+		s := w.struck(locktest.Runs(scripts.SemaphoreYield))
+		for _, others := range []int{0, 1} {
+			name := fmt.Sprint(others)
+			s.neverAbove(name)
+			sem := semaphore.New(s.Session, name, 1)
+			lease := mustAcquire(w, sem, 1)
+			waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
+			for range others {
+				waiting = append(waiting, acquiring(w.Context(), semaphore.New(w.user().Session, name, 1), 1))
+			}
+			s.arm(kind, 1)
+			released := make(chan error, 1)
+			go func() { released <- lease.Unlock() }()
+			served := make(chan uint64, len(waiting))
+			for _, next := range waiting {
+				go func() {
+					got := locktest.MustHave(w, next)
+					served <- got.Token()
+					_ = got.Unlock()
+				}()
+			}
+			for range waiting {
+				require.Greater(w, redistest.Receive(w, "the permit", served), lease.Token())
+			}
+			if err := redistest.Receive(w, "the release", released); err != nil {
+				require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
+			}
+			require.True(w, s.hasFired())
+			s.heals()
+			time.Sleep(time.Minute)
+			require.Zero(w, w.permitsHeld(name))
+			require.Zero(w, w.permitsWaited(name))
+		}
+	})
+}
+
+// P4: a TryAcquire that is given up leaves nothing behind, whatever becomes of its request.
+func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
+	t.Parallel()
+	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+		s, calm := w.struck(locktest.Runs(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
+		for _, kind := range redistest.Kinds() {
+			sem := semaphore.New(s.Session, "a", 3, options...)
+			require.NoError(w, mustAcquire(w, sem, 1).Unlock())
+			ctx, cancel := context.WithCancel(w.Context())
+			s.arm(kind, 1)
+			s.then(1, cancel)
+			lease, err := sem.TryAcquire(ctx, 2)
+			s.awaitFault()
+			if err == nil {
+				require.NoError(w, lease.Unlock())
+			} else {
+				require.ErrorIs(w, err, context.Canceled, kind)
+			}
+			time.Sleep(10 * time.Second)
+			require.Zero(w, locktest.Settling(s.Session))
+			require.NoError(w, mustAcquire(w, semaphore.New(calm, "a", 3, options...), 3).Unlock(), kind)
+			s.heals()
+		}
+	})
+}
+
+// P5: a call whose reply is lost is sent again, and counts once: an Acquire, the release of a part, and that of the rest.
+func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
+	t.Parallel()
+	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+		s := w.struck(locktest.Runs(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
+			scripts.RedissonPermitAcquire, scripts.RedissonPermitSplit, scripts.RedissonPermitRelease))
+		there := semaphore.New(w.user().Session, "a", 5, options...)
+		free := func(want int) {
+			w.Helper()
+			time.Sleep(10 * time.Second)
+			n, err := there.Available(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, want, n)
+		}
+		for _, kind := range redistest.Kinds() {
+			uses := semaphore.New(s.Session, "a", 5, options...).Weighted(w.Context())
+			for _, c := range []struct {
+				do   func()
+				free int
+			}{
+				{func() { require.NoError(w, uses.Acquire(w.Context(), 4)) }, 1},
+				{func() { uses.Release(3) }, 4},
+				{func() { uses.Release(1) }, 5},
+			} {
+				s.arm(kind, 1)
+				c.do()
+				s.awaitFault()
+				free(c.free)
+				s.heals()
+			}
+		}
+	})
+}
+
+// P4, P6: a ticket of a waiter that gave up, whose request arrived after its leaving, keeps nobody out for longer than its
+// not-after, though its session goes on and keeps it alive, and though a holder renews.
+func TestTicketOfNobodyKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		s := w.struck(locktest.Runs(scripts.SemaphoreEnter))
+		other, sem := semaphore.New(w.user().Session, "a", 3), semaphore.New(s.Session, "a", 3)
+		held := mustAcquire(w, other, 1)
+		require.NoError(w, mustAcquire(w, sem, 1).Unlock())
+		ctx, cancel := context.WithCancel(w.Context())
+		s.arm(redistest.DelayRequest, 1)
+		gaveUp := acquiring(ctx, sem, 3)
+		cancel()
+		require.ErrorIs(w, locktest.MustFail(w, gaveUp), context.Canceled)
+		s.cut() // its leaving goes another way
+		time.Sleep(2 * time.Second)
+		require.Equal(w, 1, w.permitsWaited("a"), "the ticket of nobody")
+		began := time.Now()
+		require.NoError(w, locktest.MustHave(w, acquiring(w.Context(), sem, 2)).Unlock())
+		require.Less(w, time.Since(began), 5*time.Second)
+		require.NoError(w, held.Err())
+		require.NoError(w, held.Unlock())
+		require.Zero(w, w.permitsWaited("a"))
+	})
+}
+
+// P2, P6: a server that comes back empty serves all who waited, and its holder is told.
+func TestEmptyServerServesAllWhoWaitForPermits(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		users := []lineUser{w.user(), w.user(), w.user()}
+		held := mustAcquire(w, semaphore.New(users[0].Session, "a", 4), 4)
+		var waiting []<-chan locktest.Result[signalbox.Lease]
+		for n := range 20 {
+			waiting = append(waiting, acquiring(w.Context(), semaphore.New(users[1+n%2].Session, "a", 4), 1+n%4))
+		}
+		require.GreaterOrEqual(w, w.permitsWaited("a"), 4)
+		w.redis.FlushAll()
+		for _, u := range users {
+			u.cut()
+		}
+		began := time.Now()
+		served := make(chan error, len(waiting))
+		for _, next := range waiting {
+			go func() {
+				got := <-next
+				if got.Err == nil {
+					got.Err = got.Value.Unlock()
+				}
+				served <- got.Err
+			}()
+		}
+		for range waiting {
+			require.NoError(w, redistest.Receive(w, "the permits", served))
+		}
+		require.Less(w, time.Since(began), 5*time.Second)
+		redistest.Receive(w, "the end of the lease", held.Done())
+		require.ErrorIs(w, held.Err(), signalbox.ErrLost)
+	})
+}
+
+// P6: Close ends the waits of those that only wait for another of their session, though the call of that gets no reply.
+func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		s := w.struck(locktest.Runs(scripts.SemaphoreEnter))
+		sem := semaphore.New(s.Session, "a", 1)
+		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 1), 1)
+		first, second, third := acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)
+		s.arm(redistest.SwallowRequest, 1)
+		require.NoError(w, held.Unlock())
+		lease := locktest.MustHave(w, first)
+		s.awaitFault()
+		began := time.Now()
+		require.Error(w, s.Close(endedContext()))
+		require.LessOrEqual(w, time.Since(began), time.Second)
+		require.ErrorIs(w, lease.Err(), signalbox.ErrClosed)
+		require.ErrorIs(w, locktest.MustFail(w, second), signalbox.ErrClosed)
+		require.ErrorIs(w, locktest.MustFail(w, third), signalbox.ErrClosed)
+	})
+}
+
+// P1: while the capacity changes all the time no permits are granted beyond it, and in the end all are free.
+func TestPermitsAreNeverAboveACapacityThatChanges(t *testing.T) {
+	t.Parallel()
+	const greatest, uses = 9, 300
+	bubbleOfUsers(t, func(w *world) {
+		s := w.struck(locktest.Runs(scripts.SemaphoreResize))
+		users := []lineUser{w.user(), w.user(), w.user()}
+		for i, u := range users {
+			u.latency.Store(int64(time.Duration(i) * time.Millisecond))
+		}
+		s.neverAbove("a")
+		var served atomic.Int64
+		var all sync.WaitGroup
+		for i := range 12 {
+			sem := semaphore.New(users[i%3].Session, "a", greatest)
+			all.Go(func() {
+				for served.Load() < uses {
+					lease, err := sem.Acquire(w.Context(), 1+i%3)
+					if err != nil {
+						w.Error(err)
+						return
+					}
+					served.Add(1)
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					if err := lease.Unlock(); err != nil {
+						w.Error(err)
+					}
+				}
+			})
+		}
+		setter := semaphore.New(s.Session, "a", greatest)
+		for n := 0; served.Load() < uses; n++ {
+			require.NoError(w, setter.SetCapacity(w.Context(), 3+n*5%7))
+			time.Sleep(20 * time.Millisecond)
+		}
+		require.NoError(w, setter.SetCapacity(w.Context(), greatest))
+		all.Wait()
+		time.Sleep(time.Second)
+		require.Zero(w, w.permitsHeld("a"))
+		require.Zero(w, w.permitsWaited("a"))
+	})
+}
