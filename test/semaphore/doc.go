@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package semaphore asks whether a semaphore keeps its promises on real servers: with many processes, some of which
-// are killed or stop, with messages and answers lost, and with servers that go away.
+// are killed or stop, with servers that fail over, and with slots that move. Faults of wires are in test/virtual.
 //
 // # How the count is known
 //

@@ -18,27 +18,20 @@ import (
 // out where too few do; and after a failover those who waited are served.
 func TestPermitsBehindSentinels(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a failover by sentinels")
 	const name, capacity = "sentinels", 2
 	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(time.Minute)) // it is asked for
 	s, other := locktest.Session(t, behind), locktest.Session(t, behind)
 	held, err := semaphore.New(s, name, capacity, signalbox.WaitReplicas(1, 10*time.Second), signalbox.RenewedLease(10*time.Minute)).Acquire(long(t), 2)
 	require.NoError(t, err)
-	got := make(chan result, 1)
-	go func() {
-		lease, err := semaphore.New(other, name, capacity).Acquire(long(t), 2)
-		got <- result{lease, err}
-	}()
+	got := acquireLater(t, semaphore.New(other, name, capacity), 2)
 	first := behind.Primary(t)
 	v := newView(t, first, name)
 	redistest.Await(t, "it stands in line", func() bool { return v.waiting(t) == 1 })
 	first.Kill()
 	behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
 	behind.AwaitFailover(t, first)
-	select {
-	case r := <-got:
-		t.Fatal("the permits are out, and were granted again: ", r.err)
-	default:
-	}
+	require.Empty(t, got, "the permits are held, and were granted again")
 	_ = held.Unlock() // at once, or in the background
 	lease := gets(t, got)
 	require.NoError(t, lease.Unlock())

@@ -102,26 +102,18 @@ func long(t *testing.T) context.Context {
 	return ctx
 }
 
-// result is what an Acquire answered.
-type result struct {
-	lease signalbox.Lease
-	err   error
+// acquireLater acquires on another goroutine.
+func acquireLater(t *testing.T, sem *semaphore.Semaphore, n int) <-chan locktest.Result[signalbox.Lease] {
+	t.Helper()
+	return locktest.LaterWith(long(t), func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) })
 }
 
-// gets receives what an Acquire answered, which must be a lease.
-func gets(t *testing.T, got <-chan result) signalbox.Lease {
+// gets receives what an Acquire returned, which must be a lease.
+func gets(t *testing.T, got <-chan locktest.Result[signalbox.Lease]) signalbox.Lease {
 	t.Helper()
-	late := time.NewTimer(bound)
-	defer late.Stop()
-	select {
-	case r := <-got:
-		require.NoError(t, r.err)
-		require.NoError(t, r.lease.Err())
-		return r.lease
-	case <-late.C:
-		t.Fatalf("not granted within %v", bound)
-		panic("unreachable")
-	}
+	lease := locktest.MustHave(t, got)
+	require.NoError(t, lease.Err())
+	return lease
 }
 
 func take(t *testing.T, sem *semaphore.Semaphore, n int) signalbox.Lease {

@@ -149,6 +149,23 @@ func TestWaiterFindsPermitsByAPoll(t *testing.T) {
 	})
 }
 
+// P6: the ticket of a waiter that crashed keeps those behind it out until its heartbeats are missed, for seconds.
+func TestPermitTicketOfACrashedWaiterEnds(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		crashes := w.user()
+		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 2), 2)
+		_ = acquiring(w.Context(), semaphore.New(crashes.Session, "a", 2), 2)
+		behind := acquiring(w.Context(), semaphore.New(w.user().Session, "a", 2), 1)
+		time.Sleep(time.Minute)
+		crashes.dead()
+		require.NoError(w, held.Unlock())
+		released := time.Now()
+		require.NoError(w, locktest.MustHave(w, behind).Unlock())
+		require.LessOrEqual(w, time.Since(released), 5*time.Second)
+	})
+}
+
 // P6: Close ends a wait for more permits than there are.
 func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
 	t.Parallel()
