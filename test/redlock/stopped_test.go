@@ -27,6 +27,7 @@ import (
 // again when the last answer is in. Who has the lock by then keeps it.
 func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a process is stopped for longer than its lease")
 	w := newWorld(t)
 	var wires []*redistest.Proxy
 	var urls []string
@@ -40,7 +41,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	var asked atomic.Int64
 	all, ended := make(chan struct{}), t.Context().Done()
 	for _, wire := range wires {
-		wire.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.RedlockAcquire.SHA1 })
+		wire.SetMatch(locktest.Runs(scripts.RedlockAcquire))
 		wire.ResetCount()
 		wire.OnRequest(func(int, []string) {
 			if asked.Add(1) == int64(len(wires)) {
@@ -57,8 +58,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	for _, wire := range wires {
 		redistest.Await(t, "what the server answers", func() bool { return wire.Replies() > 0 })
 	}
-	next, err := redlock.New(w.process(), "a", signalbox.RenewedLease(patient)).Lock(locktest.Context(t))
-	require.NoError(t, err)
+	next := locktest.Must(t, redlock.New(w.process(), "a", signalbox.RenewedLease(patient)).Lock)
 	child.Thaw()
 	says(t, child, "none")
 	require.NoError(t, next.Err())

@@ -31,12 +31,6 @@ const (
 	fewest  = 20
 )
 
-// establish lets a server look as one that has had its data for a day, so that it grants at once.
-const establish = `
-local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
-local since = string.format('%016.0f', redis.call('TIME')[1] * 1000000 - 86400000000)
-return redis.call('SET', KEYS[1], 'sb1e' .. since .. since .. life, 'PX', 604800000)`
-
 // span is a time in which somebody had the lock for certain.
 type span struct {
 	who      int
@@ -106,6 +100,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 // tokens rise.
 func TestNoTwoHaveTheLockWhileServersFail(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "servers are stopped, restarted and emptied under load, one after the other")
 	storm(t)
 }
 
@@ -196,7 +191,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t}
 	for range servers {
 		s := redistest.Start(t)
-		s.MustDo(t, "EVAL", establish, 1, "sb:epoch")
+		require.NoError(t, locktest.Establish(s))
 		w.servers = append(w.servers, s)
 	}
 	return w

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/redlock"
+)
+
+// P1, P3: whatever becomes of one server after the other, and of the wires of one process after the other, at most one
+// process has the lock, and tokens rise.
+func TestRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			redlockChaos(t, seed, 8)
+		})
+	}
+}
+
+func TestSoakRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := locktest.Soak(t)
+	for seed := rand.Uint64(); more(); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { redlockChaos(t, seed, 100) })
+	}
+}
+
+// redlockChaos lets four processes take turns while servers and wires fail, so many times.
+func redlockChaos(t *testing.T, seed uint64, strikes int) {
+	t.Helper()
+	const life = 4 * time.Second
+	settledBubble(t, 5, func(q *quorum) {
+		ctx, end := context.WithCancel(q.Context())
+		defer end()
+		c := &chaos{T: q.T, name: "a", ended: ctx, Rand: rand.New(rand.NewPCG(seed, 5))}
+		var users sync.WaitGroup
+		var wires [][]*wire
+		var sessions []*signalbox.Session
+		for range 4 {
+			its, ways := q.process()
+			wires, sessions = append(wires, ways), append(sessions, its...)
+			mu := redlock.New(its, "a", signalbox.RenewedLease(life), redlock.Fenced())
+			users.Go(func() {
+				for {
+					lease, err := mu.Lock(ctx)
+					if err != nil {
+						return // the game has ended
+					}
+					c.enters(lease)
+					time.Sleep(c.below(2 * time.Second))
+					c.leaves(lease)
+					_ = lease.Unlock() // a wire may keep it from being confirmed
+				}
+			})
+		}
+		for i := range strikes {
+			c.strikeServer(q, i, wires, life)
+			time.Sleep(life + life/2) // a server that lost its data has no vote for one lease
+		}
+		end()
+		users.Wait()
+		require.Greater(t, c.mu.took, strikes)
+		time.Sleep(time.Minute)
+		q.requireNothing(sessions...)
+	})
+}
+
+// strikeServer lets one server fail, or what one process has of the servers.
+func (c *chaos) strikeServer(q *quorum, i int, wires [][]*wire, life time.Duration) {
+	server, process := i%len(q.worlds), int(c.below(time.Duration(len(wires))))
+	switch i % 4 {
+	case 0:
+		q.worlds[server].redis.FlushAll()
+	case 1:
+		for _, its := range wires {
+			its[server].dead()
+		}
+		time.Sleep(c.below(2 * life))
+		for _, its := range wires {
+			its[server].heals()
+		}
+	case 2:
+		for _, w := range wires[process] {
+			w.swallowsReplies.Store(c.oneIn(2))
+		}
+		time.Sleep(c.below(2 * life))
+		for _, w := range wires[process] {
+			w.heals()
+		}
+	case 3:
+		for _, w := range wires[process] {
+			w.cut()
+		}
+	}
+}
