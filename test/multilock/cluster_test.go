@@ -44,42 +44,11 @@ func (c *town) members(s *signalbox.Session) []multilock.Member {
 	return []multilock.Member{reentrant.New(s, c.names[2]), fair.New(s, c.names[1]), reentrant.New(s, c.names[0])}
 }
 
-// P1: members on different nodes of a cluster are taken and given back as on one server, by two that ask in opposite
-// orders.
-func TestMembersOnDifferentShards(t *testing.T) {
-	t.Parallel()
-	c := newTown(t, redistest.WithFailoverAfter(time.Minute))
-	ended := make(chan error, 2)
-	ctx := long(t)
-	for i := range cap(ended) {
-		members := c.members(locktest.Session(t, c))
-		if i == 1 {
-			members[0], members[2] = members[2], members[0]
-		}
-		go func() {
-			for range 30 {
-				lease, err := multilock.New(members...).Lock(ctx)
-				if err == nil {
-					err = lease.Unlock()
-				}
-				if err != nil {
-					ended <- err
-					return
-				}
-			}
-			ended <- nil
-		}()
-	}
-	for range cap(ended) {
-		require.NoError(t, <-ended)
-	}
-	c.free(t, 0, 1, 2)
-}
-
 // P4: while a slot is on the move its server takes no script for several keys of which some have gone. The members are
 // taken, and given back, one by one then.
 func TestMembersOfASlotThatIsOnTheMove(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a slot of a cluster moves")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
 	s := locktest.Session(t, c)
 	names, keys, slot := ofOneSlot(t, c, 3)
@@ -121,6 +90,7 @@ func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string,
 // those alive, or gives them back when the context ends.
 func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a node of a cluster dies")
 	c := newTown(t, redistest.WithFailoverAfter(time.Minute))
 	s, other := locktest.Session(t, c), locktest.Session(t, c)
 	dead := c.Owner(t, c.slots[2])
@@ -152,6 +122,7 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 // P1, P4: the same where the replica takes over: the call gets all members.
 func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a replica takes over")
 	c := newTown(t)
 	s, other := locktest.Session(t, c), locktest.Session(t, c)
 	dead := c.Owner(t, c.slots[2])
