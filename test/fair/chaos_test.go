@@ -17,6 +17,7 @@ import (
 // has the lock beside another, and tokens rise.
 func TestCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "processes are stopped and killed, and others wait for what the server keeps for them")
 	left := 6
 	newWorld(t).strikes(t, func() bool { left--; return left >= 0 })
 }

@@ -24,6 +24,7 @@ const calm = time.Minute
 // and tokens.
 func TestOrderIsKeptWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a slot moves between the nodes of a cluster, which clients learn of in seconds")
 	left := 4
 	newCluster(t).moves(t, func() bool { left--; return left >= 0 })
 }

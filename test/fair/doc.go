@@ -11,6 +11,9 @@
 //
 // # Not covered
 //
+// What depends on time alone, such as when a lost grant is noticed or a dead waiter is passed over, is shown in virtual time:
+// test/virtual, fair_*_synctest_test.go and line_*_synctest_test.go.
+//
 // What is asked of every kind of lock alike: each fault at each step is in package faults, histories in
 // package history, tokens before a store in package fencing.
 //

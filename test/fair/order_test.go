@@ -15,7 +15,7 @@ import (
 // Order: over many processes and goroutines the lock goes to the first in line, every time.
 func TestLockIsGrantedInTheOrderOfTheLine(t *testing.T) {
 	t.Parallel()
-	newWorld(t).drawsCrowd(t, "order", 5_000)
+	newWorld(t).drawsCrowd(t, "order", 1_000)
 }
 
 func TestSoakLockIsGrantedInTheOrderOfTheLine(t *testing.T) { //nolint:paralleltest // has the machine to itself
@@ -59,7 +59,7 @@ func (w *world) ended(t *testing.T, crowd []*redistest.Process, within time.Dura
 // Order: those who stand in line at one time, however many, drain in the order in which they came.
 func TestManyWaitersDrainInOrder(t *testing.T) {
 	t.Parallel()
-	newWorld(t).drains(t, 3, 300)
+	newWorld(t).drains(t, 3, 100)
 }
 
 func TestSoakManyWaitersDrainInOrder(t *testing.T) { //nolint:paralleltest // has the machine to itself
