@@ -20,16 +20,17 @@ import (
 // junk fills the server with keys that end, so that it has others to look for than the lock's.
 const junk = `for i = 1, ARGV[1] do redis.call('SET', 'junk:' .. i, '', 'PX', 600000 + i) end`
 
-// P6: a waiter gets the lock of a dead process about a second after its key should have
-// ended, however many other keys the server has to keep an eye on.
+// P6: a waiter gets the lock of a dead process when its key has expired, however many other keys the server has to expire.
+// How long after is in test/virtual: TestCrashedHoldersLockIsTakenOverAsItsKeyEnds, and those of the other kinds.
 func TestWaiterGetsTheLockOfADeadProcessAmongManyKeys(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "the lease of a process that was killed has to expire on the server")
 	locktest.Each(t, waitForTheDead)
 }
 
 func waitForTheDead(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
-	const life, late = 6 * time.Second, 15 * time.Second
+	const life = 3 * time.Second
 	w := newWorld(t)
 	w.server.MustDo(t, "EVAL", junk, 0, 100_000)
 	holder := start(t, "holder", w.server, kind.Name, "dead", life)
@@ -47,18 +48,24 @@ func waitForTheDead(t *testing.T, kind locktest.Primitive) {
 	ends := w.view.MustHold(t, "dead").Ends
 	require.NoError(t, <-got)
 	t.Logf("the waiter had the lock %v after the end of the key", time.Since(ends))
-	require.Less(t, time.Since(ends), late)
 	require.Greater(t, time.Since(ends), -time.Second, "it had the lock before")
 }
 
-// P4: processes that are killed anywhere in the middle leave no key that outlives its lease,
-// but floors, and those end as well.
-func TestKilledProcessesLeaveNothing(t *testing.T) {
+// P4: processes that are killed at any moment leave no key that never expires.
+func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for range 2 {
-		w.killSome(t, 24)
-	}
+	w.killSome(t, len(kinds()))
+	require.NotEmpty(t, w.server.Keys("*"))
+	w.view.NoImmortals(t)
+}
+
+// P4: processes that are killed at any moment leave no key that outlives its lease, but for floors, which expire as well.
+func TestKilledProcessesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "the leases of processes that were killed have to expire on the server")
+	w := newWorld(t)
+	w.killSome(t, 24)
 	w.nothingLeft(t, 24)
 }
 
