@@ -65,7 +65,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 			in.Scan()
 		}
 	}
-	lock, kept := locktest.Named(os.Getenv(kindEnv)).New(s, lockName), &store{client: client, fenced: true}
+	lock, kept := locktest.Named(os.Getenv(kindEnv)).New(s, lockName), &store{client}
 	for {
 		switch err := add(context.Background(), lock, kept, meanwhile); {
 		case err == nil:

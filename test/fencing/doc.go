@@ -7,5 +7,6 @@
 // has the counter refuses tokens smaller than the greatest it has seen, on reading as well: else
 // a holder who lost its lease could still write between a successor's reading and writing.
 //
-// The control is the same clients with a store that takes everything: it has to lose.
+// The control is in test/virtual: TestTokensKeepALateHolderFromOverwriting shows that a store which takes every token loses
+// an update.
 package fencing

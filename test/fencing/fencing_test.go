@@ -24,10 +24,10 @@ type world struct {
 	store         *store
 }
 
-func newWorld(t *testing.T, kind locktest.Primitive, fenced bool) *world {
+func newWorld(t *testing.T, kind locktest.Primitive) *world {
 	t.Helper()
 	w := &world{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
-	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true }), fenced}
+	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })}
 	return w
 }
 
@@ -40,6 +40,7 @@ func (w *world) lock(t *testing.T) locktest.Lock {
 // killed.
 func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "processes are stopped for longer than their leases last")
 	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 		// Of a lock with a line the next holder waits for three seconds where one is stopped that was just granted it.
 		rounds := 3
@@ -47,7 +48,7 @@ func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 			rounds = 12
 		}
 		left := rounds
-		stale := newWorld(t, p, true).underFire(t, func() bool { left--; return left >= 0 })
+		stale := newWorld(t, p).underFire(t, func() bool { left--; return left >= 0 })
 		require.Equal(t, rounds, stale)
 	})
 }
@@ -56,7 +57,7 @@ func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 	for _, p := range locktest.Primitives() { //nolint:paralleltest // one after the other
 		t.Run(p.Name, func(t *testing.T) {
 			more := locktest.Soak(t)
-			newWorld(t, p, true).underFire(t, more)
+			newWorld(t, p).underFire(t, more)
 		})
 	}
 }
@@ -151,46 +152,4 @@ func (w *world) goesOn(t *testing.T) {
 	t.Helper()
 	before := w.store.size()
 	redistest.Await(t, "others add", func() bool { return w.store.size() >= before+20 })
-}
-
-// The harness bites: the same clients lose updates where the store takes every token, if one of
-// them goes on after its lease has ended.
-func TestUpdatesAreLostWithoutTokens(t *testing.T) {
-	t.Parallel()
-	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-		require.Positive(t, newWorld(t, p, false).oneGoesOn(t))
-	})
-}
-
-// P3: the same pause, and the store refuses what comes too late.
-func TestStoreThatChecksTokensRefusesWhoGoesOnAfterItsLease(t *testing.T) {
-	t.Parallel()
-	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-		require.Zero(t, newWorld(t, p, true).oneGoesOn(t))
-	})
-}
-
-// oneGoesOn lets a holder sleep past its lease between reading and writing, while another adds,
-// and answers how many updates were lost. It ends its own lease's renewal as a stopped process
-// would: by a wire that is dead.
-func (w *world) oneGoesOn(t *testing.T) int {
-	t.Helper()
-	proxy := redistest.NewProxy(t, w.locks.Addr())
-	sleepy := w.kind.New(locktest.Session(t, proxy, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
-	other := w.lock(t)
-	err := add(t.Context(), sleepy, w.store, func() {
-		proxy.HalfOpenAll()
-		proxy.Refuse()
-		for range 5 {
-			require.NoError(t, add(locktest.Context(t), other, w.store, func() {}))
-		}
-	})
-	if w.store.fenced {
-		require.ErrorIs(t, err, errStale)
-	} else {
-		require.NoError(t, err)
-	}
-	lost, err := w.store.lost()
-	require.NoError(t, err)
-	return lost
 }

@@ -13,22 +13,19 @@ import (
 )
 
 // store is what the lock protects: a counter, and a log of everything that was written to it.
-type store struct {
-	client rueidis.Client
-	fenced bool
-}
+type store struct{ client rueidis.Client }
 
 const (
 	counterKey = "counter"
 	logKey     = "log"
 )
 
-// access reads the counter, or writes it where ARGV[3] is there, and answers it; -1 is a refusal.
+// access reads the counter, or writes it where ARGV[2] is there, and answers it; -1 is a refusal.
 const access = `
 local counter, log = KEYS[1], KEYS[2]
-local token, fenced, value = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
+local token, value = tonumber(ARGV[1]), ARGV[2]
 local seen = tonumber(redis.call('HGET', counter, 'token') or 0)
-if fenced and token < seen then return -1 end
+if token < seen then return -1 end
 if token > seen then redis.call('HSET', counter, 'token', ARGV[1]) end
 if not value then return tonumber(redis.call('HGET', counter, 'value') or 0) end
 redis.call('HSET', counter, 'value', value)
@@ -38,11 +35,7 @@ return tonumber(value)`
 var errStale = errors.New("the store has seen a greater token")
 
 func (s *store) access(ctx context.Context, token uint64, value ...string) (int64, error) {
-	fenced := "0"
-	if s.fenced {
-		fenced = "1"
-	}
-	args := append([]string{strconv.FormatUint(token, 10), fenced}, value...)
+	args := append([]string{strconv.FormatUint(token, 10)}, value...)
 	n, err := s.client.Do(ctx,
 		s.client.B().Eval().Script(access).Numkeys(2).Key(counterKey, logKey).Arg(args...).Build()).AsInt64()
 	if err == nil && n < 0 {
@@ -68,7 +61,7 @@ func (s *store) size() int64 {
 }
 
 // lost says what is wrong with the log, and answers how many updates were lost: those whose
-// value was written before. Tokens must rise where the store asks for it.
+// value was written before. Tokens must rise.
 func (s *store) lost() (lost int, err error) {
 	entries, err := s.client.Do(context.Background(), s.client.B().Lrange().Key(logKey).Start(0).Stop(-1).Build()).AsStrSlice()
 	if err != nil {
@@ -82,7 +75,7 @@ func (s *store) lost() (lost int, err error) {
 		if value != last+1 {
 			lost++
 		}
-		if s.fenced && token <= lastToken {
+		if token <= lastToken {
 			return lost, fmt.Errorf("write %d: token %d after %d", i, token, lastToken)
 		}
 		last, lastToken = value, token
