@@ -24,7 +24,11 @@ import (
 // be, nobody is told what did not happen to it, and nothing is left.
 func TestAllKindsAtOnce(t *testing.T) {
 	t.Parallel()
-	play(t, redistest.Start(t), func(round int) bool { return round < 150 })
+	rounds := 150
+	if testing.Short() {
+		rounds = 20
+	}
+	play(t, redistest.Start(t), func(round int) bool { return round < rounds })
 }
 
 func TestSoakAllKindsAtOnce(t *testing.T) { //nolint:paralleltest // has the machine to itself
