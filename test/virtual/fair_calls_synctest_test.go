@@ -188,6 +188,43 @@ func TestFairWaitEndsWithItsContext(t *testing.T) { //nolint:paralleltest // loo
 	})
 }
 
+// P10: a refusal that may pass is waited for. The error of a call that does not wait so long has the words of the server.
+func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const words = "OOM command not allowed when used memory > 'maxmemory'."
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
+		defer closeAll()
+		mu := fair.New(users[0].Session, "a")
+		var refuses atomic.Bool
+		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			refused := refuses.Load() && runs(scripts.FairEnter, command, args)
+			if refused {
+				c.WriteError(words)
+			}
+			return refused
+		})
+		refuses.Store(true)
+		_, err := mu.TryLock(w.Context())
+		require.ErrorIs(w, err, signalbox.ErrRefused)
+		require.ErrorContains(w, err, words)
+		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+		defer cancel()
+		_, err = mu.Lock(ctx)
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.ErrorIs(w, err, signalbox.ErrRefused)
+		require.ErrorContains(w, err, words)
+		waiting := waitsInLine(w.Context(), mu)
+		time.Sleep(time.Minute)
+		require.Empty(w, waiting)
+		refuses.Store(false)
+		began := time.Now()
+		got := <-waiting
+		require.NoError(w, got.err)
+		require.Less(w, got.at.Sub(began), 2*time.Second)
+		require.NoError(w, got.lease.Unlock())
+	})
+}
+
 // stray is a request of a waiter that gave up and has left the queue: it has not reached the server yet.
 type stray struct {
 	*world

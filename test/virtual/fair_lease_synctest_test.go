@@ -169,6 +169,31 @@ func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) { //nolint:
 	})
 }
 
+// P8: a renewal of a lease whose key was deleted neither creates a hold nor extends that of another holder.
+func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	const life = 9 * time.Second
+	for _, taken := range []bool{false, true} {
+		eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+			time.Sleep(life)
+			h.redis.Del(locktest.Key("a"))
+			var ends time.Time
+			var other signalbox.Lease
+			if taken {
+				other = atOnce(h.T, fair.New(h.another, "a", signalbox.FixedLease(life)))
+				ends = h.fairEnds("a")
+			}
+			<-h.Done()
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(h, ends, h.fairEnds("a"))
+			require.ErrorIs(h, h.Unlock(), signalbox.ErrLost)
+			if taken {
+				require.NoError(h, other.Err())
+				require.NoError(h, other.Unlock())
+			}
+		})
+	}
+}
+
 // P2, P6: a server that is silent for longer than a lease ends that at its deadline, and no wait. The waiter has the lock
 // when the server replies again.
 func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) { //nolint:paralleltest // looks at all goroutines
