@@ -64,7 +64,7 @@ func TestUnlockOfWhatIsNotHeldIsErrNotHeld(t *testing.T) {
 	const name = "mine"
 	lease := w.hold(t, name)
 	require.NoError(t, lease.Unlock())
-	next := gets(t, begins(t, w.waiter, name), bound).lease
+	next := locktest.MustHave(t, begins(t, w.waiter, name))
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 	require.ErrorIs(t, signalbox.Lease{}.Unlock(), signalbox.ErrNotHeld)
 	require.NoError(t, next.Err())

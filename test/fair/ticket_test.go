@@ -43,7 +43,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 	require.NotEmpty(t, signs[0], "the ticket came without a heartbeat")
 	mu.Unlock()
 	require.NoError(t, held.Unlock())
-	require.NoError(t, gets(t, got, bound).lease.Unlock())
+	require.NoError(t, locktest.MustHave(t, got).Unlock())
 }
 
 // P4: a line has an end from its first ticket on, also where that comes without a heartbeat, since one was

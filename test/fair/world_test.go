@@ -55,15 +55,8 @@ func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption)
 	return lease
 }
 
-// result is what a Lock answered.
-type result struct {
-	lease signalbox.Lease
-	err   error
-	at    time.Time
-}
-
 // asks lets a session wait for a lock. It returns when it stands in line, where n are then.
-func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan result {
+func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
 	got := begins(t, s, name)
 	w.waiting(t, name, n)
@@ -71,14 +64,9 @@ func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-c
 }
 
 // begins lets a session wait for a lock that it may have at once.
-func begins(t *testing.T, s *signalbox.Session, name string) <-chan result {
+func begins(t *testing.T, s *signalbox.Session, name string) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
-	ctx, got := long(t), make(chan result, 1)
-	go func() {
-		lease, err := fair.New(s, name).Lock(ctx)
-		got <- result{lease, err, time.Now()}
-	}()
-	return got
+	return locktest.LaterWith(long(t), fair.New(s, name).Lock)
 }
 
 // hear waits until n sessions hear of their grants.
@@ -94,22 +82,6 @@ func (w *world) hear(t *testing.T, n int) {
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
 	redistest.AwaitFor(t, limit, "they stand in line", func() bool { return w.view.Waiting(name) == n })
-}
-
-// gets receives what a Lock answered, which must be a lease, within limit.
-func gets(t *testing.T, got <-chan result, limit time.Duration) result {
-	t.Helper()
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case r := <-got:
-		require.NoError(t, r.err)
-		require.NoError(t, r.lease.Err())
-		return r
-	case <-late.C:
-		t.Fatalf("not granted within %v", limit)
-		panic("unreachable")
-	}
 }
 
 // nothingLeft fails the test if anybody still holds the lock or stands in line after a while.
