@@ -18,7 +18,7 @@ import (
 func TestCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped and killed, and others wait for what the server keeps for them")
-	left := 6
+	left := 4
 	newWorld(t).strikes(t, func() bool { left--; return left >= 0 })
 }
 
