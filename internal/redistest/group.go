@@ -20,6 +20,9 @@ const (
 
 // startAll starts servers at once. If one fails, none is left.
 func startAll(r reporter, sets ...setup) ([]*Server, error) {
+	if _, err := serverBinary(); err != nil {
+		return nil, err // once, not by each of them
+	}
 	servers, errs := make([]*Server, len(sets)), make([]error, len(sets))
 	var group sync.WaitGroup
 	for i, set := range sets {

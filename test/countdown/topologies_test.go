@@ -35,6 +35,7 @@ func (s speaking) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis
 // the name has a tag of its own.
 func TestALatchWorksEverywhere(t *testing.T) {
 	t.Parallel()
+	redistest.NeedServer(t)
 	for _, starter := range redistest.Topologies() {
 		t.Run(starter.Name, func(t *testing.T) {
 			t.Parallel()

@@ -47,6 +47,7 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *world))
 			for _, kind := range kinds {
 				t.Run(s.Name+"/"+protocol.Name+"/"+kind.Name, func(t *testing.T) {
 					t.Parallel()
+					redistest.NeedServer(t)
 					top, err := s.get()
 					require.NoError(t, err)
 					w := &world{T: t, topology: top, protocol: protocol, kind: kind}
