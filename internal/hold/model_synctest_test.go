@@ -100,7 +100,7 @@ func (f *family) same(t *testing.T) {
 // and whatever ends.
 func TestABoundContextIsLikeOneOfPackageContext(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(50) {
+	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &family{Rand: rand.New(rand.NewPCG(seed, 0)), twins: []twin{{context.Background(), context.Background()}}}
 			var beds []*bed

@@ -54,7 +54,7 @@ func user(t *testing.T, r *rand.Rand, l Lease) {
 
 func TestATenureEndsExactlyOnceInACrowd(t *testing.T) {
 	t.Parallel()
-	for round := range uint64(60) {
+	for round := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) { crowd(t, round) })
 	}
 }

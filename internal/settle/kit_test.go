@@ -3,15 +3,13 @@
 package settle_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -19,21 +17,13 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// patience is how long a test waits for what must happen. It is reached by failing tests only.
-const patience = 20 * time.Second
-
 // newSettler answers a Settler at a server, or at a proxy before one. It is closed when the test ends.
-func newSettler(tb testing.TB, at interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-},
-) *settle.Settler {
+func newSettler(tb testing.TB, at redistest.Dialer) *settle.Settler {
 	tb.Helper()
 	t := timers.New()
 	s := settle.New(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
 	tb.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		s.Close(ended)
+		s.Close(locktest.Ended())
 		s.Stop()
 		t.Close()
 	})
@@ -53,16 +43,4 @@ func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) 
 			return 0
 		},
 	}
-}
-
-// await polls until done, which asks for something that must come true.
-func await(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	redistest.Await(tb, what, done)
-}
-
-// within waits for the end of something.
-func within(tb testing.TB, what string, c <-chan struct{}) {
-	tb.Helper()
-	redistest.Receive(tb, what, c)
 }

@@ -18,7 +18,7 @@ func TestNothingIsMissedWhileTheGoroutineEndsAndStarts(t *testing.T) {
 	t.Parallel()
 	timers := New()
 	defer timers.Close()
-	const users, rounds = 4, 300
+	const users, rounds = 4, 80
 	var work sync.WaitGroup
 	for user := range users {
 		work.Go(func() {
@@ -44,7 +44,7 @@ func TestNothingIsMissedWhileTheGoroutineEndsAndStarts(t *testing.T) {
 
 func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 	t.Parallel()
-	for round := range 200 {
+	for round := range 50 {
 		timers := New()
 		var closed atomic.Bool
 		var work sync.WaitGroup

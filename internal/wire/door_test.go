@@ -33,7 +33,7 @@ func TestARefusedConnectionIsNotAskedForByEveryCall(t *testing.T) {
 
 	server.MustDo(t, "ACL", "SETUSER", "teller", "resetpass", ">other")
 	server.MustDo(t, "CLIENT", "KILL", "USER", "teller")
-	await(t, "a refusal", func() bool {
+	redistest.Await(t, "a refusal", func() bool {
 		_, err := r.Run(t.Context(), hello("key"))
 		return errors.Is(err, errs.ErrDenied)
 	})
@@ -49,7 +49,7 @@ func TestARefusedConnectionIsNotAskedForByEveryCall(t *testing.T) {
 	require.Less(t, connections(t, server)-before, calls/4)
 
 	server.MustDo(t, "ACL", "SETUSER", "teller", ">right")
-	await(t, "an answer", func() bool {
+	redistest.Await(t, "an answer", func() bool {
 		_, err := r.Run(t.Context(), hello("key"))
 		return err == nil
 	})
@@ -69,7 +69,7 @@ func TestAServerThatIsDownIsAskedAgain(t *testing.T) {
 	require.NoError(t, err)
 	proxy.Refuse()
 	proxy.CutAll()
-	await(t, "a refusal", func() bool {
+	redistest.Await(t, "a refusal", func() bool {
 		_, err := r.Run(t.Context(), hello("key"))
 		var refused *net.OpError
 		return errors.As(err, &refused) && refused.Op == "dial"
@@ -79,7 +79,7 @@ func TestAServerThatIsDownIsAskedAgain(t *testing.T) {
 		require.Equal(t, wire.Wait, wire.Judge(err))
 	}
 	proxy.Accept()
-	await(t, "an answer", func() bool {
+	redistest.Await(t, "an answer", func() bool {
 		_, err := r.Run(t.Context(), hello("key"))
 		return err == nil
 	})
@@ -94,10 +94,4 @@ func connections(t *testing.T, server *redistest.Server) int {
 	n, err := strconv.Atoi(found[1])
 	require.NoError(t, err)
 	return n
-}
-
-// await polls until done, which asks for something that must come true.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	redistest.Await(t, what, done)
 }

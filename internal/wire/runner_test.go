@@ -19,9 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// patience is how long a test waits for what must happen. It is reached by failing tests only.
-const patience = 20 * time.Second
-
 // hello and withdraw are two calls that may be sent as often as one likes.
 func hello(key string) wire.Call {
 	return wire.Call{Script: scripts.SessionHello, Keys: []string{key}}
@@ -150,7 +147,7 @@ func requireCancellable(t *testing.T, run func(ctx context.Context) error) {
 	err := run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, wire.Unknown, wire.Judge(err))
-	require.Less(t, time.Since(began), patience, "only the client's own limit ended it")
+	require.Less(t, time.Since(began), redistest.Patience, "only the client's own limit ended it")
 }
 
 func TestAnEndedContextSendsNothing(t *testing.T) {
@@ -173,7 +170,7 @@ func TestAServerThatIsNotThereIsWaitedFor(t *testing.T) {
 	r := runner(t, proxy)
 	proxy.Refuse()
 	proxy.CutAll()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 	defer cancel()
 	for {
 		_, err := r.Run(ctx, hello("key"))
