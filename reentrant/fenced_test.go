@@ -59,6 +59,21 @@ func TestAFencedLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
 	redistest.Await(t, "nothing but the counter is left", func() bool { return server.MustDo(t, "DBSIZE") == int64(1) })
 }
 
+// P3: so do they inside the process, first in, first out.
+func TestAFencedLockHasANumberForEachHoldInsideTheProcess(t *testing.T) {
+	t.Parallel()
+	mu := fenced(t, redistest.Start(t))
+	lease := locktest.Must(t, mu.Lock)
+	one, two := locktest.Queue(t.Context(), t, mu.Lock), locktest.Queue(t.Context(), t, mu.Lock)
+	for _, waiting := range []<-chan locktest.Result[signalbox.Lease]{one, two} {
+		require.NoError(t, lease.Unlock())
+		next := locktest.MustHave(t, waiting)
+		require.Greater(t, next.Token(), lease.Token())
+		lease = next
+	}
+	require.NoError(t, lease.Unlock())
+}
+
 // P10: a counter that is none is the error of every acquire.
 func TestACounterThatIsNoneIsAnError(t *testing.T) {
 	t.Parallel()

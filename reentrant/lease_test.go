@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -243,4 +244,37 @@ func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
 	require.ErrorIs(t, lost.Unlock(), signalbox.ErrLost)
 	require.True(t, isHeld(t, server, "a"))
 	require.NoError(t, next.Unlock())
+}
+
+// P4, P5: an Unlock that has no reply says until when the lock may be held, and the release is sent
+// again in the background; so is one that was to hand the lock over by a script.
+func TestUnlockWithoutAReplyIsRepeatedInTheBackground(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]signalbox.LockOption{
+		"Released": nil, "HandedOver": {signalbox.Redisson(signalbox.Fenced)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			s := locktest.SteadySession(t, server)
+			mu := reentrant.New(s, "a", options...)
+			lease := locktest.Must(t, mu.Lock)
+			if options != nil {
+				waiting := locktest.Queue(t.Context(), t, mu.Lock)
+				defer func() { require.NoError(t, locktest.MustHave(t, waiting).Unlock()) }()
+			}
+			(*session.Session)(s).UnlockPatience = 10 * time.Millisecond
+			server.Freeze()
+			err := lease.Unlock()
+			(*session.Session)(s).UnlockPatience = redistest.Patience
+			server.Thaw()
+			require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+			var unconfirmed *signalbox.UnconfirmedError
+			require.ErrorAs(t, err, &unconfirmed)
+			require.True(t, unconfirmed.KeyEnds.After(time.Now()))
+			require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
+			require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
+			redistest.Await(t, "the release", func() bool { return !isHeld(t, server, "a") })
+		})
+	}
 }
