@@ -212,3 +212,14 @@ func TestAnAcquireWithoutAReplyIsTakenBack(t *testing.T) {
 		})
 	}
 }
+
+// P5: a Lock whose reply was lost is held once: one Unlock frees it.
+func TestALockWhoseReplyWasLostIsHeldOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	lease := locksWithoutReply(t, proxy, reentrant.New(locktest.SteadySession(t, proxy), "a"))
+	require.Equal(t, lease.Token(), requireHolder(t, reentrant.New(locktest.SteadySession(t, server), "a")).Token)
+	require.NoError(t, lease.Unlock())
+	redistest.Await(t, "a free lock", func() bool { return !isHeld(t, server, "a") })
+}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -203,6 +205,41 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 					}
 				})
 			}
+		})
+	}
+}
+
+// P10: a server that refuses for now is waited for, and a wait that ends before, or a try, reports
+// its words.
+func TestRefusalIsWaitedForAndReportedInTheServersWords(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{
+		"LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
+	} {
+		bubble(t, func(w *world) {
+			s, _, closeAll := w.session(w.T)
+			defer closeAll()
+			mu := reentrant.New(s, "a")
+			until := time.Now().Add(10 * time.Second)
+			w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+				refuses := strings.HasPrefix(command, "EVAL") && time.Now().Before(until)
+				if refuses {
+					c.WriteError(words)
+				}
+				return refuses
+			})
+			_, err := mu.TryLock(w.Context())
+			require.ErrorIs(w, err, signalbox.ErrRefused)
+			require.ErrorContains(w, err, words)
+			ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+			defer cancel()
+			_, err = mu.Lock(ctx)
+			require.ErrorIs(w, err, context.DeadlineExceeded)
+			require.ErrorIs(w, err, signalbox.ErrRefused)
+			require.ErrorContains(w, err, words)
+			lease := atOnce(w.T, mu)
+			require.WithinRange(w, time.Now(), until, until.Add(time.Second))
+			require.NoError(w, lease.Unlock())
 		})
 	}
 }
