@@ -107,7 +107,7 @@ func TestTryLockTakesAFreeLock(t *testing.T) {
 }
 
 // P7: what the process knows it does not ask the server.
-func TestTryLockIsRefusedWithoutACommandWhileTheSessionHoldsTheLock(t *testing.T) {
+func TestTryLockAsksNothingWhileItsSessionHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(longest))
