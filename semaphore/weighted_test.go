@@ -13,13 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// panics reports what a function panics with, nil if it does not.
-func panics(do func()) (what any) {
-	defer func() { what = recover() }()
-	do()
-	return nil
-}
-
 // Parts of one piece are released from many goroutines at once, and the sums match.
 func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
 	t.Parallel()
@@ -36,7 +29,7 @@ func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
 	users.Wait()
 	require.Zero(t, out(t, server))
 	require.Equal(t, 64, available(t, sem))
-	require.NotNil(t, panics(func() { w.Release(1) }))
+	require.Panics(t, func() { w.Release(1) })
 }
 
 // A part that is given back goes to who waits for it, in the same step.

@@ -45,7 +45,7 @@ func strikes(t *testing.T, more func() bool) {
 	}
 	goesOn := func(p *redistest.Process) {
 		for uses, since := 0, stamp.Stamp(time.Now().UnixMicro()).Token(); uses < 20; {
-			line, err := p.ReadLine(bound)
+			line, err := p.ReadLine(redistest.Patience)
 			require.NoError(t, err, p.Stderr())
 			token, err := strconv.ParseUint(strings.TrimPrefix(line, "has "), 10, 64)
 			require.NoError(t, err, line)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	original "golang.org/x/sync/semaphore"
 
@@ -40,29 +39,10 @@ func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weighted))
 	})
 	t.Run("Ours", func(t *testing.T) {
 		t.Parallel()
-		sem := semaphore.New(locktest.Session(t, patient{redistest.Start(t)}), "a", size).Weighted(t.Context())
+		sem := semaphore.New(locktest.SessionOf(t, redistest.Start(t).Client(t, locktest.Steady)), "a", size).Weighted(t.Context())
 		sem.OnLost(func(err error) { t.Error(err) })
 		test(t, sem)
 	})
-}
-
-// patient is a server whose wires are good: what it has not answered is waited for, however busy the machine is.
-type patient struct{ *redistest.Server }
-
-// Client shadows that of the server.
-func (p patient) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-	tb.Helper()
-	return p.Server.Client(tb, func(o *rueidis.ClientOption) {
-		mod(o)
-		o.ConnWriteTimeout = redistest.Patience
-	})
-}
-
-// panics reports what a function panics with, nil if it does not.
-func panics(do func()) (what any) {
-	defer func() { what = recover() }()
-	do()
-	return nil
 }
 
 func TestWeightedGivesNoMoreThanItsSize(t *testing.T) {
@@ -137,11 +117,11 @@ func TestWeightedReleasesInWhateverParts(t *testing.T) {
 func TestWeightedReleaseOfMoreThanHeldPanics(t *testing.T) {
 	t.Parallel()
 	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
-		require.NotNil(t, panics(func() { sem.Release(1) }))
+		require.Panics(t, func() { sem.Release(1) })
 	})
 	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
 		require.True(t, sem.TryAcquire(2))
-		require.NotNil(t, panics(func() { sem.Release(3) }))
+		require.Panics(t, func() { sem.Release(3) })
 	})
 }
 

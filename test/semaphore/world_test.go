@@ -22,9 +22,6 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// bound is what the dead may delay anybody by, with much more for a machine that is busy.
-const bound = 20 * time.Second
-
 // state answers, in one step, how many permits are out, how many there are, and how many stand in line.
 const state = `
 local time, out = redis.call('TIME'), 0
@@ -133,7 +130,7 @@ func start(t *testing.T, server *redistest.Server, capacity int, lease time.Dura
 	t.Helper()
 	p := redistest.Child(t, "workers", urlEnv+"="+server.URL(),
 		fmt.Sprintf("%s=%d", capacityEnv, capacity), fmt.Sprintf("%s=%v", leaseEnv, lease))
-	line, err := p.ReadLine(3 * bound)
+	line, err := p.ReadLine(3 * redistest.Patience)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, "began", line) // who is stopped in the midst of a Dial fails
 	return p
