@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,24 +48,35 @@ type rooms struct {
 }
 
 // enter counts the holders of these members in, and returns what is wrong with that.
-func (r *rooms) enter(members []int, tokens []uint64) (err error) {
+func (r *rooms) enter(members []int, tokens []uint64) error {
 	r.Lock()
 	defer r.Unlock()
+	var wrong []string
 	for n, i := range r.withoutReader(members) {
-		switch room := &r.of[min(i, len(r.of)-1)]; {
-		case i == len(r.of):
-			room.readers++
-			err = errors.Join(err, wrong(room.inside > 0, "a writer is in room %d", i))
-		case i == 0:
-			room.inside++
-			err = errors.Join(err, wrong(room.inside > seats, "more are in than there are seats"))
+		at := &r.of[min(i, len(r.of)-1)]
+		most := 1
+		switch i {
+		case len(r.of):
+			at.readers++
+			most = at.readers // and no writer
+		case 0:
+			at.inside++
+			most = seats
 		default:
-			room.inside++
-			err = errors.Join(err, wrong(room.inside+room.readers > 1, "another is in room %d", i), wrong(tokens[n] <= room.last, "the token of %d fell", i))
-			room.last = tokens[n]
+			at.inside++
+			if tokens[n] <= at.last {
+				wrong = append(wrong, fmt.Sprintf("the token of %d fell", i))
+			}
+			at.last = tokens[n]
+		}
+		if at.inside+at.readers > most {
+			wrong = append(wrong, fmt.Sprintf("too many are in room %d", i))
 		}
 	}
-	return err
+	if wrong == nil {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, ", "))
 }
 
 // leave counts them out.
@@ -94,13 +106,6 @@ func (r *rooms) withoutReader(members []int) map[int]int {
 		}
 	}
 	return in
-}
-
-func wrong(is bool, format string, args ...any) error {
-	if !is {
-		return nil
-	}
-	return fmt.Errorf(format, args...)
 }
 
 // P1, P3, P4, P6: random sets of locks of all kinds and of permits, which overlap and are asked for in any order by workers
