@@ -399,3 +399,20 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 		})
 	}
 }
+
+// P6: messages that are lost cost a waiter about a second.
+func TestRedlock_LostMessages_CostASecond(t *testing.T) {
+	t.Parallel()
+	settledBubble(t, 5, func(q *quorum) {
+		mu, _ := q.lock()
+		other, wires := q.lock()
+		lease := q.mustLock(mu)
+		waiting := locktest.LaterWith(q.Context(), other.Lock)
+		time.Sleep(2500 * time.Millisecond)
+		for _, w := range wires {
+			w.losesMessages.Store(true)
+		}
+		require.NoError(t, lease.Unlock())
+		require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), 1300*time.Millisecond)
+	})
+}
