@@ -194,37 +194,7 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 	})
 }
 
-// P1, P2: a process that is cut off from a quorum knows before the next one can have the lock; and that one has it when the keys end.
-func TestAProcessThatIsCutOffKnowsInTime(t *testing.T) {
-	t.Parallel()
-	bubbleOf(t, 5, func(q *quorum) {
-		q.ahead[1] = 17 * time.Second
-		q.settle()
-		cut, wires := q.process()
-		other, _ := q.process()
-		const life = 10 * time.Second
-		lease := q.mustLock(redlock.New(cut, "a", signalbox.RenewedLease(life)))
-		time.Sleep(20 * time.Second)
-		for _, w := range wires[:3] {
-			w.dead()
-		}
-		at := time.Now()
-		var ended time.Time
-		go func() {
-			<-lease.Done()
-			ended = time.Now()
-		}()
-		next := q.mustLock(redlock.New(other, "a", signalbox.RenewedLease(life)))
-		synctest.Wait() // so that what the other goroutine has written is seen
-		require.False(t, ended.IsZero(), "held by two")
-		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-		require.Greater(t, ended.Sub(at), life/2, "and not before it has to")
-		require.Less(t, time.Since(ended), 3*time.Second)
-		require.NoError(t, next.Unlock())
-	})
-}
-
-// A vote that took longer than the lease lasts is no lease: it is counted from before the sending.
+// P2: a vote that took longer than the lease lasts is no lease: it is counted from before the sending.
 func TestAVoteThatTookTooLongIsGivenBack(t *testing.T) {
 	t.Parallel()
 	bubbleOf(t, 3, func(q *quorum) {
