@@ -76,7 +76,7 @@ var crowds = make(chan struct{}, 4)
 // which a cluster does not take for keys of several slots.
 func TestManyNamesAreHeldAtOnce(t *testing.T) {
 	t.Parallel()
-	const many = 100
+	const many = 64
 	everywhere(t, func(w *world) {
 		crowds <- struct{}{}
 		defer func() { <-crowds }()
