@@ -21,7 +21,7 @@ import (
 // process has the lock, and tokens rise.
 func TestRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(3)
+	seeds := uint64(2)
 	if testing.Short() {
 		seeds = 1
 	}
