@@ -163,6 +163,21 @@ func TestNobodyTakesAFreeLockPastTheLine(t *testing.T) {
 	}
 }
 
+// P1: a hold counts to its last microsecond.
+func TestAFairLockIsHandedOnWhenItEndsAndNotBefore(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.tries(holdOf("z"))
+	p.clock += lease*1000 - 1
+	p.joins(ours)
+	require.Equal(t, []any{int64(0), int64(1), int64(0), digits(p.clock)}, p.joins(theirs))
+	require.Equal(t, "", p.looks(we, ours)[3])
+	require.Equal(t, holdOf("z"), p.value()[20:61])
+	p.clock++
+	p.joins(theirs)
+	require.Equal(t, ours, p.value()[20:61])
+}
+
 func TestOneThatJoinsAsTheFirstOfAFreeLockHasItForItsLease(t *testing.T) {
 	t.Parallel()
 	p := newLine(t)

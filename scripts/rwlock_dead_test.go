@@ -14,7 +14,7 @@ import (
 func TestTheDeadOfBothLinesArePassedOverInShortCalls(t *testing.T) {
 	t.Parallel()
 	const longest = 2*(2*1024+300) + 50 // commands: two searches
-	for _, n := range []int{1, 128, 1024, 1025, 5000} {
+	for _, n := range []int{1, 128, 1024, 1025, 2500} {
 		for _, dead := range [][]string{{writes}, {reads}, {reads, writes}} {
 			for name, mode := range modes {
 				t.Run(fmt.Sprint(n, dead, name), func(t *testing.T) {
