@@ -188,17 +188,7 @@ func lived(until int64, n int) string { return digits(until) + beatNumber(n) + l
 // unchanged answers a function that checks that nothing was written to any of the keys.
 func (p *line) unchanged() func() {
 	p.Helper()
-	state := func() (all []any) {
-		for _, key := range p.keys() {
-			all = append(all, p.server.MustDo(p, "DUMP", key), p.server.MustDo(p, "PEXPIRETIME", key))
-		}
-		return all
-	}
-	before := state()
-	return func() {
-		p.Helper()
-		require.Equal(p, before, state(), "something was written")
-	}
+	return p.unchangedKeys(p.keys)
 }
 
 // requireEnds checks that every key that there is has an end, and those of the line theirs.

@@ -143,13 +143,22 @@ func (p *place) requireLife(life time.Duration) {
 // untouched answers a function that checks that neither value nor life of the key changed.
 func (p *place) untouched() func() {
 	p.Helper()
-	state := func() [2]any {
-		return [2]any{p.server.MustDo(p, "DUMP", p.key), p.server.MustDo(p, "PEXPIRETIME", p.key)}
+	return p.unchangedKeys(func() []string { return []string{p.key} })
+}
+
+// unchangedKeys returns a function that checks that these keys are the same, and neither value nor life of any changed.
+func (p *place) unchangedKeys(keys func() []string) func() {
+	p.Helper()
+	state := func() (all []any) {
+		for _, key := range keys() {
+			all = append(all, key, p.server.MustDo(p, "DUMP", key), p.server.MustDo(p, "PEXPIRETIME", key))
+		}
+		return all
 	}
 	before := state()
 	return func() {
 		p.Helper()
-		require.Equal(p, before, state(), "the key was touched")
+		require.Equal(p, before, state(), "something was written")
 	}
 }
 

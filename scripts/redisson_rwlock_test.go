@@ -78,18 +78,9 @@ func (l javaRW) requireLasts(key string, life time.Duration) {
 // unchanged answers a function that checks that nothing of the lock was touched.
 func (l javaRW) unchanged() func() {
 	l.Helper()
-	state := func() (all []any) {
-		keys := l.server.Keys(strings.NewReplacer("{", "?", "}", "?", "[", "?", "]", "?").Replace(l.key) + "*")
-		for _, key := range keys {
-			all = append(all, key, l.server.MustDo(l, "DUMP", key), l.server.MustDo(l, "PEXPIRETIME", key))
-		}
-		return all
-	}
-	before := state()
-	return func() {
-		l.Helper()
-		require.Equal(l, before, state(), "it was touched")
-	}
+	return l.unchangedKeys(func() []string {
+		return l.server.Keys(strings.NewReplacer("{", "?", "}", "?", "[", "?", "]", "?").Replace(l.key) + "*")
+	})
 }
 
 // P1, P5: a reader has a field, and a key beside it; sent again it lasts longer, and counts once.
