@@ -9,5 +9,8 @@
 //     this package that looks at it.
 //  2. The tests run against two lines of Redisson, the newest of each.
 //
+// All tests share one Java process for each line, in which each has Redisson clients of its own: to start Java takes seconds.
+// A client that dies is cut off at a proxy; two tests kill and stop a process of their own.
+//
 // They need what make interop builds, and are skipped without it, unless SIGNALBOX_INTEROP is "required".
 package interop
