@@ -145,7 +145,7 @@ func TestOutcomeNamesTheTestThatFailed(t *testing.T) {
 	}{
 		{output: "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b (0.1s)\n--- FAIL: TestC (0s)\nFAIL\n", test: "TestA"},
 		{output: "panic: nil\ngoroutine 1\n"},
-		{output: "panic: test timed out after 1s\nrunning tests:\n\tTestB/x (1s)\n\tTestB (2s)\n\tTestA (0s)\n", isHung: true, test: "TestA|TestB"},
+		{output: "panic: test timed out after 1s\n\trunning tests:\n\t\tTestB/x (1s)\n\t\tTestB (2s)\n\t\tTestA (0s)\n", isHung: true, test: "TestA|TestB"},
 		{isKilled: true, isHung: true},
 	} {
 		o := outcome{failed: true, hung: c.isKilled, output: c.output}

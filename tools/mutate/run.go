@@ -25,6 +25,30 @@ var textTests = []string{
 	"TestNumbersBecomeTextByFormatOnly",
 }
 
+// longTests are the tests of test/virtual that take three quarters of its time. They are the last
+// stage, so that a run can be stopped before it.
+var longTests = []string{
+	"TestAGrantAroundACancelIsNeverLostAndNeverDoubled", "TestAHolderKeepsItsLeaseOverAStep",
+	"TestALeaseIsNotTrustedTooLongAfterAStep", "TestALineCostsALookASecondHoweverManyWait",
+	"TestALostMessageOfALatchIsFoundWithinBounds", "TestANightlyJobRunsOnceANight",
+	"TestARenewalSurvivesAStep", "TestARoundIsKeptWhileSomebodyWaits",
+	"TestASharedHoldIsRenewedForHours", "TestAWaiterIsGrantedOnTimeAfterAStep",
+	"TestAWaiterOutlivesADeadHolderOverAStep", "TestAnAcquireSurvivesAStep",
+	"TestAnEndIsKeptOverAStep", "TestChaosAroundPermitsLeavesNothingBehind",
+	"TestChaosInALineLeavesNothingBehind",
+	"TestChaosWhereAPermitIsPassedOnLeavesNothingBehind",
+	"TestGrantsContinueWhileSubscriptionsBreak", "TestHolderOfADeadWireIsToldBeforeItsKeyEnds",
+	"TestHoursOfWaitingCostALookASecond", "TestLeaseIsRenewedForTenHours",
+	"TestLocksThatAreHeldAreRenewedTogether", "TestNobodyStarvesAmongHundredsOfSemaphores",
+}
+
+const (
+	stages  = 5
+	related = "scripts (related)"
+	virtual = "test/virtual"
+	long    = virtual + " (long)"
+)
+
 // What becomes of a mutant. Killed and hung count as noticed, survived as not noticed, the rest as
 // neither.
 const (
@@ -57,7 +81,7 @@ type runner struct {
 
 	mu       sync.Mutex
 	out      *os.File
-	binaries map[string]func() (*tests, error) // by folder
+	binaries map[string]func() (*tests, error) // by stage
 }
 
 // run runs the tests against the mutants of the list, except those that have a result.
@@ -106,9 +130,15 @@ func (r *runner) chosen(list []mutant) []int {
 // stagesOf returns the folders of the tests of each stage, the cheapest first.
 func stagesOf(m mutant) []string {
 	if m.isLua() {
-		return []string{"scripts", "test/walks", "test/virtual"}
+		return []string{related, "scripts", "test/walks", virtual, long}
 	}
-	return []string{path.Dir(m.File), "test/surface", "test/virtual"}
+	return []string{path.Dir(m.File), "test/surface", virtual, long}
+}
+
+// folderOf returns the folder of the tests of a stage.
+func folderOf(stage string) string {
+	folder, _, _ := strings.Cut(stage, " ")
+	return folder
 }
 
 // work begins a stage when all mutants are through the one before, so that a run that is stopped
@@ -118,7 +148,7 @@ func (r *runner) work(numbers []int) error {
 	if err != nil {
 		return err
 	}
-	for stage := range min(cmp.Or(r.stages, 3), 3) {
+	for n := range min(cmp.Or(r.stages, stages), stages) {
 		queue := make(chan int)
 		var workers sync.WaitGroup
 		failed := make([]error, r.parallel)
@@ -126,16 +156,18 @@ func (r *runner) work(numbers []int) error {
 			workers.Go(func() {
 				for i := range queue {
 					if failed[w] == nil {
-						failed[w] = r.test(i, stagesOf(r.list[i])[stage])
+						failed[w] = r.test(i, stagesOf(r.list[i])[n])
 					}
 				}
 			})
 		}
 		for _, i := range numbers {
-			if found := done[r.list[i].key()]; verdict(found) == survived || len(found) == 0 {
-				if !slices.ContainsFunc(found, func(f result) bool { return f.stage == stagesOf(r.list[i])[stage] }) {
-					queue <- i
-				}
+			found, stages := done[r.list[i].key()], stagesOf(r.list[i])
+			if len(found) > 0 && verdict(found) != survived || n >= len(stages) {
+				continue
+			}
+			if !slices.ContainsFunc(found, func(f result) bool { return f.stage == stages[n] }) {
+				queue <- i
 			}
 		}
 		close(queue)
@@ -203,13 +235,18 @@ func (r *runner) try(i int, stage string) (result, error) {
 			return result{}, err
 		}
 		env = envScripts + "=" + dir
+		if stage == related {
+			if t, err = t.related(m); err != nil {
+				return result{}, err
+			}
+		}
 	} else if r.alone[i] {
 		own := newOverlay(r.root, filepath.Join(r.all.dir, "alone", strconv.Itoa(i+1)))
 		defer remove(own.dir)
 		if err := errors.Join(own.put(m.File, changed), own.save()); err != nil {
 			return result{}, err
 		}
-		binary, err := own.build(stage)
+		binary, err := own.build(folderOf(stage))
 		if err != nil {
 			return result{status: broken}, nil
 		}
@@ -222,22 +259,23 @@ func (r *runner) try(i int, stage string) (result, error) {
 	return result{status: status, test: test}, nil
 }
 
-// binary returns the tests of a package with all mutants switched off, which the first call builds
+// binary returns the tests of a stage with all mutants switched off, which the first call builds
 // and runs. It returns nil if there are none.
-func (r *runner) binary(dir string) (*tests, error) {
+func (r *runner) binary(stage string) (*tests, error) {
 	r.mu.Lock()
-	once := r.binaries[dir]
+	once := r.binaries[stage]
 	if once == nil {
-		once = sync.OnceValues(func() (*tests, error) { return r.prepare(dir) })
-		r.binaries[dir] = once
+		once = sync.OnceValues(func() (*tests, error) { return r.prepare(stage) })
+		r.binaries[stage] = once
 	}
 	r.mu.Unlock()
 	return once()
 }
 
-// prepare builds the tests of a package and runs them without a mutant. Tests that fail then are
+// prepare builds the tests of a stage and runs them without a mutant. Tests that fail then are
 // skipped afterwards, and so are those that see any change of a script's text.
-func (r *runner) prepare(dir string) (*tests, error) {
+func (r *runner) prepare(stage string) (*tests, error) {
+	dir := folderOf(stage)
 	if _, err := os.Stat(filepath.Join(r.root, dir)); err != nil {
 		return nil, nil //nolint:nilnil,nilerr // the stage was removed
 	}
@@ -245,30 +283,36 @@ func (r *runner) prepare(dir string) (*tests, error) {
 	if err != nil || binary == "" {
 		return nil, err
 	}
-	t := &tests{binary: binary, folder: filepath.Join(r.root, dir), short: r.short}
-	if dir == "scripts" {
-		t.skip = slices.Clone(textTests)
-	}
+	t := &tests{binary: binary, folder: filepath.Join(r.root, dir), short: r.short, passed: new(sync.Map)}
 	t.learnFlags()
-	start := time.Now()
-	if err := t.skipFailing(""); err != nil {
-		return nil, fmt.Errorf("%s without a mutant: %w", dir, err)
+	switch stage {
+	case related:
+		t.skip, t.usual = textTests, 20*time.Second
+		return t, nil // the next stage runs all of them without a mutant
+	case "scripts":
+		t.skip = slices.Clone(textTests)
+	case virtual:
+		t.skip = slices.Clone(longTests)
+	case long:
+		t.all = strings.Join(longTests, "|")
 	}
-	t.usual = time.Since(start)
-	if dir == "scripts" || dir == "test/walks" || dir == "test/virtual" {
+	if err := t.skipFailing(""); err != nil {
+		return nil, fmt.Errorf("%s without a mutant: %w", stage, err)
+	}
+	if stage == "scripts" {
 		changed, err := commentScripts(r.root)
 		if err != nil {
 			return nil, err
 		}
-		folder := filepath.Join(r.all.dir, "scripts", "comment", dir)
+		folder := filepath.Join(r.all.dir, "scripts", "comment", stage)
 		if err := writeScripts(folder, changed); err != nil {
 			return nil, err
 		}
 		if err := t.skipFailing(envScripts + "=" + folder); err != nil {
-			return nil, fmt.Errorf("%s with comments: %w", dir, err)
+			return nil, fmt.Errorf("%s with comments: %w", stage, err)
 		}
 	}
-	fmt.Printf("# %s: %.0f s without a mutant; skipped: %s\n", dir, t.usual.Seconds(), strings.Join(t.skip, " "))
+	fmt.Printf("# %s: %.0f s without a mutant; skipped: %s\n", stage, t.usual.Seconds(), strings.Join(t.skip, " "))
 	return t, nil
 }
 

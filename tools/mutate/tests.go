@@ -4,14 +4,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -20,7 +23,9 @@ import (
 type tests struct {
 	binary, folder string
 	short, isRapid bool
+	all            string // those that count, as a pattern; empty for all
 	skip           []string
+	passed         *sync.Map     // the tests that passed alone
 	usual          time.Duration // without a mutant
 	patience       int           // how many times as long a run may take; 0 is 3
 }
@@ -30,6 +35,33 @@ func (t *tests) with(binary string) *tests {
 	other := *t
 	other.binary = binary
 	return &other
+}
+
+// related returns the tests whose file has a word of the script's name in its own. They are likely
+// to notice a mutant of the script.
+func (t *tests) related(m mutant) (*tests, error) {
+	files, err := filepath.Glob(filepath.Join(t.folder, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	words := regexp.MustCompile(`[a-z]+`).FindAllString(strings.TrimPrefix(strings.TrimPrefix(m.File, "scripts/"), "parts/"), -1)
+	var names []string
+	for _, file := range files {
+		isIn := func(word string) bool { return len(word) > 3 && strings.Contains(filepath.Base(file), word) }
+		if !slices.ContainsFunc(words, isIn) {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, match := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, match[1])
+		}
+	}
+	other := *t
+	other.all = cmp.Or(strings.Join(names, "|"), "none")
+	return &other, nil
 }
 
 // outcome is what one run of the tests showed.
@@ -42,7 +74,8 @@ type outcome struct {
 
 var (
 	failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-	hungTest   = regexp.MustCompile(`(?m)^\t((?:Test|Example|Fuzz)\S*) \(`)
+	testFunc   = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	hungTest   = regexp.MustCompile(`(?m)^\t+((?:Test|Example|Fuzz)\S*) \(`)
 )
 
 // learnFlags finds out whether the tests know the flags of rapid.
@@ -56,7 +89,7 @@ func (t *tests) learnFlags() {
 func (t *tests) run(env, only string, failfast bool) outcome {
 	limit := time.Duration(max(t.patience, 3))*t.usual + 30*time.Second
 	if t.usual == 0 {
-		limit = 10 * time.Minute
+		limit = 30 * time.Minute
 	}
 	args := []string{"-test.timeout=" + limit.String(), "-test.paniconexit0", fmt.Sprintf("-test.failfast=%v", failfast)}
 	if t.short {
@@ -67,7 +100,10 @@ func (t *tests) run(env, only string, failfast bool) outcome {
 	}
 	if only != "" {
 		args = append(args, "-test.run=^("+only+")$")
-	} else if len(t.skip) > 0 {
+	} else if t.all != "" {
+		args = append(args, "-test.run=^("+t.all+")$")
+	}
+	if len(t.skip) > 0 && only == "" {
 		args = append(args, "-test.skip=^("+strings.Join(t.skip, "|")+")$")
 	}
 	var output bytes.Buffer
@@ -115,7 +151,9 @@ func (o *outcome) name() {
 
 // skipFailing runs all tests and has those skipped from now on that fail twice.
 func (t *tests) skipFailing(env string) error {
+	start := time.Now()
 	first := t.run(env, "", false)
+	t.usual = max(t.usual, time.Since(start))
 	if !first.failed {
 		return nil
 	}
@@ -128,6 +166,18 @@ func (t *tests) skipFailing(env string) error {
 		return fmt.Errorf("no test is named:\n%s", again.output)
 	}
 	return nil
+}
+
+// passes says whether a test passes alone and without a mutant, which it has to do once.
+func (t *tests) passes(test string) bool {
+	if _, known := t.passed.Load(test); known {
+		return true
+	}
+	if t.run("", test, true).failed {
+		return false
+	}
+	t.passed.Store(test, true)
+	return true
 }
 
 // try runs the tests against a mutant. A test that fails or hangs must do so again, and pass
@@ -149,7 +199,7 @@ func (t *tests) try(env string) (status, test string, doubts []string) {
 			again = rest.run(env, "", true)
 			o.test = "(no test)"
 		} else if again = t.run(env, o.test, true); again.failed {
-			again.failed = !t.run("", o.test, true).failed
+			again.failed = t.passes(o.test)
 		}
 		if again.failed {
 			return status, o.test, doubts
