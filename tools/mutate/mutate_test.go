@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 func anyMutant(mutant) bool { return true }
@@ -153,6 +155,47 @@ func TestOutcomeNamesTheTestThatFailed(t *testing.T) {
 		if o.test != c.test || o.hung != c.isHung {
 			t.Errorf("%q: %q and %v, want %q and %v", c.output, o.test, o.hung, c.test, c.isHung)
 		}
+	}
+}
+
+// The binary is a shell script that fails as the line of the case says.
+func TestMutantIsKilledOnlyIfTheSameTestFailsAgain(t *testing.T) {
+	t.Parallel()
+	const failure = `{ echo '--- FAIL: TestA (0s)'; exit 1; }`
+	for _, c := range []struct{ name, script, want, test string }{
+		{name: "no failure", script: "exit 0", want: survived},
+		{name: "with the mutant alone", script: `[ -z "$` + envMutant + `" ] || ` + failure, want: killed, test: "TestA"},
+		{name: "without it too", script: `case "$*" in *skip*) exit 0;; esac; ` + failure, want: survived},
+		{name: "once", script: "mkdir once || exit 0; " + failure, want: survived},
+		{name: "no name", script: "exit 2", want: killed, test: "(no test)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			binary := filepath.Join(dir, "tests")
+			if err := os.WriteFile(binary, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			tests := &tests{binary: binary, folder: dir, passed: new(sync.Map), usual: time.Millisecond}
+			if status, test, doubts := tests.try(envMutant + "=1"); status != c.want || test != c.test {
+				t.Errorf("%s by %q, in doubt %v; want %s by %q", status, test, doubts, c.want, c.test)
+			}
+		})
+	}
+}
+
+func TestMutantBuiltAloneIsComparedWithTheOtherBinary(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
+	for name, script := range map[string]string{good: "exit 0", bad: "echo '--- FAIL: TestA (0s)'; exit 1"} {
+		if err := os.WriteFile(name, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := &tests{binary: good, folder: dir, passed: new(sync.Map), usual: time.Millisecond}
+	if status, test, _ := tests.with(bad).try(""); status != killed || test != "TestA" {
+		t.Errorf("%s by %q, want killed by TestA", status, test)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 type tests struct {
 	binary, folder string
 	short, isRapid bool
+	unmutated      *tests // those without a mutant, if the binary always has it
 	all            string // those that count, as a pattern; empty for all
 	skip           []string
 	passed         *sync.Map     // the tests that passed alone
@@ -30,10 +31,10 @@ type tests struct {
 	patience       int           // how many times as long a run may take; 0 is 3
 }
 
-// with returns the same tests in another binary.
+// with returns the same tests in a binary that has a mutant for good.
 func (t *tests) with(binary string) *tests {
 	other := *t
-	other.binary = binary
+	other.binary, other.unmutated = binary, t
 	return &other
 }
 
@@ -173,7 +174,7 @@ func (t *tests) passes(test string) bool {
 	if _, known := t.passed.Load(test); known {
 		return true
 	}
-	if t.run("", test, true).failed {
+	if cmp.Or(t.unmutated, t).run("", test, true).failed {
 		return false
 	}
 	t.passed.Store(test, true)
