@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -158,7 +159,20 @@ func TestOutcomeNamesTheTestThatFailed(t *testing.T) {
 	}
 }
 
-// The binary is a shell script that fails as the line of the case says.
+// fake returns a test binary that runs a line of shell.
+func fake(t *testing.T, dir, name, script string) string {
+	t.Helper()
+	target, err := filepath.Abs("testdata/fake.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = filepath.Join(dir, name)
+	if err := errors.Join(os.Symlink(target, name), os.WriteFile(name+".case", []byte(script+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 func TestMutantIsKilledOnlyIfTheSameTestFailsAgain(t *testing.T) {
 	t.Parallel()
 	const failure = `{ echo '--- FAIL: TestA (0s)'; exit 1; }`
@@ -172,11 +186,7 @@ func TestMutantIsKilledOnlyIfTheSameTestFailsAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			binary := filepath.Join(dir, "tests")
-			if err := os.WriteFile(binary, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			tests := &tests{binary: binary, folder: dir, passed: new(sync.Map), usual: time.Millisecond}
+			tests := &tests{binary: fake(t, dir, "tests", c.script), folder: dir, passed: new(sync.Map), usual: time.Millisecond}
 			if status, test, doubts := tests.try(envMutant + "=1"); status != c.want || test != c.test {
 				t.Errorf("%s by %q, in doubt %v; want %s by %q", status, test, doubts, c.want, c.test)
 			}
@@ -187,12 +197,7 @@ func TestMutantIsKilledOnlyIfTheSameTestFailsAgain(t *testing.T) {
 func TestMutantBuiltAloneIsComparedWithTheOtherBinary(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
-	for name, script := range map[string]string{good: "exit 0", bad: "echo '--- FAIL: TestA (0s)'; exit 1"} {
-		if err := os.WriteFile(name, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	good, bad := fake(t, dir, "good", "exit 0"), fake(t, dir, "bad", "echo '--- FAIL: TestA (0s)'; exit 1")
 	tests := &tests{binary: good, folder: dir, passed: new(sync.Map), usual: time.Millisecond}
 	if status, test, _ := tests.with(bad).try(""); status != killed || test != "TestA" {
 		t.Errorf("%s by %q, want killed by TestA", status, test)
