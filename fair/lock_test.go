@@ -185,34 +185,6 @@ func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
-// Order: TryLock goes before nobody, however often it is called.
-func TestTryLockNeverGoesBeforeAWaiter(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	users := []*fair.Lock{fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")}
-	jumper := fair.New(locktest.Session(t, server), "a")
-	lease := locktest.Must(t, users[1].Lock)
-	ctx, cancel := context.WithCancel(t.Context())
-	var jumping sync.WaitGroup
-	jumping.Go(func() {
-		for ctx.Err() == nil {
-			if lease, err := jumper.TryLock(ctx); err == nil {
-				t.Error("it went before somebody")
-				_ = lease.Unlock()
-			}
-		}
-	})
-	// From hand to hand: there is always one who waits, or who has it.
-	for n := range 10 {
-		waiting := queue(t.Context(), t, server, users[n%2], "a", 1)
-		require.NoError(t, lease.Unlock())
-		lease = locktest.MustHave(t, waiting)
-	}
-	cancel()
-	jumping.Wait()
-	require.NoError(t, lease.Unlock())
-}
-
 // P4: an ended context acquires nothing and sends nothing.
 func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) {
 	t.Parallel()

@@ -24,30 +24,27 @@ func panicOf(do func()) (err error) {
 	return nil
 }
 
-// P1: goroutines that share a Locker, and those with other Lockers of the name, exclude each other.
+// P1: goroutines that share a Locker exclude each other, and hold the lock.
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server) // of two, Close would wait for requests whose grant overtook the reply
-	shared := fair.New(s, "a").Locker(t.Context())
-	elsewhere := fair.New(s, "a").Locker(t.Context())
+	locker := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
 	count := 0
 	var goroutines sync.WaitGroup
-	for i := range 8 {
-		var locker sync.Locker = shared
-		if i%4 == 0 {
-			locker = elsewhere
-		}
+	for range 8 {
 		goroutines.Go(func() {
-			for range 20 {
+			for range 10 {
 				locker.Lock()
 				count++
+				if !isHeld(t, server, "a") {
+					t.Error("not held")
+				}
 				locker.Unlock()
 			}
 		})
 	}
 	goroutines.Wait()
-	require.Equal(t, 8*20, count)
+	require.Equal(t, 8*10, count)
 	require.False(t, isHeld(t, server, "a"))
 }
 

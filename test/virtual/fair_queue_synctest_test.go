@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -67,6 +68,37 @@ func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) { //nolint:parall
 			}
 			lease = got.lease
 		}
+		require.NoError(w, lease.Unlock())
+	})
+}
+
+// Order: TryLock overtakes no waiter, however often it is called while the lock is handed from one to the next.
+func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
+		defer closeAll()
+		lease := atOnce(w.T, fair.New(users[1].Session, "a"))
+		ctx, cancel := context.WithCancel(w.Context())
+		var trying sync.WaitGroup
+		tries := 0
+		trying.Go(func() {
+			for ; ctx.Err() == nil; tries++ {
+				if lease, err := fair.New(users[2].Session, "a").TryLock(ctx); err == nil {
+					w.Error("it overtook a waiter")
+					_ = lease.Unlock()
+				}
+			}
+		})
+		for n := range 6 {
+			waiting := waitsInLine(w.Context(), fair.New(users[n%2].Session, "a"))
+			require.NoError(w, lease.Unlock())
+			got := <-waiting
+			require.NoError(w, got.err)
+			lease = got.lease
+		}
+		cancel()
+		trying.Wait()
+		require.Greater(w, tries, 500)
 		require.NoError(w, lease.Unlock())
 	})
 }
