@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// fencedCounter is the key that counts the tokens of the lock "a" as Redisson's RFencedLock does.
-const fencedCounter = "redisson_lock_token:{a}"
+// fencingCounter is the key that counts the tokens of the lock "a" as Redisson's RFencedLock does.
+const fencingCounter = "redisson_lock_token:{a}"
 
 // layouts are the options of a lock in each layout, and how many scripts it takes to hand it to
 // another goroutine of the session.
@@ -75,7 +75,7 @@ func TestLockIsPassedOnInOrderWithoutTheServer(t *testing.T) {
 				}
 				// The first one of all is the script's text, which the server had not seen before.
 				require.InDelta(w, goroutines*layout.scripts, passed, 1)
-				count, err := w.redis.Get(fencedCounter)
+				count, err := w.redis.Get(fencingCounter)
 				require.NoError(w, err)
 				require.Equal(w, strconv.FormatUint(lease.Token(), 10), count)
 				require.Equal(w, uint64(goroutines)+2, lease.Token(), "there is no gap")
