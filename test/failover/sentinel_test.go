@@ -356,13 +356,14 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	waiting := make([]chan error, len(all))
 	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
-		if !redistest.Became(redistest.Patience, func() bool {
-			_, err := w.lock(w.sessions[0]).TryLock(locktest.Context(t))
+		var err error
+		if !redistest.Became(2*redistest.Patience, func() bool { // some clients have to give the old one up first
+			_, err = w.lock(w.sessions[0]).TryLock(ended(t, moment))
 			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
 		}) {
-			return fmt.Errorf("%s: not refused", w.kind.Name)
+			return fmt.Errorf("%s: not refused, but: %w", w.kind.Name, err)
 		}
-		_, err := w.lock(w.sessions[0]).Lock(ended(t, moment))
+		_, err = w.lock(w.sessions[0]).Lock(ended(t, moment))
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NOREPLICAS") {
 			return fmt.Errorf("%s: Lock: %w", w.kind.Name, err)
 		}
