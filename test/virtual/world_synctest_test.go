@@ -44,6 +44,7 @@ func bubble(t *testing.T, test func(w *world)) {
 		first, err := w.redis.Dial() // which makes the server
 		require.NoError(t, err)
 		require.NoError(t, first.Close())
+		synctest.Wait() // until the server knows that it is closed
 		w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 			if command != "PING" {
 				w.commands.Add(1)
