@@ -29,7 +29,7 @@ func slowStart(t *testing.T, name string) {
 	t.Helper()
 	switch name {
 	case "sentinel", "cluster":
-		redistest.Slow(t, "servers of a "+name+" take up to two seconds to agree")
+		redistest.Slow(t, "servers of a topology take up to two seconds to agree")
 	}
 }
 

@@ -391,7 +391,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 	}
 }
 
-// P7: a wait that was given up leaves no subscription and no poll behind, and neither do all waiters of a round once it
+// P4, P7: a wait that was given up leaves no subscription and no poll behind, and neither do all waiters of a round once it
 // is open.
 func TestNothingRemainsOfWaitsThatEnded(t *testing.T) { //nolint:paralleltest // looks at all goroutines
 	bubbleOfUsers(t, func(w *world) {
