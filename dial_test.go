@@ -261,9 +261,12 @@ func TestASessionOutlivesItsServersAbsence(t *testing.T) {
 	require.NoError(t, err)
 	server.Kill()
 	mu := reentrant.New(s, "a")
-	_, err = mu.TryLock(t.Context())
-	var refused *net.OpError
-	require.ErrorAs(t, err, &refused)
+	redistest.Await(t, "that no connection can be made, after the end of the one there was", func() bool {
+		_, err := mu.TryLock(t.Context())
+		require.Error(t, err)
+		var refused *net.OpError
+		return errors.As(err, &refused)
+	})
 	server.Restart()
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
 	require.NoError(t, s.Close(t.Context()))
