@@ -51,7 +51,8 @@ func locksOf(name string) map[string]func(*signalbox.Session) locktest.Lock {
 
 // P6: grants continue while the subscriptions of all sessions break again and again, and a second
 // later each hand-off takes one script and one message.
-func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
+	t.Parallel()
 	const latency, seconds, every = time.Millisecond, 5, 250 * time.Millisecond
 	for name, lock := range locksOf("broken") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +107,8 @@ func (w *world) refusesSubscriptions() {
 
 // P6: a waiter that loses its subscription, and gets no other, polls ten times a second from then
 // on: it does not wait for the poll that was planned while messages came.
-func TestLostSubscriptionBringsPollsForward(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestLostSubscriptionBringsPollsForward(t *testing.T) {
+	t.Parallel()
 	const latency = time.Millisecond
 	for name, lock := range locksOf("lost") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {

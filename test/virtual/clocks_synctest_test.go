@@ -88,7 +88,8 @@ func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *pair,
 
 // P4: where the clocks of two nodes are a minute apart, each lock costs one more try at most, once,
 // however the tries at the two nodes alternate.
-func TestNodesWhoseClocksDifferAreToldApart(t *testing.T) { //nolint:paralleltest // a bubble gains nothing from it
+func TestNodesWhoseClocksDifferAreToldApart(t *testing.T) {
+	t.Parallel()
 	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
 		const locks, rounds = 20, 5
 		for range rounds {
@@ -109,7 +110,8 @@ func TestNodesWhoseClocksDifferAreToldApart(t *testing.T) { //nolint:paralleltes
 // P4, P5: an acquire that was sent with the time of another node, a minute ahead, may take effect for
 // that much longer. It is taken back all the same, at the latest when the node's own clock has
 // passed what it was given.
-func TestAnAcquireWithAnotherNodesTimeIsTakenBack(t *testing.T) { //nolint:paralleltest // a bubble gains nothing from it
+func TestAnAcquireWithAnotherNodesTimeIsTakenBack(t *testing.T) {
+	t.Parallel()
 	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
 		var names [2][]string // locks by node
 		for i := range 20 {

@@ -68,7 +68,8 @@ func (w *world) owned(options ...signalbox.SessionOption) (*signalbox.Session, *
 
 // A forgotten lease delays Close for its context, or for the grace, and not for ever. The lease
 // ends, is logged, and its key is gone.
-func TestCloseEndsAForgottenLease(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestCloseEndsAForgottenLease(t *testing.T) {
+	t.Parallel()
 	const held = 90 * time.Second
 	for line, take := range takes() {
 		for name, c := range map[string]struct {
@@ -122,7 +123,8 @@ func (w *world) nothingHeld() {
 }
 
 // A grace that is over is not the caller's deadline.
-func TestTheCloseGraceIsNoDeadlineOfTheCaller(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestTheCloseGraceIsNoDeadlineOfTheCaller(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		s, _ := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 		_, err := reentrant.New(s, "a").Lock(w.Context())
@@ -156,7 +158,8 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 
 // Whichever calls have no reply or wait when it begins, Close returns within its context and a
 // second, or the grace and a second, and every waiter returns.
-func TestCloseReturnsInTimeInEveryState(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestCloseReturnsInTimeInEveryState(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range closeStates() {
 		for limit, end := range map[time.Duration]func(s *signalbox.Session) error{
 			0: func(s *signalbox.Session) error { return s.Close(endedContext()) },
@@ -299,7 +302,8 @@ func (w *world) later(call func() error) <-chan error {
 }
 
 // A second Close blocks until the first is done, within its own context.
-func TestASecondCloseWaitsForTheFirst(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestASecondCloseWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		s, _ := w.owned(signalbox.WithCloseGrace(time.Minute))
 		lease, err := reentrant.New(s, "a").Lock(w.Context())

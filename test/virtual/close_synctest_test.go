@@ -45,7 +45,8 @@ func (u *user) run(ctx context.Context) {
 
 // P4: wherever a Close falls, everybody is sent away with ErrClosed, leases end at once, and
 // on a wire that is good nothing is left on the server.
-func TestCloseAtAnyInstantLeavesNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
+	t.Parallel()
 	const instants, latency = 120, 7 * time.Millisecond
 	for _, ended := range []bool{false, true} {
 		bubble(t, func(w *world) {
@@ -105,7 +106,8 @@ func (w *world) closeAt(t *testing.T, name string, at, latency time.Duration, en
 }
 
 // Close waits for those who hold a lock, as long as its context lets it.
-func TestCloseWaitsForHolders(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestCloseWaitsForHolders(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeAll := w.session(t)
@@ -123,7 +125,8 @@ func TestCloseWaitsForHolders(t *testing.T) { //nolint:paralleltest // looks at 
 }
 
 // P2: a Close while the wire is dead ends in about a second, and the leases with it.
-func TestCloseOnADeadWireEndsSoon(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestCloseOnADeadWireEndsSoon(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		c, lines := w.client(t)

@@ -17,7 +17,8 @@ import (
 
 // The client connects inside of a call, and the server takes connections and says nothing: the call
 // still ends with its context, and so do those that wait for the same connection.
-func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, lines, closeSession := w.session(t, quiet)
@@ -84,7 +85,8 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 
 // P4: a call that was left behind while the client connected for it leaves no connection behind:
 // Close closes the client when that call has ended.
-func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, lines := w.owned(quiet)

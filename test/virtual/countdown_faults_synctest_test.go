@@ -393,7 +393,8 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 
 // P4, P7: a wait that was given up leaves no subscription and no poll behind, and neither do all waiters of a round once it
 // is open.
-func TestNothingRemainsOfWaitsThatEnded(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestNothingRemainsOfWaitsThatEnded(t *testing.T) {
+	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		s := w.user()
 		r := mustStart(w, countdown.New(s.Session, "a"), 1)

@@ -50,7 +50,8 @@ func (deaf) Subscribed()  {}
 
 // P4, P7: a channel stays subscribed for exactly Linger after its last waiter or listener has left, so that the next need not
 // subscribe. Then neither the subscription nor its connection remains, and who comes after that subscribes anew.
-func TestSubscriptionLingersAndEnds(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestSubscriptionLingersAndEnds(t *testing.T) {
+	t.Parallel()
 	a, b := targetOf("a"), targetOf("b")
 	for name, use := range map[string]func(d *dispatch.Dispatcher, target dispatch.Target) (live bool){ //nolint:paralleltest // as above
 		"Waiter": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
@@ -98,7 +99,8 @@ func TestSubscriptionLingersAndEnds(t *testing.T) { //nolint:paralleltest // one
 }
 
 // P6: a poll that gets no answer, or is refused, comes again.
-func TestPollThatFailsComesAgain(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestPollThatFailsComesAgain(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ fails, mends func(w *world, lines *wire) }{ //nolint:paralleltest // as above
 		"Refused": {
 			func(w *world, _ *wire) { w.redis.SetError("LOADING the data set") },

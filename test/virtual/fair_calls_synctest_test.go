@@ -59,7 +59,8 @@ func (w *world) losesReply(script *scripts.Script, of *wire) (lost <-chan struct
 }
 
 // P5: a call whose reply is lost is sent again, and counts once: it gets one hold, one ticket, and gives one hold back.
-func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
 		defer closeAll()
@@ -99,7 +100,8 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) { //nolint:paralleltest
 
 // P4: a TryLock that returns an error because its reply is lost, or because it reaches the server late or never, leaves
 // neither hold nor ticket.
-func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, strike := range map[string]func(lines *wire){ //nolint:paralleltest // as above
 		"RequestLost": func(lines *wire) { lines.swallowsRequests.Store(true) },
 		"ReplyLost":   func(lines *wire) { lines.swallowsReplies.Store(true) },
@@ -132,7 +134,8 @@ func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) { //nolint:paralleltest
 }
 
 // P4: a TryLock whose reply comes when the lease is over is undone before the next attempt, which finds the lock free.
-func TestFairTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
 		defer closeAll()
@@ -150,7 +153,8 @@ func TestFairTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) { //nolint:para
 
 // P10: a wait ends with its context. The error says that the lock is held if the server said so, and how the connection
 // failed if the server is away.
-func TestFairWaitEndsWithItsContext(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
 		defer closeAll()
@@ -189,7 +193,8 @@ func TestFairWaitEndsWithItsContext(t *testing.T) { //nolint:paralleltest // loo
 }
 
 // P10: a refusal that may pass is waited for. The error of a call that does not wait so long has the words of the server.
-func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) {
+	t.Parallel()
 	const words = "OOM command not allowed when used memory > 'maxmemory'."
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
@@ -275,7 +280,8 @@ func (s *stray) arrives() int64 {
 
 // P4: a request that is executed after its waiter has left gets a ticket for three seconds at most, and later it does
 // nothing.
-func TestLateFairRequestLeavesNoTicket(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestLateFairRequestLeavesNoTicket(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
@@ -296,7 +302,8 @@ func TestLateFairRequestLeavesNoTicket(t *testing.T) { //nolint:paralleltest // 
 }
 
 // P6: such a request may be granted the lock. The next waiter has it three seconds and a poll later.
-func TestFairGrantToATicketOfNoWaiterPassesOn(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairGrantToATicketOfNoWaiterPassesOn(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
 		defer closeAll()
@@ -322,7 +329,8 @@ func TestFairGrantToATicketOfNoWaiterPassesOn(t *testing.T) { //nolint:parallelt
 
 // Order: a lock whose hold has expired stays free until a waiter polls. A newcomer does not overtake the waiters: it hands
 // the lock to the first.
-func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
+	t.Parallel()
 	for name, comes := range map[string]func(ctx context.Context, mu *fair.Lock) (signalbox.Lease, error){ //nolint:paralleltest // as above
 		"TryLock": func(ctx context.Context, mu *fair.Lock) (signalbox.Lease, error) { return mu.TryLock(ctx) },
 		"Lock":    func(ctx context.Context, mu *fair.Lock) (signalbox.Lease, error) { return mu.Lock(ctx) },
@@ -358,7 +366,8 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) { //nolint:paralle
 }
 
 // P6: a waiter has the lock when the message of its grant arrives, also if the reply to its request is delayed.
-func TestFairGrantCountsBeforeTheReplyToTheRequest(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairGrantCountsBeforeTheReplyToTheRequest(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
 		defer closeAll()

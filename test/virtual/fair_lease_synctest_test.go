@@ -81,7 +81,8 @@ func (w *world) fairHeld(name string) bool {
 
 // P2: at every moment the lease ends before its hold on the server, while renewals extend both. A hold that was granted to
 // a waiter has the full length a third of the heartbeat's life later.
-func TestFairLeaseEndsBeforeItsHold(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairLeaseEndsBeforeItsHold(t *testing.T) {
+	t.Parallel()
 	for _, life := range []time.Duration{300 * time.Millisecond, 6 * time.Second, 30 * time.Second} {
 		eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
 			for n := range 150 {
@@ -104,7 +105,8 @@ func TestFairLeaseEndsBeforeItsHold(t *testing.T) { //nolint:paralleltest // loo
 }
 
 // P2: a lease that has an end is lost then and not later, whatever a heartbeat paid for, and its hold ends after it.
-func TestFairLeaseWithAnEndEndsInTime(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairLeaseWithAnEndEndsInTime(t *testing.T) {
+	t.Parallel()
 	const short, long = 200 * time.Millisecond, prepaid + 5*time.Second
 	renewed := signalbox.RenewedLease(6 * time.Second)
 	for name, c := range map[string]struct { //nolint:paralleltest // as above
@@ -137,7 +139,8 @@ func TestFairLeaseWithAnEndEndsInTime(t *testing.T) { //nolint:paralleltest // l
 }
 
 // P7: a fixed lease is renewed only if it was granted to a waiter and is longer than what the heartbeat paid for.
-func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
+	t.Parallel()
 	for _, life := range []time.Duration{200 * time.Millisecond, prepaid + time.Second/2} {
 		eachFairHold(t, []signalbox.LockOption{signalbox.FixedLease(life)}, func(h *fairHold) {
 			var renewals atomic.Int64
@@ -156,7 +159,8 @@ func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) { //nolint:paral
 }
 
 // P2: the next renewal reports that the key is gone, long before the deadline.
-func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	const life = 9 * time.Second
 	eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
 		time.Sleep(life)
@@ -170,7 +174,8 @@ func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) { //nolint:
 }
 
 // P8: a renewal of a lease whose key was deleted neither creates a hold nor extends that of another holder.
-func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) {
+	t.Parallel()
 	const life = 9 * time.Second
 	for _, taken := range []bool{false, true} {
 		eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
@@ -196,7 +201,8 @@ func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) { //nolint:paralleltest 
 
 // P2, P6: a server that is silent for longer than a lease ends that at its deadline, and no wait. The waiter has the lock
 // when the server replies again.
-func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
+	t.Parallel()
 	const life = 6 * time.Second
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
@@ -226,7 +232,8 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) { //nolint:parallelte
 
 // P4, P5: an Unlock without a reply returns after a second with the time until which the lock may be held, and is finished
 // in the background.
-func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
+	t.Parallel()
 	const life = 20 * time.Second
 	eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
 		time.Sleep(2 * prepaid)
@@ -248,7 +255,8 @@ func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) { //nolint:parallelt
 }
 
 // P3: tokens rise over holders that unlock, expire, lose the lock by force, or come after a pause.
-func TestFairTokensRise(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairTokensRise(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
@@ -277,7 +285,8 @@ func TestFairTokensRise(t *testing.T) { //nolint:paralleltest // looks at all go
 
 // P7: sessions that hold no lock and wait for none send nothing, subscribe to nothing and have no goroutine, and the keys
 // of their locks expire.
-func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
@@ -302,7 +311,8 @@ func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) { //nolint:paralleltes
 }
 
 // The shortest and the longest times that options accept do what they say.
-func TestFairLeasesOfTheShortestAndLongestTerms(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairLeasesOfTheShortestAndLongestTerms(t *testing.T) {
+	t.Parallel()
 	for _, life := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
 		for _, option := range []signalbox.LockOption{signalbox.RenewedLease(life), signalbox.FixedLease(life), signalbox.MaxHold(life)} {
 			bubble(t, func(w *world) {

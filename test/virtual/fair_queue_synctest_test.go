@@ -20,7 +20,8 @@ import (
 
 // P6: whenever a grant falls, before the subscription of its waiter or after it, the waiter learns of it by the
 // confirmation or by the message, before its first poll.
-func TestFairGrantAtAnyInstantIsNoticedAtOnce(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairGrantAtAnyInstantIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
 	const latency, instants, step = 20 * time.Millisecond, 40, 7 * time.Millisecond
 	bubble(t, func(w *world) {
 		holder, _, closeHolder := w.session(w.T)
@@ -45,7 +46,8 @@ func TestFairGrantAtAnyInstantIsNoticedAtOnce(t *testing.T) { //nolint:parallelt
 }
 
 // Order, P6: if no message ever arrives, the lock still goes to the waiters in their order, a poll later each.
-func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) {
+	t.Parallel()
 	const waiters = 8
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, waiters+1, time.Millisecond)
@@ -73,7 +75,8 @@ func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) { //nolint:parall
 }
 
 // Order: TryLock overtakes no waiter, however often it is called while the lock is handed from one to the next.
-func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
 		defer closeAll()
@@ -104,7 +107,8 @@ func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) { //nolint:paralleltest 
 }
 
 // P2, P3, P6: a server that was away for longer than a lease, and comes back empty, serves all who wait, one after the other.
-func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) {
+	t.Parallel()
 	const sessions, each, life = 5, 10, 6 * time.Second
 	for _, away := range []time.Duration{10 * time.Millisecond, 4 * time.Second, time.Minute} {
 		bubble(t, func(w *world) {
@@ -155,7 +159,8 @@ func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) { //nolint:p
 
 // P3: a store that refuses a token smaller than the greatest it has seen loses no update of a holder that continues after
 // its lease has ended. Without tokens the same holder overwrites one.
-func TestTokensKeepALateHolderFromOverwriting(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestTokensKeepALateHolderFromOverwriting(t *testing.T) {
+	t.Parallel()
 	for _, kind := range locktest.Primitives() { //nolint:paralleltest // as above
 		for _, fenced := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/Fenced=%v", kind.Name, fenced), func(t *testing.T) {
@@ -215,7 +220,8 @@ func (s *fencedCounter) add(w *world, lease signalbox.Lease) {
 
 // P6: in Redisson's layout a waiter that lost its ticket, and gets no message, queues again and has the lock; the next
 // waiter has it after that one.
-func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string][]string{ //nolint:paralleltest // as above
 		"Message": {"a"}, "Tickets": {"a", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"},
 	} {
@@ -251,7 +257,8 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) { //nolint:
 }
 
 // P4, P5: in Redisson's layout a call whose reply is lost is repeated or undone: it leaves neither hold nor ticket.
-func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()

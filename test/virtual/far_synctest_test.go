@@ -35,7 +35,8 @@ func atTheSameTime(n int, do func(i int)) time.Duration {
 
 // P6: a call waits at most a tenth of a round trip for others to be sent with, however far the
 // server is.
-func TestFarServerCostsARoundTripAndATenth(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestFarServerCostsARoundTripAndATenth(t *testing.T) {
+	t.Parallel()
 	for _, roundTrip := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
 		for _, n := range []int{5, 64, 200, 1_000} {
 			bubble(t, func(w *world) {

@@ -18,7 +18,8 @@ import (
 
 // P2: a lease is renewed for ten hours, each third of its life, and its key never comes near
 // its end.
-func TestLeaseIsRenewedForTenHours(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestLeaseIsRenewedForTenHours(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		const life, hours = 30 * time.Second, 10
@@ -45,7 +46,8 @@ func TestLeaseIsRenewedForTenHours(t *testing.T) { //nolint:paralleltest // look
 }
 
 // P6: a waiter has the lock of a crashed holder as soon as its key has ended.
-func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		for i := range 20 {
@@ -71,7 +73,8 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) { //nolint:para
 
 // P6, P7: who waits for an hour looks about once a second, however many goroutines of the
 // process wait with it, and each waiter is a goroutine that was there before.
-func TestWaitersOfOneProcessLookOnceASecondTogether(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestWaitersOfOneProcessLookOnceASecondTogether(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		holder, _, closeHolder := w.session(t)
@@ -106,7 +109,8 @@ func TestWaitersOfOneProcessLookOnceASecondTogether(t *testing.T) { //nolint:par
 
 // P7: a session that holds nothing and waits for nothing asks nothing, and has no goroutine,
 // once the linger is over.
-func TestIdleSessionCostsNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestIdleSessionCostsNothing(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		a, _, closeA := w.session(t)

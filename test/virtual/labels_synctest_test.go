@@ -18,7 +18,8 @@ import (
 
 // P7: profiles distinguish the client's goroutines from ours: those of a connection that a renewal,
 // a poll or a subscription opened have none of our labels.
-func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
+	t.Parallel()
 	for _, kind := range locktest.Primitives() {
 		bubble(t, func(w *world) {
 			holder, lines, closeHolder := w.session(w.T)

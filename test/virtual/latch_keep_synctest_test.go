@@ -14,7 +14,8 @@ import (
 
 // Whatever use it was, and whenever it came, a round is kept for as long as it was asked for after it, but for a sixtieth, and
 // not for longer: one that runs, and one that is open, of which late workers ask.
-func TestARoundIsKeptAfterEachUse(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestARoundIsKeptAfterEachUse(t *testing.T) {
+	t.Parallel()
 	const keep = time.Hour
 	uses := map[string]func(l *countdown.Latch, r countdown.Round, w *world) error{
 		"CountDown": func(_ *countdown.Latch, r countdown.Round, w *world) error {

@@ -25,7 +25,8 @@ func (w *world) openSilently(name string) {
 
 // P6: a message that is lost costs a waiter a second, and where a session waits at more than a thousand latches a
 // millisecond for each of them, but never more than ten seconds.
-func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
+	t.Parallel()
 	const spare = 50 * time.Millisecond // of the batch, and of the ticks of the timers
 	for latches, bound := range map[int]time.Duration{1: time.Second, 1500: 1500 * time.Millisecond} {
 		bubble(t, func(w *world) {
@@ -66,7 +67,8 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) { //nolint:parall
 }
 
 // A round lives for as long as somebody waits for it, and no longer than it is kept.
-func TestARoundIsKeptWhileSomebodyWaits(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestARoundIsKeptWhileSomebodyWaits(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeSession := w.session(t)
@@ -87,7 +89,8 @@ func TestARoundIsKeptWhileSomebodyWaits(t *testing.T) { //nolint:paralleltest //
 }
 
 // P7: hours of waiting cost a look a second, and a goroutine of the timers, of the subscription and of a batch.
-func TestHoursOfWaitingCostALookASecond(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestHoursOfWaitingCostALookASecond(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeSession := w.session(t)
@@ -114,7 +117,8 @@ func TestHoursOfWaitingCostALookASecond(t *testing.T) { //nolint:paralleltest //
 
 // P6: whenever the opening falls, on its way to the subscription or after, also while an answer that does not know of it
 // is on its way, the waiter learns of it well before its next look.
-func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
+	t.Parallel()
 	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // looks of the deaf come after 80 ms
 	bubble(t, func(w *world) {
 		t := w.T
@@ -141,7 +145,8 @@ func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) { //nolint:para
 
 // P6: a message that is faster than the answer to the first look is not believed, since nobody knows by then whom to
 // believe, but it is not forgotten.
-func TestAMessageThatIsFasterThanTheFirstAnswerIsAskedFor(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestAMessageThatIsFasterThanTheFirstAnswerIsAskedFor(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		starter, _, closeStarter := w.session(t)

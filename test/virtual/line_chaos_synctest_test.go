@@ -137,7 +137,8 @@ func (c *chaos) spoil(w *wire) {
 
 // P1, P3, P4, P6: whatever becomes of wires, messages and callers, there are never two, tokens rise, and when
 // it is over nothing is left and the lock is there for whoever comes.
-func TestChaosInALineLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestChaosInALineLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		bubble(t, func(w *world) { w.chaos(seed, 5*time.Minute) })
 	}
@@ -154,7 +155,8 @@ func soak(t *testing.T, play func(w *world, seed uint64)) {
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
-func TestSoakOfChaosInALine(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestSoakOfChaosInALine(t *testing.T) {
+	t.Parallel()
 	soak(t, func(w *world, seed uint64) { w.chaos(seed, 10*time.Minute) })
 }
 

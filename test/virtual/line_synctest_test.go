@@ -95,7 +95,8 @@ func (w *world) inLine(name string) (waiting int, isHeld bool) {
 }
 
 // P6: from the release to the entry there are one script and one message, and no look.
-func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
+	t.Parallel()
 	const latency = 10 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T
@@ -117,7 +118,8 @@ func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:parallel
 }
 
 // P6: where the message is lost a look makes up for it, about a second later, whenever it is lost.
-func TestALookMakesUpForALostGrant(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestALookMakesUpForALostGrant(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
@@ -140,7 +142,8 @@ func TestALookMakesUpForALostGrant(t *testing.T) { //nolint:paralleltest // look
 }
 
 // P6: where grants cannot be heard, looks come ten times a second.
-func TestWhoCannotHearLooksMoreOften(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestWhoCannotHearLooksMoreOften(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 1, time.Millisecond)
@@ -162,7 +165,8 @@ func TestWhoCannotHearLooksMoreOften(t *testing.T) { //nolint:paralleltest // lo
 }
 
 // P6, P7: a session looks about once a second at each lock that it waits for, however many wait.
-func TestALineCostsALookASecondHoweverManyWait(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestALineCostsALookASecondHoweverManyWait(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
@@ -195,7 +199,8 @@ func TestALineCostsALookASecondHoweverManyWait(t *testing.T) { //nolint:parallel
 }
 
 // P6: a crashed holder's lock goes to the first in line as its hold ends.
-func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		for n := range 20 {
@@ -226,7 +231,8 @@ func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) { //nolint
 
 // P6: waiters that died, however many, hold up nobody for longer than they count as living, and a
 // look.
-func TestDeadWaitersHoldUpNobodyForLong(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestDeadWaitersHoldUpNobodyForLong(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		for _, at := range []time.Duration{0, time.Second, 2900 * time.Millisecond, 4 * time.Second} {
@@ -257,7 +263,8 @@ func TestDeadWaitersHoldUpNobodyForLong(t *testing.T) { //nolint:paralleltest //
 
 // Order: a session that is cut off for less than ten seconds and a life comes back to its place, and
 // one that is for longer stands at the end. Both get the lock.
-func TestASessionThatIsCutOffComesBack(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestASessionThatIsCutOffComesBack(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		for off, keeps := range map[time.Duration]bool{2 * time.Second: true, 8 * time.Second: true, 30 * time.Second: false} {
@@ -296,7 +303,8 @@ func TestASessionThatIsCutOffComesBack(t *testing.T) { //nolint:paralleltest // 
 }
 
 // P6: a line that the server lost is formed anew within about a second, however many stood in it.
-func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		const waiters = 200
@@ -330,7 +338,8 @@ func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) { //nolint:paralleltest /
 
 // P4: tickets that could not be given back in a long outage are given back when it is over: the session goes on in
 // that line, and its heartbeats would keep them alive.
-func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
@@ -370,11 +379,13 @@ func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) { //nolint:parall
 
 // P1, P4: a waiter gives up around the instant in which it is granted the lock. It has it, or somebody else
 // has it at once: it is never lost, and never doubled.
-func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) { w.cancelAroundGrants(1_000) })
 }
 
-func TestSoakOfCancelsAroundGrants(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestSoakOfCancelsAroundGrants(t *testing.T) {
+	t.Parallel()
 	for more := locktest.Soak(t); more(); {
 		bubble(t, func(w *world) { w.cancelAroundGrants(2_000) })
 	}

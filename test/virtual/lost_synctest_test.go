@@ -16,7 +16,8 @@ import (
 
 // P6: a waiter that no message reaches has the lock by its next poll, about a second after the release. For the kinds that
 // TestALookMakesUpForALostGrant and TestALookMakesUpForALostGrantOfEitherSide leave out.
-func TestLostMessageCostsAWaiterASecond(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestLostMessageCostsAWaiterASecond(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared(), locktest.Permit()} {
 		bubble(t, func(w *world) {
 			holder, _, closeHolder := w.session(w.T)
@@ -41,7 +42,8 @@ func TestLostMessageCostsAWaiterASecond(t *testing.T) { //nolint:paralleltest //
 }
 
 // P2: a holder that does not hear that its lock is taken by force is told by its next renewal.
-func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) {
+	t.Parallel()
 	const life = 15 * time.Second
 	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.Shared()) {
 		bubble(t, func(w *world) {
@@ -66,7 +68,8 @@ func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) { //nolint:paral
 }
 
 // P10: a waiter that gives up is told what was heard last: that the server refuses, not that the lock was held before.
-func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared()} {
 		bubble(t, func(w *world) {
 			holder, _, closeHolder := w.session(w.T)

@@ -14,7 +14,8 @@ import (
 
 // P6: whenever a release falls, on its way to the subscription or after, the waiter learns of
 // it by the confirmation or by the message, well before its first look.
-func TestReleaseAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestReleaseAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
+	t.Parallel()
 	const latency, instants, step = 20 * time.Millisecond, 40, 7 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T

@@ -71,7 +71,8 @@ func nightly(ctx context.Context, s *signalbox.Session, table *nights, night str
 
 // The documented job runs once in each of eight nights, over five processes whose timers are up to
 // three seconds apart, or, by a clock that is wrong, a minute.
-func TestANightlyJobRunsOnceANight(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestANightlyJobRunsOnceANight(t *testing.T) {
+	t.Parallel()
 	const processes, ticks = 5, 8
 	for _, apart := range []time.Duration{0, 100 * time.Millisecond, 3 * time.Second, time.Minute} {
 		bubble(t, func(w *world) {
@@ -102,7 +103,8 @@ func TestANightlyJobRunsOnceANight(t *testing.T) { //nolint:paralleltest // one 
 
 // If the process that runs it is closed or cut off from the server, another one runs it, in the
 // same night. It is recorded once.
-func TestANightlyJobOutlivesItsProcess(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestANightlyJobOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(s *signalbox.Session, lines *wire){ //nolint:paralleltest // one bubble after the other
 		"Close": func(s *signalbox.Session, _ *wire) {
 			ended, cancel := context.WithCancel(context.Background())

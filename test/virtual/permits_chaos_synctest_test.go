@@ -95,14 +95,16 @@ func (c *crowd) use(s *signalbox.Session) {
 
 // P1, P4, P6: whatever becomes of wires, messages and callers, nobody believes to have what another has, and when it is
 // over all permits are there for whoever comes.
-func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		bubble(t, func(w *world) { w.crowd(seed, 5*time.Minute) })
 	}
 }
 
 // P1, P4, P6: the same, for as long as it is asked for.
-func TestSoakOfChaosAroundPermits(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestSoakOfChaosAroundPermits(t *testing.T) {
+	t.Parallel()
 	soak(t, func(w *world, seed uint64) { w.crowd(seed, 10*time.Minute) })
 }
 

@@ -36,7 +36,8 @@ func (w *world) firstEnd(name string) (first time.Time) {
 
 // H10, P6: the permits of a holder that crashed go to the first in line as its lease ends, be they one or several, and
 // those of others stay where they are.
-func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
+	t.Parallel()
 	const capacity, life = 5, 10 * time.Second
 	bubble(t, func(w *world) {
 		t := w.T
@@ -66,7 +67,8 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) { //nolin
 
 // H10, H11: as the lease of a holder that crashed ends its permits are free, for who asks how many are, though nobody has
 // touched the semaphore since; and its late release adds none.
-func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) {
+	t.Parallel()
 	const capacity, life = 4, 10 * time.Second
 	bubble(t, func(w *world) {
 		t := w.T
@@ -104,7 +106,8 @@ func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) { //nolint:para
 
 // Order, P6: among hundreds of semaphores that several want in each of several processes nobody waits for longer than it
 // takes the others who want the same to have it once, each for a use and what it may be passed on for.
-func TestNobodyStarvesAmongHundredsOfSemaphores(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestNobodyStarvesAmongHundredsOfSemaphores(t *testing.T) {
+	t.Parallel()
 	const names, processes, each, uses = 200, 2, 2, 2
 	const latency, used = time.Millisecond, 15 * time.Millisecond
 	bubble(t, func(w *world) {

@@ -19,7 +19,8 @@ const budget = 20 * time.Millisecond
 
 // Order, P7: permits are passed on for the budget and no longer, counted from when the server granted them; then whoever
 // stands in line elsewhere has them.
-func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) {
+	t.Parallel()
 	const latency = time.Millisecond
 	for _, held := range []time.Duration{budget - time.Millisecond, budget + time.Millisecond} {
 		bubble(t, func(w *world) {
@@ -59,7 +60,8 @@ func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) { //nolint:para
 
 // Order, P3, P7: within the budget permits go from goroutine to goroutine in the order of arrival, with tokens that rise, in no
 // time and without a command.
-func TestPermitsThatArePassedOnCostNothing(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestPermitsThatArePassedOnCostNothing(t *testing.T) {
+	t.Parallel()
 	const latency = time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T
@@ -109,7 +111,8 @@ func permitsInLine(ctx context.Context, p semaphore.Permits) <-chan had {
 
 // Order, P6: while permits are passed on in one process all the time, who wants one or all of them elsewhere, or all of
 // them there, waits for no more than the tickets before it, each for a budget and a use.
-func TestNobodyIsKeptOutByPermitsThatArePassedOn(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestNobodyIsKeptOutByPermitsThatArePassedOn(t *testing.T) {
+	t.Parallel()
 	const capacity, latency, used = 3, time.Millisecond, 2 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T

@@ -52,14 +52,16 @@ func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 
 // P1, P3, P4, P6: whatever becomes of wires, messages and callers while a permit is passed on inside of processes and
 // between them, nobody has it beside another, tokens rise, and when it is over it is there for whoever comes.
-func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		bubble(t, func(w *world) { w.passes(seed, time.Minute) })
 	}
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
-func TestSoakOfChaosWhereAPermitIsPassedOn(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestSoakOfChaosWhereAPermitIsPassedOn(t *testing.T) {
+	t.Parallel()
 	soak(t, func(w *world, seed uint64) { w.passes(seed, 3*time.Minute) })
 }
 

@@ -215,7 +215,8 @@ func TestAVoteThatTookTooLongIsGivenBack(t *testing.T) {
 }
 
 // P7: locks that are held cost no goroutine each, and are renewed together, at each server.
-func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) { //nolint:paralleltest // counts all goroutines
+func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
+	t.Parallel()
 	bubbleOf(t, 3, func(q *quorum) {
 		q.settle()
 		sessions, _ := q.process()

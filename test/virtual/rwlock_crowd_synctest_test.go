@@ -76,7 +76,8 @@ func (y *yard) read(_ context.Context, lease signalbox.Lease) error {
 
 // P1, P3, P4: writers are alone, readers are beside readers only, and tokens rise, over sessions and goroutines, with
 // downgrades, in both layouts; also if contexts end anywhere. Nothing is left in the end.
-func TestRWWriterIsAloneAndTokensRise(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
+	t.Parallel()
 	for name, options := range map[string][]signalbox.LockOption{ //nolint:paralleltest // as above
 		"Own": nil, "Redisson": {signalbox.Redisson()},
 	} {

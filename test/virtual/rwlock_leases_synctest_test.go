@@ -19,7 +19,8 @@ import (
 const rwLife = 6 * time.Second
 
 // P2: at every moment a lease expires before its hold on the server, while renewals lengthen both.
-func TestRWLeaseExpiresBeforeItsHold(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWLeaseExpiresBeforeItsHold(t *testing.T) {
+	t.Parallel()
 	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		for range 200 {
 			require.NoError(t, h.lease.Err())
@@ -38,7 +39,8 @@ func TestRWLeaseExpiresBeforeItsHold(t *testing.T) { //nolint:paralleltest // lo
 }
 
 // P2: a lease with an end of its own expires by then, whatever was granted to a waiter, and the lock is free soon after.
-func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct { //nolint:paralleltest // looks at all goroutines
 		options []signalbox.LockOption
 		lasts   time.Duration
@@ -65,7 +67,8 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) { //nolint:paralleltest // 
 }
 
 // P2: a short lease of one reader shortens no other hold, neither of its session nor of another, and not the key.
-func TestRWShortReaderShortensNoOtherHold(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWShortReaderShortensNoOtherHold(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
@@ -94,7 +97,8 @@ func TestRWShortReaderShortensNoOtherHold(t *testing.T) { //nolint:paralleltest 
 }
 
 // P2: the shortest and the longest terms are kept by both sides.
-func TestRWShortestAndLongestTermsWork(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWShortestAndLongestTermsWork(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeAll := w.session(t)
@@ -113,7 +117,8 @@ func TestRWShortestAndLongestTermsWork(t *testing.T) { //nolint:paralleltest // 
 }
 
 // P2: a holder whose key was deleted is notified by the next renewal, and the next holder is left alone.
-func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		time.Sleep(2 * rwLife)
 		h.redis.FlushAll()
@@ -131,7 +136,8 @@ func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) { //nolint:paralle
 }
 
 // P7, P8: nothing is renewed that was released, re-entries and shared holds included, and an idle session sends nothing.
-func TestRWReleasedHoldIsNeverRenewed(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
@@ -172,7 +178,8 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) { //nolint:paralleltest // l
 
 // P6: the lock of a holder that is cut off goes to the waiters when its hold expires: the other side first, and all readers
 // beside each other.
-func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
+	t.Parallel()
 	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		time.Sleep(2 * rwLife)
 		died := time.Now()
@@ -194,7 +201,8 @@ func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) { //nolint:parallelte
 }
 
 // P6: a writer that is cut off lets in all readers that wait when its hold expires, before the next writer.
-func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
@@ -221,7 +229,8 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) { //nolint:
 }
 
 // P4, P5: an Unlock without a reply says until when the lock may be held, and is repeated in the background.
-func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
+	t.Parallel()
 	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		time.Sleep(2 * rwLife)
 		h.user.dead()
@@ -242,7 +251,8 @@ func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) { //nolint:paralleltest // 
 }
 
 // P2: Do reports that its lease was lost, beside the error of its function.
-func TestRWDoJoinsTheLossOfItsLease(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeAll := w.session(t)
@@ -264,7 +274,8 @@ func TestRWDoJoinsTheLossOfItsLease(t *testing.T) { //nolint:paralleltest // loo
 }
 
 // P1: a context whose lease has ended is an error for those who enter by it, never a new acquire.
-func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
+	t.Parallel()
 	eachRWHolder(t, []signalbox.LockOption{signalbox.FixedLease(time.Second)}, func(t *testing.T, h rwHolder) {
 		lost := h.lease.Enter(t.Context())
 		<-h.lease.Done()

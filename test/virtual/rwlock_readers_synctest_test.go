@@ -19,7 +19,8 @@ import (
 
 // P7: readers of a session enter beside each other without a command, but for one each 20 ms that asks whether a writer waits;
 // and all but the last one leave without a command.
-func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeAll := w.session(t, signalbox.WithPolling()) // which sends nothing by itself
@@ -49,7 +50,8 @@ func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) { //nolint:paral
 }
 
 // No reader enters a hold that is lost: the server says so, or a renewal has said so before.
-func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{25 * time.Millisecond, rwLife} {
 		bubble(t, func(w *world) {
 			t := w.T
@@ -73,7 +75,8 @@ func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) { //nolint:paralleltest /
 }
 
 // P6: a reader that gives up before the reply to its call leaves the attempt to the next reader of its session.
-func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
+	t.Parallel()
 	for name, strike := range map[string]func(u lineUser){ //nolint:paralleltest // as above
 		"RequestLost": func(u lineUser) { u.dead() },
 		"ReplyLost":   func(u lineUser) { u.swallowsReplies.Store(true) },
@@ -110,7 +113,8 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) { //nolint:p
 }
 
 // P6: Close takes a second at most if the call of a leader gets no reply, and wakes the readers that wait for it at once.
-func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 1, time.Millisecond)
@@ -199,7 +203,8 @@ func (c *rwCrowd) meets(t *testing.T, lock locktest.Lock, n, most int) {
 
 // P6, order: neither side starves. No reader enters a new hold while a writer waits, a reader waits for one writer at most,
 // and a writer for the writers before it, with readers and writers in closed loops.
-func TestRWNeitherSideStarves(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWNeitherSideStarves(t *testing.T) {
+	t.Parallel()
 	own := signalbox.MaxHold(time.Hour)      // what makes each reader have its own hold
 	for name, c := range map[string]struct { //nolint:paralleltest // looks at all goroutines
 		readers, writers int
@@ -241,7 +246,8 @@ func TestRWNeitherSideStarves(t *testing.T) { //nolint:paralleltest // looks at 
 }
 
 // Order: TryLock never takes the lock before a waiter, whether that is a writer or a reader of the next phase.
-func TestRWTryLockNeverPassesAWaiter(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWTryLockNeverPassesAWaiter(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 4, time.Millisecond)

@@ -17,7 +17,8 @@ import (
 
 // P6: when a writer is done all readers that wait have the lock one script and one message later, and when the last of
 // them is done so has the next writer.
-func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) {
+	t.Parallel()
 	const latency = 10 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T
@@ -51,7 +52,8 @@ func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) { //nolint:paralleltes
 
 // P6: if the message of a grant is lost, or its subscription or connection breaks, a poll makes up for it, about a second
 // later, for either side.
-func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
@@ -78,7 +80,8 @@ func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) { //nolint:parallel
 }
 
 // P6, order: a writer that dies in line opens the door when it counts as dead, with the next look of those who wait.
-func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
@@ -106,7 +109,8 @@ func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) { //nolint:p
 }
 
 // P6: a reader that crashed keeps a writer out for its own lease, whatever others renew.
-func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
+	t.Parallel()
 	const life = 10 * time.Second
 	bubble(t, func(w *world) {
 		t := w.T
@@ -138,7 +142,8 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) { //nolint:pa
 
 // P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many share it, and
 // goes on while each of them comes and goes.
-func TestASharedHoldIsRenewedForHours(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestASharedHoldIsRenewedForHours(t *testing.T) {
+	t.Parallel()
 	const life, hours, readers = 30 * time.Second, 10, 50
 	bubble(t, func(w *world) {
 		t := w.T

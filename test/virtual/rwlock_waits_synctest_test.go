@@ -38,7 +38,8 @@ func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *world, users []l
 }
 
 // P6: if every message is lost, readers that wait together enter together, and writers in their turn.
-func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
@@ -64,7 +65,8 @@ func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) { //nolint:parallelte
 
 // P6, order: a writer that gives up lets all waiting readers enter by the same step that takes it out of the queue: at no
 // instant do some of them wait still.
-func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
@@ -97,7 +99,8 @@ func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) { //nolint:paralle
 
 // P2, P6: if the server loses everything, at once or in an outage that outlasts every ticket, holders are notified, and all
 // waiters are served, none beside a writer.
-func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
+	t.Parallel()
 	for name, away := range map[string]time.Duration{"AtOnce": 0, "Away": 15 * time.Second} { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
@@ -159,7 +162,8 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) { //nolint:para
 
 // P10: the error of a wait that ended says both why it ended and that the lock is held; also that of a reader who waited for
 // another of its session.
-func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) {
+	t.Parallel()
 	stopped := errors.New("the request was dropped")
 	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
 		holder := atOnce(t, rwlock.New(users[0].Session, "a"))
@@ -181,7 +185,8 @@ func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) { //nolint:parallelte
 }
 
 // P10: a server that is away is waited for within the context, and named in the error. No reply said that the lock is held.
-func TestRWUnreachableServerIsWaitedFor(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWUnreachableServerIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	eachRWSide(t, 1, func(t *testing.T, _ *world, users []lineUser, side locktest.Primitive) {
 		lock := side.New(users[0].Session, "a")
 		require.NoError(t, atOnce(t, lock).Unlock())
@@ -202,7 +207,8 @@ func TestRWUnreachableServerIsWaitedFor(t *testing.T) { //nolint:paralleltest //
 }
 
 // P4: a call whose reply was lost, or whose request comes late, is undone within 3 s of the server's return, in both layouts.
-func TestRWCallWithoutAReplyIsUndone(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
+	t.Parallel()
 	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
 		for name, strike := range map[string]func(){
 			"RequestLost": users[0].dead,
@@ -235,7 +241,8 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) { //nolint:paralleltest // lo
 }
 
 // P5: a downgrade whose reply is lost is repeated in the background, and lets readers enter while the holder stays.
-func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
+	t.Parallel()
 	for name, strike := range map[string]func(u lineUser){ //nolint:paralleltest // as above
 		"RequestLost": func(u lineUser) { u.dead() },
 		"ReplyLost":   func(u lineUser) { u.swallowsReplies.Store(true) },
@@ -268,7 +275,8 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) { //nolint:paralleltes
 }
 
 // P2: a downgrade of a lease that has expired returns why.
-func TestRWDowngradeOfAnExpiredLeaseSaysWhy(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestRWDowngradeOfAnExpiredLeaseSaysWhy(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeAll := w.session(t)

@@ -183,7 +183,8 @@ func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
 
 // P7: permits that are held cost no goroutine each, and those that are waited for one ticket, one subscription, and a poll a
 // second together; when all are back a session does nothing.
-func TestManyPermitsCostWhatOneDoes(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestManyPermitsCostWhatOneDoes(t *testing.T) {
+	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		const many = 100
 		s, other := w.user(), w.user()

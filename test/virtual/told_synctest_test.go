@@ -17,7 +17,8 @@ import (
 // P2: whenever the wire goes dead, in whichever direction, the holder is told before the key
 // ends, by the allowance of a fiftieth at least, and by the
 // time that its request was on its way.
-func TestHolderOfADeadWireIsToldBeforeItsKeyEnds(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestHolderOfADeadWireIsToldBeforeItsKeyEnds(t *testing.T) {
+	t.Parallel()
 	const phases = 12 // of a life, at which the wire goes dead
 	bubble(t, func(w *world) {
 		var holders sync.WaitGroup
@@ -59,7 +60,8 @@ func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
 }
 
 // P2: a fixed lease and a greatest hold end when they say, and their keys after them.
-func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
 		s, _, closeAll := w.session(t)

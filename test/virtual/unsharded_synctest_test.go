@@ -45,7 +45,8 @@ func (w *world) clusterUsers(t *testing.T, n int, latency time.Duration) ([]line
 
 // P6: a hand-off takes one script and one message at a cluster without sharded channels, whichever
 // session was first.
-func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
+	t.Parallel()
 	const latency = 5 * time.Millisecond
 	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +73,8 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) { //nolint:paralle
 
 // P6: a session that only waits for a round, and one that only counts down, meet on the same
 // channel.
-func TestLatchWithoutShardsOpensByMessage(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
+	t.Parallel()
 	const latency = 5 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T
