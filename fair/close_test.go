@@ -21,11 +21,11 @@ import (
 func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server, signalbox.WithCloseGrace(redistest.Patience))
+	s := locktest.SteadySession(t, server, signalbox.WithCloseGrace(redistest.Patience))
 	mu := fair.New(s, "a")
 	lease := locktest.Must(t, mu.Lock)
 	waiting := []<-chan locktest.Result[signalbox.Lease]{queue(t.Context(), t, server, mu, "a", 1), queue(t.Context(), t, server, mu, "a", 2)}
-	elsewhere := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 3)
+	elsewhere := queue(t.Context(), t, server, fair.New(locktest.SteadySession(t, server), "a"), "a", 3)
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close(t.Context()) }()
 	for _, w := range waiting {
@@ -44,9 +44,9 @@ func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	lease := locktest.Must(t, fair.New(s, "a").Lock)
-	waiting := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 1)
+	waiting := queue(t.Context(), t, server, fair.New(locktest.SteadySession(t, server), "a"), "a", 1)
 	require.Error(t, s.Close(locktest.Ended()))
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
@@ -60,7 +60,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	server := redistest.Start(t)
 	for round := range 12 {
 		s := signalbox.NewSession(server.Client(t, signalbox.Tune))
-		other := locktest.Session(t, server)
+		other := locktest.SteadySession(t, server)
 		var users sync.WaitGroup
 		begun := make(chan struct{}, 1000)
 		use := func(s *signalbox.Session, mu *fair.Lock) {

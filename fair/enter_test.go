@@ -18,7 +18,7 @@ import (
 // P7: entering again makes no round trip and allocates nothing.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(time.Hour))
+	mu := fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(time.Hour))
 	lease := locktest.Must(t, mu.Lock)
 	ctx := lease.Enter(t.Context())
 	var allocated float64
@@ -41,9 +41,9 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	lease := locktest.Must(t, mu.Lock)
-	waiting := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 1)
+	waiting := queue(t.Context(), t, server, fair.New(locktest.SteadySession(t, server), "a"), "a", 1)
 	for _, enter := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
 		again, err := enter(lease.Enter(t.Context()))
 		require.NoError(t, err)
@@ -59,11 +59,11 @@ func TestEnteringAgainDoesNotQueue(t *testing.T) {
 func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	outer := locktest.Must(t, mu.Lock)
 	inner, err := mu.Lock(outer.Enter(t.Context()))
 	require.NoError(t, err)
-	waiting := queue(t.Context(), t, server, fair.New(locktest.Session(t, server), "a"), "a", 1)
+	waiting := queue(t.Context(), t, server, fair.New(locktest.SteadySession(t, server), "a"), "a", 1)
 	view := locktest.NewView(t, server)
 	hold := view.MustHold(t, "a").ID
 	require.NoError(t, outer.Unlock())
@@ -78,12 +78,13 @@ func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	released := locktest.Must(t, mu.Lock)
 	ctx := released.Enter(t.Context())
 	require.NoError(t, released.Unlock())
-	short := fair.New(locktest.Session(t, server), "b", signalbox.FixedLease(shortest))
-	lost := locktest.Must(t, short.Lock)
+	taken := fair.New(locktest.SteadySession(t, server), "b")
+	lost := locktest.Must(t, taken.Lock)
+	require.NoError(t, taken.ForceUnlock(t.Context()))
 	redistest.Receive(t, "the end of the lease", lost.Done())
 	for _, c := range []struct {
 		mu   *fair.Lock
@@ -92,8 +93,8 @@ func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
 	}{
 		{mu, ctx, signalbox.ErrReleased},
 		{mu, context.WithoutCancel(ctx), signalbox.ErrReleased},
-		{short, lost.Enter(t.Context()), signalbox.ErrLost},
-		{short, context.WithoutCancel(lost.Enter(t.Context())), signalbox.ErrLost},
+		{taken, lost.Enter(t.Context()), signalbox.ErrLost},
+		{taken, context.WithoutCancel(lost.Enter(t.Context())), signalbox.ErrLost},
 	} {
 		_, err := c.mu.Lock(c.ctx)
 		require.ErrorIs(t, err, c.want)
@@ -106,13 +107,13 @@ func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) {
 func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	lease := locktest.Must(t, mu.Lock)
-	_, err := fair.New(locktest.Session(t, server), "a").TryLock(lease.Enter(t.Context()))
+	_, err := fair.New(locktest.SteadySession(t, server), "a").TryLock(lease.Enter(t.Context()))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	_, err = mu.TryLock(lease.Bind(t.Context()))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
-	other, err := fair.New(locktest.Session(t, server), "b").TryLock(lease.Enter(t.Context()))
+	other, err := fair.New(locktest.SteadySession(t, server), "b").TryLock(lease.Enter(t.Context()))
 	require.NoError(t, err)
 	require.NotEqual(t, lease.Token(), other.Token())
 	require.NoError(t, other.Unlock())
@@ -122,8 +123,8 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 // P3: all entries of a hold have its token, and its terms.
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
-	lease := locktest.Must(t, fair.New(s, "a").Lock)
+	s := locktest.SteadySession(t, redistest.Start(t))
+	lease := locktest.Must(t, fair.New(s, "a", signalbox.RenewedLease(time.Hour)).Lock)
 	again, err := fair.New(s, "a", signalbox.FixedLease(time.Second)).Lock(lease.Enter(t.Context()))
 	require.NoError(t, err)
 	require.Equal(t, lease.Token(), again.Token())

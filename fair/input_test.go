@@ -44,7 +44,7 @@ func requireRefused(t *testing.T, server *redistest.Server, mu *fair.Lock, want 
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	closed := signalbox.NewSession(server.Client(t, signalbox.Tune))
 	require.NoError(t, closed.Close(t.Context()))
 	for name, bad := range map[string]struct { //nolint:paralleltest // commands are counted on one server
@@ -63,8 +63,8 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 		"NilSession":    {fair.New(nil, "a"), signalbox.ErrBadOption},
 		"NilClient":     {fair.New(signalbox.NewSession(nil), "a"), signalbox.ErrBadOption},
 		"ClosedSession": {fair.New(closed, "a"), signalbox.ErrClosed},
-		"BadDefault":    {fair.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption},
-		"BadPrefix":     {fair.New(locktest.Session(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
+		"BadDefault":    {fair.New(locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.MaxHold(1))), "a"), signalbox.ErrBadOption},
+		"BadPrefix":     {fair.New(locktest.SteadySession(t, server, signalbox.WithPrefix("{x}")), "a"), signalbox.ErrBadOption},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefused(t, server, bad.mu, bad.want)
@@ -75,14 +75,14 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
 func TestCheckOfAGoodLockAnswersNilAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	require.Empty(t, server.SentBy(func() { require.NoError(t, fair.New(s, "a").Check()) }))
 }
 
 // P10: contexts are checked like everything else.
 func TestANilContextIsAnError(t *testing.T) {
 	t.Parallel()
-	mu := fair.New(locktest.Session(t, redistest.Start(t)), "a")
+	mu := fair.New(locktest.SteadySession(t, redistest.Start(t)), "a")
 	var none context.Context
 	_, err := mu.Lock(none)
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
@@ -99,7 +99,7 @@ func TestANilContextIsAnError(t *testing.T) {
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := locktest.Session(t, server), locktest.Session(t, server)
+	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	names := []string{
 		"a", "a:lock", "a:line", "a:lives", "a:grants:", "a}:line", "{a}", "}a{", "}", "{", "%7Ba%7D", "%", "\x00", "a\x00b", "\r\n", "*", "?",
 		"\xff", "\xc3\x28", "\uFFFD", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512),
@@ -124,7 +124,7 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	const stamp, id = "1780000000000000", "0123456789012345678901234567890123456789x"
 	for name, set := range map[string][]any{
 		"string": {"SET", "x"}, "held": {"SET", "sb1f"}, "garbage": {"SET", "sb1-garbage"}, "later": {"SET", "sb2f0123456789012345"},
@@ -153,7 +153,7 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	}
 	for _, part := range []string{"line", "lives"} {
 		server.MustDo(t, "SET", "sb:{b}:"+part, "mine")
-		holder := locktest.Session(t, server)
+		holder := locktest.SteadySession(t, server)
 		server.MustDo(t, "SET", locktest.Key("b"), "sb1f1780000000000000"+strings.Repeat("x", 41)+"9780000000000000------", "PX", 60_000)
 		_, err := fair.New(holder, "b").Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrWrongKind, part)
@@ -166,7 +166,7 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 func TestAMissingRightIsErrDenied(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "held").Lock)
+	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "held").Lock)
 	for name, rules := range map[string][]any{
 		"NoScripts": {"~*", "&*", "+@all", "-@scripting"},
 		"NoKeys":    {"~other:*", "&*", "+@all"},
@@ -198,7 +198,7 @@ func TestALockIsWaitedForWithoutSubscriptions(t *testing.T) {
 	}))
 	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 	for range 3 {
-		holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
+		holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 		waiting := queue(t.Context(), t, server, fair.New(s, "a"), "a", 1)
 		require.NoError(t, holder.Unlock())
 		require.NoError(t, locktest.MustHave(t, waiting).Unlock())

@@ -14,9 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// shortest is the shortest lease that there is.
-const shortest = 100 * time.Millisecond
-
 // queue calls Lock on another goroutine, and returns when that has the n-th ticket in the queue of the name.
 func queue(
 	ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, name string, n int,

@@ -19,8 +19,8 @@ import (
 func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
-	before := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
+	mu := fair.New(locktest.SteadySession(t, server), "a")
+	before := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 	waiting := queue(t.Context(), t, server, mu, "a", 1)
 	require.NoError(t, before.Unlock())
 	for _, get := range []func() signalbox.Lease{
@@ -48,7 +48,7 @@ func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 func TestTheZeroLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	held := locktest.Must(t, mu.Lock)
 	var lease signalbox.Lease
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
@@ -61,9 +61,9 @@ func TestTheZeroLeaseHoldsNothing(t *testing.T) {
 func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lost := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
+	lost := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 	server.MustDo(t, "DEL", locktest.Key("a"))
-	next := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
+	next := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 	require.Greater(t, next.Token(), lost.Token())
 	require.ErrorIs(t, lost.Unlock(), signalbox.ErrLost)
 	require.True(t, isHeld(t, server, "a"))
@@ -75,7 +75,7 @@ func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	lease, err := fair.New(locktest.Session(t, server), "a").Lock(ctx)
+	lease, err := fair.New(locktest.SteadySession(t, server), "a").Lock(ctx)
 	require.NoError(t, err)
 	cancel()
 	require.NoError(t, lease.Err())

@@ -28,7 +28,7 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 	var last uint64 // guarded by the lock under test
 	var all sync.WaitGroup
 	for range sessions {
-		mu := fair.New(locktest.Session(t, server), "order/42")
+		mu := fair.New(locktest.SteadySession(t, server), "order/42")
 		for range goroutines {
 			all.Go(func() {
 				for range rounds {
@@ -62,7 +62,7 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 func TestTheLockIsGivenInTheOrderInWhichItWasAskedFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mus := []*fair.Lock{fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")}
+	mus := []*fair.Lock{fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a")}
 	lease := locktest.Must(t, mus[0].Lock)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n := range 15 {
@@ -82,7 +82,7 @@ func TestTheLockIsGivenInTheOrderInWhichItWasAskedFor(t *testing.T) {
 func TestWhoLeavesAndComesAgainStandsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder, one, other := fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")
+	holder, one, other := fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a")
 	lease := locktest.Must(t, holder.Lock)
 	ctx, cancel := context.WithCancel(t.Context())
 	leaves := queue(ctx, t, server, one, "a", 1)
@@ -103,7 +103,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	holder, mu := fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, proxy), "a")
+	holder, mu := fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, proxy), "a")
 	proxy.SetMatch(locktest.Runs(scripts.FairLook))
 	redistest.Await(t, "a grant of which a message told, and no look", func() bool {
 		lease := locktest.Must(t, holder.Lock)
@@ -124,7 +124,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 // P1: locks of one name in one session are the same lock.
 func TestLocksOfOneNameInOneSessionAreOneLock(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	one, other := fair.New(s, "order/42"), fair.New(s, "order/42")
 	lease := locktest.Must(t, one.Lock)
 	_, err := other.TryLock(t.Context())
@@ -138,8 +138,8 @@ func TestLocksOfOneNameInOneSessionAreOneLock(t *testing.T) {
 func TestTryLockAnswersErrHeldWithTheNameAndTheOperation(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
-	lease, err := fair.New(locktest.Session(t, server), "a").TryLock(t.Context())
+	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
+	lease, err := fair.New(locktest.SteadySession(t, server), "a").TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	var op *signalbox.OpError
 	require.ErrorAs(t, err, &op)
@@ -153,7 +153,7 @@ func TestTryLockAnswersErrHeldWithTheNameAndTheOperation(t *testing.T) {
 func TestTryLockTakesAFreeLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	for range 3 {
 		lease, err := mu.TryLock(t.Context())
 		require.NoError(t, err)
@@ -167,14 +167,14 @@ func TestTryLockTakesAFreeLock(t *testing.T) {
 func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(time.Hour))
+	holder := fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(time.Hour))
 	lease := locktest.Must(t, holder.Lock)
 	require.Empty(t, server.SentBy(func() {
 		_, err := holder.TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 	}))
 	proxy := redistest.NewProxy(t, server.Addr())
-	mu := fair.New(locktest.Session(t, proxy), "a")
+	mu := fair.New(locktest.SteadySession(t, proxy), "a")
 	waiting := queue(t.Context(), t, server, mu, "a", 1)
 	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
 	proxy.ResetCount()
@@ -189,7 +189,7 @@ func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a")
+	mu := fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a")
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
 	stopped := errors.New("the request was dropped")
 	ctx, cancel := context.WithCancelCause(t.Context())

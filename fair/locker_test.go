@@ -28,7 +28,7 @@ func panicOf(do func()) (err error) {
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	locker := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
+	locker := fair.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
 	count := 0
 	var goroutines sync.WaitGroup
 	for range 8 {
@@ -52,7 +52,7 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 func TestALockerTellsOfALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	locker := fair.New(locktest.Session(t, server), "a").Locker(t.Context())
+	locker := fair.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
 	var told error
 	locker.OnLost(func(err error) { told = err })
 	locker.Lock()
@@ -64,7 +64,7 @@ func TestALockerTellsOfALoss(t *testing.T) {
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	server.MustDo(t, "SET", locktest.Key("other"), "x")
 	for name, misuse := range map[string]struct {
 		locker *signalbox.Locker
@@ -83,7 +83,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	failed := errors.New("no funds")
 	var inside context.Context
 	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
@@ -105,7 +105,7 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu, other := fair.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")
+	mu, other := fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a")
 	var waiting <-chan locktest.Result[signalbox.Lease]
 	require.PanicsWithValue(t, "no funds", func() {
 		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
@@ -131,9 +131,10 @@ func TestDoGivesBackWhateverItsFunctionDoes(t *testing.T) {
 // P2: work that was not protected to its end says so, beside its own error.
 func TestDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	mu := fair.New(locktest.Session(t, redistest.Start(t)), "a", signalbox.FixedLease(shortest))
+	mu := fair.New(locktest.SteadySession(t, redistest.Start(t)), "a")
 	failed := errors.New("no funds")
 	err := mu.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+		require.NoError(t, mu.ForceUnlock(t.Context()))
 		redistest.Receive(t, "the end of the context", ctx.Done())
 		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrLost)
 		return failed

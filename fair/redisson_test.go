@@ -26,7 +26,7 @@ const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeo
 // shared answers the lock "a" of a session of its own.
 func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
-	return fair.New(locktest.Session(tb, at), "a", append(options, signalbox.Redisson())...)
+	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.Redisson())...)
 }
 
 // stand locks on another goroutine, and returns when that stands in line as the n-th, and listens.
@@ -132,7 +132,7 @@ func TestASharedFairLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	lease := locktest.Must(t, shared(t, server).Lock)
-	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.Redisson()).Lock)
+	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.Redisson()).Lock)
 	redistest.Await(t, "a place in line", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
@@ -213,7 +213,7 @@ func TestWaitersOfASharedFairLock(t *testing.T) {
 func TestNothingIsLeftOfASharedFairLockAfterClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	mu := fair.New(s, "a", signalbox.Redisson())
 	lease := locktest.Must(t, mu.Lock)
 	waiting := stand(t.Context(), t, server, mu, 1)
@@ -228,7 +228,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := locktest.Session(t, proxy, signalbox.WithPolling())
+	s := locktest.SteadySession(t, proxy, signalbox.WithPolling())
 	mu := fair.New(s, "a", signalbox.Redisson())
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	lease := locktest.Must(t, shared(t, server).Lock)

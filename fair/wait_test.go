@@ -20,12 +20,12 @@ import (
 func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
+	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 	stopped := errors.New("the request was dropped")
 	for _, want := range []error{context.Canceled, stopped} {
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(locktest.Runs(scripts.FairLook))
-		mu := fair.New(locktest.Session(t, proxy), "a")
+		mu := fair.New(locktest.SteadySession(t, proxy), "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		looks := proxy.Replies()
 		waiting := queue(ctx, t, server, mu, "a", 1)
@@ -63,10 +63,10 @@ func (c *endsBehind) Err() error {
 func TestErrHeldIsJoinedWhereTheContextEndsWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	holder := locktest.Must(t, fair.New(locktest.Session(t, server), "a").Lock)
+	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
-	mu := fair.New(locktest.Session(t, proxy), "a")
+	mu := fair.New(locktest.SteadySession(t, proxy), "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := redistest.Receive(t, "the end of the wait", locktest.LaterWith(&endsBehind{ctx, proxy, proxy.Requests(), cancel}, mu.Lock))

@@ -18,12 +18,12 @@ import (
 func TestWaitersAreToldInOrder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
+	mu := fair.New(locktest.SteadySession(t, server), "a")
 	for range mu.Waiters(t.Context()) {
 		t.Error("nobody waits")
 	}
 	lease := locktest.Must(t, mu.Lock)
-	one, other := locktest.Session(t, server, signalbox.WithLabel("one")), locktest.Session(t, server, signalbox.WithLabel("the other"))
+	one, other := locktest.SteadySession(t, server, signalbox.WithLabel("one")), locktest.SteadySession(t, server, signalbox.WithLabel("the other"))
 	ctx, cancel := context.WithCancel(t.Context())
 	before := locktest.ServerTime(t, server)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
@@ -55,7 +55,7 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 func TestALongLineIsToldInPages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server, signalbox.WithPolling()), "a")
+	mu := fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a")
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	for range mu.Waiters(t.Context()) {
 		t.Error("nobody waits")
@@ -87,7 +87,7 @@ func TestAnErrorEndsTheWaiters(t *testing.T) {
 	server := redistest.Start(t)
 	server.MustDo(t, "SET", "sb:{a}:line", "x")
 	n := 0
-	for w, err := range fair.New(locktest.Session(t, server), "a").Waiters(t.Context()) {
+	for w, err := range fair.New(locktest.SteadySession(t, server), "a").Waiters(t.Context()) {
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
 		require.ErrorContains(t, err, `waiters "a"`)
 		require.Equal(t, signalbox.Waiter{}, w)

@@ -20,7 +20,7 @@ import (
 func TestEnteringCarriesEveryMember(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server, signalbox.WithPolling()) // one that listens asks when it begins to whether its holds are there still
+	s := locktest.SteadySession(t, server, signalbox.WithPolling()) // one that listens asks when it begins to whether its holds are there still
 	mine := allKinds(s)
 	outer := mustLock(t, all(mine))
 	ctx := outer.Enter(locktest.Context(t))
@@ -56,7 +56,7 @@ func TestEnteringCarriesEveryMember(t *testing.T) {
 func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	mine := named(s, "a", "b")
 	lease := mustLock(t, all(mine))
 	ctx := signalbox.Lease.Enter(lease, locktest.Context(t))
@@ -67,7 +67,7 @@ func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
 	}
 	lease = mustLock(t, all(mine))
 	ctx = lease.Enter(locktest.Context(t))
-	require.NoError(t, named(locktest.Session(t, server), "a", "b")[1].ForceUnlock(locktest.Context(t)))
+	require.NoError(t, named(locktest.SteadySession(t, server), "a", "b")[1].ForceUnlock(locktest.Context(t)))
 	redistest.Receive(t, "the loss", lease.Done())
 	for _, l := range []locker{mine[0], mine[1], all(mine)} {
 		_, err := l.Lock(ctx)
@@ -79,7 +79,7 @@ func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
 // A member that the caller has already is entered again, and stays when the whole is given back.
 func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	for i := range 3 {
 		mine := named(s, "a", "b", "c")
 		outer := mustLock(t, mine[i])
@@ -97,7 +97,7 @@ func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
 // Who reads cannot become a writer inside a whole either.
 func TestAnUpgradeInsideTheWholeIsRefused(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	a, b := rwlock.New(s, "a"), reentrant.New(s, "b")
 	lease := mustLock(t, multilock.New(a.Reader(), b))
 	_, err := multilock.New(a, b).Lock(lease.Enter(locktest.Context(t)))

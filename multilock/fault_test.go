@@ -23,8 +23,8 @@ import (
 func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
-	others, mine := allKinds(locktest.Session(t, server)), allKinds(s)
+	s := locktest.SteadySession(t, server)
+	others, mine := allKinds(locktest.SteadySession(t, server)), allKinds(s)
 	for i := range mine {
 		if _, counted := mine[i].(permits); counted {
 			continue // they cannot be taken away
@@ -46,7 +46,7 @@ func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 func TestCancelledAtEachMemberNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := locktest.Session(t, server), locktest.Session(t, server)
+	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine, others := allKinds(s), allKinds(other)
 	for i := range mine {
 		if r, reads := others[i].(reader); reads {
@@ -68,7 +68,7 @@ func TestCancelledAtEachMemberNothingIsLeft(t *testing.T) {
 func TestASessionThatClosesEndsTheWhole(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := locktest.Session(t, server), locktest.Session(t, server)
+	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine := []lock{reentrant.New(one, "a"), fair.New(other, "b")}
 	lease := mustLock(t, all(mine))
 	require.Error(t, one.Close(locktest.Ended()))
@@ -85,10 +85,10 @@ func TestASessionThatClosesEndsTheWhole(t *testing.T) {
 func TestASessionThatClosesEndsTheWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := locktest.Session(t, server), locktest.Session(t, server)
-	theirs := mustLock(t, reentrant.New(locktest.Session(t, server), "b"))
+	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
+	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), "b"))
 	waiting := locktest.LaterWith(locktest.Context(t), multilock.New(reentrant.New(one, "a"), reentrant.New(one, "c"), reentrant.New(other, "b")).Lock)
-	view := named(locktest.Session(t, server), "a", "c")
+	view := named(locktest.SteadySession(t, server), "a", "c")
 	redistest.Await(t, "a waiter", func() bool { return locktest.Listeners(t, server, "sb:{b}:lock:unlocked") == 1 })
 	require.NoError(t, other.Close(locktest.Context(t)))
 	require.ErrorIs(t, locktest.MustFail(t, waiting), signalbox.ErrClosed)
@@ -98,7 +98,7 @@ func TestASessionThatClosesEndsTheWait(t *testing.T) {
 
 // P7: a multilock that is held costs no goroutine.
 func TestHeldMultilocksHaveNoGoroutines(t *testing.T) { //nolint:paralleltest // looks at all goroutines
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	var leases []signalbox.Lease
 	for i := range 100 {
 		leases = append(leases, mustLock(t, all(named(s, fmt.Sprint("a", i), fmt.Sprint("b", i)))))

@@ -25,7 +25,7 @@ import (
 func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mine, others := allKinds(locktest.Session(t, server)), allKinds(locktest.Session(t, server))
+	mine, others := allKinds(locktest.SteadySession(t, server)), allKinds(locktest.SteadySession(t, server))
 	lease := mustLock(t, all(mine))
 	require.NoError(t, lease.Err())
 	require.Len(t, held(t, mine), len(mine))
@@ -46,7 +46,7 @@ func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
 func TestTryLockTakesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := locktest.Session(t, server), locktest.Session(t, server)
+	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine, others := allKinds(s), allKinds(other)
 	for i := range others {
 		if r, reads := others[i].(reader); reads {
@@ -70,7 +70,7 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 // each other for good: members are taken in one order, at the gates of the process as at the server.
 func TestOppositeOrdersInOneProcessDoNotDeadlock(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	oppose(t, s, s)
 }
 
@@ -78,7 +78,7 @@ func TestOppositeOrdersInOneProcessDoNotDeadlock(t *testing.T) {
 func TestOppositeOrdersInTwoProcessesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	oppose(t, locktest.Session(t, server), locktest.Session(t, server))
+	oppose(t, locktest.SteadySession(t, server), locktest.SteadySession(t, server))
 }
 
 func oppose(t *testing.T, one, other *signalbox.Session) {
@@ -136,7 +136,7 @@ func assertNoError(t *testing.T, err error) bool {
 func TestALockGivenTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.SteadySession(t, server)
 	a, b := reentrant.New(s, "a"), rwlock.New(s, "b")
 	twice := multilock.New(b.Reader(), a, reentrant.New(s, "a"), b, b.Reader())
 	require.NoError(t, twice.Check())
@@ -146,7 +146,7 @@ func TestALockGivenTwiceCountsOnce(t *testing.T) {
 	require.Equal(t, tokens[1], tokens[2])
 	require.Equal(t, tokens[0], tokens[3])
 	require.NotEqual(t, tokens[0], tokens[1])
-	_, err := rwlock.New(locktest.Session(t, server), "b").TryRLock(locktest.Context(t))
+	_, err := rwlock.New(locktest.SteadySession(t, server), "b").TryRLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld, "a writer has it")
 	require.NoError(t, lease.Unlock())
 	require.Empty(t, held(t, []lock{a, writer{b}}))
@@ -156,7 +156,7 @@ func TestALockGivenTwiceCountsOnce(t *testing.T) {
 func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := locktest.Session(t, server), locktest.Session(t, server)
+	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	for _, wrong := range []string{"a", "b", "c"} {
 		theirs := mustLock(t, fair.New(other, wrong))
 		mine := named(s, "a", "b", "c")
@@ -175,7 +175,7 @@ func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := allKinds(locktest.Session(t, server)), allKinds(locktest.Session(t, server))
+	one, other := allKinds(locktest.SteadySession(t, server)), allKinds(locktest.SteadySession(t, server))
 	var last signalbox.Lease
 	for i := range 4 {
 		lease := mustLock(t, all([][]lock{one, other}[i%2]))
@@ -202,7 +202,7 @@ func TestReentrantMembersGoInOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	// One that listens asks when it begins to whether its holds are there still.
-	mine := named(locktest.Session(t, server, signalbox.WithPolling()), "a", "b", "c", "d", "e", "f", "g", "h")
+	mine := named(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", "b", "c", "d", "e", "f", "g", "h")
 	require.NoError(t, mustLock(t, all(mine)).Unlock()) // the scripts are known, and the time
 	var lease signalbox.Lease
 	require.EqualValues(t, 1, scriptsRun(server, func() { lease = mustLock(t, all(mine)) }))
@@ -221,7 +221,7 @@ func TestReentrantMembersGoInOneScript(t *testing.T) {
 func TestMembersPassThroughTheGates(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mine := named(locktest.Session(t, server), "a", "b")
+	mine := named(locktest.SteadySession(t, server), "a", "b")
 	single := mustLock(t, mine[1])
 	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
 	redistest.Await(t, "the first member", func() bool { return len(held(t, mine)) == 2 })
@@ -241,7 +241,7 @@ func TestMembersPassThroughTheGates(t *testing.T) {
 func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := locktest.Session(t, server), locktest.Session(t, server)
+	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine := named(s, "a", "b", "c")
 	theirs := mustLock(t, reentrant.New(other, nameOf(mine[0])))
 	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
@@ -260,7 +260,7 @@ func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
 
 func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	good := reentrant.New(s, "a")
 	for name, c := range map[string]struct {
 		lock *multilock.Lock
@@ -286,7 +286,7 @@ func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
 
 func TestDoAndLocker(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	mine := named(s, "a", "b")
 	both := all(mine)
 	require.NoError(t, both.Do(locktest.Context(t), func(ctx context.Context, lease signalbox.Lease) error {
@@ -308,7 +308,7 @@ func TestDoAndLocker(t *testing.T) {
 // Order is that of the slots of the keys and then of the keys, however the members are given.
 func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
+	s := locktest.SteadySession(t, redistest.Start(t))
 	given := named(s, "a", "b", "c", "d", "{b}1", "{b}2")
 	var want []string
 	for _, l := range inOrder(given) {

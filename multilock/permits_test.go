@@ -19,7 +19,7 @@ import (
 func TestPermitsAreAMemberAsALockIs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, other := locktest.Session(t, server), locktest.Session(t, server)
+	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	pool, mu := semaphore.New(s, "pool", 3), reentrant.New(s, "order/42")
 	free := func() int {
 		n, err := pool.Available(locktest.Context(t))
@@ -57,7 +57,7 @@ func TestPermitsAreAMemberAsALockIs(t *testing.T) {
 // P10: it would wait for ever, without a word.
 func TestALockerOfTooManyPermitsPanics(t *testing.T) {
 	t.Parallel()
-	pool := semaphore.New(locktest.Session(t, redistest.Start(t)), "pool", 3)
+	pool := semaphore.New(locktest.SteadySession(t, redistest.Start(t)), "pool", 3)
 	defer func() {
 		err, _ := recover().(error)
 		require.ErrorIs(t, err, signalbox.ErrCapacity)
