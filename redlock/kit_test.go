@@ -45,12 +45,21 @@ func newWorld(tb testing.TB, servers, own int) *world {
 	return w
 }
 
-// sessions returns a session for each server, through its wire, as a process of its own would have them.
+// sessions returns a session for each server, through its wire, as a process of its own would have them. They tolerate
+// a server that is silent on a busy machine.
 func (w *world) sessions(options ...signalbox.SessionOption) []*signalbox.Session {
+	w.Helper()
+	return w.sessionsBy(locktest.SteadySession, options...)
+}
+
+// sessionsBy is sessions that are made by a function.
+func (w *world) sessionsBy(
+	open func(testing.TB, redistest.Dialer, ...signalbox.SessionOption) *signalbox.Session, options ...signalbox.SessionOption,
+) []*signalbox.Session {
 	w.Helper()
 	all := make([]*signalbox.Session, len(w.proxies))
 	for i, p := range w.proxies {
-		all[i] = locktest.Session(w, p, options...)
+		all[i] = open(w, p, options...)
 	}
 	return all
 }

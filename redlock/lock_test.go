@@ -209,7 +209,7 @@ func TestForceUnlockTakesTheLockEverywhere(t *testing.T) {
 func TestErrorsOfABadQuorumHashTheName(t *testing.T) {
 	t.Parallel()
 	sessions := []*signalbox.Session{
-		locktest.Session(t, shared[0]), locktest.Session(t, shared[0], signalbox.WithHashedNames()), locktest.Session(t, shared[0]),
+		locktest.SteadySession(t, shared[0]), locktest.SteadySession(t, shared[0], signalbox.WithHashedNames()), locktest.SteadySession(t, shared[0]),
 	}
 	for n := 2; n <= 3; n++ {
 		err := redlock.New(sessions[:n], "secret").Check()
@@ -224,8 +224,8 @@ func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 0)
 	good := w.sessions()
-	other := locktest.Session(t, shared[0], signalbox.WithPrefix("other:"))
-	hashed := locktest.Session(t, shared[0], signalbox.WithHashedNames())
+	other := locktest.SteadySession(t, shared[0], signalbox.WithPrefix("other:"))
+	hashed := locktest.SteadySession(t, shared[0], signalbox.WithHashedNames())
 	bad := signalbox.NewSession(nil)
 	for name, c := range map[string]struct {
 		lock *redlock.Lock
@@ -233,7 +233,7 @@ func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 	}{
 		"None":           {redlock.New(nil, "a"), signalbox.ErrBadOption},
 		"One":            {redlock.New(good[:1], "a"), signalbox.ErrBadOption},
-		"Even":           {redlock.New(append(good[:3:3], locktest.Session(t, shared[0])), "a"), signalbox.ErrBadOption},
+		"Even":           {redlock.New(append(good[:3:3], locktest.SteadySession(t, shared[0])), "a"), signalbox.ErrBadOption},
 		"Nil":            {redlock.New([]*signalbox.Session{good[0], nil, good[1]}, "a"), signalbox.ErrBadOption},
 		"Bad":            {redlock.New([]*signalbox.Session{good[0], bad, good[1]}, "a"), signalbox.ErrBadOption},
 		"Twice":          {redlock.New([]*signalbox.Session{good[0], good[1], good[0]}, "a"), signalbox.ErrBadOption},
@@ -268,5 +268,5 @@ func ofCluster(t *testing.T) *signalbox.Session {
 	t.Helper()
 	server := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
 	server.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, redistest.Slots-1)
-	return locktest.Session(t, server)
+	return locktest.SteadySession(t, server)
 }

@@ -76,7 +76,7 @@ func TestEpochIsKeptByItsUse(t *testing.T) {
 func TestLateGrantOfAThawedServerIsReleased(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1)
-	sessions := w.sessions()
+	sessions := w.sessionsBy(locktest.Session)                                // a wire that is silent is given up
 	require.NoError(t, w.mustLockAll(redlock.New(sessions, w.name)).Unlock()) // all know the scripts and the time
 	w.awaitFree()
 	w.servers[0].Freeze()
@@ -105,7 +105,7 @@ func TestKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 	mu := w.lock()
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
 	w.awaitFree()
-	theirs := locktest.Reentrant().New(locktest.Session(t, w.servers[1]), w.name)
+	theirs := locktest.Reentrant().New(locktest.SteadySession(t, w.servers[1]), w.name)
 	other := locktest.Must(t, theirs.Lock)
 	mustFail(t, mu, signalbox.ErrWrongKind)
 	_, err := mu.Lock(locktest.Context(t))
