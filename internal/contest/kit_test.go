@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/contest"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settings"
@@ -74,7 +75,11 @@ func (p *place) join(at dialer, set ...func(*settings.Session)) *user {
 	for _, mod := range set {
 		mod(&s)
 	}
-	u := &user{place: p, session: session.New(at.Client(p, signalbox.Tune), s, false)}
+	tune := signalbox.Tune
+	if at == dialer(p.server) {
+		tune = locktest.Steady // nothing is to happen to it
+	}
+	u := &user{place: p, session: session.New(at.Client(p, tune), s, false)}
 	table := layout.Redisson()
 	u.Contests = session.PartOf(u.session, "contest", func() *contest.Contests {
 		return contest.New(u.session, contest.Kind{Contest: table.RWLock.Contest, Layout: table})
