@@ -98,11 +98,14 @@ func (p *place) joinAs(at dialer, kind Kind, keys Keys, set func(*settings.Sessi
 	return u
 }
 
-// plain answers a session of which nothing is special.
+// plain answers a session of which nothing is special. It tolerates a server that is silent on a busy machine.
 func (p *place) plain() *user {
 	p.Helper()
-	return p.join(p.server, nil)
+	return p.join(p.server, nil, steady)
 }
+
+// steady makes a client that tolerates a server that is silent for as long as a test does.
+func steady(o *rueidis.ClientOption) { o.ConnWriteTimeout = patience }
 
 // behind answers a session behind the proxy.
 func (p *place) behind() *user {
