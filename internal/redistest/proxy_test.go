@@ -229,7 +229,7 @@ func TestDroppedMessagesVanishAndNothingElse(t *testing.T) {
 
 func TestLatencyDelaysButDoesNotAddUp(t *testing.T) {
 	t.Parallel()
-	const oneWay, requests = 80 * time.Millisecond, 100
+	const oneWay, requests = 80 * time.Millisecond, 1000 // if they added up it would take far longer than patience
 	_, p := proxied(t)
 	p.SetLatency(oneWay)
 	c := dial(t, p.Addr())
