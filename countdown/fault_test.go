@@ -20,8 +20,10 @@ import (
 // requireRefusal checks that a count-down tries for as long as its context lets it, and tells with what it was refused.
 func requireRefusal(t *testing.T, r countdown.Round, id, words string) {
 	t.Helper()
+	limit := 50 * time.Millisecond
 	redistest.Await(t, "a refusal that is answered in time", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		limit *= 2 // for a busy machine
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		_, err := r.CountDown(ctx, id)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -54,8 +56,10 @@ func TestAWaitThatEndsTellsWhatTheServerSaid(t *testing.T) {
 	r := mustStart(t, countdown.New(s, "a"), 1)
 	waiting := listening(t, s, r)
 	server.Kill()
+	limit := 25 * time.Millisecond
 	redistest.Await(t, "the server's absence", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		limit *= 2 // for a busy machine
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		err := r.Wait(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
