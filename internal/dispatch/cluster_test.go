@@ -78,7 +78,7 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 			return strings.Count(fmt.Sprint(reply), "127.0.0.1") == 6
 		})
 	}
-	client := tuned(t, c)
+	client := steady(t, c)
 	require.Len(t, client.Nodes(), 6)
 	d := newDispatcher(t, client, io.Discard)
 	require.Equal(t, "SPUBLISH", d.Publish(dispatch.BySlot))
@@ -154,7 +154,7 @@ func TestInAClusterChannelsEndAlone(t *testing.T) {
 func TestInAClusterABrokenSubscriptionIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
-	d := newDispatcher(t, tuned(t, c), io.Discard)
+	d := newDispatcher(t, steady(t, c), io.Discard)
 	w, target := heldIn(t, c, d, "a")
 	elsewhere, _ := heldIn(t, c, d, "b")
 	owner := c.Owner(t, c.Slot(t, target.Key))

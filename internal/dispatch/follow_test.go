@@ -47,7 +47,7 @@ func TestANodeThatTheClientDoesNotKnowIsFound(t *testing.T) {
 	c := calm(t)
 	a := targetOf(t, "a")
 	owner := c.Owner(t, c.Slot(t, a.Key))
-	client := &forgetful{Client: tuned(t, c), stranger: owner.Addr()}
+	client := &forgetful{Client: steady(t, c), stranger: owner.Addr()}
 	var log lines
 	d := newDispatcher(t, client, &log)
 	e := newEar()
@@ -75,7 +75,7 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a client is asked once a second which server it talks to, and each server is a real one")
 	old, next := redistest.Start(t), redistest.Start(t)
-	before, after := tuned(t, old), tuned(t, next)
+	before, after := steady(t, old), steady(t, next)
 	client := &switching{Client: before}
 	client.at.Store(&before)
 	var log lines

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -48,10 +49,16 @@ func startDispatcher(tb testing.TB, client rueidis.Client, log *slog.Logger, pol
 	return d
 }
 
-// tuned answers a client as sessions have it.
+// tuned answers a client as sessions have it, which gives up a server that is silent.
 func tuned(tb testing.TB, at redistest.Dialer) rueidis.Client {
 	tb.Helper()
 	return at.Client(tb, signalbox.Tune)
+}
+
+// steady answers a client that tolerates a server that is silent on a busy machine.
+func steady(tb testing.TB, at redistest.Dialer) rueidis.Client {
+	tb.Helper()
+	return at.Client(tb, locktest.Steady)
 }
 
 func targetOf(tb testing.TB, name string) dispatch.Target {

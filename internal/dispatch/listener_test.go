@@ -41,7 +41,7 @@ func (e *ear) hears(tb testing.TB, message string) {
 func TestAListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	require.Equal(t, "PUBLISH", d.Publish(dispatch.BySlot))
 	a := targetOf(t, "a")
 	first, second, elsewhere := newEar(), newEar(), newEar()
@@ -79,7 +79,7 @@ func TestAListenerIsToldOfEveryRenewedSubscription(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	d := newDispatcher(t, steady(t, proxy), io.Discard)
 	e := newEar()
 	l := d.Listen("sb:a", dispatch.ByBus, e)
 	redistest.Receive(t, "the subscription", e.subscriptions)
@@ -103,7 +103,7 @@ func TestAListenerIsToldOfEveryRenewedSubscription(t *testing.T) {
 func TestAPollersListenerIsNeverLive(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	poller, closed := newPoller(t, tuned(t, server)), newDispatcher(t, tuned(t, server), io.Discard)
+	poller, closed := newPoller(t, steady(t, server)), newDispatcher(t, steady(t, server), io.Discard)
 	closed.Close()
 	for _, d := range []*dispatch.Dispatcher{poller, closed} {
 		l := d.Listen("sb:a", dispatch.BySlot, newEar())

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/locktest"
@@ -24,7 +23,7 @@ func TestALookWakesWhoMissedTheMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	d := newDispatcher(t, steady(t, proxy), io.Discard)
 	a := targetOf(t, "a")
 	hold(t, server, a)
 	w := live(t, d, a)
@@ -41,7 +40,7 @@ func TestALookWakesWhoMissedTheMessage(t *testing.T) {
 func TestALockThatCannotBeLookedAtIsTried(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	a.Look = nil
 	w := live(t, d, a)
@@ -54,7 +53,7 @@ func TestALockThatCannotBeLookedAtIsTried(t *testing.T) {
 func TestALookComesWhenTheHoldersKeyEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	hold(t, server, a)
 	w := live(t, d, a)
@@ -71,7 +70,7 @@ func TestALookComesWhenTheHoldersKeyEnds(t *testing.T) {
 func TestALookLeavesTheMarkAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	hold(t, server, a)
 	w := live(t, d, a)
@@ -87,7 +86,7 @@ func TestALookLeavesTheMarkAgain(t *testing.T) {
 func TestLooksAreAnsweredEachForItsOwnLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	var free, held []*dispatch.Wait
 	for i := range 250 {
 		target := targetOf(t, fmt.Sprint(i))
@@ -127,7 +126,7 @@ func TestDeniedSubscriptionsLeaveLooksAndOneLineInTheLog(t *testing.T) {
 	server.MustDo(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
 	var log lines
 	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
-		signalbox.Tune(o)
+		locktest.Steady(o)
 		o.Username, o.Password = "deaf", "pw"
 	}), &log)
 	a := targetOf(t, "a")
@@ -147,7 +146,7 @@ func TestDeniedSubscriptionsLeaveLooksAndOneLineInTheLog(t *testing.T) {
 func TestAPollerNeverSubscribes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newPoller(t, tuned(t, server))
+	d := newPoller(t, steady(t, server))
 	w := d.Wait(targetOf(t, "a"))
 	require.False(t, locktest.IsClosed(w.C))
 	began := time.Now()
@@ -166,7 +165,7 @@ func TestAPollerNeverSubscribes(t *testing.T) {
 func TestAWakeUpCanBeHadAfterAPause(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	w := live(t, d, targetOf(t, "a"))
 	w.Held(time.Hour)
 	w.After(time.Millisecond)
@@ -188,7 +187,7 @@ func TestALookThatIsRefusedIsToldAndOneThatIsDeniedWakes(t *testing.T) {
 	server.MustDo(t, "ACL", "SETUSER", "looker", "on", ">pw", "~*", "&*", "+@all")
 	var log lines
 	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
-		signalbox.Tune(o)
+		locktest.Steady(o)
 		o.Username, o.Password = "looker", "pw"
 	}), &log)
 	a := targetOf(t, "a")

@@ -18,7 +18,7 @@ import (
 func TestAMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	first, other := live(t, d, a), live(t, d, targetOf(t, "b"))
 	second := live(t, d, a) // woken at once: the channel is live already
@@ -48,7 +48,7 @@ func TestAReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
 		_, _ = server.Do("DEL", a.Key)
 		_, _ = server.Do("PUBLISH", a.Channel, "1") // nobody hears it
 	})
-	d := newDispatcher(t, tuned(t, proxy), io.Discard)
+	d := newDispatcher(t, steady(t, proxy), io.Discard)
 	w := d.Wait(a)
 	redistest.Receive(t, "a wake-up", w.C)
 	require.Equal(t, 1, proxy.Requests())
@@ -63,7 +63,7 @@ func TestABrokenSubscriptionIsMadeAnewAndWakesEverybody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log lines
-	d := newDispatcher(t, tuned(t, server), &log)
+	d := newDispatcher(t, steady(t, server), &log)
 	waits := []*dispatch.Wait{live(t, d, targetOf(t, "a")), live(t, d, targetOf(t, "b")), live(t, d, targetOf(t, "b"))}
 	for range 2 {
 		server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -82,7 +82,7 @@ func TestABrokenSubscriptionIsMadeAnewAndWakesEverybody(t *testing.T) {
 func TestWaitersSurviveARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	w := live(t, d, targetOf(t, "a"))
 	server.Restart()
 	redistest.Receive(t, "a wake-up after the restart", w.C)
@@ -93,7 +93,7 @@ func TestWaitersSurviveARestart(t *testing.T) {
 func TestASlowWaiterBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	slow, fast, elsewhere := live(t, d, a), live(t, d, a), live(t, d, targetOf(t, "b"))
 	for range 100 {
@@ -111,7 +111,7 @@ func TestASlowWaiterBlocksNobody(t *testing.T) {
 func TestWaitIfLiveRegistersWhereMessagesArriveAlready(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	require.Nil(t, d.WaitIfLive(a))
 	first := live(t, d, a)
@@ -128,7 +128,7 @@ func TestWaitIfLiveRegistersWhereMessagesArriveAlready(t *testing.T) {
 func TestCloseWakesEverybody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, d := range []*dispatch.Dispatcher{newDispatcher(t, tuned(t, server), io.Discard), newPoller(t, tuned(t, server))} {
+	for _, d := range []*dispatch.Dispatcher{newDispatcher(t, steady(t, server), io.Discard), newPoller(t, steady(t, server))} {
 		w := d.Wait(targetOf(t, "a"))
 		redistest.Await(t, "calm", func() bool {
 			return !locktest.IsClosed(w.C) && d.Channels() == locktest.Listeners(t, server, targetOf(t, "a").Channel)

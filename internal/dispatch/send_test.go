@@ -15,7 +15,7 @@ import (
 // What was sent and answered stays what it is: a client may send it again when its connection breaks before all is answered.
 func TestASubscriptionThatIsAnsweredIsNoOtherCommand(t *testing.T) {
 	t.Parallel()
-	client, release := tuned(t, redistest.Start(t)).Dedicate()
+	client, release := steady(t, redistest.Start(t)).Dedicate()
 	t.Cleanup(release)
 	both := []rueidis.Completed{client.B().Subscribe().Channel("a").Build(), client.B().Subscribe().Channel("b").Build()}
 	_, err := dispatch.Send(t.Context(), client, both)
@@ -32,7 +32,7 @@ func TestASubscriptionIsAnErrorWhereItsConnectionBreaks(t *testing.T) {
 	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
 	for n := range 20 {
 		armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterReply})
-		client, release := tuned(t, proxy).Dedicate()
+		client, release := steady(t, proxy).Dedicate()
 		_, err := dispatch.Send(t.Context(), client, []rueidis.Completed{
 			client.B().Subscribe().Channel("a").Build(), client.B().Subscribe().Channel("b").Build(),
 		})

@@ -22,7 +22,7 @@ import (
 func TestNobodyIsForgottenInTheTurmoil(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
-	d := newDispatcher(t, tuned(t, c), io.Discard)
+	d := newDispatcher(t, steady(t, c), io.Discard)
 	const names, users, moves = 12, 8, 6
 	targets := make([]dispatch.Target, names)
 	for i := range targets {

@@ -18,7 +18,7 @@ import (
 func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
-	d := newDispatcher(t, tuned(t, c), io.Discard)
+	d := newDispatcher(t, steady(t, c), io.Discard)
 	target := targetOf(t, "a")
 	owner := c.Owner(t, c.Slot(t, target.Key))
 	hold(t, owner, target)
@@ -72,7 +72,7 @@ func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
 func TestAListenerHearsBothWays(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
-	d := newDispatcher(t, tuned(t, c), io.Discard)
+	d := newDispatcher(t, steady(t, c), io.Discard)
 	target := targetOf(t, "a")
 	e := newEar()
 	l := d.Listen(target.Channel, dispatch.BothWays, e)
@@ -90,7 +90,7 @@ func TestAListenerHearsBothWays(t *testing.T) {
 func TestOutsideAClusterAllIsToldByPublish(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	d := newDispatcher(t, tuned(t, server), io.Discard)
+	d := newDispatcher(t, steady(t, server), io.Discard)
 	target := targetOf(t, "a")
 	for _, ways := range []dispatch.Ways{dispatch.BySlot, dispatch.ByBus, dispatch.BothWays} {
 		require.Equal(t, "PUBLISH", d.Publish(ways))
