@@ -34,7 +34,7 @@ func quorum(t *testing.T) (servers []*redistest.Server) {
 func process(t *testing.T, servers []*redistest.Server) (sessions []*signalbox.Session) {
 	t.Helper()
 	for _, s := range servers {
-		sessions = append(sessions, locktest.Session(t, s))
+		sessions = append(sessions, locktest.SteadySession(t, s))
 	}
 	return sessions
 }

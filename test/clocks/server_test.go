@@ -29,8 +29,8 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 			server := redistest.Start(t, redistest.WithClockAhead(ahead))
 			view := locktest.NewView(t, server)
 			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-				one := p.New(locktest.Session(t, server), p.Name, signalbox.RenewedLease(life))
-				other := p.New(locktest.Session(t, server), p.Name, signalbox.RenewedLease(life))
+				one := p.New(locktest.SteadySession(t, server), p.Name, signalbox.RenewedLease(life))
+				other := p.New(locktest.SteadySession(t, server), p.Name, signalbox.RenewedLease(life))
 				var last uint64
 				for range 3 {
 					lease := locktest.Must(t, one.Lock)
@@ -40,7 +40,7 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 					require.LessOrEqual(t, left, life)
 					require.False(t, time.Now().Add(left).Before(deadline), "it ends there first")
 					waiting := locktest.LaterWith(locktest.Context(t), other.Lock)
-					_, err := p.New(locktest.Session(t, server), p.Name).TryLock(locktest.Context(t))
+					_, err := p.New(locktest.SteadySession(t, server), p.Name).TryLock(locktest.Context(t))
 					require.ErrorIs(t, err, signalbox.ErrHeld)
 					require.False(t, locktest.IsClosed(waiting), "held by two")
 					require.NoError(t, lease.Unlock())
@@ -65,11 +65,11 @@ func TestAServerWhoseClockIsOffRenews(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.WithClockAhead(ahead))
 			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-				lease := locktest.Must(t, p.New(locktest.Session(t, server), p.Name, signalbox.RenewedLease(life)).Lock)
+				lease := locktest.Must(t, p.New(locktest.SteadySession(t, server), p.Name, signalbox.RenewedLease(life)).Lock)
 				first := lease.Deadline()
 				redistest.Await(t, "the end of the first lease", func() bool { return time.Now().After(first) })
 				require.NoError(t, lease.Err())
-				_, err := p.New(locktest.Session(t, server), p.Name).TryLock(locktest.Context(t))
+				_, err := p.New(locktest.SteadySession(t, server), p.Name).TryLock(locktest.Context(t))
 				require.ErrorIs(t, err, signalbox.ErrHeld)
 				require.NoError(t, lease.Unlock())
 			})

@@ -58,7 +58,7 @@ type open struct {
 
 func (d *desk) replace(t *testing.T) error {
 	t.Helper()
-	old := d.session.Swap(&open{Session: signalbox.NewSession(d.server.Client(t, locktest.Tuned))})
+	old := d.session.Swap(&open{Session: locktest.SteadySession(t, d.server)})
 	if old == nil {
 		return nil
 	}

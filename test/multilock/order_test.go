@@ -28,7 +28,7 @@ func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
 		slices.SortFunc(places, member.Compare)
 		return places
 	}
-	apart, single := of(locktest.Session(t, c)), of(locktest.Session(t, redistest.Start(t)))
+	apart, single := of(locktest.SteadySession(t, c)), of(locktest.SteadySession(t, redistest.Start(t)))
 	require.Len(t, single, len(apart))
 	seen := map[uint16]bool{}
 	for i, p := range apart {
