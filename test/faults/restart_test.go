@@ -50,7 +50,7 @@ func outlive(t *testing.T, w *world) {
 	w.server.Kill()
 	got := make(chan error, 1)
 	go func() {
-		lease, err := w.kind.New(w.holder, "outage").Lock(locktest.Context(t))
+		lease, err := w.kind.New(w.holder, "outage").Lock(t.Context())
 		if err == nil {
 			err = lease.Unlock()
 		}
@@ -60,5 +60,5 @@ func outlive(t *testing.T, w *world) {
 	require.Error(t, err)
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
 	w.server.Restart()
-	require.NoError(t, <-got)
+	require.NoError(t, redistest.Receive(t, "the lock", got))
 }
