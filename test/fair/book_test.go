@@ -30,6 +30,10 @@ type book struct {
 // What is counted, beside the notes: followed, the first in line came next; passed, it did not, and
 // stands in line and lives; left, it did not, and is gone or dead; fallen, the token was not
 // greater; sunk, the first in line had come before the one that was first then; strangers.
+//
+// A machine that stalls for a second or more keeps waiters from saying that they live. Then they are rightly passed over,
+// and may live again when the note is made. So for as long after it as a waiter counts as living nobody is counted as passed
+// or left, but as stalled.
 const note = `
 local holder, line, lives, book = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stamp = ARGV[1]
@@ -43,14 +47,20 @@ if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 77) <= now then
   return -1
 end
 local hold = string.sub(value, 21, 61)
-local was = redis.call('HMGET', book, 'stamp', 'next', 'ticket')
+local was = redis.call('HMGET', book, 'stamp', 'next', 'ticket', 'noted', 'stall')
+if was[4] and now - was[4] > 1000000 then was[5] = now end
+redis.call('HSET', book, 'noted', now, 'stall', was[5] or 0)
 if was[1] and was[1] >= stamp then count('fallen') end
 if was[2] == hold then
   count('followed')
 elseif was[2] then
   local life = redis.call('HGET', lives, string.sub(was[2], 1, 22))
   local waits = redis.call('ZSCORE', line, was[2])
-  count(waits and life and string.sub(life, 1, 16) > now and 'passed' or 'left')
+  if now - (was[5] or 0) < 3000000 then
+    count('stalled')
+  else
+    count(waits and life and string.sub(life, 1, 16) > now and 'passed' or 'left')
+  end
 end
 redis.call('HSET', book, 'stamp', stamp)
 local next = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
@@ -85,7 +95,7 @@ func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64,
 
 // account is what a book has counted.
 type account struct {
-	notes, followed, passed, left, fallen, sunk, strangers int64
+	notes, followed, passed, left, stalled, fallen, sunk, strangers int64
 }
 
 func (b *book) account(tb testing.TB) account {
@@ -96,7 +106,9 @@ func (b *book) account(tb testing.TB) account {
 		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 where it was never counted
 		return n
 	}
-	return account{of("notes"), of("followed"), of("passed"), of("left"), of("fallen"), of("sunk"), of("strangers")}
+	return account{
+		of("notes"), of("followed"), of("passed"), of("left"), of("stalled"), of("fallen"), of("sunk"), of("strangers"),
+	}
 }
 
 // inOrder fails the test if anybody was passed over that lives, and if fewer than enough notes say anything because
