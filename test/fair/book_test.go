@@ -53,14 +53,12 @@ redis.call('HSET', book, 'noted', now, 'stall', was[5] or 0)
 if was[1] and was[1] >= stamp then count('fallen') end
 if was[2] == hold then
   count('followed')
+elseif was[2] and now - (was[5] or 0) < 3000000 then
+  count('stalled')
 elseif was[2] then
   local life = redis.call('HGET', lives, string.sub(was[2], 1, 22))
   local waits = redis.call('ZSCORE', line, was[2])
-  if now - (was[5] or 0) < 3000000 then
-    count('stalled')
-  else
-    count(waits and life and string.sub(life, 1, 16) > now and 'passed' or 'left')
-  end
+  count(waits and life and string.sub(life, 1, 16) > now and 'passed' or 'left')
 end
 redis.call('HSET', book, 'stamp', stamp)
 local next = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
