@@ -70,26 +70,27 @@ func TestTwoSessionsExcludeEachOther(t *testing.T) {
 	})
 }
 
-// P6: a waiter is woken by the message of the unlock. Its first poll comes about a second after it began to wait, so a
-// wake-up within half of that was no poll's. The waiter's channel is subscribed to since the round before, so that no
-// confirmation wakes it either.
+// P6: a waiter is woken by the message of the unlock. Its first poll comes four fifths of a second after it began to wait
+// at the earliest, so a wake-up before that was no poll's. The waiter's channel is subscribed to since the round before, so
+// that no confirmation wakes it either. A machine that stalls needs more rounds.
 func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 	t.Parallel()
+	const firstPoll = 800 * time.Millisecond
 	everywhere(t, func(w *world) {
 		name := w.name()
 		mine, theirs := w.lock(name), w.session()
 		round := 0
-		redistest.Await(w, "a wake-up that no poll explains", func() bool {
+		redistest.AwaitFor(w, 3*redistest.Patience, "a wake-up that no poll explains", func() bool {
 			round++
 			held := w.mustLock(locktest.Context(w), mine)
 			began := time.Now()
 			woken := locktest.LaterWith(locktest.Context(w), w.kind.New(theirs, name).Lock)
 			redistest.Await(w, "a waiter that the server knows of", func() bool { return w.knows(name, theirs) })
-			require.NoError(w, held.Unlock())
+			_ = held.Unlock() // which a machine that stalls for long enough has lost
 			next := locktest.MustHave(w, woken)
-			quick := time.Since(began) < time.Second/2
+			quick := time.Since(began) < firstPoll
 			require.Greater(w, next.Token(), held.Token())
-			require.NoError(w, next.Unlock())
+			_ = next.Unlock()
 			return quick && round > 1
 		})
 	})

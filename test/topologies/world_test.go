@@ -64,7 +64,7 @@ func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 	tb.Helper()
 	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however long the machine takes to answer
+		o.ConnWriteTimeout, o.Dialer.Timeout = redistest.Patience, redistest.Patience // no wire fails here, however long it takes
 		w.protocol.Set(o)
 	})
 }
