@@ -32,8 +32,8 @@ type book struct {
 // greater; sunk, the first in line had come before the one that was first then; strangers.
 //
 // A machine that stalls for a second or more keeps waiters from saying that they live. Then they are rightly passed over,
-// and may live again when the note is made. So for as long after it as a waiter counts as living nobody is counted as passed
-// or left, but as stalled.
+// or lose what was granted to them, and may live again when the note is made. So for as long after a stall as a waiter counts
+// as living nobody is counted as passed, left or a stranger, but as stalled.
 const note = `
 local holder, line, lives, book = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stamp = ARGV[1]
@@ -41,19 +41,21 @@ local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 local function count(what) redis.call('HINCRBY', book, what, 1) end
 
-local value = redis.call('GET', holder) or ''
-if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 77) <= now then
-  count('strangers')
-  return -1
-end
-local hold = string.sub(value, 21, 61)
 local was = redis.call('HMGET', book, 'stamp', 'next', 'ticket', 'noted', 'stall')
 if was[4] and now - was[4] > 1000000 then was[5] = now end
 redis.call('HSET', book, 'noted', now, 'stall', was[5] or 0)
+local stalled = now - (was[5] or 0) < 3000000
+
+local value = redis.call('GET', holder) or ''
+if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 77) <= now then
+  count(stalled and 'stalled' or 'strangers')
+  return -1
+end
+local hold = string.sub(value, 21, 61)
 if was[1] and was[1] >= stamp then count('fallen') end
 if was[2] == hold then
   count('followed')
-elseif was[2] and now - (was[5] or 0) < 3000000 then
+elseif was[2] and stalled then
   count('stalled')
 elseif was[2] then
   local life = redis.call('HGET', lives, string.sub(was[2], 1, 22))
