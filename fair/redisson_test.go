@@ -101,7 +101,7 @@ func TestASharedFairLockExcludes(t *testing.T) {
 		}
 	}
 	for range sessions * goroutines {
-		require.NoError(t, redistest.Receive(t, "the end of a goroutine", done))
+		require.NoError(t, <-done) // all of them end after the last turns, which take as long as the machine needs
 	}
 	require.Equal(t, int64(sessions*goroutines*times), count.Load())
 	awaitEmpty(t, server)
