@@ -31,7 +31,8 @@ const (
 // child runs a child that uses a latch.
 func child(t *testing.T, role string, server *redistest.Server, name string, env ...string) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, role, append(env, urlEnv+"="+server.URL(), nameEnv+"="+name)...)
+	const patient = "?dial_timeout=20s&write_timeout=20s" // a server may be silent on a busy machine
+	return redistest.Child(t, role, append(env, urlEnv+"="+server.URL()+patient, nameEnv+"="+name)...)
 }
 
 // line reads the child's next line.

@@ -47,7 +47,8 @@ type order struct {
 // start runs a child that uses the server.
 func (w *world) start(t *testing.T, child string, o order) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, child, urlEnv+"="+w.server.URL(), nameEnv+"="+o.name,
+	const patient = "?dial_timeout=20s&write_timeout=20s" // a server may be silent on a busy machine
+	return redistest.Child(t, child, urlEnv+"="+w.server.URL()+patient, nameEnv+"="+o.name,
 		fmt.Sprintf("%s=%d", sessionsEnv, o.sessions), fmt.Sprintf("%s=%d", usersEnv, o.users),
 		fmt.Sprintf("%s=%d", goalEnv, o.goal), fmt.Sprintf("%s=%v", leaseEnv, o.lease), fmt.Sprintf("%s=%v", skewEnv, o.skew))
 }
