@@ -31,7 +31,8 @@ type line struct {
 	*place
 
 	tickets, lives, grants string
-	beats                  int // heartbeats so far
+	suffix                 string // what a ticket says behind its hold: how many permits it wants
+	beats                  int    // heartbeats so far
 }
 
 func newLine(tb testing.TB) *line {
@@ -166,13 +167,6 @@ func (p *line) inLine() []any {
 	p.Helper()
 	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
 	return holds
-}
-
-// ticket answers the ticket of a hold.
-func (p *line) ticket(hold string) int64 {
-	p.Helper()
-	text, _ := p.server.MustDo(p, "EVAL", "return string.format('%.0f', redis.call('ZSCORE', KEYS[1], ARGV[1]))", 1, p.tickets, hold).(string)
-	return parseStamp(p, text)
 }
 
 // said answers what lives says of a session, "" for nothing.

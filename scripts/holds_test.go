@@ -68,31 +68,6 @@ func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	require.Equal(t, []any{int64(1), int64(0), int64(0), int64(1)}, reply)
 }
 
-// A right that is missing says nothing of the hold: it must not be taken for lost.
-func TestADeniedRenewalDoesNotSayThatOneOfManyHoldsIsGone(t *testing.T) {
-	t.Parallel()
-	for _, rights := range [][]string{{"+time"}, {"+time", "+zscore"}, {"+time", "+zscore", "+zadd"}, {"+time", "+zscore", "+pexpire"}} {
-		p := newPermitsAt(t, 1)
-		mine := wish(ours, 1)
-		p.has(mine)
-		require.Equal(t, int64(-1), p.as(rights...).run(scripts.HoldsRenew, claim(mine), 3600000), rights)
-	}
-}
-
-// A hold that was dropped is over for everybody at the next look, and is counted until then.
-func TestADroppedHoldIsOverAtTheNextLook(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 2)
-	mine, next := wish(ours, 2), wish(theirs, 2)
-	p.has(mine)
-	p.joins(next)
-	require.Equal(t, int64(1), p.drops(mine))
-	require.Equal(t, int64(0), p.drops(mine), "once")
-	require.Equal(t, []any{claim(mine), fmt.Sprint(noon)}, p.out())
-	require.Equal(t, grantOf(theirs, noon+longestBlock, 2), p.looks(they, next)[3])
-	require.Equal(t, claim(next), p.out()[0])
-}
-
 func TestHoldsAreToldAPageAtATime(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 100)

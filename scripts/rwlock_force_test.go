@@ -46,20 +46,6 @@ func TestAForceOfAReadWriteLockTouchesTheHoldsThatItNamesOnly(t *testing.T) {
 	require.Empty(t, we.heard())
 }
 
-func TestAForceOfAllFreesAReadWriteLock(t *testing.T) {
-	t.Parallel()
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			p.has(ours, mode)
-			require.Equal(t, int64(1), p.forces(ours))
-			require.Equal(t, released(noon), p.value())
-			p.requireLife(floorLife)
-		})
-	}
-}
-
 // A grant that a force makes to the session of a forced hold is told by message: the reply says a number only.
 func TestAForceTellsEverySessionWhomItLetsIn(t *testing.T) {
 	t.Parallel()
@@ -71,20 +57,4 @@ func TestAForceTellsEverySessionWhomItLetsIn(t *testing.T) {
 	require.Equal(t, int64(1), p.forces(ours))
 	require.Equal(t, []string{grantOf(nth("a", 5), noon+1, 1)}, own.heard())
 	require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.heard())
-}
-
-// P8: what a forced hold still sends finds nothing of its own.
-func TestAForcedReaderCanDoNothing(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.has(theirs, reads)
-	p.forces(ours)
-	unchanged := p.unchanged()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(ours))
-	require.Equal(t, []any{int64(0), digits(noon)}, p.downgrades(ours))
-	require.Equal(t, int64(0), p.renews(ours, lease))
-	require.Equal(t, int64(0), p.drops(ours))
-	require.False(t, p.isOpen(ours))
-	unchanged()
 }

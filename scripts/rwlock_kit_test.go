@@ -125,8 +125,8 @@ func (p *rwlock) renews(hold string, ms int64) any {
 	return p.ask(scripts.HoldsRenew, []string{p.key}, hold+label, ms)[0]
 }
 
-// scores answers the members of the key of the holds, by name, with their scores: none where it is no such key.
-func (p *rwlock) scores(key string) map[string]int64 {
+// scores answers the members of a key of holds, by name, with their scores: none where it is no such key.
+func (p *place) scores(key string) map[string]int64 {
 	p.Helper()
 	reply, err := p.server.Do("EVAL", `local all = {}
 for n, text in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')) do

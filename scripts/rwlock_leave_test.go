@@ -9,41 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestALeaveOfTheLastKeepsTheFloorForAnHour(t *testing.T) {
-	t.Parallel()
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			p.has(ours, mode)
-			p.clock += second
-			require.Equal(t, []any{int64(1), digits(p.clock), "", int64(0)}, p.leaves(ours))
-			require.Equal(t, released(noon), p.value())
-			p.requireLife(floorLife)
-		})
-	}
-}
-
-// P5.
-func TestLeavingAReadWriteLockTwiceTouchesNobodyElse(t *testing.T) {
-	t.Parallel()
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			p.has(ours, mode)
-			p.queues(nth("a", 5), writes) // of the same session
-			p.queues(theirs, reads)
-			require.Equal(t, int64(1), p.leaves(ours)[0])
-			for range 2 {
-				unchanged := p.unchanged()
-				require.Equal(t, []any{int64(0), digits(p.clock)}, p.leaves(ours))
-				unchanged()
-			}
-		})
-	}
-}
-
 // P1: the hold is compared with its label, as a whole.
 func TestALeaveGivesTheLockToTheNextAndTellsEachSessionOnce(t *testing.T) {
 	t.Parallel()
@@ -89,58 +54,6 @@ func TestGrantsToTheOwnSessionAreToldByTheReply(t *testing.T) {
 	p.queues(ours, writes)
 	p.queues(nth("a", 5), reads)
 	require.Equal(t, []any{int64(2), digits(noon), grantOf(nth("a", 5), noon+1, 2), int64(0)}, p.leaves(ours), "by a cancel, too")
-}
-
-// No place is lost for a few milliseconds.
-func TestAGrantOfAReadWriteLockLastsForASecondAtLeast(t *testing.T) {
-	t.Parallel()
-	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			p.has(theirs, writes)
-			p.queues(ours, mode)
-			p.clock += life - 5
-			p.leaves(theirs)
-			require.Equal(t, map[string]int64{ours: p.clock + second}, p.until())
-		})
-	}
-}
-
-func TestAStrangerLeavesAReadWriteLockAsItIs(t *testing.T) {
-	t.Parallel()
-	for name, prepare := range map[string]func(p *rwlock){
-		"Free":             func(*rwlock) {},
-		"Released":         func(p *rwlock) { p.set(released(noon), time.Minute) },
-		"Held":             func(p *rwlock) { p.has(theirs, writes) },
-		"HeldByOurSession": func(p *rwlock) { p.has(nth("a", 5), reads); p.queues(nth("a", 6), writes) },
-		"Queued":           func(p *rwlock) { p.has(holdOf("c"), reads); p.queues(theirs, writes) },
-		"Ended":            func(p *rwlock) { p.has(theirs, reads); p.clock += hour },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			prepare(p)
-			unchanged := p.unchanged()
-			require.Equal(t, []any{int64(0), digits(p.clock)}, p.leaves(ours))
-			require.Equal(t, int64(0), p.forces(ours))
-			require.Equal(t, []any{int64(0), digits(p.clock)}, p.downgrades(ours))
-			require.False(t, p.isOpen(ours))
-			unchanged()
-		})
-	}
-}
-
-// P5, P8: the names of holds are whole: a label that is another's does not do.
-func TestALeaveNamesTheHoldWithItsLabel(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(ours[:40]+"1", reads)
-	args := p.leaveArgs(ours)
-	require.Equal(t, ours+label, args[0])
-	require.Equal(t, int64(1), p.leaves(ours)[0])
-	p.requireHave(reads, ours[:40]+"1")
 }
 
 // P1: what has ended counts until somebody sees it, and is then handed on by whoever that is, once.

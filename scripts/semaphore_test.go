@@ -13,67 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// permitCalls are all that is asked of a semaphore. "mine" has three permits where somebody has.
-func permitCalls(p *permits) map[string]func() (any, error) {
-	call := func(script *scripts.Script, keys []string, args ...any) func() (any, error) {
-		return func() (any, error) { return p.tryKeys(script, keys, args...) }
-	}
-	mine, other := wish(ours, 3), wish(holdOf("e"), 1)
-	return map[string]func() (any, error){
-		"Try":       call(scripts.SemaphoreEnter, p.keys(), p.enterArgs(other, "0", "")...),
-		"Join":      call(scripts.SemaphoreEnter, p.keys(), p.enterArgs(other, "1", p.next())...),
-		"Leave":     call(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(mine)...),
-		"Look":      call(scripts.SemaphoreLook, p.keys(), p.lookArgs(we, mine)...),
-		"Resize":    call(scripts.SemaphoreResize, p.keys(), p.resizeArgs(5)...),
-		"Split":     call(scripts.SemaphoreSplit, p.keys(), p.splitArgs(wish(nth("a", 7), 1), mine)...),
-		"Yield":     call(scripts.SemaphoreYield, p.keys(), p.yieldArgs(mine)...),
-		"Drop":      call(scripts.HoldsDrop, p.keys()[:1], claim(mine)),
-		"Renew":     call(scripts.HoldsRenew, p.keys()[:1], claim(mine), lease),
-		"List":      call(scripts.HoldsList, p.keys()[:1], "sb1s", 0, 10),
-		"Available": call(scripts.SemaphoreAvailable, p.keys()[:1]),
-	}
-}
-
-func threePermits(tb testing.TB) *permits {
-	tb.Helper()
-	return newPermits(tb, 3)
-}
-
-// P9: a key that is none of ours is left as it is, and so are the others.
-func TestASemaphoreLeavesAForeignKeyAlone(t *testing.T) {
-	t.Parallel()
-	kinds := map[string]string{"Zset": "?"}
-	for what, made := range foreign {
-		if made.make[0] != "ZADD" {
-			kinds[what] = ""
-		}
-	}
-	requireHolderLeftAlone(t, threePermits, permitCalls, kinds, func(t *testing.T, verb, _ string, reply any) {
-		t.Helper()
-		switch verb {
-		case "Try", "Join", "Look", "Resize", "List", "Available":
-			require.Equal(t, int64(-2), first(reply))
-		}
-	})
-}
-
-// P9, P10: types are looked at before the first write.
-func TestASemaphoreLeavesForeignKeysOfItsLineAlone(t *testing.T) {
-	t.Parallel()
-	states := map[string]func(p *permits){
-		"Free":  func(*permits) {},
-		"Ours":  func(p *permits) { p.has(wish(ours, 3)) },
-		"Ended": func(p *permits) { p.many(3, noon) },
-		"Line":  func(p *permits) { p.has(wish(ours, 3)); p.joins(wish(holdOf("c"), 1)) },
-		"EndedLine": func(p *permits) {
-			p.joins(wish(ours, 3))
-			p.joins(wish(holdOf("c"), 1))
-			p.clock += lease * 1000
-		},
-	}
-	requireLineLeftAlone(t, threePermits, permitCalls, states, 30)
-}
-
 // P10: giving back and handing on must work when nothing else does.
 func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
@@ -111,31 +50,6 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 	require.Equal(t, []any{claim(mine), fmt.Sprint(noon + hour)}, p.out())
 	require.Equal(t, int64(1), p.drops(mine))
 	require.Equal(t, []any{int64(0), int64(3), int64(0)}, p.available())
-}
-
-func TestAnEnterOfASemaphoreWritesNothingWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	for name, prepare := range map[string]func(p *permits){
-		"New": func(*permits) {}, "Free": func(p *permits) { p.has(wish(theirs, 1)) },
-		"Out": func(p *permits) { p.has(wish(theirs, 3)) }, "Queued": func(p *permits) { p.has(wish(theirs, 3)); p.joins(wish(holdOf("c"), 1)) },
-	} {
-		for _, queues := range []string{"0", "1"} {
-			t.Run(name+queues, func(t *testing.T) {
-				t.Parallel()
-				p := newPermitsAt(t, 3)
-				prepare(p)
-				p.fill()
-				unchanged := p.unchanged()
-				_, err := p.tryKeys(scripts.SemaphoreEnter, p.keys(), p.enterArgs(wish(ours, 1), queues, p.next())...)
-				unchanged()
-				if queues == "1" || name == "New" || name == "Free" {
-					require.ErrorContains(t, err, "OOM")
-					return
-				}
-				require.NoError(t, err)
-			})
-		}
-	}
 }
 
 // P4: what creates state does nothing when it comes too late.
@@ -253,19 +167,6 @@ func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
 	require.Equal(t, []any{int64(-4), int64(2)}, p.ask(scripts.SemaphoreEnter, p.keys(), exact...))
 }
 
-// A server that lost the key does not know how many permits there are: who waits comes again, and says it.
-func TestALookAtALostKeySendsEverybodyBack(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	p.has(wish(ours, 3))
-	waits := wish(theirs, 2)
-	p.joins(waits)
-	p.server.MustDo(t, "DEL", p.key)
-	require.Equal(t, []any{int64(1), int64(0), int64(0), "", "0", digits(noon)}, p.looks(they, waits))
-	require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(waits))
-	require.Equal(t, int64(1), p.joins(wish(nth("b", 2), 2))[0])
-}
-
 // P4: no key without an end. The key of a semaphore whose permits are all free is kept as long as
 // the floor.
 func TestAnIdleSemaphoreIsKeptAsLongAsTheFloor(t *testing.T) {
@@ -299,25 +200,4 @@ func TestACapacityThatWasSetIsKeptForAnHour(t *testing.T) {
 	p.requireLife(time.Hour)
 	require.Equal(t, []any{int64(0), int64(5), int64(0)}, p.available())
 	p.requireEnds()
-}
-
-// P10: a message that is refused must not turn a done release into an error.
-func TestADeniedMessageDoesNotFailAReleaseOfPermits(t *testing.T) {
-	t.Parallel()
-	rights := []string{
-		"+time", "+zmscore", "+zcard", "+hlen", "+zrem", "+pexpire", "+zrange", "+zadd", "+hget", "+get", "+exists", "+hset", "+hmget", "+hdel",
-	}
-	for denied, more := range map[string][]string{"Command": nil, "Channel": {"+publish"}} {
-		t.Run(denied, func(t *testing.T) {
-			t.Parallel()
-			p := newPermitsAt(t, 1)
-			mine, next := wish(ours, 1), wish(theirs, 1)
-			p.has(mine)
-			p.joins(next)
-			reply, err := p.as(append(rights, more...)...).tryKeys(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(mine)...)
-			require.NoError(t, err)
-			require.Equal(t, int64(1), first(reply))
-			require.Equal(t, claim(next), p.out()[0])
-		})
-	}
 }

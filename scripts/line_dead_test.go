@@ -18,9 +18,9 @@ func (p *line) dead(n int, ended int64) {
 	p.Helper()
 	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
   local session = string.format('dead%018d', i)
-  redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[2] - 1000000000 + i), session .. string.format('%019d', i))
+  redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[2] - 1000000000 + i), session .. string.format('%019d', i) .. ARGV[4])
   redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1')
-end`, 2, p.tickets, p.lives, n, noon, digits(ended))
+end`, 2, p.tickets, p.lives, n, noon, digits(ended), p.suffix)
 	p.server.MustDo(p, "PEXPIRE", p.tickets, lineLife.Milliseconds())
 	p.server.MustDo(p, "PEXPIRE", p.lives, lineLife.Milliseconds())
 }
@@ -45,53 +45,46 @@ func (p *line) cost(do func()) int {
 	return int(sum() - before)
 }
 
-// P6: the dead hold up nobody, however many there are: a call passes over 8 pages of 128 of them and no
-// more, says where that was not enough, and the next goes on where it ended.
+// P6: the dead hold up nobody, however many there are: a call passes over 8 pages of 128 of them and no more, reports if
+// that was not enough, and the next continues where it ended.
 func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 	t.Parallel()
-	const perCall, longest = 1024, 2*1024 + 300 // commands: a look at the session of each, and some
-	for _, n := range []int{1, 127, 128, 300, 1024, 1025, 3000} {
+	const longest = 2*(2*1024+300) + 50 // commands: a look at the session of each, in two searches
+	for _, n := range []int{1, 127, 128, 1024, 1025, 2500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			p := newLineAt(t)
-			p.dead(n, noon-second)
-			p.holds(theirs)
-			p.joins(ours)
-			var more any
-			require.LessOrEqual(t, p.cost(func() { more = p.leaves(theirs)[3] }), longest)
-			calls := 1
-			for ; more == int64(1); calls++ {
-				require.LessOrEqual(t, calls, n/perCall, "it does not go on where the last one ended")
-				require.Equal(t, fairFree(noon), p.value(), "nobody has it meanwhile")
-				require.LessOrEqual(t, p.cost(func() { more = p.looks(we, ours)[2] }), longest)
-			}
-			require.Equal(t, ours, p.value()[20:61])
-			require.Equal(t, n/perCall+1, calls, "each call goes on, and stops after its pages only")
-			require.Len(t, p.inLine(), n, "they keep their places")
-
-			// Whoever comes next does not pass over them again.
-			p.joins(holdOf("c"))
-			short := p.cost(func() { p.leaves(ours) })
-			require.Less(t, short, 30)
-			require.Equal(t, holdOf("c"), p.value()[20:61])
-			p.requireEnds()
+			eachQueueAt(t, func(q *queued) {
+				q.has(theirs)
+				q.dead(n, noon-second)
+				if q.rw != nil {
+					other := *q.line
+					other.tickets = map[string]string{q.rw.readers: q.rw.tickets, q.rw.tickets: q.rw.readers}[q.tickets]
+					other.dead(n, noon-second)
+				}
+				q.queues(ours)
+				q.beat(we, longestLife, q.next())
+				var more any
+				require.LessOrEqual(q, q.cost(func() { more = q.leaves(theirs)[3] }), longest)
+				calls := 1
+				for ; more == int64(1); calls++ {
+					require.LessOrEqual(q, calls, 2*(n/1024+1), "it does not continue where the last one ended")
+					if q.rw == nil {
+						require.Empty(q, q.held(), "nobody has it meanwhile")
+					}
+					require.LessOrEqual(q, q.cost(func() { more = q.looks(we, ours)[2] }), longest)
+				}
+				require.Contains(q, q.held(), ours)
+				if q.kind == fairQueue {
+					require.Equal(q, n/1024+1, calls, "each call continues, and stops after its pages only")
+					require.Len(q, q.queue(), n, "they keep their places")
+				}
+				q.queues(holdOf("c"))
+				require.Less(q, q.cost(func() { q.leaves(ours) }), 4*256+50, "the next does not pass over them again")
+				require.Contains(q, q.held(), holdOf("c"))
+				q.requireEnds()
+			}, fairQueue, writerQueue, permitQueue)
 		})
 	}
-}
-
-func TestNobodyTriesPastTheLineWhileTheSearchIsNotDone(t *testing.T) {
-	t.Parallel()
-	p := newLine(t)
-	p.dead(3000, noon-second)
-	p.set(fairHeld(holdOf("z"), noon-second, noon), time.Minute)
-	p.server.MustDo(t, "ZADD", p.tickets, digits(noon), ours)
-	p.beat(we, life, p.next())
-	for range 2 {
-		require.Equal(t, []any{int64(0), int64(0), int64(1), digits(noon)}, p.tries(theirs))
-		require.Equal(t, "sb1f", p.value()[:4])
-	}
-	require.Equal(t, []any{int64(0), int64(0), int64(0), digits(noon)}, p.tries(theirs))
-	require.Equal(t, ours, p.value()[20:61])
 }
 
 // Order: a session that was not heard of for a while comes back to its place, for ten seconds.
@@ -103,21 +96,24 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 	}{"Passed": {0, true}, "Kept": {keepsPlace - 1, true}, "Lost": {keepsPlace, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newLine(t)
-			p.tries(holdOf("z"))
-			p.joins(ours)
-			p.clock += life + c.dead
-			p.joins(theirs)
-			p.joins(holdOf("c"))
-			require.Equal(t, theirs, p.passes(holdOf("z")), "it is passed over")
-			reply := p.looks(we, ours)
-			if !c.kept {
-				require.Equal(t, "0", reply[4])
-				require.Equal(t, holdOf("c"), p.passes(theirs))
-				return
-			}
-			require.Equal(t, "1", reply[4])
-			require.Equal(t, ours, p.passes(theirs), "it came back")
+			eachQueue(t, func(q *queued) {
+				q.has(holdOf("z"))
+				q.queues(ours)
+				q.clock += life + c.dead
+				q.queues(theirs)
+				q.leaves(holdOf("z"))
+				require.Equal(q, until(theirs, q.clock+life), q.held(), "it is passed over")
+				q.queues(holdOf("c"))
+				reply := q.looks(we, ours)
+				if !c.kept {
+					require.Equal(q, "0", reply[4])
+					require.NotContains(q, q.held(), ours)
+					return
+				}
+				require.Contains(q, []any{"1", "2"}, reply[4])
+				q.leaves(theirs)
+				require.Contains(q, q.held(), ours, "it came back")
+			}, fairQueue, writerQueue, permitQueue)
 		})
 	}
 }
@@ -125,26 +121,50 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 // Order: the memory of those that were passed over does not hide one that came back.
 func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
 	t.Parallel()
-	back := map[string]func(p *line, hold string){
-		"Look": func(p *line, hold string) { p.looks(hold[:22], hold) },
-		"Join": func(p *line, hold string) { p.joins(hold) },
-		"Beat": func(p *line, hold string) { p.beat(hold[:22], life, p.next()) },
-	}
-	for name, comes := range back {
+	for name, comes := range map[string]func(q *queued, hold string){
+		"Look": func(q *queued, hold string) { q.looks(hold[:22], hold) },
+		"Join": func(q *queued, hold string) { q.joins(hold) },
+		"Beat": func(q *queued, hold string) { q.beat(hold[:22], life, q.next()) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newLine(t)
-			p.dead(300, noon-second)
-			p.tries(theirs)
-			p.joins(ours)
-			p.joins(holdOf("c"))
-			require.Equal(t, ours, p.passes(theirs))
-			require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
-			comes(p, deadHold(200))
-			require.Empty(t, p.said("from"))
-			require.Equal(t, deadHold(200), p.passes(ours))
+			eachQueue(t, func(q *queued) {
+				q.has(theirs)
+				q.dead(300, noon-second)
+				q.queues(ours, holdOf("c"))
+				q.leaves(theirs)
+				require.Contains(q, q.held(), ours)
+				field := "from"
+				if q.kind == readerQueue {
+					field = "from2"
+					q.leaves(holdOf("c"))
+				}
+				require.Equal(q, digits(noon)+deadHold(300)+q.suffix, q.said(field))
+				comes(q, deadHold(200))
+				q.leaves(ours)
+				require.Contains(q, q.held(), deadHold(200))
+			})
 		})
 	}
+}
+
+// P1: nobody takes the lock while it is not known whether a session lives that waits.
+func TestNobodyTriesPastTheQueueWhileTheSearchIsNotDone(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(holdOf("z"))
+		q.dead(3000, noon-second)
+		q.queues(ours)
+		q.drops(holdOf("z"))
+		for more := any(int64(1)); more == int64(1); {
+			require.NotContains(q, q.held(), ours)
+			reply := q.tries(theirs)
+			require.Equal(q, int64(0), reply[0])
+			require.NotContains(q, q.held(), theirs)
+			more = reply[2]
+		}
+		require.Contains(q, q.held(), ours)
+	}, fairQueue, writerQueue, permitQueue)
 }
 
 // Order: a session that was dead for so long that it was forgotten, and comes back before anybody took its

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The kinds of locks with a queue. Those of a read-write lock differ by who waits.
+const fairQueue, readerQueue, writerQueue, permitQueue = "Fair", "Readers", "Writers", "Permits"
+
+// queued is a lock of any kind with a queue, as the tests that all kinds share see it. Its waiters exclude each
+// other, except readers.
+type queued struct {
+	*line
+
+	kind               string
+	all                []string // its keys
+	enter, leave, look *scripts.Script
+	more               []any // what enter has behind the arguments of all kinds
+	rw                 *rwlock
+	permits            *permits
+}
+
+func queuedOf(p *place, kind string) *queued {
+	switch kind {
+	case fairQueue:
+		l := lineOf(p)
+		return &queued{line: l, kind: kind, all: l.keys(), enter: scripts.FairEnter, leave: scripts.FairLeave, look: scripts.FairLook}
+	case permitQueue:
+		l := permitsOf(p, 1)
+		l.suffix = wish("", 1)
+		return &queued{
+			line: l.line, kind: kind, all: l.keys(), permits: l, more: []any{1, "0"},
+			enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphoreLook,
+		}
+	default:
+		l := rwlockOf(p)
+		at, mode := *l.line, writes
+		if kind == readerQueue {
+			at.tickets, mode = l.readers, reads
+		}
+		return &queued{
+			line: &at, kind: kind, all: l.keys(), rw: l, more: []any{mode},
+			enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockLook,
+		}
+	}
+}
+
+// eachQueue runs a test of these kinds of locks, or of all.
+func eachQueue(t *testing.T, run func(q *queued), kinds ...string) {
+	t.Helper()
+	eachQueueOf(t, newPlace, run, kinds)
+}
+
+// eachQueueAt is eachQueue on a server of its own for each kind.
+func eachQueueAt(t *testing.T, run func(q *queued), kinds ...string) {
+	t.Helper()
+	eachQueueOf(t, func(tb testing.TB) *place { tb.Helper(); return newPlaceAt(tb) }, run, kinds)
+}
+
+func eachQueueOf(t *testing.T, fresh func(tb testing.TB) *place, run func(q *queued), kinds []string) {
+	t.Helper()
+	if len(kinds) == 0 {
+		kinds = []string{fairQueue, readerQueue, writerQueue, permitQueue}
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			run(queuedOf(fresh(t), kind))
+		})
+	}
+}
+
+func (q *queued) keys() []string { return q.all }
+
+func (q *queued) enterArgs(hold, queues, number string) []any {
+	return append(q.line.enterArgs(hold+q.suffix, queues, number), q.more...)
+}
+
+func (q *queued) tries(hold string) []any {
+	q.Helper()
+	return q.ask(q.enter, q.all, q.enterArgs(hold, "0", "")...)
+}
+
+func (q *queued) joins(hold string) []any {
+	q.Helper()
+	return q.ask(q.enter, q.all, q.enterArgs(hold, "1", q.next())...)
+}
+
+// has gives the lock to hold, alone.
+func (q *queued) has(hold string) {
+	q.Helper()
+	alone := *q
+	if q.rw != nil {
+		alone.more = []any{writes}
+	}
+	require.Equal(q, int64(1), alone.tries(hold)[0])
+}
+
+// queues gives each hold a ticket.
+func (q *queued) queues(holds ...string) {
+	q.Helper()
+	for _, hold := range holds {
+		require.Equal(q, int64(0), q.joins(hold)[0])
+	}
+}
+
+// member is what a hold is called by the scripts that end it or make it longer.
+func (q *queued) member(hold string) string {
+	if q.kind == fairQueue {
+		return hold
+	}
+	return hold + q.suffix + label
+}
+
+func (q *queued) leaveArgs(hold string) []any {
+	return []any{q.member(hold), hold[:22], "PUBLISH", q.grants, keepMS}
+}
+
+func (q *queued) leaves(hold string) []any {
+	q.Helper()
+	return q.ask(q.leave, q.all, q.leaveArgs(hold)...)
+}
+
+// left is what a leave replies, now.
+func (q *queued) left(code int64, grants string) []any {
+	if code == 0 || code == 2 && q.kind == fairQueue {
+		return []any{code, digits(q.clock)}
+	}
+	return []any{code, digits(q.clock), grants, int64(0)}
+}
+
+func (q *queued) lookArgs(session string, holds ...string) []any {
+	tickets := make([]string, len(holds))
+	for i, hold := range holds {
+		tickets[i] = hold + q.suffix
+	}
+	return q.line.lookArgs(session, tickets...)
+}
+
+func (q *queued) looks(session string, holds ...string) []any {
+	q.Helper()
+	return q.ask(q.look, q.all, q.lookArgs(session, holds...)...)
+}
+
+// looked is what a look replies, now.
+func (q *queued) looked(left int64, grants, places string) []any {
+	return []any{int64(1), left, int64(0), grants, places, digits(q.clock)}
+}
+
+func (q *queued) drops(hold string) any {
+	q.Helper()
+	if q.kind == fairQueue {
+		return q.line.drops(hold)
+	}
+	return q.ask(scripts.HoldsDrop, q.all[:1], q.member(hold))[0]
+}
+
+func (q *queued) renews(hold string, ttl time.Duration) any {
+	q.Helper()
+	script := scripts.HoldsRenew
+	if q.kind == fairQueue {
+		script = scripts.HolderRenew
+	}
+	return q.ask(script, q.all[:1], q.member(hold), ttl.Milliseconds())[0]
+}
+
+// held answers who has the lock, and until when.
+func (q *queued) held() map[string]int64 {
+	q.Helper()
+	holds := make(map[string]int64)
+	if q.kind == fairQueue {
+		if hold := q.line.has(); hold != "" {
+			holds[hold] = parseStamp(q, q.value()[61:77])
+		}
+		return holds
+	}
+	for name, score := range q.scores(q.key) {
+		if len(name) > 40 {
+			require.Equal(q, q.suffix+label, name[41:])
+			holds[name[:41]] = score
+		}
+	}
+	return holds
+}
+
+// until is what held answers while hold has the lock alone.
+func until(hold string, at int64) map[string]int64 { return map[string]int64{hold: at} }
+
+// queue answers who waits, in order.
+func (q *queued) queue() []any {
+	q.Helper()
+	tickets := q.inLine
+	if q.rw != nil {
+		tickets = q.rw.inLines
+	}
+	holds := []any{}
+	for _, ticket := range tickets() {
+		holds = append(holds, strings.TrimSuffix(fmt.Sprint(ticket), q.suffix))
+	}
+	return holds
+}
+
+// floor answers the last token's stamp, 0 where it is not known.
+func (q *queued) floor() int64 {
+	q.Helper()
+	scores := q.scores(q.key)
+	for _, name := range []string{"sb1w", "sb1s"} {
+		if kept, isHeld := scores[name]; isHeld {
+			return -kept
+		}
+	}
+	if value := q.value(); value != "" {
+		return parseStamp(q, value[4:20])
+	}
+	return 0
+}
+
+// stamp answers that of the next grant in the queue: those of permits begin a block.
+func (q *queued) stamp(floor int64) int64 {
+	stamp := max(q.clock, floor+1)
+	if q.kind == permitQueue {
+		stamp = (stamp + longestBlock - 1) / longestBlock * longestBlock
+	}
+	return stamp
+}
+
+// outlives is for how long the holder key outlives its holds.
+func (q *queued) outlives() time.Duration {
+	if q.kind == permitQueue {
+		return floorLife
+	}
+	return keeps
+}
+
+// others answers what a reply says of the rest of a hold that it has granted to another session: a fair lock's 0.
+func (q *queued) others(left int64) int64 {
+	if q.kind == fairQueue {
+		return 0
+	}
+	return left
+}
+
+// owns is what a look replies of a hold that has the lock: a fair lock says it by the grant alone.
+func (q *queued) owns() string {
+	if q.kind == fairQueue {
+		return "0"
+	}
+	return "2"
+}
+
+func (q *queued) unchanged() func() {
+	q.Helper()
+	return q.unchangedKeys(q.keys)
+}
+
+// requireFree checks that nobody has the lock or waits, and that the floor is kept.
+func (q *queued) requireFree(floor int64) {
+	q.Helper()
+	require.Empty(q, q.held())
+	require.Empty(q, q.queue())
+	require.Equal(q, floor, q.floor())
+	q.requireLife(floorLife)
+	if q.kind != permitQueue {
+		require.Equal(q, released(floor), q.value())
+	}
+}
+
+// requireEnds checks that every key that there is has an end, and those of the queue theirs.
+func (q *queued) requireEnds() {
+	q.Helper()
+	q.line.requireEnds()
+	if q.rw != nil {
+		q.rw.requireEnds()
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLeaveOfTheLastKeepsTheFloor(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.tries(ours)
+		q.clock += second
+		require.Equal(q, q.left(1, ""), q.leaves(ours))
+		q.requireFree(noon)
+	})
+}
+
+// P5.
+func TestLeavingTwiceTouchesNobodyElse(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(ours)
+		q.queues(nth("a", 5), theirs) // the first is of the same session
+		require.Equal(q, int64(1), q.leaves(ours)[0])
+		for range 2 {
+			unchanged := q.unchanged()
+			require.Equal(q, q.left(0, ""), q.leaves(ours))
+			unchanged()
+		}
+	})
+}
+
+func TestLeaveGivesTheLockToTheFirstAndTellsIt(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(holdOf("z"))
+		q.clock++
+		q.queues(ours)
+		q.clock++
+		q.queues(theirs)
+		q.clock += second
+		told, notTold := q.hears(we), q.hears(they)
+		first := q.stamp(noon)
+		require.Equal(q, q.left(1, ""), q.leaves(holdOf("z")))
+		require.Equal(q, until(ours, noon+1+life), q.held(), "the rest of its life")
+		if q.kind == fairQueue {
+			q.requireLife(life*time.Microsecond + keeps)
+		} else {
+			q.requireLife(lease*time.Millisecond + q.outlives())
+		}
+		require.Equal(q, []any{theirs}, q.queue())
+		require.Equal(q, []string{grantOf(ours, first, 1)}, told.heard())
+		require.Empty(q, notTold.heard())
+
+		next := q.stamp(q.floor())
+		require.Equal(q, q.left(1, ""), q.leaves(ours))
+		require.Equal(q, []string{grantOf(theirs, next, 2)}, notTold.heard(), "twice in a microsecond: a token each")
+		floor := q.floor()
+		require.Equal(q, int64(1), q.leaves(theirs)[0])
+		q.requireFree(floor)
+	}, fairQueue, writerQueue, permitQueue)
+}
+
+// No place is lost for a few milliseconds.
+func TestGrantLastsForASecondAtLeast(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(theirs)
+		q.queues(ours)
+		q.clock += life - 5
+		told, stamp := q.hears(we), q.stamp(noon)
+		q.leaves(theirs)
+		require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.heard())
+		require.Equal(q, until(ours, q.clock+second), q.held())
+	})
+}
+
+func TestGrantToTheOwnSessionIsToldByTheReply(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(ours)
+		next := nth("a", 5)
+		q.queues(next)
+		told := q.hears(we)
+		require.Equal(q, q.left(1, grantOf(next, q.stamp(noon), 1)), q.leaves(ours))
+		require.Empty(q, told.heard())
+	})
+}
+
+func TestLeavingTheQueueTakesTheTicketAndNothingElse(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(theirs)
+		q.queues(ours, nth("a", 5))
+		said, held := q.said(we), q.held()
+		require.Equal(q, q.left(2, ""), q.leaves(ours))
+		require.Equal(q, []any{nth("a", 5)}, q.queue())
+		require.Equal(q, said, q.said(we), "its sibling lives from it")
+		require.Equal(q, held, q.held())
+	})
+}
+
+// P8: a stranger, and one whose hold was taken, finds nothing of its own.
+func TestStrangerLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(q *queued){
+		"Free":             func(*queued) {},
+		"Released":         func(q *queued) { q.has(theirs); q.leaves(theirs) },
+		"Held":             func(q *queued) { q.has(theirs) },
+		"Forced":           func(q *queued) { q.has(ours); q.leaves(ours); q.has(theirs) },
+		"HeldByOurSession": func(q *queued) { q.has(nth("a", 5)); q.queues(nth("a", 6)) },
+		"Queued":           func(q *queued) { q.has(holdOf("c")); q.queues(theirs) },
+		"Ended":            func(q *queued) { q.has(theirs); q.clock += hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachQueue(t, func(q *queued) {
+				prepare(q)
+				unchanged := q.unchanged()
+				require.Equal(q, q.left(0, ""), q.leaves(ours))
+				require.Equal(q, int64(0), q.drops(ours))
+				require.Equal(q, int64(0), q.renews(ours, time.Hour))
+				if q.rw != nil {
+					require.Equal(q, int64(0), q.rw.forces(ours))
+					require.Equal(q, q.left(0, ""), q.rw.downgrades(ours))
+					require.False(q, q.rw.isOpen(ours))
+				}
+				unchanged()
+			})
+		})
+	}
+}
+
+// P1: a hold that has ended is handed on by the session that sees it first, and by nobody twice.
+func TestLeaveOfAnEndedHold(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(ours)
+		q.clock += lease * 1000
+		q.joins(theirs) // sees that it is free
+		require.Equal(q, until(theirs, q.clock+lease*1000), q.held())
+		unchanged := q.unchanged()
+		require.Equal(q, int64(0), q.leaves(ours)[0])
+		unchanged()
+	})
+}
+
+// A hold that was dropped is over, and nobody takes the lock past the queue.
+func TestDroppedLockIsFreeForTheQueue(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(ours)
+		q.queues(theirs)
+		require.Equal(q, int64(1), q.drops(ours))
+		require.Equal(q, int64(0), q.drops(ours), "sent twice")
+		require.Equal(q, int64(0), q.renews(ours, time.Hour), "dead is dead")
+		require.Equal(q, []any{theirs}, q.queue())
+		if q.kind == fairQueue {
+			require.Equal(q, fairFree(noon), q.value())
+			q.requireLife(keeps)
+			require.Equal(q, int64(0), q.leaves(ours)[0])
+		}
+		require.Equal(q, int64(0), q.tries(holdOf("c"))[0])
+		require.Equal(q, until(theirs, noon+life), q.held())
+	}, fairQueue, writerQueue, permitQueue)
+}

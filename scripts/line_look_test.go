@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLookIsAHeartbeatAndTellsThePlaces(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(theirs)
+		q.queues(nth("a", 1), nth("a", 3))
+		for _, key := range q.all[1:] {
+			q.server.MustDo(q, "PEXPIRE", key, 60_000)
+		}
+		held := q.held()
+		q.clock += second
+		require.Equal(q, q.looked(lease*1000-second, "", "101"), q.looks(we, nth("a", 1), nth("a", 2), nth("a", 3)))
+		require.Equal(q, lived(q.clock+life, 3), q.said(we))
+		require.Equal(q, held, q.held())
+		require.Equal(q, []any{nth("a", 1), nth("a", 3)}, q.queue(), "a look makes no ticket")
+		q.requireEnds()
+	})
+}
+
+// P6: a holder's death is found by a look, and not before its end.
+func TestLookHandsALockOnWhoseHolderDied(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(holdOf("z"))
+		q.queues(ours, theirs)
+		q.clock += lease*1000 - 1
+		q.beat(we, life, q.next())
+		require.Equal(q, int64(1), q.looks(they, theirs)[1])
+		require.Contains(q, q.held(), holdOf("z"))
+		q.clock++
+		told, stamp := q.hears(we), q.stamp(noon)
+		require.Equal(q, q.looked(q.others(life-1), "", "1"), q.looks(they, theirs))
+		require.Equal(q, until(ours, q.clock-1+life), q.held())
+		require.Equal(q, []string{grantOf(ours, stamp, 3)}, told.heard())
+	}, fairQueue, writerQueue, permitQueue)
+}
+
+// P2: a grant that a look makes to its own session is paid by its own heartbeat, also one that it does not ask for.
+func TestLookThatGetsTheLockHasItForAWholeLife(t *testing.T) {
+	t.Parallel()
+	for name, asks := range map[string][]string{"Asked": {ours}, "NotAsked": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachQueue(t, func(q *queued) {
+				q.has(holdOf("z"))
+				q.queues(ours)
+				q.clock += second
+				q.drops(holdOf("z"))
+				told, stamp := q.hears(we), q.stamp(noon)
+				left, places := int64(life), "1"
+				if asks == nil {
+					left, places = q.others(life), ""
+				}
+				require.Equal(q, q.looked(left, grantOf(ours, stamp, 2), places), q.looks(we, asks...))
+				require.Equal(q, until(ours, q.clock+life), q.held())
+				require.Empty(q, told.heard())
+				q.renews(ours, time.Hour)
+				require.Equal(q, int64(hour), q.looks(we, ours)[1], "what was longer stays longer")
+			})
+		})
+	}
+}
+
+// P6: a message that was lost is made up for, also if the grant has ended unread.
+func TestLookFindsAGrantThatWasNotHeard(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]int64{"InTime": second, "Ended": life + second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachQueue(t, func(q *queued) {
+				q.has(theirs)
+				q.queues(ours, nth("a", 5))
+				q.leaves(theirs)
+				q.clock += later
+				stamp := q.floor() // the same token, but for permits
+				if q.kind == permitQueue {
+					stamp = q.stamp(stamp)
+				}
+				require.Equal(q, q.looked(life, grantOf(ours, stamp, 3), q.owns()+"1"), q.looks(we, ours, nth("a", 5)))
+				require.Equal(q, until(ours, q.clock+life), q.held())
+			}, fairQueue, writerQueue, permitQueue)
+		})
+	}
+}
+
+// P8: a hold that nobody remembers must not live as long as its session.
+func TestLookDoesNotLengthenAHoldThatItDoesNotAskFor(t *testing.T) {
+	t.Parallel()
+	eachQueue(t, func(q *queued) {
+		q.has(ours)
+		q.queues(nth("a", 5))
+		q.clock += second
+		own := ""
+		if q.kind == fairQueue {
+			own = unpaid(ours, noon)
+		}
+		require.Equal(q, q.looked(lease*1000-second, own, "1"), q.looks(we, nth("a", 5)))
+		require.Equal(q, until(ours, noon+lease*1000), q.held())
+		q.clock = noon + lease*1000
+		stamp := q.stamp(noon)
+		require.Equal(q, grantOf(nth("a", 5), stamp, q.beats+1), q.looks(we, nth("a", 5))[3], "it ends, and the next has it")
+	})
+}
+
+// A server that lost the key, or where the lock is free, sends every waiter back to enter again.
+func TestLookOfNobodyInTheQueueTakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(q *queued){
+		"Free":     func(*queued) {},
+		"Released": func(q *queued) { q.has(theirs); q.leaves(theirs) },
+		"Ended":    func(q *queued) { q.has(theirs); q.drops(theirs) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachQueue(t, func(q *queued) {
+				before(q)
+				floor := q.floor()
+				require.Equal(q, q.looked(0, "", "0"), q.looks(we, ours))
+				require.Equal(q, floor, q.floor())
+				require.Empty(q, q.held())
+				require.Empty(q, q.queue())
+				q.requireEnds()
+			})
+		})
+	}
+}
+
+// P2: whatever comes late, twice or out of order only adds.
+func TestHeartbeatsOnlyAdd(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	p.beat(we, longestLife, beatNumber(7))
+	require.Equal(t, lived(noon+longestLife, 7), p.said(we))
+	p.clock += second
+	p.beat(we, life, beatNumber(8))
+	require.Equal(t, lived(noon+longestLife, 8), p.said(we), "a shorter one")
+	p.clock += second
+	p.beat(we, life, beatNumber(3))
+	require.Equal(t, lived(noon+longestLife, 8), p.said(we), "an earlier one, late")
+	p.beat(we, longestLife, beatNumber(8))
+	require.Equal(t, lived(p.clock+longestLife, 8), p.said(we), "the same, twice")
+	p.requireEnds()
+}
+
+// P2: numbers of one process rise; those of its copy, restored from a snapshot, are its own.
+func TestTheNumberOfAHeartbeatIsComparedWhole(t *testing.T) {
+	t.Parallel()
+	p := newLine(t)
+	for _, number := range []string{"000000000009zzzzzzzz", "000000000010aaaaaaaa", "000000000010bbbbbbbb"} {
+		p.beat(we, life, number)
+		require.Equal(t, number, p.said(we)[16:36])
+	}
+}
