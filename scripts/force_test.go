@@ -37,28 +37,6 @@ func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {
 	}
 }
 
-// P5, P8: it takes the lock from the hold that was found, and from no other.
-func TestAForceTouchesTheHoldThatItNamesOnly(t *testing.T) {
-	t.Parallel()
-	for name, value := range map[string]string{
-		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
-		"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, they), "Foreign": "hello",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			if value != "" {
-				p.set(value, time.Minute)
-			}
-			unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.told())
-			require.Equal(t, int64(0), p.force(ours))
-			unchanged()
-			require.Empty(t, waiter.heard())
-			require.Empty(t, holder.heard())
-		})
-	}
-}
-
 // P5.
 func TestAForceSentTwiceTakesOnce(t *testing.T) {
 	t.Parallel()
@@ -125,20 +103,4 @@ func TestHoldsTakenAwayPushNoTokenFarAhead(t *testing.T) {
 			require.LessOrEqual(t, parseStamp(t, last), p.clock+headroom)
 		})
 	}
-}
-
-// P8: what the old holder still sends finds nothing of its own.
-func TestAForcedHoldCanDoNothing(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.acquire(ours, "")
-	p.force(ours)
-	p.clock++
-	p.acquire(theirs, they)
-	unchanged := p.untouched()
-	require.Equal(t, int64(0), p.release(ours, noon))
-	require.Equal(t, []any{int64(0)}, p.yield(ours, noon))
-	require.Equal(t, int64(0), p.withdraw(ours).([]any)[0])
-	require.Equal(t, int64(0), p.renew(ours, time.Hour))
-	unchanged()
 }

@@ -39,21 +39,6 @@ func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 	}
 }
 
-// P8: dead is dead, also while it is still counted.
-func TestARenewalRevivesNoneOfManyHolds(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 5)
-	mine := wish(ours, 2)
-	p.has(mine)
-	p.clock += lease * 1000
-	unchanged := p.unchanged()
-	require.Equal(t, int64(0), p.renews(mine, time.Hour))
-	require.Equal(t, int64(0), p.renews(mine, 0))
-	require.Equal(t, int64(0), p.drops(mine))
-	unchanged()
-	require.Equal(t, int64(2), p.score("used"), "until somebody takes it out")
-}
-
 // P10: one key that is somebody else's, or refused, does not sink the others of its batch.
 func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	t.Parallel()

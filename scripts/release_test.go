@@ -35,26 +35,6 @@ func TestAReleaseKeepsTheFloorForAnHour(t *testing.T) {
 		"a clock that was set back must not repeat a token")
 }
 
-func TestOnlyItsHoldReleasesALock(t *testing.T) {
-	t.Parallel()
-	for name, value := range map[string]string{
-		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
-		"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, they),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			if value != "" {
-				p.set(value, time.Minute)
-			}
-			unchanged, listener := p.untouched(), p.listen()
-			require.Equal(t, int64(0), p.release(ours, noon))
-			unchanged()
-			require.Empty(t, listener.heard())
-		})
-	}
-}
-
 func TestAReleaseIsToldWhereSomebodyWaits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -130,21 +110,33 @@ func (p *place) withdraw(hold string) any {
 	return p.run(scripts.ReentrantWithdraw, hold, "PUBLISH", p.channel, keepMS)
 }
 
-func TestAWithdrawalTouchesItsOwnHoldOnly(t *testing.T) {
+// P5, P8: whatever a hold still sends finds nothing of its own once it is over, or another hold's: neither is touched, and
+// no message is sent.
+func TestCallTouchesItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
-	for name, value := range map[string]string{
-		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
+	for verb, call := range map[string]func(p *place) any{
+		"Release":  func(p *place) any { return p.release(ours, noon) },
+		"Withdraw": func(p *place) any { return p.withdraw(ours) },
+		"Yield":    func(p *place) any { return p.yield(ours, noon+block) },
+		"Force":    func(p *place) any { return p.force(ours) },
+		"Renew":    func(p *place) any { return p.renew(ours, time.Hour) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			if value != "" {
-				p.set(value, time.Minute)
-			}
-			unchanged, listener := p.untouched(), p.listen()
-			require.Equal(t, []any{int64(0), digits(noon)}, p.withdraw(ours))
-			unchanged()
-			require.Empty(t, listener.heard())
-		})
+		for name, value := range map[string]string{
+			"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
+			"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, they), "Foreign": "hello",
+		} {
+			t.Run(verb+name, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				if value != "" {
+					p.set(value, time.Minute)
+				}
+				unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.told())
+				require.Equal(t, int64(0), first(call(p)))
+				unchanged()
+				require.Empty(t, waiter.heard())
+				require.Empty(t, holder.heard())
+			})
+		}
 	}
 }

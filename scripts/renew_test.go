@@ -51,26 +51,6 @@ func TestARenewalServesEveryKindOfLock(t *testing.T) {
 	require.Equal(t, int64(1), p.renew(ours, time.Hour))
 }
 
-// P8.
-func TestARenewalTouchesItsOwnHoldOnly(t *testing.T) {
-	t.Parallel()
-	for name, value := range map[string]string{
-		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
-		"AnotherHoldOfOurs": heldBy(session("a")+"1000000000000000001", noon, ""), "Foreign": "hello",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			if value != "" {
-				p.set(value, time.Minute)
-			}
-			unchanged := p.untouched()
-			require.Equal(t, int64(0), p.renew(ours, time.Hour))
-			unchanged()
-		})
-	}
-}
-
 func TestOneBadKeySpoilsNoRenewal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -30,27 +30,6 @@ func TestADowngradeLetsTheReadersInAndKeepsTheHold(t *testing.T) {
 	p.requireHave(writes, holdOf("w"))
 }
 
-func TestADowngradeWithNobodyInLineOpensTheDoor(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.downgrades(ours))
-	p.requireHave(reads, ours)
-	require.True(t, p.isOpen(ours))
-	p.has(theirs, reads)
-}
-
-func TestADowngradeDoesNotLetTheNextWriterIn(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(theirs, writes)
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.downgrades(ours))
-	p.requireHave(reads, ours)
-	p.leaves(ours)
-	p.requireHave(writes, theirs)
-}
-
 // P5, order: the second is no end of a writer, so it lets nobody in past the writer that waits.
 func TestADowngradeSentTwiceLetsNobodyElseIn(t *testing.T) {
 	t.Parallel()

@@ -57,22 +57,6 @@ func TestAnEnterTellsItsOwnSessionWhomItLetsIn(t *testing.T) {
 	}
 }
 
-// A heartbeat was left out, since one was answered a moment ago, but the session died: a look is due, and others are
-// let in all the same.
-func TestAReadersTicketWithoutALifeAsksForALook(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(holdOf("z"), writes)
-	p.queues(theirs, writes)
-	p.drops(holdOf("z"))
-	p.beat(we, 1, p.next())
-	p.clock++
-	require.Equal(t, []any{int64(0), int64(life - 1), int64(1), digits(noon + 1)}, p.ask(scripts.RWLockEnter, p.keys(), p.enterArgs(ours, reads, "1", "")...))
-	p.requireHave(writes, theirs)
-	require.Equal(t, []any{ours}, p.inLines())
-	p.requireEnds()
-}
-
 // P8: whoever comes with a short lease does not shorten the life of a key that has a long one.
 func TestALongHoldIsNotShortenedByOthers(t *testing.T) {
 	t.Parallel()

@@ -45,16 +45,3 @@ func TestAForceOfAReadWriteLockTouchesTheHoldsThatItNamesOnly(t *testing.T) {
 	unchanged()
 	require.Empty(t, we.heard())
 }
-
-// A grant that a force makes to the session of a forced hold is told by message: the reply says a number only.
-func TestAForceTellsEverySessionWhomItLetsIn(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(nth("a", 5), reads)
-	p.queues(theirs, reads)
-	own, others := p.hears(we), p.hears(they)
-	require.Equal(t, int64(1), p.forces(ours))
-	require.Equal(t, []string{grantOf(nth("a", 5), noon+1, 1)}, own.heard())
-	require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.heard())
-}

@@ -37,42 +37,6 @@ func TestALeaveGivesTheLockToTheNextAndTellsEachSessionOnce(t *testing.T) {
 	require.Empty(t, p.inLines())
 }
 
-func TestGrantsToTheOwnSessionAreToldByTheReply(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(nth("a", 5), reads)
-	p.queues(theirs, reads)
-	p.queues(nth("a", 6), reads)
-	told := p.hears(we)
-	grants := grantOf(nth("a", 5), noon+1, 3) + grantOf(nth("a", 6), noon+3, 3)
-	require.Equal(t, []any{int64(1), digits(noon), grants, int64(0)}, p.leaves(ours))
-	require.Empty(t, told.heard())
-
-	p = newRWLock(t)
-	p.has(holdOf("z"), reads)
-	p.queues(ours, writes)
-	p.queues(nth("a", 5), reads)
-	require.Equal(t, []any{int64(2), digits(noon), grantOf(nth("a", 5), noon+1, 2), int64(0)}, p.leaves(ours), "by a cancel, too")
-}
-
-// P1: what has ended counts until somebody sees it, and is then handed on by whoever that is, once.
-func TestALeaveOfAReadersHoldThatHasEndedHandsOn(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.has(holdOf("c"), reads)
-	p.renews(holdOf("c"), 2*lease)
-	p.queues(theirs, writes)
-	p.clock += lease * 1000
-	p.beat(they, life, p.next())
-	require.Equal(t, int64(1), p.leaves(holdOf("c"))[0])
-	p.requireHave(writes, theirs)
-	unchanged := p.unchanged()
-	require.Equal(t, int64(0), p.leaves(ours)[0])
-	unchanged()
-}
-
 // Speed: a release costs the same, however many readers there are.
 func TestAReleaseAmongManyReadersIsNoMoreCommands(t *testing.T) {
 	t.Parallel()

@@ -4,31 +4,9 @@ package scripts_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// P6: a message that was lost is made up for, also where the grant has ended unread. Its token is the last one given: not before its own.
-func TestALookFindsGrantsThatWereNotHeard(t *testing.T) {
-	t.Parallel()
-	for name, later := range map[string]int64{"InTime": second, "Ended": life + second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			p.has(theirs, writes)
-			p.queues(ours, reads)
-			p.queues(nth("a", 5), reads)
-			p.queues(nth("a", 6), writes)
-			p.leaves(theirs)
-			p.clock += later
-			grants := grantOf(ours, noon+2, 4) + grantOf(nth("a", 5), noon+2, 4)
-			require.Equal(t, []any{int64(1), int64(life), int64(0), grants, "221", digits(p.clock)}, p.looks(we, ours, nth("a", 5), nth("a", 6)))
-			require.Equal(t, map[string]int64{ours: p.clock + life, nth("a", 5): p.clock + life}, p.until())
-			p.requireLife(lease*time.Millisecond + keeps)
-		})
-	}
-}
 
 // P6: a thousand holds that have ended are taken out at once, and the next look goes on.
 func TestManyHoldsThatEndedAreTakenOutInShortCalls(t *testing.T) {

@@ -59,40 +59,6 @@ func TestAllReadersComeInBetweenTwoWriters(t *testing.T) {
 	}
 }
 
-// Order: where no reader waits the next writer has the lock at once.
-func TestWritersFollowEachOtherInTheirOrder(t *testing.T) {
-	t.Parallel()
-	for name, end := range writerEnds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newRWLock(t)
-			p.has(holdOf("z"), writes)
-			p.queues(theirs, writes)
-			p.queues(ours, writes)
-			end(p, holdOf("z"))
-			p.requireHave(writes, theirs)
-			require.Equal(t, []any{ours}, p.inLines())
-		})
-	}
-}
-
-// Order: a writer that waits is passed by no reader who comes later.
-func TestAWaitingWriterClosesTheDoor(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.queues(holdOf("w"), writes)
-	require.Equal(t, int64(0), p.tries(theirs, reads)[0])
-	p.queues(theirs, reads)
-	p.looks(they, theirs)
-	p.queues(holdOf("c"), reads)
-	p.requireHave(reads, ours)
-	p.leaves(ours)
-	p.requireHave(writes, holdOf("w"))
-	p.leaves(holdOf("w"))
-	p.requireHave(reads, theirs, holdOf("c"))
-}
-
 // P6: the door is open again when no writer that lives waits, whoever finds that out.
 func TestTheDoorOpensWhenTheWriterGivesUpOrDies(t *testing.T) {
 	t.Parallel()
@@ -121,37 +87,6 @@ func TestTheDoorOpensWhenTheWriterGivesUpOrDies(t *testing.T) {
 			require.True(t, p.isOpen(ours))
 		})
 	}
-}
-
-// Order: readers that stand before the first writer that lives are with those that have the lock.
-func TestReadersBeforeTheFirstLivingWriterComeIn(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(holdOf("z"), reads)
-	p.queues(holdOf("w"), writes)
-	p.queues(ours, reads)
-	p.queues(holdOf("x"), writes)
-	p.queues(theirs, reads)
-	told := p.hears(we)
-	require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(holdOf("w")))
-	p.requireHave(reads, holdOf("z"), ours)
-	require.Equal(t, []string{grantOf(ours, noon+1, 2)}, told.heard())
-	require.Equal(t, []any{holdOf("x"), theirs}, p.inLines())
-}
-
-// Order: of those that were dead and come back when nobody has the lock, each comes in from its place.
-func TestTheDeadThatComeBackFindTheirTurn(t *testing.T) {
-	t.Parallel()
-	p := newRWLock(t)
-	p.has(holdOf("z"), reads)
-	p.queues(holdOf("w"), writes)
-	p.queues(ours, reads)
-	p.clock += life
-	p.leaves(holdOf("z"))
-	p.requireHave("")
-	p.requireLife(keeps)
-	p.looks(session("w"), holdOf("w"))
-	p.requireHave(writes, holdOf("w"))
 }
 
 // P6: a call grants to 128 readers at most, and reports that a poll is due. Readers that waited for

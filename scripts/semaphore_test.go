@@ -114,45 +114,6 @@ func TestManyAreGrantedByTheHundred(t *testing.T) {
 	require.Len(t, strings.Join(heard, ""), n*len(grantOf(theirs, noon, 1)))
 }
 
-// H11: permits that ended and are given back late do not come back twice.
-func TestPermitsThatEndedComeBackOnce(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	mine, next := wish(ours, 2), wish(theirs, 3)
-	p.has(mine)
-	p.clock += lease * 1000
-	require.Equal(t, int64(1), p.tries(next)[0])
-	require.Equal(t, int64(3), p.score("used"))
-	require.Equal(t, []any{int64(0), digits(p.clock)}, p.leaves(mine))
-	require.Equal(t, []any{int64(0), digits(p.clock)}, p.splits(wish(nth("a", 9), 1), mine))
-	require.Equal(t, int64(0), p.renews(mine, time.Hour))
-	require.Equal(t, int64(0), p.drops(mine))
-	require.Equal(t, int64(3), p.score("used"))
-	require.Equal(t, []any{claim(next), fmt.Sprint(p.clock + lease*1000)}, p.out())
-}
-
-// P5: what is sent twice counts once.
-func TestCallsOfASemaphoreCountOnce(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	mine, kept, waits := wish(ours, 2), wish(nth("a", 9), 1), wish(theirs, 3)
-	for range 3 {
-		require.Equal(t, int64(1), p.joins(mine)[0])
-	}
-	require.Equal(t, int64(2), p.score("used"))
-	for range 3 {
-		require.Equal(t, int64(0), p.joins(waits)[0])
-	}
-	require.Equal(t, []any{waits}, p.inLine())
-	for range 3 {
-		require.Equal(t, int64(1), p.splits(kept, mine)[0])
-	}
-	require.Equal(t, int64(1), p.score("used"))
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.leaves(kept))
-	require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(kept))
-	require.Equal(t, int64(3), p.score("used"), "the one that waited has them")
-}
-
 // Whoever has permits keeps them when its enter comes again, though there are fewer now.
 func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
 	t.Parallel()

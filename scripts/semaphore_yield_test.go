@@ -71,54 +71,6 @@ func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
 	}
 }
 
-// They are given back where there are fewer by now.
-func TestPermitsDoNotGoOnWhereThereAreFewer(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	mine, also := wish(ours, 2), wish(nth("a", 7), 1)
-	p.has(mine)
-	p.has(also)
-	p.resizes(2)
-	require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.yields(also))
-	require.Equal(t, int64(1), p.yields(mine)[0])
-}
-
-// The dead count while they keep their places: the permits go by the line, and to nobody who does not live.
-func TestTheDeadInLineSendPermitsBy(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	mine, like := wish(ours, 3), wish(nth("a", 7), 3)
-	p.has(mine)
-	p.joins(wish(theirs, 1))
-	p.clock += life
-	p.joins(like)
-	require.Equal(t, grantOf(like[:41], p.clock/longestBlock*longestBlock+longestBlock, 2), p.yields(mine, like)[2])
-	require.Equal(t, claim(like), p.out()[0])
-}
-
-// What was lost does not go on, and is not made anew.
-func TestPermitsThatAreGoneDoNotGoOn(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	unchanged := p.unchanged()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.yields(wish(ours, 1)))
-	unchanged()
-	p.has(wish(theirs, 1))
-	unchanged = p.unchanged()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.yields(wish(ours, 1)))
-	unchanged()
-}
-
-func TestAYieldOfPermitsSentTwiceGoesOnTwice(t *testing.T) {
-	t.Parallel()
-	p := newPermits(t, 3)
-	mine := wish(ours, 1)
-	p.has(mine)
-	first, second := p.yields(mine), p.yields(mine)
-	require.Equal(t, int64(1), second[0])
-	require.GreaterOrEqual(t, parseStamp(t, second[2]), parseStamp(t, first[2])+longestBlock, "its answer may be the one that is heard")
-}
-
 // P3: however permits are got, and whatever the clock does, no token is anybody else's, each who gets them later has later ones,
 // and blocks do not run further ahead of the clock than they may.
 func TestBlocksOfTokensAreTheirHoldersAlone(t *testing.T) {

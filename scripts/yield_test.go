@@ -48,24 +48,6 @@ func TestAHoldIsGivenBackWhereAnotherSessionWaits(t *testing.T) {
 	unchanged()
 }
 
-func TestAHoldThatIsGoneDoesNotGoOn(t *testing.T) {
-	t.Parallel()
-	for name, value := range map[string]string{
-		"Free": "", "Released": released(noon), "Theirs": heldBy(theirs, noon, ""), "TheirsMarked": heldBy(theirs, noon, we),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			if value != "" {
-				p.set(value, time.Minute)
-			}
-			unchanged := p.untouched()
-			require.Equal(t, []any{int64(0)}, p.yield(ours, noon+block))
-			unchanged()
-		})
-	}
-}
-
 // P3: a block that was used up is followed by a later one, whatever the clock says.
 func TestTheNextBlockOfTokensIsBeyondTheLast(t *testing.T) {
 	t.Parallel()
