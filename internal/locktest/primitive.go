@@ -74,6 +74,13 @@ func Shared() Primitive {
 	}}
 }
 
+// SharedFair is the fair lock in the layout of Redisson.
+func SharedFair() Primitive {
+	return Primitive{"redisson fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return fair.New(s, name, append(options, signalbox.Redisson())...)
+	}}
+}
+
 // Fair is the kind that package fair has.
 func Fair() Primitive {
 	return Primitive{"fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {

@@ -26,6 +26,9 @@ func (r Reads) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 	return r.RDo(ctx, fn)
 }
 
+// Locker is RLocker.
+func (r Reads) Locker(ctx context.Context) *signalbox.Locker { return r.RLocker(ctx) }
+
 // Writes is a read-write lock that is asked for one holder, as locks are that have one at a time.
 type Writes struct{ *rw }
 

@@ -19,15 +19,18 @@ func Permit() Primitive {
 	}}
 }
 
+// sem is what permit embeds, so that it has all methods of a semaphore beside those of a lock.
+type sem = semaphore.Semaphore
+
 // permit has the methods of a lock.
-type permit struct{ sem *semaphore.Semaphore }
+type permit struct{ *sem }
 
 // Lock takes the permit.
-func (p permit) Lock(ctx context.Context) (signalbox.Lease, error) { return p.sem.Acquire(ctx, 1) }
+func (p permit) Lock(ctx context.Context) (signalbox.Lease, error) { return p.Acquire(ctx, 1) }
 
 // TryLock tries to.
 func (p permit) TryLock(ctx context.Context) (signalbox.Lease, error) {
-	return p.sem.TryAcquire(ctx, 1)
+	return p.TryAcquire(ctx, 1)
 }
 
 // Do runs fn with the permit.

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+type depthKey int
+
+// deeper returns ctx with values around it, as requests gather them.
+func deeper(ctx context.Context, depth int) context.Context {
+	for i := range depth {
+		ctx = context.WithValue(ctx, depthKey(i), i)
+	}
+	return ctx
+}
+
+// takes returns the methods that take mu, or enter it again.
+func (s *site) takes(mu mutex) []func(context.Context) (signalbox.Lease, error) {
+	return []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock}
+}
+
+// P7: entering again makes no round trip and allocates nothing, ten contexts deep. A writer may also read.
+func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
+	alone(t, reentrant, func(s *site) {
+		session := s.session(signalbox.WithPolling())
+		mu := s.in(session, signalbox.RenewedLease(longest))
+		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
+			lease := s.must(of(outer, session, s.name, signalbox.RenewedLease(longest)))
+			ctx := deeper(lease.Enter(s.Context()), 10)
+			for n, enter := range s.takes(mu) {
+				var allocated float64
+				require.Empty(s, s.server.SentBy(func() {
+					allocated = testing.AllocsPerRun(100, func() {
+						again, err := enter(ctx)
+						if err != nil || again.Token() != lease.Token() || again.Err() != nil {
+							s.Error("not entered again", n, err)
+						}
+						if err := again.Unlock(); err != nil {
+							s.Error(err)
+						}
+					})
+				}))
+				require.Zero(s, allocated, n)
+			}
+			require.NoError(s, lease.Unlock())
+		}
+	})
+}
+
+// Order: a holder enters again past every waiter: else each would wait for the other.
+func TestEnteringAgainDoesNotQueue(t *testing.T) {
+	t.Parallel()
+	each(t, reentrant, func(s *site) {
+		mu := s.lock()
+		lease := s.must(mu)
+		waiting := s.wait(s.Context(), s.against(), 1)
+		for _, enter := range s.takes(mu) {
+			again, err := enter(lease.Enter(s.Context()))
+			require.NoError(s, err)
+			require.Equal(s, lease.Token(), again.Token())
+			require.NoError(s, again.Unlock())
+		}
+		require.False(s, locktest.IsClosed(waiting))
+		require.NoError(s, lease.Unlock())
+		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
+	})
+}
+
+// P8: the hold goes to the next holder with the last of its leases, whichever that is.
+func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
+	t.Parallel()
+	each(t, reentrant, func(s *site) {
+		session := s.session()
+		mu := s.in(session)
+		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
+			for _, outerFirst := range []bool{true, false} {
+				lease := s.must(of(outer, session, s.name))
+				inner := s.again(mu, lease)
+				waiting := s.wait(s.Context(), s.against(), 1)
+				hold := s.view.MustHold(s, s.name).ID
+				first, last := lease, inner
+				if !outerFirst {
+					first, last = inner, lease
+				}
+				require.NoError(s, first.Unlock())
+				require.NoError(s, last.Err())
+				require.True(s, s.isHeld())
+				require.Equal(s, hold, s.view.MustHold(s, s.name).ID)
+				require.False(s, locktest.IsClosed(waiting))
+				require.NoError(s, last.Unlock())
+				require.NoError(s, locktest.MustHave(s, waiting).Unlock())
+			}
+		}
+	})
+}
+
+// P1: a carried lease that has ended is an error, never a new acquire, also if the context itself lives on.
+func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) { //nolint:paralleltest // commands are counted
+	alone(t, reentrant, func(s *site) {
+		session := s.session(signalbox.WithPolling())
+		mu := s.in(session)
+		for _, want := range []error{signalbox.ErrReleased, signalbox.ErrLost} {
+			lease := s.must(mu)
+			entered := lease.Enter(s.Context())
+			if want == signalbox.ErrReleased { //nolint:errorlint // it is one of two
+				require.NoError(s, lease.Unlock())
+			} else {
+				forced, _ := mu.(forcers)
+				require.NoError(s, forced.ForceUnlock(s.Context()))
+				redistest.Receive(s, "the end of the lease", lease.Done())
+			}
+			redistest.Await(s, "that nothing is to be withdrawn", func() bool { return locktest.Settling(session) == 0 })
+			for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
+				require.Empty(s, s.server.SentBy(func() {
+					for _, take := range s.takes(mu) {
+						require.ErrorIs(s, second(take(ctx)), want)
+					}
+					require.ErrorIs(s, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+						s.Error("a lease that has ended was entered")
+						return nil
+					}), want)
+				}))
+			}
+		}
+	})
+}
+
+// P1, P8: leases of another session or name enter nothing, nor do bound contexts, which take no carried lease away either.
+func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
+	t.Parallel()
+	each(t, reentrant, func(s *site) {
+		session := s.session()
+		mu, elsewhere := s.in(session), s.lock()
+		lease := s.must(of(s.rival(), session, s.name))
+		other := of(s.Primitive, session, s.name+"/b")
+		for n, take := range s.takes(other) {
+			require.ErrorIs(s, second(elsewhere.TryLock(lease.Enter(s.Context()))), signalbox.ErrHeld)
+			require.ErrorIs(s, second(mu.TryLock(lease.Bind(s.Context()))), signalbox.ErrHeld)
+			again, err := mu.TryLock(lease.Bind(lease.Enter(s.Context())))
+			require.NoError(s, err)
+			require.NoError(s, again.Unlock())
+			inner, err := take(lease.Enter(s.Context()))
+			require.NoError(s, err, n)
+			require.NotEqual(s, lease.Token(), inner.Token())
+			both := inner.Enter(lease.Enter(s.Context()))
+			for mu, lease := range map[mutex]signalbox.Lease{mu: lease, other: inner} {
+				again, err := mu.TryLock(both)
+				require.NoError(s, err)
+				require.Equal(s, lease.Token(), again.Token())
+				require.NoError(s, again.Unlock())
+			}
+			require.NoError(s, inner.Unlock())
+		}
+		ctx, cancel := context.WithCancel(lease.Enter(s.Context()))
+		waiting := s.wait(ctx, elsewhere, 1)
+		cancel()
+		require.ErrorIs(s, locktest.MustFail(s, waiting), context.Canceled)
+		require.NoError(s, lease.Unlock())
+	})
+}
+
+// P3: all entries of a hold have its token, and its terms: a fixed lease is not lengthened by entering again, nor a renewed
+// one cut short.
+func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
+	t.Parallel()
+	each(t, reentrant, func(s *site) {
+		session := s.session()
+		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
+			for _, terms := range []signalbox.LockOption{signalbox.FixedLease(time.Hour), signalbox.RenewedLease(longest)} {
+				lease := s.must(of(outer, session, s.name, terms))
+				ends := s.view.MustHold(s, s.name).Ends
+				var entries []signalbox.Lease
+				for n := range 4 {
+					option := []signalbox.LockOption{signalbox.FixedLease(time.Second), signalbox.RenewedLease(2 * time.Hour)}[n%2]
+					again, err := s.takes(s.in(session, option))[n/2](lease.Enter(s.Context()))
+					require.NoError(s, err)
+					require.Equal(s, lease.Token(), again.Token())
+					require.WithinDuration(s, lease.Deadline(), again.Deadline(), time.Second)
+					entries = append(entries, again)
+				}
+				require.Equal(s, ends, s.view.MustHold(s, s.name).Ends)
+				for _, entry := range append(entries, lease) {
+					require.NoError(s, lease.Err())
+					require.NoError(s, entry.Unlock())
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P9: a bad name, option or session is the error of every call, and sends nothing.
+func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // commands are counted
+	alone(t, everyKind, func(s *site) {
+		session := s.session()
+		closed := signalbox.NewSession(s.server.Client(s, signalbox.Tune))
+		require.NoError(s, closed.Close(s.Context()))
+		with := func(options ...signalbox.LockOption) mutex { return s.in(session, options...) }
+		of := func(session *signalbox.Session, name string, options ...signalbox.LockOption) mutex {
+			return of(s.Primitive, session, name, options...)
+		}
+		for name, bad := range map[string]struct {
+			mu   mutex
+			want error
+		}{
+			"NoName":              {of(session, ""), signalbox.ErrBadName},
+			"LongName":            {of(session, strings.Repeat("x", 513)), signalbox.ErrBadName},
+			"RenewedZero":         {with(signalbox.RenewedLease(0)), signalbox.ErrBadOption},
+			"RenewedNegative":     {with(signalbox.RenewedLease(-time.Second)), signalbox.ErrBadOption},
+			"RenewedShort":        {with(signalbox.RenewedLease(99 * time.Millisecond)), signalbox.ErrBadOption},
+			"RenewedLong":         {with(signalbox.RenewedLease(longest + 1)), signalbox.ErrBadOption},
+			"FixedZero":           {with(signalbox.FixedLease(0)), signalbox.ErrBadOption},
+			"FixedNegative":       {with(signalbox.FixedLease(-1)), signalbox.ErrBadOption},
+			"FixedShort":          {with(signalbox.FixedLease(99 * time.Millisecond)), signalbox.ErrBadOption},
+			"FixedLong":           {with(signalbox.FixedLease(longest + 1)), signalbox.ErrBadOption},
+			"MaxHoldZero":         {with(signalbox.MaxHold(0)), signalbox.ErrBadOption},
+			"MaxHoldNegative":     {with(signalbox.MaxHold(-time.Hour)), signalbox.ErrBadOption},
+			"MaxHoldShort":        {with(signalbox.MaxHold(99 * time.Millisecond)), signalbox.ErrBadOption},
+			"MaxHoldLong":         {with(signalbox.MaxHold(longest + 1)), signalbox.ErrBadOption},
+			"NoReplicas":          {with(signalbox.WaitReplicas(0, time.Second)), signalbox.ErrBadOption},
+			"ManyReplicas":        {with(signalbox.WaitReplicas(101, time.Second)), signalbox.ErrBadOption},
+			"ReplicasAtOnce":      {with(signalbox.WaitReplicas(1, 999*time.Microsecond)), signalbox.ErrBadOption},
+			"ReplicasForEver":     {with(signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute+1)), signalbox.ErrBadOption},
+			"ReplicasForALease":   {with(signalbox.WaitReplicas(1, time.Second), signalbox.FixedLease(time.Second)), signalbox.ErrBadOption},
+			"ReplicasForAMaxHold": {with(signalbox.WaitReplicas(1, time.Second), signalbox.MaxHold(time.Second)), signalbox.ErrBadOption},
+			"BadThenGood":         {with(signalbox.FixedLease(0), signalbox.FixedLease(time.Second)), signalbox.ErrBadOption},
+			"NameAndOption":       {of(session, "", signalbox.FixedLease(0)), signalbox.ErrBadName},
+			"OptionAndName":       {of(session, "", signalbox.FixedLease(0)), signalbox.ErrBadOption},
+			"NilSession":          {s.in(nil), signalbox.ErrBadOption},
+			"NilClient":           {s.in(signalbox.NewSession(nil)), signalbox.ErrBadOption},
+			"ClosedSession":       {s.in(closed), signalbox.ErrClosed},
+			"BadDefault":          {s.in(s.session(signalbox.WithDefaults(signalbox.MaxHold(1)))), signalbox.ErrBadOption},
+			"BadLabel":            {s.in(s.session(signalbox.WithLabel("a\nb"))), signalbox.ErrBadOption},
+			"BadPrefix":           {s.in(s.session(signalbox.WithPrefix("{x}"))), signalbox.ErrBadOption},
+		} {
+			s.Run(name, func(t *testing.T) {
+				require.Empty(t, s.server.SentBy(func() {
+					require.ErrorIs(t, bad.mu.Check(), bad.want)
+					for call, err := range refusals(t, bad.mu, t.Context(), signalbox.Lease{}) {
+						require.ErrorIs(t, err, bad.want, call)
+					}
+				}))
+			})
+		}
+	})
+}
+
+// P7: Check looks at what New was given, and sends nothing.
+func TestCheckOfAGoodLockReturnsNilAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
+	alone(t, everyKind, func(s *site) {
+		mu := s.lock()
+		require.Empty(s, s.server.SentBy(func() { require.NoError(s, mu.Check()) }))
+	})
+}
+
+// P10: contexts are checked like everything else, also if another reader could enter.
+func TestANilContextIsAnError(t *testing.T) {
+	t.Parallel()
+	each(t, everyKind, func(s *site) {
+		mu := s.lock()
+		held := s.must(mu)
+		var none context.Context
+		for call, err := range refusals(s.T, mu, none, held) {
+			require.ErrorIs(s, err, signalbox.ErrBadOption, call)
+		}
+		require.ErrorIs(s, mu.Do(none, nil), signalbox.ErrBadOption)
+		require.NoError(s, held.Unlock())
+	})
+}
+
+// P9: every name up to 512 bytes is a lock of its own, with a queue and messages of its own.
+func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	each(t, native, func(s *site) {
+		prefix := fmt.Sprint("strange", made.Add(1), ":")
+		one, other, third := s.session(signalbox.WithPrefix(prefix)), s.session(signalbox.WithPrefix(prefix)), s.session(signalbox.WithPrefix(prefix))
+		all := []string{
+			"a", "A", " a", "a ", "a:lock", "a}:lock", "{a}", "{a", "a}", "}a", "}a{", "}", "{", "{}", "}{", "%7Ba%7D", "%7ba", "%", "%%", "%25",
+			"\x00", "a\x00", "\x00a", "a\x00b", "a\nb", "\r\n", "\x7f", "*", "?", "[a]", "a*", "\xff*",
+			"\xff", "\xfe", "\xc3\x28", "a\x80", "\uFFFD", "\xef\xbf", "é", "e\u0301",
+			"sb:{a}:lock", "a:unlocked", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512), strings.Repeat("\xff", 512),
+			"a:line", "a:lives", "a:grants:", "a}:line", "a:writers", "a:readers", "a:rwlives", "a}:readers", "a:permits", "a:permits:line",
+		}
+		leases := make([]signalbox.Lease, len(all))
+		waits, rivals := make([]waiting, len(all)), make([]waiting, len(all))
+		for i, name := range all {
+			var err error
+			leases[i], err = of(s.rival(), one, name).TryLock(s.Context())
+			require.NoError(s, err, "%q is held with another name", name)
+			require.ErrorIs(s, second(of(s.Primitive, third, name).TryLock(s.Context())), signalbox.ErrHeld, "%q", name)
+			waits[i] = locktest.LaterWith(s.Context(), of(s.Primitive, other, name).Lock)
+			rivals[i] = locktest.LaterWith(s.Context(), of(s.rival(), other, name).Lock)
+		}
+		keys := len(all)
+		switch {
+		case s.queues == nil:
+			redistest.Await(s, "a subscription for each", func() bool {
+				channels, _ := s.server.MustDo(s, "PUBSUB", "CHANNELS", prefix+"*:unlocked").([]any)
+				return len(channels) == len(all)
+			})
+		case s.rival().Name == s.kind.Name:
+			keys *= 3 // the lock, a queue, and the lives of those in it
+		default:
+			keys *= 4 // two queues
+		}
+		redistest.Await(s, "a queue for each", func() bool { return len(s.server.Keys(prefix+"*")) == keys })
+		for i, name := range all {
+			require.False(s, locktest.IsClosed(waits[i]) || locktest.IsClosed(rivals[i]), "%q", name)
+			require.NoError(s, leases[i].Unlock())
+			for range 2 {
+				select {
+				case got := <-waits[i]:
+					require.NoError(s, got.Err)
+					require.NoError(s, got.Value.Unlock())
+				case got := <-rivals[i]:
+					require.NoError(s, got.Err)
+					require.NoError(s, got.Value.Unlock())
+				}
+			}
+		}
+	})
+}
+
+// foreign returns keys that are no lock of the kind, and of which the name in parentheses is another kind's lock.
+func foreign(k kind) map[string][]any {
+	const stamp, id = "1780000000000000", "0123456789012345678901234567890123456789x"
+	keys := map[string][]any{
+		"string": {"SET", "x"}, "empty": {"SET", ""}, "number": {"SET", 42}, "prefix": {"SET", "sb1"}, "released": {"SET", "sb1-"},
+		"reentrant": {"SET", "sb1r"}, "fair": {"SET", "sb1f"}, "garbage": {"SET", "sb1-garbage"}, "looks": {"SET", "sb1really not a lock"},
+		"later": {"SET", "sb2r0123456789012345"}, "later fair": {"SET", "sb2f0123456789012345"}, "later rwlock": {"SET", "sb2w0123456789012345"},
+		"other": {"SET", "sb1w0123456789012345"}, "list": {"RPUSH", "x", "y"}, "set": {"SADD", "x"}, "zset": {"ZADD", 1, "x"},
+		"hash": {"HSET", "x", "y"}, "redisson": {"HSET", "mode", "read", "0123:1", "1"}, "stream": {"XADD", "*", "x", "y"},
+	}
+	if k.Name != locktest.Permit().Name {
+		keys["semaphore"] = []any{"ZADD", 1, "sb1s"}
+		maps.Copy(keys, map[string][]any{
+			"(reentrant)": {"SET", "sb1r" + stamp + id + "----------------------"},
+			"(rwlock)":    {"ZADD", "-" + stamp, "sb1w", 1, "phase", "9" + stamp[1:], id + "a:1"},
+		})
+		if k.Name == locktest.Reentrant().Name {
+			delete(keys, "(reentrant)")
+		}
+		if k.queues != nil && k.Line("a") == locktest.Keys("a").Writers() || k.Line("a") == locktest.Keys("a").Readers() {
+			delete(keys, "(rwlock)")
+		}
+	}
+	return keys
+}
+
+// P9: a key of another program or another kind is an error at once, and stays as it is.
+func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
+	t.Parallel()
+	each(t, native, func(s *site) {
+		session, base := s.session(), s.name
+		for name, set := range foreign(s.kind) {
+			s.name = base + name
+			s.server.MustDo(s, append([]any{set[0], s.key()}, set[1:]...)...)
+			before := s.server.MustDo(s, "DUMP", s.key())
+			mu := s.in(session)
+			errs := make(map[string]error)
+			if !strings.HasPrefix(name, "(") { // some kinds say who has another kind's lock
+				errs = questions(s.T, mu, s.Context())
+			}
+			errs["TryLock"] = second(mu.TryLock(s.Context()))
+			errs["Lock"] = second(mu.Lock(s.Context()))
+			for call, err := range errs {
+				require.ErrorIs(s, err, signalbox.ErrWrongKind, "%s: %s", name, call)
+				if strings.HasPrefix(name, "(") {
+					require.ErrorContains(s, err, name, "it says which kind has the name")
+				}
+			}
+			require.Equal(s, before, s.server.MustDo(s, "DUMP", s.key()), name)
+			require.Equal(s, int64(-1), s.server.MustDo(s, "PTTL", s.key()), name)
+			require.Zero(s, s.inLineOf(), name)
+			s.server.MustDo(s, "DEL", s.key()) // else Close waits a second for withdrawals that are refused
+		}
+	})
+}
+
+// inLineOf counts tickets without a look at the lock's key.
+func (s *site) inLineOf() int {
+	s.Helper()
+	if s.queues == nil {
+		return 0
+	}
+	return locktest.Count(s, s.server, "EXISTS", s.Line(s.name))
+}
+
+// P9: foreign keys in the places of the queues are found before anything is written, and stay as they are.
+func TestAForeignQueueIsErrWrongKindAndUntouched(t *testing.T) {
+	t.Parallel()
+	each(t, func(k kind) bool { return k.queues != nil }, func(s *site) {
+		base := s.name
+		for n := range s.queues(locktest.Keys(base)) {
+			s.name = fmt.Sprint(base, n)
+			key := s.queues(locktest.Keys(s.name))[n]
+			holder := s.must(s.against())
+			s.server.MustDo(s, "SET", key, "mine")
+			require.ErrorIs(s, second(s.lock().Lock(s.Context())), signalbox.ErrWrongKind, key)
+			require.Equal(s, "mine", s.server.MustDo(s, "GET", key))
+			s.server.MustDo(s, "DEL", key)
+			require.NoError(s, holder.Unlock())
+			s.awaitFree()
+		}
+	})
+}
+
+// P9: locks of different kinds keep each other out while one is held, and the tokens of a name rise over all kinds.
+func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
+	t.Parallel()
+	locks := func(k kind) bool { return native(k) && k.enters }
+	each(t, locks, func(s *site) {
+		for _, k := range kinds() {
+			if !locks(k) || k.rival().Name == s.rival().Name {
+				continue
+			}
+			other := of(k.Primitive, s.session(), s.name)
+			for range 2 { // the second time there is a floor
+				mu := s.lock() // one that nothing is to be withdrawn for
+				lease := s.must(other)
+				for _, take := range []func(context.Context) (signalbox.Lease, error){mu.TryLock, mu.Lock} {
+					err := second(take(s.Context()))
+					require.ErrorIs(s, err, signalbox.ErrWrongKind)
+					require.ErrorContains(s, err, "("+k.rival().Name+")")
+				}
+				forced, _ := mu.(forcers)
+				require.ErrorIs(s, forced.ForceUnlock(s.Context()), signalbox.ErrWrongKind)
+				require.Zero(s, s.inLine())
+				require.NoError(s, lease.Err())
+				require.NoError(s, lease.Unlock())
+				ours := s.must(mu)
+				require.Greater(s, ours.Token(), lease.Token(), "the floor is that of the name")
+				require.NoError(s, ours.Unlock())
+			}
+		}
+	})
+}
+
+// sessionAs returns a session of a user with these rules.
+func (s *site) sessionAs(rules ...any) *signalbox.Session {
+	s.Helper()
+	user := fmt.Sprint("user", made.Add(1))
+	s.server.MustDo(s, append([]any{"ACL", "SETUSER", user, "on", ">secret"}, rules...)...)
+	return locktest.SessionOf(s, locktest.ClientAs(s, s.server, user, "secret"))
+}
+
+// P10: a missing right is an error at once, with the server's words, and leaves nothing.
+func TestAMissingRightIsErrDenied(t *testing.T) {
+	t.Parallel()
+	each(t, native, func(s *site) {
+		for name, rules := range map[string][]any{
+			"NoScripts": {"~*", "&*", "+@all", "-@scripting"},
+			"NoKeys":    {"~other:*", "&*", "+@all"},
+			"NoSet":     {"~*", "&*", "+@all", "-set", "-zadd"},
+		} {
+			mu := s.in(s.sessionAs(rules...))
+			require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrDenied, name)
+			require.ErrorIs(s, second(mu.Lock(s.Context())), signalbox.ErrDenied, name)
+			if s.queues != nil {
+				holder := s.must(s.against())
+				require.ErrorIs(s, second(mu.Lock(s.Context())), signalbox.ErrDenied, name)
+				require.NoError(s, holder.Unlock())
+			}
+			s.awaitFree()
+		}
+	})
+}
+
+// P6: if subscribing is denied the lock is waited for all the same.
+func TestALockIsWaitedForWithoutSubscriptions(t *testing.T) {
+	t.Parallel()
+	each(t, func(k kind) bool { return k.queues != nil }, func(s *site) {
+		mu := s.in(s.sessionAs("~*", "&*", "+@all", "-subscribe"))
+		for range 3 {
+			holder := s.must(s.against())
+			waiting := s.wait(s.Context(), mu, 1)
+			require.NoError(s, holder.Unlock())
+			require.NoError(s, locktest.MustHave(s, waiting).Unlock())
+		}
+	})
+}

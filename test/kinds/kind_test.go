@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// longest is the longest lease that there is, which is not renewed before any test is over.
+const longest = 24 * time.Hour
+
+// kind is a kind of lock, and how it differs from the others.
+type kind struct {
+	locktest.Primitive
+
+	op     string                        // what errors call Lock; TryLock has "try " before it
+	rival  func() locktest.Primitive     // the kind whose holders keep it out, itself but for readers
+	enters bool                          // a holder enters it again
+	enter  *scripts.Script               // takes the lock, or joins its queue
+	look   *scripts.Script               // polls the server from its queue
+	queues func(keys names.Set) []string // the keys of its queues, and of the lives of those who wait
+	queued func(s *site, n int) bool     // n wait at the server; nil counts the tickets of the library's own layout
+	key    func(name string) string      // the key that says who has the lock; nil is the library's own
+	layout string                        // "redisson", or the library's own
+}
+
+// kinds returns all of them.
+func kinds() []kind {
+	return []kind{
+		{
+			Primitive: locktest.Reentrant(), op: "lock", rival: locktest.Reentrant, enters: true, enter: scripts.ReentrantAcquire,
+			queued: func(s *site, n int) bool {
+				value, _ := s.server.MustDo(s, "GET", s.key()).(string)
+				marked := len(value) > 82 && value[61:83] != strings.Repeat("-", 22)
+				return marked && locktest.Listeners(s, s.server, locktest.Keys(s.name).Unlocked) >= n
+			},
+		},
+		{
+			Primitive: locktest.Fair(), op: "lock", rival: locktest.Fair, enters: true, enter: scripts.FairEnter, look: scripts.FairLook,
+			queues: func(keys names.Set) []string { return []string{keys.Line(), keys.Lives()} },
+		},
+		{
+			Primitive: locktest.Writer(), op: "lock", rival: locktest.Writer, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
+			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWLives()} },
+		},
+		{
+			Primitive: locktest.Reader(), op: "read lock", rival: locktest.Writer, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
+			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWLives()} },
+		},
+		{
+			Primitive: locktest.Permit(), op: "acquire", rival: locktest.Permit, enter: scripts.SemaphoreEnter, look: scripts.SemaphoreLook,
+			queues: func(keys names.Set) []string { return []string{keys.PermitsLine(), keys.PermitsLives()} },
+		},
+		{
+			Primitive: locktest.Shared(), op: "lock", rival: locktest.Shared, enters: true, layout: "redisson", key: itself,
+			queued: func(s *site, n int) bool {
+				return locktest.Listeners(s, s.server, "redisson_lock__channel:{"+s.name+"}") >= n
+			},
+		},
+		{
+			Primitive: locktest.SharedFair(), op: "lock", rival: locktest.SharedFair, enters: true, layout: "redisson", key: itself,
+			queued: func(s *site, n int) bool {
+				return locktest.Count(s, s.server, "LLEN", "redisson_lock_queue:{"+s.name+"}") == n
+			},
+		},
+	}
+}
+
+func itself(name string) string { return name }
+
+// hasLocker reports whether the kind has a sync.Locker.
+func (k kind) hasLocker() bool {
+	_, has := k.New(nil, "").(lockers)
+	return has
+}
+
+// canBeForced reports whether the kind has ForceUnlock.
+func (k kind) canBeForced() bool {
+	_, has := k.New(nil, "").(forcers)
+	return has
+}
+
+// The kinds that a behaviour is asked of.
+var (
+	everyKind = func(kind) bool { return true }
+	reentrant = func(k kind) bool { return k.enters }
+	exclusive = func(k kind) bool { return k.Name != locktest.Reader().Name }
+	native    = func(k kind) bool { return k.layout == "" }
+	lockered  = kind.hasLocker
+	forcible  = kind.canBeForced
+)
+
+// mutex is what every kind has.
+type mutex interface {
+	locktest.Lock
+	Check() error
+}
+
+// What some kinds have.
+type (
+	lockers interface {
+		Locker(ctx context.Context) *signalbox.Locker
+	}
+	forcers interface {
+		ForceUnlock(ctx context.Context) error
+		IsLocked(ctx context.Context) (bool, error)
+	}
+	holder interface {
+		Holder(ctx context.Context) (signalbox.Holder, error)
+	}
+	holders interface {
+		Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error]
+	}
+	permits interface {
+		Available(ctx context.Context) (int, error)
+		SetCapacity(ctx context.Context, n int) error
+		Holders(ctx context.Context) iter.Seq2[semaphore.Holder, error]
+	}
+	waiters interface {
+		Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error]
+	}
+	downgrader interface {
+		Downgrade(ctx context.Context, lease signalbox.Lease) error
+	}
+)
+
+// refusals returns the errors of the calls of mu that have a context, by name. None of them may do anything.
+func refusals(t *testing.T, mu mutex, ctx context.Context, held signalbox.Lease) map[string]error { //nolint:revive // the test comes first
+	t.Helper()
+	errs := make(map[string]error)
+	lease, err := mu.Lock(ctx)
+	require.Equal(t, signalbox.Lease{}, lease)
+	errs["Lock"] = err
+	lease, err = mu.TryLock(ctx)
+	require.Equal(t, signalbox.Lease{}, lease)
+	errs["TryLock"] = err
+	errs["Do"] = mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+		t.Error("it is held")
+		return nil
+	})
+	if mu, has := mu.(lockers); has {
+		errs["Locker"] = locktest.PanicOf(mu.Locker(ctx).Lock)
+	}
+	if mu, has := mu.(downgrader); has {
+		errs["Downgrade"] = mu.Downgrade(ctx, held)
+	}
+	if mu, has := mu.(waiters); has {
+		for w, err := range mu.Waiters(ctx) {
+			require.Zero(t, w)
+			errs["Waiters"] = err
+		}
+	}
+	maps.Copy(errs, questions(t, mu, ctx))
+	return errs
+}
+
+// questions returns the errors of the calls of mu that neither take it nor need a lease, by name.
+func questions(t *testing.T, mu mutex, ctx context.Context) map[string]error { //nolint:revive // the test comes first
+	t.Helper()
+	errs := make(map[string]error)
+	if mu, has := mu.(forcers); has {
+		errs["ForceUnlock"] = mu.ForceUnlock(ctx)
+		locked, err := mu.IsLocked(ctx)
+		require.False(t, locked)
+		errs["IsLocked"] = err
+	}
+	if mu, has := mu.(holder); has {
+		h, err := mu.Holder(ctx)
+		require.Zero(t, h)
+		errs["Holder"] = err
+	}
+	if mu, has := mu.(holders); has {
+		for h, err := range mu.Holders(ctx) {
+			require.Zero(t, h)
+			errs["Holders"] = err
+		}
+	}
+	if mu, has := mu.(permits); has {
+		_, errs["Available"] = mu.Available(ctx)
+		errs["SetCapacity"] = mu.SetCapacity(ctx, 1)
+		for h, err := range mu.Holders(ctx) {
+			require.Zero(t, h)
+			errs["Holders"] = err
+		}
+	}
+	return errs
+}
+
+// site is the lock of one test, of one kind: the server, and the lock's name there.
+type site struct {
+	*testing.T
+	kind
+
+	server *redistest.Server
+	name   string
+	view   *locktest.View
+}
+
+// Name implements testing.TB: of the two names that s embeds it is the test's.
+func (s *site) Name() string { return s.T.Name() }
+
+// made counts the sites, so that a test that is run again has a new name.
+var made atomic.Int64
+
+func newSite(t *testing.T, k kind, server *redistest.Server) *site {
+	t.Helper()
+	return &site{t, k, server, fmt.Sprint(t.Name(), "/", made.Add(1)), locktest.NewView(t, server)}
+}
+
+// each runs a test of the chosen kinds, all of them at the same time.
+func each(t *testing.T, chosen func(kind) bool, run func(s *site)) {
+	t.Helper()
+	for _, k := range kinds() {
+		if chosen(k) {
+			t.Run(k.Name, func(t *testing.T) {
+				t.Parallel()
+				run(newSite(t, k, common))
+			})
+		}
+	}
+}
+
+// alone runs a test of the chosen kinds, one after the other and beside no other test.
+func alone(t *testing.T, chosen func(kind) bool, run func(s *site)) {
+	t.Helper()
+	for _, k := range kinds() {
+		if chosen(k) {
+			t.Run(k.Name, func(t *testing.T) { run(newSite(t, k, common)) })
+		}
+	}
+}
+
+// session returns a session to which nothing is to happen.
+func (s *site) session(options ...signalbox.SessionOption) *signalbox.Session {
+	s.Helper()
+	return locktest.SteadySession(s, s.server, options...)
+}
+
+// in returns the lock in a session.
+func (s *site) in(session *signalbox.Session, options ...signalbox.LockOption) mutex {
+	return of(s.Primitive, session, s.name, options...)
+}
+
+// lock returns the lock in a session of its own.
+func (s *site) lock(options ...signalbox.LockOption) mutex {
+	s.Helper()
+	return s.in(s.session(), options...)
+}
+
+// against returns what keeps the lock out, in a session of its own.
+func (s *site) against() mutex {
+	s.Helper()
+	return of(s.rival(), s.session(), s.name)
+}
+
+// of returns the lock of a name.
+func of(p locktest.Primitive, session *signalbox.Session, name string, options ...signalbox.LockOption) mutex {
+	mu, _ := p.New(session, name, options...).(mutex)
+	return mu
+}
+
+// key returns the key that says who has the lock.
+func (s *site) key() string {
+	if s.kind.key != nil {
+		return s.kind.key(s.name)
+	}
+	return s.Key(s.name)
+}
+
+// isHeld reports whether the lock is held, according to the server.
+func (s *site) isHeld() bool {
+	s.Helper()
+	if !native(s.kind) {
+		return locktest.Count(s, s.server, "EXISTS", s.key()) == 1
+	}
+	return s.view.MustHold(s, s.name).Holds > 0
+}
+
+// inLine returns how many tickets the queues of the lock have.
+func (s *site) inLine() int {
+	s.Helper()
+	if !native(s.kind) {
+		return locktest.Count(s, s.server, "EXISTS", "redisson_lock_queue:{"+s.name+"}")
+	}
+	return s.view.MustHold(s, s.name).Waiting
+}
+
+// awaitFree waits until the lock is neither held nor waited for.
+func (s *site) awaitFree() {
+	s.Helper()
+	redistest.Await(s, "a free lock and empty queues", func() bool { return !s.isHeld() && s.inLine() == 0 })
+}
+
+type waiting = <-chan locktest.Result[signalbox.Lease]
+
+// wait calls Lock in a session that does not hold the lock, and returns when it waits at the server, as the n-th.
+func (s *site) wait(ctx context.Context, mu mutex, n int) waiting {
+	s.Helper()
+	returned := locktest.LaterWith(ctx, mu.Lock)
+	redistest.Await(s, "a place in the queue", func() bool { return s.waits(n) })
+	return returned
+}
+
+// waits reports whether n sessions wait at the server.
+func (s *site) waits(n int) bool {
+	s.Helper()
+	if s.queued != nil {
+		return s.queued(s, n)
+	}
+	return s.inLine() == n
+}
+
+// must takes a lock that can be had.
+func (s *site) must(mu mutex) signalbox.Lease {
+	s.Helper()
+	return locktest.Must(s, mu.Lock)
+}
+
+// again enters a lock that lease holds.
+func (s *site) again(mu mutex, lease signalbox.Lease) signalbox.Lease {
+	s.Helper()
+	lease, err := mu.Lock(lease.Enter(s.Context()))
+	require.NoError(s, err)
+	return lease
+}
+
+// second returns the error of a call.
+func second(_ signalbox.Lease, err error) error { return err }

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// common is the server of all tests that do nothing to it. Tests that count its commands do not run in parallel.
+var common *redistest.Server
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(redistest.AtATime(8, redistest.Beside(m, func(s *redistest.Server) { common = s })))
+}
