@@ -4,9 +4,7 @@ package fair_test
 
 import (
 	"context"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
@@ -22,13 +20,6 @@ func queue(
 	returned := locktest.LaterWith(ctx, mu.Lock)
 	redistest.Await(tb, "a ticket", func() bool { return inLine(tb, server, name) == n })
 	return returned
-}
-
-// isHeld reports whether a name is held, according to the server.
-func isHeld(tb testing.TB, server *redistest.Server, name string) bool {
-	tb.Helper()
-	value, _ := server.MustDo(tb, "GET", locktest.Key(name)).(string)
-	return strings.HasPrefix(value, "sb1f") && time.UnixMicro(locktest.Integer(tb, value[61:77])).After(locktest.ServerTime(tb, server))
 }
 
 // inLine returns how many tickets the queue of a name has.

@@ -4,11 +4,8 @@ package fair_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +23,7 @@ const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeo
 // shared answers the lock "a" of a session of its own.
 func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
-	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.Redisson())...)
+	return fair.New(locktest.Session(tb, at), "a", append(options, signalbox.Redisson())...)
 }
 
 // stand locks on another goroutine, and returns when that stands in line as the n-th, and listens.
@@ -71,39 +68,6 @@ func TestASharedFairLockIsGivenInTheOrderOfAsking(t *testing.T) {
 		}
 	}
 	require.NoError(t, lease.Unlock())
-	awaitEmpty(t, server)
-}
-
-// P1: many sessions and goroutines, and one inside at a time.
-func TestASharedFairLockExcludes(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	const sessions, goroutines, times = 3, 3, 20
-	done := make(chan error, sessions*goroutines)
-	var inside, count atomic.Int64
-	for range sessions {
-		mu := shared(t, server)
-		for range goroutines {
-			go func() {
-				var err error
-				for i := 0; i < times && err == nil; i++ {
-					err = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
-						if inside.Add(1) != 1 {
-							return errors.New("two at once")
-						}
-						count.Add(1)
-						inside.Add(-1)
-						return nil
-					})
-				}
-				done <- err
-			}()
-		}
-	}
-	for range sessions * goroutines {
-		require.NoError(t, <-done) // all of them end after the last turns, which take as long as the machine needs
-	}
-	require.Equal(t, int64(sessions*goroutines*times), count.Load())
 	awaitEmpty(t, server)
 }
 
@@ -153,23 +117,6 @@ func TestATryGoesBeforeNobodyInTheSharedLine(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	_, err = other.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
-}
-
-// P2, P6: the holder is told, the first in line gets it, and Holder says who has it.
-func TestASharedFairLockIsTakenByForce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu, other := shared(t, server, signalbox.RenewedLease(time.Hour)), shared(t, server)
-	require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-	lease := locktest.Must(t, mu.Lock)
-	waiting := stand(t.Context(), t, server, other, 1)
-	h, err := other.Holder(t.Context())
-	require.NoError(t, err)
-	require.Regexp(t, `^[0-9a-f-]{36}:[0-9]{19}$`, h.Label)
-	require.NoError(t, other.ForceUnlock(t.Context()))
-	redistest.Receive(t, "the end of the lease", lease.Done())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // Waiters tells the line over pages, of whatever process.
@@ -228,7 +175,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := locktest.SteadySession(t, proxy, signalbox.WithPolling())
+	s := locktest.Session(t, proxy, signalbox.WithPolling())
 	mu := fair.New(s, "a", signalbox.Redisson())
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	lease := locktest.Must(t, shared(t, server).Lock)

@@ -4,7 +4,6 @@ package reentrant_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -18,68 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
-
-// P8: the zero Lease holds nothing and ends nothing.
-func TestTheZeroLeaseHoldsNothing(t *testing.T) {
-	t.Parallel()
-	var lease signalbox.Lease
-	require.Zero(t, lease.Token())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrNotHeld)
-	require.True(t, locktest.IsClosed(lease.Done()))
-	require.True(t, lease.Deadline().IsZero())
-	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
-	for _, ctx := range []context.Context{lease.Bind(t.Context()), lease.Enter(t.Context())} {
-		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld)
-	}
-}
-
-// P2: everything that hangs on a lease ends with its own Unlock.
-func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
-	t.Parallel()
-	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a").Lock)
-	done := lease.Done()
-	bound, entered := lease.Bind(t.Context()), lease.Enter(t.Context())
-	child, cancel := context.WithCancel(bound)
-	defer cancel()
-	require.False(t, locktest.IsClosed(done))
-	require.NoError(t, lease.Err())
-	require.NoError(t, bound.Err())
-	require.NoError(t, entered.Err())
-
-	require.NoError(t, lease.Unlock())
-	require.True(t, locktest.IsClosed(done))
-	require.True(t, locktest.IsClosed(lease.Done()))
-	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
-	for _, ctx := range []context.Context{bound, entered, child, lease.Bind(t.Context()), lease.Enter(t.Context())} {
-		require.True(t, locktest.IsClosed(ctx.Done()))
-		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrReleased)
-	}
-}
-
-// P2: a bound context ends with its parent too, for the parent's cause, and shows its values.
-func TestABoundContextIsAChildOfItsParent(t *testing.T) {
-	t.Parallel()
-	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a").Lock)
-	stopped := errors.New("the request was dropped")
-	for name, hang := range map[string]func(context.Context) context.Context{"Bind": lease.Bind, "Enter": lease.Enter} {
-		deadline := time.Now().Add(time.Hour)
-		dated, cancelDated := context.WithDeadline(deeper(t.Context(), 1), deadline)
-		parent, cancel := context.WithCancelCause(dated)
-		ctx := hang(parent)
-		require.Equal(t, 0, ctx.Value(depthKey(0)), name)
-		got, has := ctx.Deadline()
-		require.True(t, has, name)
-		require.True(t, deadline.Equal(got), name)
-		cancel(stopped)
-		redistest.Receive(t, name+" ends with its parent", ctx.Done())
-		require.ErrorIs(t, context.Cause(ctx), stopped, name)
-		cancelDated()
-	}
-	require.NoError(t, lease.Err())
-	require.NoError(t, lease.Unlock())
-}
 
 // nosyContext is a parent that is told when its children let go of it, and looks at one then.
 type nosyContext struct {
@@ -200,19 +137,6 @@ func TestAnyGoroutineMayUnlock(t *testing.T) {
 	require.False(t, isHeld(t, server, "a"))
 }
 
-// P4: the request for which a lock was held may be over when the lock is given back.
-func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	lease, err := reentrant.New(locktest.SteadySession(t, server), "a").Lock(ctx)
-	require.NoError(t, err)
-	cancel()
-	require.NoError(t, lease.Err())
-	require.NoError(t, lease.Unlock())
-	require.False(t, isHeld(t, server, "a"))
-}
-
 // P7: a lease that is held for days and bound for every request gathers no contexts, and a
 // bound context with children costs no goroutine.
 func TestBoundContextsCostNoGoroutine(t *testing.T) {
@@ -230,20 +154,6 @@ func TestBoundContextsCostNoGoroutine(t *testing.T) {
 	for range 100 {
 		redistest.Receive(t, "the end of a child", ended)
 	}
-}
-
-// P3, P8: a release after another process has deleted the key is ErrLost, and leaves the next
-// holder alone.
-func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	lost := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
-	server.MustDo(t, "DEL", locktest.Key("a"))
-	next := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
-	require.Greater(t, next.Token(), lost.Token())
-	require.ErrorIs(t, lost.Unlock(), signalbox.ErrLost)
-	require.True(t, isHeld(t, server, "a"))
-	require.NoError(t, next.Unlock())
 }
 
 // P4, P5: an Unlock that has no reply says until when the lock may be held, and the release is sent

@@ -127,3 +127,13 @@ func BenchmarkBind(b *testing.B) {
 	}
 	_ = lease.Unlock()
 }
+
+type depthKey int
+
+// deeper returns ctx with values around it, as requests gather them.
+func deeper(ctx context.Context, depth int) context.Context {
+	for i := range depth {
+		ctx = context.WithValue(ctx, depthKey(i), i)
+	}
+	return ctx
+}

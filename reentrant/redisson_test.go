@@ -40,22 +40,6 @@ func TestASharedLockIsHandedOnBetweenSessions(t *testing.T) {
 	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"), "nothing is left, no floor either")
 }
 
-// P2: one that this library forces is told at once, whatever its lease.
-func TestASharedLockIsTakenByForce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu, other := shared(t, server, signalbox.RenewedLease(longest)), shared(t, server)
-	require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-	lease := locktest.Must(t, mu.Lock)
-	h, err := other.Holder(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, other.ForceUnlock(t.Context()))
-	redistest.Receive(t, "the end of the lease", lease.Done())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	require.Regexp(t, `^[0-9a-f-]{36}:[0-9]{19}$`, h.Label)
-	require.Len(t, h.Session, 22)
-}
-
 func TestWhatIsNoLockOfRedissonsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -4,7 +4,6 @@ package reentrant_test
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -16,24 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
-
-// startReplica starts a replica of a server, and returns when it has all that the server has.
-func startReplica(t *testing.T, primary *redistest.Server) *redistest.Server {
-	t.Helper()
-	primary.MustDo(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-	replica := redistest.Start(t)
-	host, port, err := net.SplitHostPort(primary.Addr())
-	require.NoError(t, err)
-	replica.MustDo(t, "REPLICAOF", host, port)
-	redistest.Await(t, "the link to the replica", func() bool {
-		info, _ := replica.MustDo(t, "INFO", "replication").(string)
-		return strings.Contains(info, "master_link_status:up")
-	})
-	redistest.Await(t, "a replica that answers", func() bool {
-		return locktest.Integer(t, primary.MustDo(t, "WAIT", 1, 100)) == 1
-	})
-	return replica
-}
 
 // cutOff lets a replica go without a trace of what the primary writes from now on: it can neither
 // keep its link nor make a new one. A replica that is merely frozen gets it when it thaws.
@@ -55,7 +36,7 @@ func waits(server *redistest.Server) int64 { return server.CommandStats()["wait"
 func TestAFailoverLosesALockThatNoReplicaHas(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	replica := startReplica(t, primary)
+	replica := locktest.StartReplica(t, primary)
 	cutOff(t, primary)
 	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a").Lock)
 	primary.Kill()
@@ -72,27 +53,12 @@ func TestAFailoverLosesALockThatNoReplicaHas(t *testing.T) {
 func TestALockThatNoReplicaHasIsNotGranted(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	cutOff(t, primary)
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 50*time.Millisecond))
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
 	redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
-}
-
-// P1: and one that was granted outlives it.
-func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
-	t.Parallel()
-	primary := redistest.Start(t)
-	replica := startReplica(t, primary)
-	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second)).Lock)
-	primary.Kill()
-	require.Equal(t, "sb1r", replica.MustDo(t, "GET", locktest.Key("a")).(string)[:4])
-	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
-	_, err := reentrant.New(locktest.SteadySession(t, replica), "a").TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrHeld)
-	require.NoError(t, lease.Err())
-	primary.Restart() // or closing the session would wait for it
 }
 
 // P4: nothing is left when the caller is told, so that it can try again at once.
@@ -101,11 +67,11 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	for name, set := range map[string]func(t *testing.T, primary *redistest.Server) (n int, answered string){
 		"NoReplica": func(*testing.T, *redistest.Server) (int, string) { return 1, "0 of 1 said so" },
 		"OneOfTwo": func(t *testing.T, primary *redistest.Server) (int, string) {
-			startReplica(t, primary)
+			locktest.StartReplica(t, primary)
 			return 2, " of 2 said so"
 		},
 		"FrozenReplica": func(t *testing.T, primary *redistest.Server) (int, string) {
-			startReplica(t, primary).Freeze()
+			locktest.StartReplica(t, primary).Freeze()
 			return 1, "0 of 1 said so"
 		},
 	} {
@@ -131,7 +97,7 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 func TestOnlyTheAcquireWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	s := locktest.SteadySession(t, primary)
 	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, 5*time.Second))
 	lease := locktest.Must(t, mu.Lock)
@@ -155,7 +121,7 @@ func TestRenewalDoesNotWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a server without WAIT is all that virtual time has")
 	primary := redistest.Start(t)
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a",
 		signalbox.WaitReplicas(1, time.Second), signalbox.RenewedLease(6*time.Second))
 	lease := locktest.Must(t, mu.Lock)
@@ -169,7 +135,7 @@ func TestRenewalDoesNotWaitForReplicas(t *testing.T) {
 func TestAHoldIsNotPassedToWhoAsksForMore(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	s := locktest.SteadySession(t, primary)
 	plain := locktest.Must(t, reentrant.New(s, "a").Lock)
 	before := waits(primary)
@@ -183,7 +149,7 @@ func TestAHoldIsNotPassedToWhoAsksForMore(t *testing.T) {
 func TestALockWithReplicasWaitsForItsHolder(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a").Lock)
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second))
 	_, err := mu.TryLock(t.Context())
@@ -211,7 +177,7 @@ func TestADeniedWaitIsErrDenied(t *testing.T) {
 func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	startReplica(t, primary).Freeze()
+	locktest.StartReplica(t, primary).Freeze()
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute))
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +193,7 @@ func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
 func TestALostAnswerOfReplicasIsSettled(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	for _, c := range []struct {
 		command string
 		kind    redistest.Kind
@@ -276,7 +242,7 @@ func TestALockerWaitsForReplicas(t *testing.T) {
 	}()
 	redistest.Await(t, "a second try", func() bool { return waits(primary) >= 3 })
 	require.False(t, locktest.IsClosed(locked))
-	startReplica(t, primary)
+	locktest.StartReplica(t, primary)
 	redistest.Receive(t, "the lock", locked)
 	locker.Unlock()
 }

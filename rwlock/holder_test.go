@@ -3,7 +3,6 @@
 package rwlock_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -131,36 +130,6 @@ func TestAnErrorEndsTheHolders(t *testing.T) {
 		n++
 	}
 	require.Equal(t, 1, n)
-}
-
-// P2, P3: those from whom the lock is taken are told by message, long before a renewal; whoever waits has it, with a
-// greater token.
-func TestForceUnlockTakesTheLockFromAllAndGivesItToTheNext(t *testing.T) {
-	t.Parallel()
-	for name, sides := range map[string][]side{"Writer": {write}, "Readers": {read, read, read}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := alone(t)
-			var leases []signalbox.Lease
-			var bound []context.Context
-			for _, side := range sides {
-				lease := must(t, w.lock(signalbox.RenewedLease(time.Hour)), side)
-				leases, bound = append(leases, lease), append(bound, lease.Bind(t.Context()))
-			}
-			w.awaitChannels("session", len(sides))
-			writer := w.queue(t.Context(), w.lock(), write, 1)
-			require.NoError(t, w.lock().ForceUnlock(t.Context()))
-			next := locktest.MustHave(t, writer)
-			for n, lease := range leases {
-				redistest.Receive(t, "the loss", bound[n].Done())
-				require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-				require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-				require.Greater(t, next.Token(), lease.Token())
-			}
-			require.NoError(t, next.Err())
-			require.NoError(t, next.Unlock())
-		})
-	}
 }
 
 // ForceUnlock of a writer ends its phase: the readers that wait come in before the next writer.

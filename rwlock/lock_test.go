@@ -11,9 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Readers are beside each other, in one session and in several.
@@ -77,31 +75,6 @@ func TestWritersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// P6: a release tells the next one, long before it would look by itself.
-func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
-	t.Parallel()
-	for name, take := range map[string]side{"Write": write, "Read": read} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := alone(t)
-			proxy := w.proxy()
-			holder, mu := w.lock(), w.lockAt(proxy)
-			proxy.SetMatch(locktest.Runs(scripts.RWLockLook))
-			redistest.Await(t, "a grant of which a message told, and no look", func() bool {
-				lease := must(t, holder, write)
-				waiting := w.queue(t.Context(), mu, take, 1)
-				w.awaitChannels("grants", 1)
-				before := proxy.Requests()
-				require.NoError(t, lease.Unlock())
-				next := locktest.MustHave(t, waiting)
-				require.Greater(t, next.Token(), lease.Token())
-				require.NoError(t, next.Unlock())
-				return proxy.Requests() == before
-			})
-		})
-	}
-}
-
 // P10: every error says what was asked of which lock.
 func TestErrorsNameTheOperationAndTheLock(t *testing.T) {
 	t.Parallel()
@@ -113,8 +86,8 @@ func TestErrorsNameTheOperationAndTheLock(t *testing.T) {
 	for op, errs := range map[string][]error{
 		"try lock":      {second(mu.TryLock(t.Context()))},
 		"try read lock": {second(mu.TryRLock(t.Context()))},
-		"lock":          {second(mu.Lock(locktest.Ended())), mu.Do(locktest.Ended(), nothing), panicOf(mu.Locker(locktest.Ended()).Lock)},
-		"read lock":     {second(mu.RLock(locktest.Ended())), mu.RDo(locktest.Ended(), nothing), panicOf(mu.RLocker(locktest.Ended()).Lock)},
+		"lock":          {second(mu.Lock(locktest.Ended())), mu.Do(locktest.Ended(), nothing), locktest.PanicOf(mu.Locker(locktest.Ended()).Lock)},
+		"read lock":     {second(mu.RLock(locktest.Ended())), mu.RDo(locktest.Ended(), nothing), locktest.PanicOf(mu.RLocker(locktest.Ended()).Lock)},
 		"downgrade":     {mu.Downgrade(t.Context(), none)},
 		"force unlock":  {w.of("b").lock().ForceUnlock(t.Context())},
 	} {

@@ -207,7 +207,7 @@ func TestASharedHoldIsOneThatReplicasHave(t *testing.T) {
 		require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), short, take)), signalbox.ErrNotReplicated)
 		w.awaitGone()
 	}
-	replica := startReplica(t, w.server)
+	replica := site{t, locktest.StartReplica(t, w.server), w.name}
 	mu := w.shared(signalbox.WaitReplicas(1, redistest.Patience))
 	for _, take := range sides() {
 		lease := must(t, mu, take)

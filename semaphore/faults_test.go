@@ -3,7 +3,6 @@
 package semaphore_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,29 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
-
-// P9: a key that is somebody else's is ErrWrongKind and stays as it is.
-func TestAForeignKeyIsErrWrongKind(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 2)
-	for _, make := range [][]any{{"SET", permitsKey, "x"}, {"ZADD", permitsKey, 1, "x"}, {"RPUSH", permitsKey, "x"}} {
-		server.MustDo(t, make...)
-		dump := server.MustDo(t, "DUMP", permitsKey)
-		_, tried := sem.TryAcquire(t.Context(), 1)
-		_, waited := sem.Acquire(t.Context(), 1)
-		_, counted := sem.Available(t.Context())
-		var listed error
-		for _, err := range sem.Holders(t.Context()) {
-			listed = errors.Join(listed, err)
-		}
-		for _, err := range []error{tried, waited, counted, listed, sem.SetCapacity(t.Context(), 3)} {
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-		}
-		require.Equal(t, dump, server.MustDo(t, "DUMP", permitsKey))
-		server.MustDo(t, "DEL", permitsKey)
-	}
-}
 
 // P10: when memory is full a release works and hands on, and a wish is refused with the server's words.
 func TestAReleaseWorksWhenMemoryIsFull(t *testing.T) {
