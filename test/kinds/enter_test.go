@@ -119,7 +119,7 @@ func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) { //nolint:paralle
 				require.NoError(s, forced.ForceUnlock(s.Context()))
 				redistest.Receive(s, "the end of the lease", lease.Done())
 			}
-			redistest.Await(s, "that nothing is to be withdrawn", func() bool { return locktest.Settling(session) == 0 })
+			s.awaitSettled(session)
 			for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
 				require.Empty(s, s.server.SentBy(func() {
 					for _, take := range s.takes(mu) {

@@ -22,7 +22,7 @@ import (
 func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	each(t, exclusive, func(s *site) {
-		const sessions, goroutines, rounds = 4, 4, 30
+		const sessions, goroutines, rounds = 4, 4, 20
 		var inside atomic.Int32
 		var last uint64 // guarded by the lock under test
 		var all sync.WaitGroup

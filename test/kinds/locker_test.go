@@ -206,8 +206,7 @@ func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 	each(t, everyKind, func(s *site) {
 		lease := s.must(s.against())
 		ctx, cancel := context.WithCancel(s.Context())
-		mu := s.lock()
-		done := s.wait(ctx, doer{mu, func() { s.Error("the function ran without the lock") }}, 1)
+		done := s.wait(ctx, doer{s.lock(), func() { s.Error("the function ran without the lock") }}, 1)
 		cancel()
 		require.ErrorIs(s, locktest.MustFail(s, done), context.Canceled)
 		require.NoError(s, lease.Unlock())

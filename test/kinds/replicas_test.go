@@ -44,6 +44,7 @@ func TestAShortfallOfSomeReplicasLeavesNothing(t *testing.T) {
 func (s *site) falls(n int, answered string) {
 	s.Helper()
 	mu := s.lock(signalbox.WaitReplicas(n, 20*time.Millisecond))
+	before := s.server.CommandStats()["wait"].Calls
 	for range 2 {
 		for _, take := range s.takes(mu) {
 			lease, err := take(s.Context())
@@ -52,6 +53,9 @@ func (s *site) falls(n int, answered string) {
 			require.Equal(s, signalbox.Lease{}, lease)
 			require.False(s, s.isHeld(), "it can try again at once")
 		}
+	}
+	if s.server != common { // which other tests use at the same time
+		require.Equal(s, before+4, s.server.CommandStats()["wait"].Calls)
 	}
 	holder := s.must(s.against())
 	waiting := s.wait(s.Context(), mu, 1)
