@@ -18,8 +18,8 @@
 // switch, and a variable of the environment says which one is on. A mutant outside a function is
 // built alone.
 //
-// A Go mutant is run in stages: the tests of its package, then test/surface, then test/virtual
-// without its long tests, then these. The stages of a Lua mutant are the tests of scripts in files
+// A Go mutant is run in stages: the tests of its package, then test/surface, then test/kinds, then
+// test/virtual without its long tests, then these. The stages of a Lua mutant are the tests of scripts in files
 // named like the script, then all tests of scripts, then test/walks and test/virtual. The first test
 // that fails kills the mutant. A failure counts only if the same test fails again with the mutant
 // and passes without it.

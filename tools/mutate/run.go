@@ -132,7 +132,7 @@ func stagesOf(m mutant) []string {
 	if m.isLua() {
 		return []string{related, "scripts", "test/walks", virtual, long}
 	}
-	return []string{path.Dir(m.File), "test/surface", virtual, long}
+	return []string{path.Dir(m.File), "test/surface", "test/kinds", virtual, long}
 }
 
 // folderOf returns the folder of the tests of a stage.
