@@ -37,18 +37,6 @@ func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {
 	}
 }
 
-// P5.
-func TestAForceSentTwiceTakesOnce(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.set(heldBy(ours, noon, ""), time.Minute)
-	require.Equal(t, int64(1), p.force(ours))
-	p.acquire(theirs, "")
-	unchanged := p.untouched()
-	require.Equal(t, int64(0), p.force(ours))
-	unchanged()
-}
-
 // P3: the process that lost the lock may be in the midst of its block of tokens.
 func TestTokensGrowBeyondTheBlockOfAForcedHold(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,7 @@ func TestWaiterGetsOneTicketAndALife(t *testing.T) {
 		require.Equal(q, until(holdOf("z"), noon+lease*1000), q.held())
 		q.requireEnds()
 		q.queues(theirs)
+		require.Equal(q, noon+8, q.scores(q.tickets)[theirs+q.suffix], "the next microsecond")
 		q.clock += second
 		q.queues(ours)
 		require.Equal(q, []any{ours, theirs}, q.queue())

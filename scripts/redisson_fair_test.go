@@ -229,16 +229,6 @@ func TestALineOfRedissonsThatLostAKeyIsMended(t *testing.T) {
 	}
 }
 
-// P4.
-func TestAFairLockOfRedissonsIsNotTakenTooLate(t *testing.T) {
-	t.Parallel()
-	l := newJavaLine(t)
-	reply := l.do(scripts.RedissonFairAcquire, gos, "60000", digits(noon-1), "PUBLISH", l.told(), "1", wait)
-	require.Equal(t, []any{int64(-1), digits(noon)}, reply)
-	require.Empty(t, l.fields())
-	require.Empty(t, l.line())
-}
-
 // P9.
 func TestAFairLockOfRedissonsLeavesOtherKeysAlone(t *testing.T) {
 	t.Parallel()

@@ -300,3 +300,31 @@ func TestRepeatedSharedStepsLeaveOtherKeysAlone(t *testing.T) {
 		})
 	}
 }
+
+// P4: a step that comes after its time, or asks for a lease that cannot be given, takes no lock.
+func TestSharedStepsThatCannotBeDoneWriteNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ old, now string }{"Late": {later, digits(noon - 1)}, "NoLease": {minute, "no number"}} {
+		for _, row := range repeats {
+			if len(row.before) > 0 {
+				continue
+			}
+			r := startRepeated(t, row.kind, nil)
+			s := row.kind.steps(r.place)[row.verb]
+			at := slices.Index(s.args, any(c.old))
+			if at < 0 {
+				continue
+			}
+			s.args[at] = c.now
+			reply, err := r.tryKeys(s.script, s.keys, s.args...)
+			if name == "Late" {
+				require.NoError(t, err)
+				require.Equal(t, []any{int64(-1), digits(noon)}, reply, s.script.Name)
+				require.Empty(t, r.parts(), s.script.Name)
+			} else {
+				require.Error(t, err, s.script.Name)
+			}
+			require.Zero(t, r.server.MustDo(t, "EXISTS", r.key), s.script.Name)
+		}
+	}
+}

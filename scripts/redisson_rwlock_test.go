@@ -142,17 +142,6 @@ func TestASharedWriterIsAlone(t *testing.T) {
 	untouched()
 }
 
-// P4: a copy that was delayed takes nothing.
-func TestASharedReadWriteLockIsNotTakenTooLate(t *testing.T) {
-	t.Parallel()
-	for _, side := range []string{reader, writer} {
-		l := newJavaRW(t)
-		reply := l.run(scripts.RedissonRWAcquire, gos, 60_000, digits(noon-1), "PUBLISH", l.channel, "1", side)
-		require.Equal(t, []any{int64(-1), digits(noon)}, reply)
-		require.Empty(t, l.fields())
-	}
-}
-
 // P9: what is no read-write lock of Redisson's is told, and left alone.
 func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -173,17 +162,6 @@ func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 		require.Equal(t, int64(-2), l.run(scripts.RedissonRWLook, "0"), "the try tells")
 		require.Equal(t, []any{int64(0), digits(noon)}, l.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", l.channel))
 		untouched()
-	}
-}
-
-// A key that never ends would keep everybody out for ever: where a life cannot be given there is no key.
-func TestASharedReadWriteLockIsNotTakenWithoutALife(t *testing.T) {
-	t.Parallel()
-	for _, side := range []string{reader, writer} {
-		l := newJavaRW(t)
-		_, err := l.try(scripts.RedissonRWAcquire, gos, "no number", later, "PUBLISH", l.channel, "1", side)
-		require.Error(t, err)
-		require.Empty(t, l.fields())
 	}
 }
 

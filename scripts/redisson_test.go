@@ -76,15 +76,6 @@ func TestASharedLockIsHeldByOne(t *testing.T) {
 	require.Equal(t, []any{int64(0), int64(-1), digits(noon)}, reply, "a key without an end is nobody's of ours")
 }
 
-// P4: a copy that was delayed takes nothing.
-func TestASharedLockIsNotTakenTooLate(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	require.Equal(t, []any{int64(-1), digits(noon)}, p.acquireShared(gos, digits(noon-1)))
-	require.Empty(t, p.fields())
-	require.Equal(t, digits(noon), p.acquireShared(gos, digits(noon)))
-}
-
 func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -98,15 +89,6 @@ func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
 	untouched = p.untouched()
 	require.Equal(t, []any{int64(-2), "?"}, p.acquireShared(gos, later))
 	untouched()
-}
-
-// A key that never ends would keep everybody out for ever: where a life cannot be given there is no key.
-func TestASharedLockIsNotTakenWithoutALife(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	_, err := p.try(scripts.RedissonAcquire, claimOf(gos), "no number", later, "0")
-	require.Error(t, err)
-	require.Empty(t, p.fields())
 }
 
 // P1, P6: whoever has it gives it back, and everybody is told, once; nobody else does.

@@ -60,23 +60,6 @@ func TestALockIsGivenBackWhenMemoryIsFull(t *testing.T) {
 	}
 }
 
-func TestALeaseIsRenewedWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	p := newPlaceAt(t)
-	p.set(heldBy(ours, noon, ""), time.Minute)
-	p.fill()
-	require.Equal(t, int64(1), p.renew(ours, time.Hour))
-	p.requireLife(time.Hour)
-}
-
-func TestALookIsAnsweredWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	p := newPlaceAt(t)
-	p.set(heldBy(theirs, noon, ""), time.Minute)
-	p.fill()
-	require.Positive(t, p.look(we), "without a mark, then")
-}
-
 func TestAnAcquireWritesNothingWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{"Free": "", "Released": released(noon)} {
@@ -93,14 +76,6 @@ func TestAnAcquireWritesNothingWhenMemoryIsFull(t *testing.T) {
 			unchanged()
 		})
 	}
-}
-
-func TestAHeldLockIsToldWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	p := newPlaceAt(t)
-	p.set(heldBy(theirs, noon, ""), time.Minute)
-	p.fill()
-	require.Equal(t, int64(0), p.acquire(ours, we).([]any)[0], "without a mark, then")
 }
 
 // limited is the user that a test makes.
@@ -197,4 +172,16 @@ func TestARightThatIsMissingLeavesNoReleaseHalfDone(t *testing.T) {
 			require.Empty(t, p.value())
 		})
 	}
+}
+
+// P2, P10: a held lock is renewed and reported when memory is full, then without a mark.
+func TestAHeldLockWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	p := newPlaceAt(t)
+	p.set(heldBy(ours, noon, ""), time.Minute)
+	p.fill()
+	require.Positive(t, p.look(they))
+	require.Equal(t, int64(0), p.acquire(theirs, they).([]any)[0])
+	require.Equal(t, int64(1), p.renew(ours, time.Hour))
+	p.requireLife(time.Hour)
 }

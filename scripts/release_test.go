@@ -58,22 +58,6 @@ func TestAReleaseIsToldWhereSomebodyWaits(t *testing.T) {
 	}
 }
 
-// P5: the second one finds nothing of its own, whoever came in between.
-func TestAReleaseSentTwiceReleasesOnce(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.set(heldBy(ours, noon, they), time.Minute)
-	require.Equal(t, int64(2), p.release(ours, noon))
-	unchanged := p.untouched()
-	require.Equal(t, int64(0), p.release(ours, noon))
-	unchanged()
-	p.clock++
-	p.acquire(theirs, "")
-	unchanged = p.untouched()
-	require.Equal(t, int64(0), p.release(ours, noon))
-	unchanged()
-}
-
 func TestAReleaseKnowsItsHoldWhateverTheStamp(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
