@@ -23,7 +23,7 @@ const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeo
 // shared answers the lock "a" of a session of its own.
 func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
-	return fair.New(locktest.Session(tb, at), "a", append(options, signalbox.Redisson())...)
+	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.Redisson())...)
 }
 
 // stand locks on another goroutine, and returns when that stands in line as the n-th, and listens.
@@ -175,7 +175,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := locktest.Session(t, proxy, signalbox.WithPolling())
+	s := locktest.SteadySession(t, proxy, signalbox.WithPolling())
 	mu := fair.New(s, "a", signalbox.Redisson())
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	lease := locktest.Must(t, shared(t, server).Lock)

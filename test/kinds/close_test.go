@@ -46,12 +46,16 @@ func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	})
 }
 
+// soon is the lease of holders that Close may leave behind: with an ended context it has a second to release them, and what
+// a busy machine does not release in that time has to expire while the test waits.
+const soon = redistest.Patience / 2
+
 // P4: Close ends the leases of holders for which it does not wait, and the lock goes to the next waiter.
 func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
 	each(t, everyKind, func(s *site) {
 		session := s.session()
-		mu := s.in(session)
+		mu := s.in(session, signalbox.RenewedLease(soon))
 		leases := []signalbox.Lease{s.must(mu)}
 		if !exclusive(s.kind) {
 			leases = append(leases, s.must(mu))
@@ -63,7 +67,7 @@ func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 			require.ErrorIs(s, lease.Err(), signalbox.ErrClosed)
 			require.ErrorIs(s, lease.Unlock(), signalbox.ErrLost)
 		}
-		require.NoError(s, locktest.MustHave(s, waiting).Unlock(), "a lease lasts for longer than Patience")
+		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
 		s.awaitFree()
 	})
 }
@@ -74,7 +78,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, reentrant, func(s *site) {
 		for round := range 3 {
-			closing, other := signalbox.NewSession(s.server.Client(s, signalbox.Tune)), s.session()
+			closing, other := s.session(), s.session()
 			var users sync.WaitGroup
 			begun := make(chan struct{}, 1000)
 			use := func(mu mutex) {
@@ -106,7 +110,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 				if n%5 < 2 {
 					p = s.rival()
 				}
-				users.Go(func() { use(of(p, closing, part(n).name)) })
+				users.Go(func() { use(of(p, closing, part(n).name, signalbox.RenewedLease(soon))) })
 				users.Go(func() { use(of(p, other, part(n).name)) })
 			}
 			for range 10 + 7*round {
