@@ -114,7 +114,10 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 // takeBack resets what it may have begun, off the caller's path: at once, and where it may still be on its way
 // once more when its not-after is over.
 func (b *beginning) takeBack() {
-	t := &settle.Settlement{Call: b.latch.resetCall(b.nonce), Until: clock.Now().Add(b.latch.keep)}
+	now := clock.Now()
+	t := &settle.Settlement{
+		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), Arrives: now.Add(session.MaxPatience),
+	}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		left := session.StillComing(b.notAfter, reply.Stamp(1))
 		if reply.Int(0) != 0 || left == 0 {

@@ -140,9 +140,12 @@ func (b *ballot) giveBack(i int) wire.Call {
 func (b *ballot) settle(i int, notAfter stamp.Stamp) {
 	life := b.lock.base.Set.Lease
 	t := &settle.Settlement{Call: b.giveBack(i), Until: clock.Now().Add(session.MaxPatience + life)}
-	t.Over = func() { b.gone(i) }
+	if notAfter != 0 {
+		t.Arrives = clock.Now().Add(session.MaxPatience)
+	}
+	t.Over = func(error) { b.gone(i) }
 	t.Settled = func(reply wire.Reply) time.Duration {
-		t.Over() // what may still come is another hold than the next ballot's, and is given back
+		b.gone(i) // what may still come is another hold than the next ballot's, and is given back
 		left := session.StillComing(notAfter, reply.Stamp(1))
 		if reply.Int(0) == 1 || left == 0 {
 			return 0 // it was sent once: gone is gone

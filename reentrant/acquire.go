@@ -339,6 +339,9 @@ func (l *Lock) withdraw(holdID string, notAfter stamp.Stamp) {
 		Call:  l.withdrawal(holdID),
 		Until: clock.Now().Add(session.MaxPatience + l.base.Set.Life()),
 	}
+	if notAfter != 0 {
+		t.Arrives = clock.Now().Add(session.MaxPatience)
+	}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		left := session.StillComing(notAfter, reply.Stamp(1))
 		if reply.Int(0) == 1 || left == 0 {

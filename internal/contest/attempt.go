@@ -4,10 +4,12 @@ package contest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -40,6 +42,7 @@ type attempt struct {
 	tenant   line.Tenant
 	sent     bool        // a try was sent that may have left something
 	unknown  bool        // a try was not answered
+	placed   bool        // a try was answered by which it has a place there
 	notAfter stamp.Stamp // of the newest try that was not answered, or is on its way
 }
 
@@ -128,7 +131,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 		Args:   append([]string{a.hold, renewal.Milliseconds(a.wish.Life), a.toSend(sent).Text()}, args...),
 	})
 	if err != nil {
-		a.unanswered(wire.Judge(err))
+		a.unanswered(err)
 		return answer{outcome: late}, err
 	}
 	return a.answered(reply, sent)
@@ -144,10 +147,12 @@ func (a *attempt) toSend(sent clock.Instant) stamp.Stamp {
 	return notAfter
 }
 
-func (a *attempt) unanswered(verdict wire.Verdict) {
+// unanswered takes the error of a try. A key of another program has nothing of a.
+func (a *attempt) unanswered(err error) {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
-	a.unknown = a.unknown || verdict == wire.Unknown
+	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
+	a.sent = a.unknown || a.placed || !errors.Is(err, errs.ErrWrongKind)
 }
 
 // answered takes the answer to a try.
@@ -167,6 +172,7 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 		return answer{outcome: taken}, nil
 	case 0:
 		c.session.Clock.Told(slot, reply.Stamp(2), now)
+		a.waited()
 		a.nothingSent()
 		return answer{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
 	case -1:
@@ -181,13 +187,21 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 	return answer{outcome: held}, c.kind.Refusal(reply)
 }
 
-// nothingSent takes note that nothing is on the server, unless a copy of a try may come still, or each waiter has
-// a place there.
+// waited takes note that a has a place on the server, if each waiter has one.
+func (a *attempt) waited() {
+	c := a.queue.contests
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.placed = c.kind.Each && a.waits
+}
+
+// nothingSent takes note that nothing is on the server, unless a copy of a try may come still, or a has a place
+// there.
 func (a *attempt) nothingSent() {
 	c := a.queue.contests
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.sent = a.unknown || c.kind.Each && a.waits
+	a.sent = a.unknown || a.placed
 }
 
 // Grant implements tenure.Attempt.
@@ -248,7 +262,7 @@ func (a *attempt) releaseCall() wire.Call {
 // releaseUntil repeats the release off the caller's path until it is answered, and where a try is of unknown outcome
 // until that can come no more.
 func (a *attempt) releaseUntil(until clock.Instant) {
-	t := &settle.Settlement{Call: a.releaseCall(), Until: until, Over: a.forget}
+	t := &settle.Settlement{Call: a.releaseCall(), Until: until, Arrives: a.arrives(), Over: func(error) { a.forget() }}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		left := a.copyLeft(reply.Stamp(1))
 		if left > 0 {
@@ -257,6 +271,16 @@ func (a *attempt) releaseUntil(until clock.Instant) {
 		return left
 	}
 	a.queue.contests.session.Settler.Settle(t)
+}
+
+// arrives returns until when a copy of a try may still come; zero if none can.
+func (a *attempt) arrives() clock.Instant {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	if !a.unknown {
+		return clock.Instant{}
+	}
+	return clock.Now().Add(session.MaxPatience)
 }
 
 // copyLeft answers for how long a copy of a try may still come, where it is server o'clock; 0 is not at all.

@@ -56,6 +56,8 @@ type Attempt struct {
 	tenant   Tenant
 	urgent   bool        // the next look lists it: it may have been granted
 	unknown  bool        // an enter of it was not answered
+	stood    bool        // an enter of it was answered that it has the lock, or a ticket
+	refused  bool        // an enter of it was refused, but not with ErrWrongKind
 	notAfter stamp.Stamp // of the newest enter; 0 where none was sent
 }
 

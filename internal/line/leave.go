@@ -4,9 +4,11 @@ package line
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/settle"
 	"github.com/signalbox-go/signalbox/internal/stamp"
@@ -23,12 +25,12 @@ func (a *Attempt) Abandon() {
 	}
 }
 
-// end makes a be over, and reports whether anything of it was ever sent.
-func (a *Attempt) end() (sent bool) {
+// end makes a be over, and reports whether it may have something on the server.
+func (a *Attempt) end() (may bool) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	a.state, a.tenant = over, nil
-	return a.notAfter != 0
+	return a.unknown || a.stood || a.refused
 }
 
 // Release gives the lock back, and waits for that as long as ctx lasts. It reports false where the
@@ -77,7 +79,7 @@ func (a *Attempt) leaveAgain() {
 // leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
 // outcome until that can come no more.
 func (a *Attempt) leaveUntil(until clock.Instant) {
-	t := &settle.Settlement{Call: a.leaveCall(), Until: until, Over: a.givenUp}
+	t := &settle.Settlement{Call: a.leaveCall(), Until: until, Arrives: a.arrives(), Over: a.givenUp}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
@@ -102,13 +104,23 @@ func (a *Attempt) copyLeft(server stamp.Stamp) time.Duration {
 	return session.StillComing(a.notAfter, server)
 }
 
+// arrives returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of
+// which unknown changes no more: callers may hold the lock of its Lines.
+func (a *Attempt) arrives() clock.Instant {
+	if !a.unknown {
+		return clock.Instant{}
+	}
+	return clock.Now().Add(session.MaxPatience)
+}
+
 // givenUp ends the leaving, settled or not. Where it is not, and the session goes on in that line, its
-// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on.
-func (a *Attempt) givenUp() {
+// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on. If the key
+// belongs to another program the session sends no heartbeats either.
+func (a *Attempt) givenUp(err error) {
 	ls := a.q.lines
 	ls.mu.Lock()
 	isKnown := ls.mu.attempts[a.attempt()] == a
-	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil
+	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !errors.Is(err, errs.ErrWrongKind)
 	if isKnown && !goesOn {
 		a.forgetLocked()
 	}

@@ -45,7 +45,7 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 		reply, err := ls.session.Runner.Run(ctx, a.replaceCall(script, old, sent))
 		switch {
 		case err != nil:
-			a.unanswered(wire.Judge(err) == wire.Unknown)
+			a.unanswered(err)
 			err = t.Take(ctx, err)
 		case reply.Int(0) == 1:
 			a.replaced(reply, sent)
@@ -82,7 +82,7 @@ func (a *Attempt) replaced(reply wire.Reply, sent clock.Instant) {
 	ls, now := a.q.lines, clock.Now()
 	ls.mu.Lock()
 	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.wish.Life, Sent: sent, Read: now}
-	a.state = begun
+	a.state, a.stood = begun, true
 	ls.mu.Unlock()
 	a.handed(reply)
 }

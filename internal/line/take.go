@@ -230,7 +230,7 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 		}, a.wish.Args...),
 	})
 	if err != nil {
-		a.unanswered(wire.Judge(err) == wire.Unknown)
+		a.unanswered(err)
 		return waits, err
 	}
 	if a.queues && reply.Int(0) == 0 {
@@ -264,10 +264,12 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, life time.Duration)
 	return number, life
 }
 
-func (a *Attempt) unanswered(unknown bool) {
+// unanswered takes the error of an enter. A key of another program has nothing of a.
+func (a *Attempt) unanswered(err error) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
-	a.unknown = a.unknown || unknown
+	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
+	a.refused = a.refused || !errors.Is(err, errs.ErrWrongKind)
 }
 
 // answered takes the answer to an enter.
@@ -288,6 +290,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	a.stood = true
 	if number != "" && reply.Int(0) == 0 {
 		q.heard = sent
 	}

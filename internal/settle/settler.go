@@ -5,7 +5,8 @@
 // # Guarantees
 //
 //  1. A settlement is repeated until an answer says that it is settled, or until it is not worth
-//     it: the key that it is for has ended by itself. Whatever the server refuses meanwhile.
+//     it: the key that it is for has ended by itself. Whatever the server refuses meanwhile, but for
+//     ErrWrongKind, which settles it once nothing of it can arrive any more.
 //  2. Settlements that fall due together go in one pipeline, on a goroutine that exists for it.
 package settle
 
@@ -38,10 +39,14 @@ type Settlement struct {
 	Call wire.Call
 	// Until is when it is not worth repeating any more: the key has ended by itself.
 	Until clock.Instant
+	// Arrives is until when the call that is taken back may still be executed; zero if it cannot be.
+	// After that ErrWrongKind settles it: the key belongs to another program.
+	Arrives clock.Instant
 	// Settled takes an answer, and says when to ask again: 0 is never. It may set Until.
 	Settled func(wire.Reply) (again time.Duration)
-	// Over is called once when it is settled or given up; nil is nobody. Under no lock.
-	Over func()
+	// Over is called once when it is settled or given up; nil is nobody. Under no lock. err is what the server
+	// refused last with, or nil after an answer.
+	Over func(err error)
 
 	entry   wheel.Entry
 	settler *Settler
@@ -92,6 +97,11 @@ func (s *Settler) Open() int {
 // Fire implements wheel.Event: time for the next try.
 func (t *Settlement) Fire() { t.settler.batches.Put(t) }
 
+// hasArrived reports whether nothing of what is taken back can be executed any more.
+func (t *Settlement) hasArrived(now clock.Instant) bool {
+	return t.Arrives.IsZero() || t.Arrives.Mono() <= now.Mono()
+}
+
 func (s *Settler) settleAll(settlements []*Settlement) {
 	ctx, cancel := context.WithTimeout(s.ctx, settlePatience)
 	defer cancel()
@@ -113,22 +123,24 @@ func (s *Settler) settle(ctx context.Context, settlements []*Settlement) {
 		switch {
 		case outcomes[i].Err == nil:
 			again = t.Settled(outcomes[i].Reply)
+		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.hasArrived(now):
+			// There is nothing of ours, and nothing can come.
 		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
 			// Whatever the refusal: what cannot be given back now may be before its key ends.
 			again = min(firstRetry<<min(t.tries, 10), lastRetry)
 			t.tries++
 		}
 		if again == 0 || now.Mono()+again >= t.Until.Mono() {
-			s.finish(t)
+			s.finish(t, outcomes[i].Err)
 			continue
 		}
 		s.timers.Schedule(&t.entry, again)
 	}
 }
 
-func (s *Settler) finish(t *Settlement) {
+func (s *Settler) finish(t *Settlement, err error) {
 	if t.Over != nil {
-		t.Over()
+		t.Over(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

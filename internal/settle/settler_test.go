@@ -21,7 +21,7 @@ func TestASettlementIsRepeatedUntilItIsSettled(t *testing.T) {
 	s := newSettler(t, redistest.Start(t))
 	var answers, over atomic.Int64
 	settlement := asking(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
-	settlement.Over = func() { over.Add(1) }
+	settlement.Over = func(error) { over.Add(1) }
 	s.Settle(settlement)
 	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
 	require.Equal(t, int64(3), answers.Load())
@@ -67,7 +67,7 @@ func TestASettlementIsGivenUpWhenTheKeyHasEnded(t *testing.T) {
 	proxy.CutAll()
 	var answers, over atomic.Int64
 	settlement := asking(&answers, 50*time.Millisecond)
-	settlement.Over = func() { over.Add(1) }
+	settlement.Over = func(error) { over.Add(1) }
 	s.Settle(settlement)
 	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
 	require.Zero(t, answers.Load())

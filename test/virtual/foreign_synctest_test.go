@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+)
+
+// inEachLayout returns every kind of lock, in the library's own layout and in Redisson's.
+func inEachLayout() map[string]func(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
+	kinds := make(map[string]func(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock)
+	for _, kind := range append(locktest.Primitives(), locktest.Reader()) {
+		kinds[kind.Name] = func(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
+			return kind.New(s, "a", options...)
+		}
+		kinds[kind.Name+" in Redisson's layout"] = func(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
+			return kind.New(s, "a", append(options, signalbox.Redisson())...)
+		}
+	}
+	return kinds
+}
+
+// usurp replaces the keys of the lock "a" with lists of another program. Scripts in the library's own layout are refused in
+// the words of a real server.
+func (w *world) usurp() {
+	w.Helper()
+	own := []string{locktest.Key("a"), locktest.Keys("a").Permits()}
+	for _, key := range append(own, "a") {
+		w.redis.Del(key)
+		_, err := w.redis.RPush(key, "x")
+		require.NoError(w, err)
+	}
+	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+		refused := strings.HasPrefix(command, "EVAL") && slices.Contains(own, args[2])
+		if refused {
+			c.WriteError("WRONGTYPE Operation against a key holding the wrong kind of value")
+		}
+		return refused
+	})
+}
+
+// P4, P9: a call that finds a key of another program leaves nothing to settle: the next call asks the server again, and
+// Close returns at once.
+func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				s, _, closeAll := w.session(w.T)
+				defer closeAll()
+				mu := lock(s)
+				require.NoError(w, atOnce(w.T, mu).Unlock()) // the session knows the server
+				w.usurp()
+				for range 2 {
+					_, err := mu.Lock(w.Context())
+					require.ErrorIs(w, err, signalbox.ErrWrongKind)
+					_, err = mu.TryLock(w.Context())
+					require.ErrorIs(w, err, signalbox.ErrWrongKind)
+				}
+				require.Zero(w, locktest.Settling(s))
+				began := time.Now()
+				_ = s.Close(locktest.Ended())
+				require.Zero(w, time.Since(began))
+			})
+		})
+	}
+}
+
+// P4: a call whose reply is lost before another program takes the key is settled until nothing of it can arrive any more.
+func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				s, lines, closeAll := w.session(w.T)
+				defer closeAll()
+				mu := lock(s)
+				require.NoError(w, atOnce(w.T, mu).Unlock())
+				lines.swallowsReplies.Store(true)
+				ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+				defer cancel()
+				_, err := mu.TryLock(ctx)
+				require.ErrorIs(w, err, context.DeadlineExceeded)
+				w.usurp()
+				lines.heals()
+				time.Sleep(5 * time.Second) // three until it is too late, and a retry
+				require.Zero(w, locktest.Settling(s))
+				_, err = mu.TryLock(w.Context())
+				require.ErrorIs(w, err, signalbox.ErrWrongKind)
+			})
+		})
+	}
+}
+
+// P4: a holder whose key another program takes is told, and leaves nothing to settle.
+func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
+	for _, kind := range append(locktest.Primitives(), locktest.Reader()) { //nolint:paralleltest // as above
+		t.Run(kind.Name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				s, _, closeAll := w.session(w.T)
+				defer closeAll()
+				mu := kind.New(s, "a")
+				lease := atOnce(w.T, mu)
+				w.usurp()
+				<-lease.Done()
+				time.Sleep(time.Second)
+				require.Zero(w, locktest.Settling(s))
+				_, err := mu.TryLock(w.Context())
+				require.ErrorIs(w, err, signalbox.ErrWrongKind)
+			})
+		})
+	}
+}
