@@ -104,35 +104,44 @@ func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
 	})
 }
 
-// P1: a carried lease that has ended is an error, never a new acquire, also if the context itself lives on.
-func TestACarriedLeaseThatHasEndedNeverAcquires(t *testing.T) { //nolint:paralleltest // commands are counted
+// P1: a carried lease that was released is an error, never a new acquire, also if the context itself lives on.
+func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) { //nolint:paralleltest // commands are counted
 	alone(t, reentrant, func(s *site) {
-		session := s.session(signalbox.WithPolling())
-		mu := s.in(session)
-		for _, want := range []error{signalbox.ErrReleased, signalbox.ErrLost} {
-			lease := s.must(mu)
-			entered := lease.Enter(s.Context())
-			if want == signalbox.ErrReleased { //nolint:errorlint // it is one of two
-				require.NoError(s, lease.Unlock())
-			} else {
-				forced, _ := mu.(forcers)
-				require.NoError(s, forced.ForceUnlock(s.Context()))
-				redistest.Receive(s, "the end of the lease", lease.Done())
-			}
-			s.awaitSettled(session)
-			for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
-				require.Empty(s, s.server.SentBy(func() {
-					for _, take := range s.takes(mu) {
-						require.ErrorIs(s, second(take(ctx)), want)
-					}
-					require.ErrorIs(s, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
-						s.Error("a lease that has ended was entered")
-						return nil
-					}), want)
-				}))
-			}
-		}
+		mu := s.in(s.session(signalbox.WithPolling()))
+		lease := s.must(mu)
+		entered := lease.Enter(s.Context())
+		require.NoError(s, lease.Unlock())
+		require.Empty(s, s.server.SentBy(func() { s.neverAcquires(entered, mu, lease, signalbox.ErrReleased) }))
 	})
+}
+
+// P1: so it is if the lease was lost.
+func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
+	t.Parallel()
+	each(t, reentrant, func(s *site) {
+		mu := s.lock()
+		lease := s.must(mu)
+		entered := lease.Enter(s.Context())
+		forced, _ := mu.(forcers)
+		require.NoError(s, forced.ForceUnlock(s.Context()))
+		redistest.Receive(s, "the end of the lease", lease.Done())
+		s.neverAcquires(entered, mu, lease, signalbox.ErrLost)
+		require.False(s, s.isHeld())
+	})
+}
+
+// neverAcquires checks that contexts that carry a lease that has ended take nothing.
+func (s *site) neverAcquires(entered context.Context, mu mutex, lease signalbox.Lease, want error) {
+	s.Helper()
+	for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
+		for _, take := range s.takes(mu) {
+			require.ErrorIs(s, second(take(ctx)), want)
+		}
+		require.ErrorIs(s, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+			s.Error("a lease that has ended was entered")
+			return nil
+		}), want)
+	}
 }
 
 // P1, P8: leases of another session or name enter nothing, nor do bound contexts, which take no carried lease away either.

@@ -307,12 +307,6 @@ func (s *site) awaitFree() {
 	redistest.Await(s, "a free lock and empty queues", func() bool { return !s.isHeld() && s.inLine() == 0 })
 }
 
-// awaitSettled waits until a session has withdrawn all that was given up.
-func (s *site) awaitSettled(session *signalbox.Session) {
-	s.Helper()
-	redistest.Await(s, "that nothing is to be withdrawn", func() bool { return locktest.Settling(session) == 0 })
-}
-
 type waiting = <-chan locktest.Result[signalbox.Lease]
 
 // wait calls Lock in a session that does not hold the lock, and returns when it waits at the server, as the n-th.
