@@ -168,46 +168,6 @@ func TestPassedPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	})
 }
 
-// P3, P5: whatever becomes of the question whether permits may be passed on, they are granted once, with tokens that rise.
-func TestPermitsAreGrantedOnceThoughTheirYieldIsLost(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(w *world, kind redistest.Kind) {
-		s := w.struck(locktest.Runs(scripts.SemaphoreYield))
-		for _, others := range []int{0, 1} {
-			name := fmt.Sprint(others)
-			s.neverAbove(name)
-			sem := semaphore.New(s.Session, name, 1)
-			lease := mustAcquire(w, sem, 1)
-			waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
-			for range others {
-				waiting = append(waiting, acquiring(w.Context(), semaphore.New(w.user().Session, name, 1), 1))
-			}
-			s.arm(kind, 1)
-			released := make(chan error, 1)
-			go func() { released <- lease.Unlock() }()
-			served := make(chan uint64, len(waiting))
-			for _, next := range waiting {
-				go func() {
-					got := locktest.MustHave(w, next)
-					served <- got.Token()
-					_ = got.Unlock()
-				}()
-			}
-			for range waiting {
-				require.Greater(w, redistest.Receive(w, "the permit", served), lease.Token())
-			}
-			if err := redistest.Receive(w, "the release", released); err != nil {
-				require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
-			}
-			require.True(w, s.hasFired())
-			s.heals()
-			time.Sleep(time.Minute)
-			require.Zero(w, w.permitsHeld(name))
-			require.Zero(w, w.permitsWaited(name))
-		}
-	})
-}
-
 // P4: a TryAcquire that is given up leaves nothing behind, whatever becomes of its request.
 func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 	t.Parallel()

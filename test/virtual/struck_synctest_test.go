@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -36,17 +38,19 @@ type struck struct {
 
 	w     *world
 	match redistest.Match // which requests count
-	delay atomic.Int64    // of what is delayed
+	delay atomic.Int64    // of what is delayed, unless its fault has a delay of its own
+	close func()          // closes the session and its client
 
 	one   sync.Mutex // held while a script runs, whoever runs it
 	after func()     // called after each of them, nil for nothing; guarded by one
 
-	mu       sync.Mutex
-	before   func(k int)                     // called before the k-th request
-	requests int                             // that counted
-	fault    redistest.Fault                 // its At counts from when it was armed
-	fired    bool                            // it has struck
-	silent   map[*server.Peer]redistest.Kind // connections that a fault made silent
+	mu     sync.Mutex
+	before func(k int)                     // called before the k-th request
+	struck func(k int)                     // called when a fault strikes the k-th request
+	seen   []string                        // the requests that counted, by name
+	faults []redistest.Fault               // their At counts from when they were armed
+	fired  int                             // how many of them have struck
+	silent map[*server.Peer]redistest.Kind // connections that a fault made silent
 }
 
 // bubbleOfUsers is bubble for a test that opens sessions by user and struck, which are closed when it ends.
@@ -82,18 +86,22 @@ func (w *world) struck(match redistest.Match, options ...signalbox.SessionOption
 		s.run([]string{"SCRIPT", "LOAD", script.Source})
 	}
 	s.reopen(options...)
+	w.ends = append(w.ends, func() { s.close() })
 	return s
 }
 
 // reopen opens another session, which knows nothing of the server, instead of the last one.
 func (s *struck) reopen(options ...signalbox.SessionOption) {
+	if s.close != nil {
+		s.close()
+	}
 	c, lines := s.w.client(s.w.T, func(o *rueidis.ClientOption) {
 		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = struckName, time.Second, time.Second
 	})
 	opened := signalbox.NewSession(c, options...)
 	(*session.Session)(opened).UnlockPatience = time.Minute
 	s.wire, s.Session = lines, opened
-	s.w.ends = append(s.w.ends, func() {
+	s.close = sync.OnceFunc(func() {
 		_ = opened.Close(endedContext())
 		c.Close()
 	})
@@ -115,51 +123,83 @@ func (s *struck) run(request []string) string {
 }
 
 // next returns what strikes a request.
-func (s *struck) next(peer *server.Peer, request []string) (kind redistest.Kind) {
+func (s *struck) next(peer *server.Peer, request []string) (f redistest.Fault) {
 	s.mu.Lock()
-	if kind = s.silent[peer]; kind != 0 || !s.match(request) {
+	if kind := s.silent[peer]; kind != 0 || !s.match(request) {
 		s.mu.Unlock()
-		return kind
+		return redistest.Fault{Kind: kind}
 	}
-	s.requests++
-	k, before := s.requests, s.before
-	if s.fired = s.fired || k == s.fault.At; k == s.fault.At {
-		kind = s.fault.Kind
+	s.seen = append(s.seen, locktest.Names(request))
+	k, before := len(s.seen), s.before
+	for _, armed := range s.faults {
+		if armed.At == k {
+			f = armed
+			s.fired++
+		}
 	}
-	if kind == redistest.SwallowRequest || kind == redistest.SwallowReply || kind == redistest.HalfOpen {
-		s.silent[peer] = kind
+	if f.Kind == redistest.SwallowRequest || f.Kind == redistest.SwallowReply || f.Kind == redistest.HalfOpen {
+		s.silent[peer] = f.Kind
 	}
 	s.mu.Unlock()
 	if before != nil {
 		before(k)
 	}
-	return kind
+	return f
 }
 
 // arm lets a fault strike the at-th request that counts from now on.
-func (s *struck) arm(kind redistest.Kind, at int) {
+func (s *struck) arm(kind redistest.Kind, at int) { s.armAll(redistest.Fault{Kind: kind, At: at}) }
+
+// armAll lets faults strike the requests that count from now on.
+func (s *struck) armAll(faults ...redistest.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests, s.fired = 0, false
-	s.fault = redistest.Fault{Kind: kind, At: at}
+	s.seen, s.fired, s.faults = nil, 0, faults
 }
 
-// then lets do be called before the k-th request that counts.
-func (s *struck) then(k int, do func()) {
+// onStrike lets do be called when a fault strikes the k-th request that counts: if it strikes the reply, after the request
+// was executed.
+func (s *struck) onStrike(k int, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before = func(asked int) {
-		if asked == k {
+	s.struck = func(at int) {
+		if at == k {
 			do()
 		}
 	}
 }
 
-// hasFired reports whether the fault has struck.
+// strikes says that a fault strikes now.
+func (s *struck) strikes(f redistest.Fault) {
+	s.mu.Lock()
+	struck := s.struck
+	s.mu.Unlock()
+	if struck != nil && f.At != 0 {
+		struck(f.At)
+	}
+}
+
+// on lets do be called with its number before each request that counts.
+func (s *struck) on(do func(k int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = do
+}
+
+// then lets do be called before the k-th request that counts.
+func (s *struck) then(k int, do func()) {
+	s.on(func(asked int) {
+		if asked == k {
+			do()
+		}
+	})
+}
+
+// hasFired reports whether all faults have struck.
 func (s *struck) hasFired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fired
+	return s.fired == len(s.faults)
 }
 
 // awaitFault returns when the fault has struck.
@@ -175,10 +215,13 @@ func (s *struck) awaitFault() {
 }
 
 // asked returns how many requests counted.
-func (s *struck) asked() int {
+func (s *struck) asked() int { return len(s.requests()) }
+
+// requests returns the requests that counted, by name.
+func (s *struck) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests
+	return slices.Clone(s.seen)
 }
 
 // strike is the server's hook. It reports whether the request is done.
@@ -193,35 +236,36 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 	if strings.HasPrefix(command, "EVAL") {
 		s.w.scripts.Add(1)
 	}
-	var kind redistest.Kind
+	var f redistest.Fault
 	if peer.ClientName == struckName {
-		kind = s.next(peer, request)
+		f = s.next(peer, request)
 	}
-	if command == "SUBSCRIBE" && kind != 0 { // a subscription is its connection's
-		return s.strikeSubscription(peer, kind)
+	delay := cmp.Or(f.Delay, time.Duration(s.delay.Load()))
+	if command == "SUBSCRIBE" && f.Kind != 0 { // a subscription is its connection's
+		s.strikes(f)
+		return s.strikeSubscription(peer, f.Kind, delay)
 	}
-	switch kind {
-	case redistest.SwallowRequest, redistest.HalfOpen:
+	var reply string
+	if slices.Contains([]redistest.Kind{redistest.SwallowReply, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayReply}, f.Kind) {
+		reply = s.run(request)
+	}
+	if f.Kind != 0 {
+		s.strikes(f)
+	}
+	switch f.Kind {
+	case redistest.SwallowRequest, redistest.HalfOpen, redistest.SwallowReply:
 		return true
-	case redistest.SwallowReply:
-		s.run(request)
-		return true
-	case redistest.CutBeforeRequest:
-		peer.Close()
-		return true
-	case redistest.CutAfterRequest:
-		s.run(request)
+	case redistest.CutBeforeRequest, redistest.CutAfterRequest:
 		peer.Close()
 		return true
 	case redistest.CutAfterReply:
-		peer.WriteRaw(s.run(request))
+		peer.WriteRaw(reply)
 		peer.Close()
 		return true
 	case redistest.DelayRequest:
-		time.Sleep(time.Duration(s.delay.Load()))
+		time.Sleep(delay)
 	case redistest.DelayReply:
-		reply := s.run(request)
-		time.Sleep(time.Duration(s.delay.Load()))
+		time.Sleep(delay)
 		peer.WriteRaw(reply)
 		return true
 	}
@@ -233,7 +277,7 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 }
 
 // strikeSubscription is strike for a request that cannot be run on another connection.
-func (s *struck) strikeSubscription(peer *server.Peer, kind redistest.Kind) (done bool) {
+func (s *struck) strikeSubscription(peer *server.Peer, kind redistest.Kind, delay time.Duration) (done bool) {
 	switch kind {
 	case redistest.CutBeforeRequest, redistest.CutAfterRequest:
 		peer.Close()
@@ -242,7 +286,7 @@ func (s *struck) strikeSubscription(peer *server.Peer, kind redistest.Kind) (don
 		time.AfterFunc(time.Millisecond, s.breakSubscriptions)
 		return false
 	case redistest.DelayRequest, redistest.DelayReply:
-		time.Sleep(time.Duration(s.delay.Load()))
+		time.Sleep(delay)
 		return false
 	case redistest.SwallowRequest, redistest.SwallowReply, redistest.HalfOpen:
 	}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// eachStrike runs a test of every kind of lock that runs any of the scripts, which can fail, with each kind of fault.
+func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *sweep, fault redistest.Kind)) {
+	t.Helper()
+	for _, kind := range sweptKinds() {
+		these := of(kind)
+		if len(these) == 0 {
+			continue
+		}
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			sweepBubble(t, kind, locktest.Runs(these...), func(s *sweep) {
+				for _, fault := range redistest.Kinds() {
+					s.reopen()
+					test(s, fault)
+				}
+				s.view.NoImmortals(s.w)
+			})
+		})
+	}
+}
+
+// P4, P5: an Unlock whose request or reply is lost returns ErrUnconfirmed, and the lock is free soon after.
+func TestReleaseThatFailsIsUnconfirmedAndDone(t *testing.T) {
+	t.Parallel()
+	eachStrike(t, func(k swept) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *sweep, fault redistest.Kind) {
+		name := fault.String()
+		lease := locktest.Must(s.w, s.New(locktest.Impatient(s.Session), name).Lock)
+		s.arm(fault, 1)
+		began := time.Now()
+		err := lease.Unlock()
+		require.LessOrEqual(s.w, time.Since(began), time.Second, fault)
+		require.True(s.w, s.hasFired(), fault)
+		if fault == redistest.CutAfterReply {
+			require.NoError(s.w, err)
+		} else {
+			var unconfirmed *signalbox.UnconfirmedError
+			require.ErrorAs(s.w, err, &unconfirmed, fault)
+			require.WithinRange(s.w, unconfirmed.KeyEnds, began, time.Now().Add(30*time.Second))
+		}
+		require.ErrorIs(s.w, lease.Err(), signalbox.ErrReleased)
+		require.ErrorIs(s.w, lease.Unlock(), signalbox.ErrNotHeld)
+		require.NoError(s.w, s.isDone(name, lease.Token()), fault)
+	})
+}
+
+// P2, P5: a renewal that fails is repeated, and the lease lasts.
+func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
+	t.Parallel()
+	const life = 6 * time.Second
+	renews := func(swept) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
+	eachStrike(t, renews, func(s *sweep, fault redistest.Kind) {
+		name := fault.String()
+		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.RenewedLease(life)).Lock)
+		s.arm(fault, 1)
+		s.awaitFault()
+		time.Sleep(2 * life)
+		require.NoError(s.w, s.valid(name, lease), fault)
+		require.NoError(s.w, lease.Unlock())
+		require.NoError(s.w, s.isDone(name, lease.Token()), fault)
+	})
+}
+
+// P3, P5: whatever becomes of the question whether a lock may be passed on inside a process, each waiter gets it once, with
+// tokens that rise, and no Unlock reports a loss.
+func TestYieldThatFailsIsNoLoss(t *testing.T) {
+	t.Parallel()
+	yields := func(k swept) (these []*scripts.Script) {
+		if k.yield != nil {
+			these = append(these, k.yield)
+		}
+		return these
+	}
+	eachStrike(t, yields, func(s *sweep, fault redistest.Kind) {
+		for _, elsewhere := range []bool{false, true} { // another process waits as well
+			name := fmt.Sprint(fault, elsewhere)
+			s.reopen()
+			s.neverAbove(name)
+			waiting := []locktest.Lock{s.New(s.Session, name), s.New(s.Session, name)}
+			lease := locktest.Must(s.w, waiting[0].Lock)
+			if elsewhere {
+				waiting = append(waiting, s.New(s.other, name))
+			}
+			served := make(chan uint64, len(waiting))
+			for _, lock := range waiting {
+				next := locktest.LaterWith(s.w.Context(), lock.Lock)
+				go func() {
+					got := locktest.MustHave(s.w, next)
+					served <- got.Token()
+					_ = locktest.Confirmed(got.Unlock())
+				}()
+			}
+			time.Sleep(2 * budget) // the process asks before it passes the lock on
+			s.arm(fault, 1)
+			released := locktest.Later(func() (struct{}, error) { return struct{}{}, locktest.Confirmed(lease.Unlock()) })
+			last := lease.Token()
+			for range waiting {
+				token := redistest.Receive(s.w, "the lock", served)
+				require.Greater(s.w, token, last, fault)
+				last = token
+			}
+			locktest.MustHave(s.w, released)
+			require.True(s.w, s.hasFired(), fault)
+			require.NoError(s.w, s.isDone(name, last), fault)
+		}
+	})
+}
+
+// P5: a ForceUnlock of which a request fails, or that is cancelled then, may be repeated and touches no other hold. If what
+// takes the lock fails, it asks whether that was executed, and returns nil.
+func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	eachStrike(t, func(k swept) []*scripts.Script { return k.force }, func(s *sweep, fault redistest.Kind) {
+		for step, script := range s.force {
+			for _, cancelled := range []bool{false, true} {
+				s.reopen()
+				s.forceFails(fault, step, cancelled, fmt.Sprint(fault, " at ", script.Name, ", cancelled ", cancelled))
+			}
+		}
+	})
+}
+
+func (s *sweep) forceFails(fault redistest.Kind, step int, cancelled bool, what string) { //nolint:revive // a case of the test
+	s.w.Helper()
+	force := func(ctx context.Context, of *signalbox.Session) error {
+		return s.New(of, what).(interface {
+			ForceUnlock(ctx context.Context) error
+		}).ForceUnlock(ctx)
+	}
+	held := locktest.Must(s.w, s.New(s.holder, what).Lock)
+	ctx, cancel := context.WithCancel(s.w.Context())
+	defer cancel()
+	s.on(nil)
+	if cancelled {
+		s.then(step+1, cancel)
+	}
+	s.arm(fault, step+1)
+	began := time.Now()
+	err := force(ctx, s.Session)
+	require.True(s.w, s.hasFired(), what)
+	if cancelled {
+		require.Less(s.w, time.Since(began), time.Second, what)
+	} else if step == 1 {
+		require.NoError(s.w, err, what)
+	}
+	if !s.view.Free(what) {
+		require.Error(s.w, err, what)
+		require.NoError(s.w, force(s.w.Context(), s.other), what)
+	}
+	redistest.Receive(s.w, "the holder is notified", held.Done())
+	next := locktest.Must(s.w, s.rival.New(s.other, what).Lock)
+	require.Greater(s.w, next.Token(), held.Token(), what)
+	time.Sleep(2 * time.Second) // what was delayed has arrived
+	require.NoError(s.w, s.valid(what, next), what)
+	require.NoError(s.w, next.Unlock())
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Requests that acquires of every kind of lock consist of.
+const (
+	hello     = "session/hello"
+	subscribe = "SUBSCRIBE"
+)
+
+// swept is a kind of lock of which every request is struck, with the scripts that it runs.
+type swept struct {
+	locktest.Primitive
+
+	rival                  locktest.Primitive // the kind that excludes it
+	acquire, release, undo *scripts.Script
+	yield                  *scripts.Script   // asks whether the lock may be passed on inside the process; nil if nothing does
+	force                  []*scripts.Script // of a ForceUnlock; nil if there is none
+	retold                 bool              // an acquire that is repeated returns a later token of the same hold
+	scenarios              []scenario
+}
+
+// scenario is one way to acquire a lock, and the requests that it takes if nothing fails.
+type scenario struct {
+	name  string
+	held  bool            // another session holds the lock, and releases it
+	after int             // when it does: after this request
+	try   bool            // by TryLock
+	cut   int             // the request after whose reply its connection is cut, in every trial; 0 for none
+	deaf  bool            // messages are lost
+	match redistest.Match // which requests count; nil for those of an acquire
+	steps []string
+}
+
+func sweptReentrant() swept {
+	const acquire = "reentrant/acquire"
+	return swept{
+		Primitive: locktest.Reentrant(), rival: locktest.Reentrant(), acquire: scripts.ReentrantAcquire,
+		release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw, yield: scripts.ReentrantYield,
+		force: []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce},
+		scenarios: []scenario{
+			{name: "LockOfAFreeLock", steps: []string{hello, acquire}},
+			{name: "LockThatWaits", held: true, after: 4, steps: []string{hello, acquire, subscribe, acquire, acquire}},
+			{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, acquire}},
+			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, acquire}},
+			{
+				name: "LockThatSubscribesAgain", held: true, after: 6, cut: 3,
+				steps: []string{hello, acquire, subscribe, acquire, subscribe, acquire, acquire},
+			},
+		},
+	}
+}
+
+func sweptFair() swept {
+	const enter, poll = "fair/enter", "fair/look"
+	return swept{
+		Primitive: locktest.Fair(), rival: locktest.Fair(),
+		acquire: scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
+		force: []*scripts.Script{scripts.HolderDescribe, scripts.FairForce},
+		scenarios: []scenario{
+			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
+			{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
+			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+			{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}},
+			{
+				name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
+				match: locktest.Runs(scripts.FairLook), steps: []string{poll, poll, poll},
+			},
+		},
+	}
+}
+
+// sweptSide is one side of a read-write lock. Both wait as a fair lock does, so each way to acquire is struck on one side.
+func sweptSide(side locktest.Primitive, scenarios ...scenario) swept {
+	return swept{
+		Primitive: side, rival: locktest.Writer(),
+		acquire: scripts.RWLockEnter, release: scripts.RWLockLeave, undo: scripts.RWLockLeave,
+		force: []*scripts.Script{scripts.HoldsList, scripts.RWLockForce},
+		scenarios: append(scenarios,
+			scenario{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, "rwlock/enter", subscribe}}),
+	}
+}
+
+func sweptWriter() swept {
+	const enter, poll = "rwlock/enter", "rwlock/look"
+	return sweptSide(locktest.Writer(),
+		scenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+		scenario{
+			name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
+			match: locktest.Runs(scripts.RWLockLook), steps: []string{poll, poll, poll},
+		})
+}
+
+func sweptReader() swept {
+	const enter = "rwlock/enter"
+	return sweptSide(locktest.Reader(),
+		scenario{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
+		scenario{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+		scenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})
+}
+
+// sweptPermit is a semaphore of one.
+func sweptPermit() swept {
+	const enter = "semaphore/enter"
+	return swept{
+		Primitive: locktest.Permit(), rival: locktest.Permit(), retold: true, acquire: scripts.SemaphoreEnter,
+		release: scripts.SemaphoreLeave, undo: scripts.SemaphoreLeave, yield: scripts.SemaphoreYield,
+		scenarios: []scenario{
+			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
+			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+		},
+	}
+}
+
+func sweptKinds() []swept {
+	return []swept{sweptReentrant(), sweptFair(), sweptWriter(), sweptReader(), sweptPermit()}
+}
+
+// counts matches the requests of a scenario: those of an acquire and of what undoes it, unless it says otherwise.
+func (k swept) counts(of scenario) redistest.Match {
+	if of.match != nil {
+		return of.match
+	}
+	runs, subscribes := locktest.Runs(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
+	own := names.Session(names.DefaultPrefix, "") // the channel of a session that holds a lock for more than a moment
+	return func(request []string) bool {
+		return runs(request) || subscribes(request) && !strings.HasPrefix(request[1], own)
+	}
+}
