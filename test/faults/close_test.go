@@ -90,7 +90,7 @@ func closeInFullUse(t *testing.T, w *world) {
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("ContextEnded=", ended), func(t *testing.T) {
 			for range 3 {
-				c := w.closing(t, signalbox.NewSession(w.server.Client(t, locktest.Tuned)))
+				c := w.closing(t, signalbox.NewSession(w.server.Client(t, locktest.Steady)))
 				ctx, cancel := context.WithCancel(t.Context())
 				if ended {
 					cancel()
@@ -104,7 +104,7 @@ func closeInFullUse(t *testing.T, w *world) {
 				require.Less(t, time.Since(begun), redistest.Patience/2)
 				c.over(t, redistest.Patience)
 				require.NoError(t, c.session.Close(t.Context()), "the second Close")
-				redistest.AwaitFor(t, settled, "nothing is held", func() bool {
+				redistest.Await(t, "nothing is held", func() bool {
 					_, held, err := w.view.Leaks()
 					return err == nil && len(held) == 0
 				})

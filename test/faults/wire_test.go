@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P4, P5: whichever way a wire fails, an acquire that is given up then leaves nothing, and a lock that is released then is free
+// soon after. Package virtual shows it for every request of every kind of lock.
+func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, fault := range redistest.Kinds() {
+		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			client := locktest.Steady
+			switch fault { //nolint:exhaustive // the others need no time
+			case redistest.SwallowRequest, redistest.SwallowReply, redistest.HalfOpen:
+				client = impatient
+				fallthrough
+			case redistest.CutBeforeRequest:
+				redistest.Slow(t, "the client gives a silent connection up after a second, and a request may come late for three")
+			}
+			w := newWorld(t)
+			w.strike(t, fault, w.link(t, locktest.Runs(scripts.ReentrantAcquire), client), func(l link, struck <-chan struct{}) uint64 {
+				ctx, cancel := context.WithCancel(locktest.Context(t))
+				defer cancel()
+				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
+				redistest.Receive(t, "the fault strikes", struck)
+				cancel()
+				got := redistest.Receive(t, "the call returns", acquired)
+				if got.Err != nil {
+					require.ErrorIs(t, got.Err, context.Canceled)
+					return 0
+				}
+				require.NoError(t, locktest.Confirmed(got.Value.Unlock()))
+				return got.Value.Token()
+			})
+			w.strike(t, fault, w.link(t, locktest.Runs(scripts.ReentrantRelease), client), func(l link, struck <-chan struct{}) uint64 {
+				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
+				require.NoError(t, locktest.Confirmed(lease.Unlock()))
+				redistest.Receive(t, "the fault strikes", struck)
+				return lease.Token()
+			})
+			w.view.NoImmortals(t)
+		})
+	}
+}
+
+// strike runs a call while a fault strikes a request of its wire, and checks that nothing is left of it. The call returns the last
+// token that it had.
+func (w *world) strike(t *testing.T, fault redistest.Kind, through link, call func(l link, struck <-chan struct{}) uint64) {
+	t.Helper()
+	last := call(through, through.proxy.Arm(redistest.Fault{Kind: fault, Delay: 30 * time.Millisecond}).Fired())
+	redistest.Await(t, "nothing is left", func() bool { return locktest.Settling(through.session) == 0 && w.view.Free("a") })
+	if fault == redistest.DelayRequest {
+		redistest.Await(t, "the request that was delayed arrives", func() bool { return through.proxy.Replies() >= through.proxy.Requests() })
+	}
+	lease, err := reentrant.New(w.other, "a").TryLock(locktest.Context(t))
+	require.NoError(t, err)
+	require.Greater(t, lease.Token(), last)
+	require.NoError(t, lease.Unlock())
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
+)
+
+// kind is a kind of lock, with the kind that excludes it.
+type kind struct {
+	locktest.Primitive
+
+	rival locktest.Primitive
+}
+
+// world is a server, sessions whose wire is good, and a view.
+type world struct {
+	kind   kind
+	server *redistest.Server
+	holder *signalbox.Session
+	other  *signalbox.Session
+	view   *locktest.View
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	wiretest.LoadScripts(t, server) // so that each is one request from the start
+	holder, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
+	return &world{kind{locktest.Reentrant(), locktest.Reentrant()}, server, holder, other, locktest.NewView(t, server)}
+}
+
+// each runs a test of each kind of lock in a world of its own.
+func each(t *testing.T, run func(t *testing.T, w *world)) {
+	t.Helper()
+	kinds := []kind{{locktest.Reader(), locktest.Writer()}}
+	for _, p := range locktest.Primitives() {
+		kinds = append(kinds, kind{p, p})
+	}
+	for _, k := range kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.kind = k
+			run(t, w)
+		})
+	}
+}
+
+// link is a session with a wire of its own that can fail.
+type link struct {
+	proxy   *redistest.Proxy
+	session *signalbox.Session
+}
+
+// impatient lets a client give up a silent connection after a second. Any other client here waits for a busy machine.
+func impatient(o *rueidis.ClientOption) {
+	o.ConnWriteTimeout, o.Dialer.Timeout = time.Second, redistest.Patience
+	signalbox.Tune(o)
+}
+
+// link returns a session whose wire counts what match names. mod changes the options of its client.
+func (w *world) link(t *testing.T, match redistest.Match, mod func(*rueidis.ClientOption)) link {
+	t.Helper()
+	proxy := redistest.NewProxy(t, w.server.Addr())
+	proxy.SetMatch(match)
+	return link{proxy, locktest.SessionOf(t, proxy.Client(t, mod))}
+}
+
+// shortly returns a context that ends soon.
+func shortly(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	return context.WithTimeout(t.Context(), 100*time.Millisecond)
+}
