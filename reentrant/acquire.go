@@ -153,13 +153,13 @@ func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 	defer c.close()
 	if pause := g.StandBack(clock.Now()); pause > 0 {
 		// The lock was given to a waiter elsewhere, which is on its way to it.
-		c.wait = l.base.Session.Dispatch.StandBack(l.target(), pause)
+		c.follow(l.base.Session.Dispatch.StandBack(l.target(), pause))
 		if err := c.pause(ctx); err != nil {
 			g.Quit()
 			return hold.Lease{}, err
 		}
 	} else {
-		c.wait = l.base.Session.Dispatch.WaitIfLive(l.target())
+		c.follow(l.base.Session.Dispatch.WaitIfLive(l.target()))
 	}
 	for {
 		err := l.base.Session.Ready()
@@ -194,9 +194,16 @@ type contention struct {
 
 func (c *contention) register() *dispatch.Wait {
 	if c.wait == nil {
-		c.wait = c.lock.base.Session.Dispatch.Wait(c.lock.target())
+		c.follow(c.lock.base.Session.Dispatch.Wait(c.lock.target()))
 	}
 	return c.wait
+}
+
+// follow registers the contender with w, if there is one.
+func (c *contention) follow(w *dispatch.Wait) {
+	if c.wait = w; w != nil {
+		c.trouble.Follow(w)
+	}
 }
 
 func (c *contention) close() {
@@ -232,7 +239,7 @@ func (c *contention) pause(ctx context.Context) error {
 }
 
 // ended answers the error of a context that has ended, with what is known of the lock.
-func (c *contention) ended(ctx context.Context) error { return c.trouble.EndedAt(ctx, c.wait) }
+func (c *contention) ended(ctx context.Context) error { return c.trouble.Ended(ctx) }
 
 // result is what an acquire script answered.
 type result int

@@ -82,7 +82,7 @@ func (p *place) Wait(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return p.trouble.EndedAt(ctx, p.wait)
+			return p.trouble.Ended(ctx)
 		}
 		switch {
 		case !p.queue.hasTurn(p):
@@ -105,7 +105,7 @@ func (p *place) waitsForOurs() bool {
 	if p.wait != nil || p.queue.contests.kind.Each || !p.queue.isOurs() {
 		return false
 	}
-	p.wait = p.queue.contests.session.Dispatch.WaitIfLive(p.target())
+	p.follow(p.queue.contests.session.Dispatch.WaitIfLive(p.target()))
 	if p.wait == nil || !p.queue.isOurs() {
 		return false
 	}
@@ -118,7 +118,7 @@ func (p *place) waitsForOurs() bool {
 func (p *place) try(ctx context.Context) (done bool, err error) {
 	d := p.queue.contests.session.Dispatch
 	if p.wait == nil {
-		p.wait = d.WaitIfLive(p.target())
+		p.follow(d.WaitIfLive(p.target()))
 	}
 	got, err := p.attempt.try(ctx)
 	switch {
@@ -139,9 +139,16 @@ func (p *place) try(ctx context.Context) (done bool, err error) {
 
 func (p *place) register() *dispatch.Wait {
 	if p.wait == nil {
-		p.wait = p.queue.contests.session.Dispatch.Wait(p.target())
+		p.follow(p.queue.contests.session.Dispatch.Wait(p.target()))
 	}
 	return p.wait
+}
+
+// follow registers p with w, if there is one.
+func (p *place) follow(w *dispatch.Wait) {
+	if p.wait = w; w != nil {
+		p.trouble.Follow(w)
+	}
 }
 
 // target answers what p waits for.
@@ -169,7 +176,7 @@ func (p *place) sleep(ctx context.Context) error {
 	case <-due:
 	case <-p.news:
 	case <-ctx.Done():
-		return p.trouble.EndedAt(ctx, p.wait)
+		return p.trouble.Ended(ctx)
 	}
 	return nil
 }

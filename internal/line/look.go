@@ -151,6 +151,7 @@ func (l *look) failed(err error) {
 	if wire.Judge(err) == wire.Final {
 		l.q.refuseLocked(err)
 	}
+	l.q.trouble = err
 	l.q.scheduleLocked(lookEvery / 4)
 }
 
@@ -174,6 +175,7 @@ func (l *look) answered(reply wire.Reply) {
 		return
 	}
 	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(5), now)
+	q.trouble = nil
 	if q.heard.IsZero() || l.beat.sent.Mono() > q.heard.Mono() {
 		q.heard = l.beat.sent
 	}

@@ -74,7 +74,9 @@ type Place struct {
 
 // Stand answers a place in line. Nothing is sent before Wait.
 func (q *Queue) Stand(wish Wish) *Place {
-	return &Place{q: q, wish: wish, attempt: q.beginWaiting(wish)}
+	p := &Place{q: q, wish: wish, attempt: q.beginWaiting(wish)}
+	p.trouble.Follow(q)
+	return p
 }
 
 // Enter enters the line, and returns when that stands there or was granted the lock, or answers why it did neither. The
@@ -290,7 +292,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.stood = true
+	a.stood, q.trouble = true, nil
 	if number != "" && reply.Int(0) == 0 {
 		q.heard = sent
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -23,7 +22,21 @@ type Trouble struct {
 		sync.Mutex
 		held bool  // the last answer was that somebody else has the lock
 		last error // the last refusal or failure, nil after an answer
+		poll Poll  // nil until there is one
 	}
+}
+
+// Poll asks the server on behalf of a waiter that was told that the lock is held.
+type Poll interface {
+	// Trouble returns why the last poll was not answered, nil after an answer.
+	Trouble() error
+}
+
+// Follow takes what polls for the waiter from here on: it knows more than the last answer.
+func (t *Trouble) Follow(p Poll) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.poll = p
 }
 
 // Held takes the answer that somebody else has the lock.
@@ -57,25 +70,16 @@ func (t *Trouble) Take(ctx context.Context, err error) error {
 func (t *Trouble) Ended(ctx context.Context) error {
 	err := errs.Ended(ctx)
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	held, last, poll := t.mu.held, t.mu.last, t.mu.poll
+	t.mu.Unlock()
+	if held && poll != nil {
+		last = poll.Trouble() // a later failure, or no reply at all
+	}
 	switch {
-	case t.mu.held:
+	case last != nil:
+		return errs.Join(err, last)
+	case held:
 		return errs.WhileHeld(err)
-	case t.mu.last != nil:
-		return errs.Join(err, t.mu.last)
 	}
 	return err
-}
-
-// EndedAt is Ended for who is registered with w, or with nobody where that is nil: its looks know more.
-func (t *Trouble) EndedAt(ctx context.Context, w *dispatch.Wait) error {
-	t.mu.Lock()
-	held := t.mu.held
-	t.mu.Unlock()
-	if held && w != nil {
-		if trouble := w.Trouble(); trouble != nil {
-			return errs.Join(errs.Ended(ctx), trouble) // a later failure, or no reply at all
-		}
-	}
-	return t.Ended(ctx)
 }

@@ -15,6 +15,11 @@ import (
 
 var errAway = errors.New("the server is away")
 
+// poll is one whose last reply is known.
+type poll struct{ trouble error }
+
+func (p poll) Trouble() error { return p.trouble }
+
 // What is known last is what the error of a context that ends is joined with.
 func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 	t.Parallel()
@@ -32,6 +37,14 @@ func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 			k.Held()
 			require.NoError(t, k.Take(live, errAway))
 		}, errAway, errs.ErrHeld},
+		"PollRefused": {func(_ *testing.T, k *trouble.Trouble) {
+			k.Follow(poll{errAway})
+			k.Held()
+		}, errAway, errs.ErrHeld},
+		"PollAnswered": {func(_ *testing.T, k *trouble.Trouble) {
+			k.Follow(poll{})
+			k.Held()
+		}, errs.ErrHeld, errAway},
 		"AnsweredSince": {func(t *testing.T, k *trouble.Trouble) {
 			t.Helper()
 			require.NoError(t, k.Take(live, errAway))
@@ -52,11 +65,10 @@ func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 			t.Parallel()
 			var k trouble.Trouble
 			c.known(t, &k)
-			for _, err := range []error{k.Ended(ended), k.EndedAt(ended, nil)} {
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, c.with)
-				require.NotErrorIs(t, err, c.not)
-			}
+			err := k.Ended(ended)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, c.with)
+			require.NotErrorIs(t, err, c.not)
 		})
 	}
 }

@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,26 +71,29 @@ func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) {
 // P10: a waiter that gives up is told what was heard last: that the server refuses, not that the lock was held before.
 func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared()} {
-		bubble(t, func(w *world) {
-			holder, _, closeHolder := w.session(w.T)
-			defer closeHolder()
-			waiter, _, closeWaiter := w.session(w.T)
-			defer closeWaiter()
-			held := atOnce(w.T, kind.New(holder, "a"))
-			ctx, cancel := context.WithCancel(w.Context())
-			next := waitsInLine(ctx, kind.New(waiter, "a"))
-			time.Sleep(3 * time.Second)
-			w.redis.SetError("BUSY Redis is busy running a script")
-			time.Sleep(3 * time.Second) // in which it polls
-			cancel()
-			got := <-next
-			w.redis.SetError("")
-			require.ErrorIs(w, got.err, context.Canceled, kind.Name)
-			require.ErrorIs(w, got.err, signalbox.ErrRefused, kind.Name)
-			require.NotErrorIs(w, got.err, signalbox.ErrHeld, kind.Name)
-			require.ErrorContains(w, got.err, "BUSY Redis is busy", kind.Name)
-			require.NoError(w, held.Unlock())
+	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				holder, _, closeHolder := w.session(w.T)
+				defer closeHolder()
+				waiter, _, closeWaiter := w.session(w.T)
+				defer closeWaiter()
+				// Readers wait for a writer.
+				held := atOnce(w.T, inEachLayout()[strings.Replace(name, locktest.Reader().Name, locktest.Writer().Name, 1)](holder))
+				ctx, cancel := context.WithCancel(w.Context())
+				next := waitsInLine(ctx, lock(waiter))
+				time.Sleep(3 * time.Second)
+				w.redis.SetError("BUSY Redis is busy running a script")
+				time.Sleep(3 * time.Second) // in which it polls
+				cancel()
+				err := (<-next).err
+				w.redis.SetError("")
+				require.ErrorIs(w, err, context.Canceled)
+				require.ErrorIs(w, err, signalbox.ErrRefused)
+				require.NotErrorIs(w, err, signalbox.ErrHeld)
+				require.ErrorContains(w, err, "BUSY Redis is busy")
+				require.NoError(w, held.Unlock())
+			})
 		})
 	}
 }
