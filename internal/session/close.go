@@ -57,8 +57,12 @@ func (s *Session) Close(ctx context.Context) error {
 	select {
 	case <-drained:
 	case <-ctx.Done():
-		err = fmt.Errorf("signalbox: close: holders were left: %w", whyEnded(ctx))
-		s.evict()
+		select {
+		case <-drained: // in the same instant: nothing is left
+		default:
+			err = fmt.Errorf("signalbox: close: holders were left: %w", whyEnded(ctx))
+			s.evict()
+		}
 	}
 	s.giveBack(ctx, drained)
 	return err

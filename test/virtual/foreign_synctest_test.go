@@ -68,7 +68,7 @@ func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralle
 				}
 				require.Zero(w, locktest.Settling(s))
 				began := time.Now()
-				_ = s.Close(locktest.Ended())
+				require.NoError(w, s.Close(locktest.Ended()))
 				require.Zero(w, time.Since(began))
 			})
 		})
