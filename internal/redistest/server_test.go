@@ -21,7 +21,7 @@ func TestStartedServerAnswers(t *testing.T) {
 	s := redistest.Start(t)
 	require.Equal(t, "PONG", s.MustDo(t, "PING"))
 	require.Equal(t, "redis://"+s.Addr(), s.URL())
-	require.Contains(t, s.Log(), "eady to accept connections")
+	redistest.Await(t, "the server's log", func() bool { return strings.Contains(s.Log(), "eady to accept connections") })
 }
 
 func TestRestartedServerIsEmptyOnTheSamePort(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -381,6 +382,7 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 				sessions, _ := q.process(signalbox.WithPolling()) // it does not learn that its hold is no quorum's any more
 				q.foreign(0, "1", time.Minute)                    // so the hold is a bare quorum
 				lease := q.mustLock(redlock.New(sessions, "a", fixed))
+				synctest.Wait() // until the first server has seen its request too
 				c.loses(q.worlds[2])
 				q.remove(0) // the other hold ends
 				other, _ := q.lock(fixed)
