@@ -76,7 +76,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 					}
 					require.GreaterOrEqual(t, len(grants)-before, 20, "second %d", second)
 				}
-				time.Sleep(time.Second)
+				time.Sleep(10 * time.Second) // the longest pause before a node is asked again is five
 				cancel()
 				ended.Wait()
 				for n := range locks {
