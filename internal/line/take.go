@@ -266,12 +266,11 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, life time.Duration)
 	return number, life
 }
 
-// unanswered takes the error of an enter. A key of another program has nothing of a. If a message granted a meanwhile,
-// the enter was executed, and no copy of it is on its way.
+// unanswered takes the error of an enter. A key of another program has nothing of a.
 func (a *Attempt) unanswered(err error) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
-	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown && a.state != granted
+	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
 	a.refused = a.refused || !errors.Is(err, errs.ErrWrongKind)
 }
 

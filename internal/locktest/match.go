@@ -24,7 +24,7 @@ func Runs(these ...*scripts.Script) redistest.Match {
 	}
 }
 
-// Names answers which script a request runs, or else its command.
+// Names returns which script a request runs, or else its command.
 func Names(req []string) string {
 	all, err := scripts.All()
 	if err != nil {

@@ -36,7 +36,7 @@ type Primitive struct {
 	New  func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
 }
 
-// Key answers the key that says who has the lock of that name.
+// Key returns the key that says who has the lock of that name.
 func (p Primitive) Key(name string) string {
 	if p.Name == semaphoreName {
 		return Keys(name).Permits()
@@ -44,7 +44,7 @@ func (p Primitive) Key(name string) string {
 	return Key(name)
 }
 
-// Line answers the key of those who stand in line for the lock of that name, where they do.
+// Line returns the key of those who stand in line for the lock of that name, where they do.
 func (p Primitive) Line(name string) string {
 	switch p.Name {
 	case semaphoreName:
@@ -102,13 +102,13 @@ func Reader() Primitive {
 	}}
 }
 
-// Locks answers those of which holders enter what they have, and that are all Told.
+// Locks returns those of which holders enter what they have, and that are all Told.
 func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 
-// Primitives answers all of them of which one has the lock at a time: Locks, and a semaphore of one permit.
+// Primitives returns all of them of which one has the lock at a time: Locks, and a semaphore of one permit.
 func Primitives() []Primitive { return append(Locks(), Permit()) }
 
-// Named answers the one with that name, for child processes that are told theirs by its name.
+// Named returns the one with that name, for child processes that are told theirs by its name.
 func Named(name string) Primitive {
 	for _, p := range append(Primitives(), Reader()) {
 		if p.Name == name {

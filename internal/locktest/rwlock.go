@@ -32,12 +32,12 @@ func (r Reads) Locker(ctx context.Context) *signalbox.Locker { return r.RLocker(
 // Writes is a read-write lock that is asked for one holder, as locks are that have one at a time.
 type Writes struct{ *rw }
 
-// NewWrites answers the lock of that name.
+// NewWrites returns the lock of that name.
 func NewWrites(s *signalbox.Session, name string, options ...signalbox.LockOption) Writes {
 	return Writes{rwlock.New(s, name, options...)}
 }
 
-// Holder answers the first of Holders, or ErrNotHeld.
+// Holder returns the first of Holders, or ErrNotHeld.
 func (w Writes) Holder(ctx context.Context) (signalbox.Holder, error) {
 	for h, err := range w.Holders(ctx) {
 		return h, err

@@ -22,7 +22,7 @@ type As struct {
 	User, Password string
 }
 
-// Client answers a client of that user, closed when the test ends.
+// Client returns a client of that user, closed when the test ends.
 func (a As) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.Server.Client(tb, func(o *rueidis.ClientOption) {
@@ -98,12 +98,12 @@ func (s *Secrets) Write(line []byte) (int, error) {
 	return s.mu.said.Write(line)
 }
 
-// Said answers everything so far.
+// Said returns everything so far.
 func (s *Secrets) Said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.said.String()
 }
 
-// Logger answers a logger whose lines are heard.
+// Logger returns a logger whose lines are heard.
 func (s *Secrets) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }

@@ -27,7 +27,7 @@ func Steady(o *rueidis.ClientOption) {
 	signalbox.Tune(o)
 }
 
-// Session answers a session that goes to the server or through the proxy, and whose Unlock waits for a busy machine as
+// Session returns a session that goes to the server or through the proxy, and whose Unlock waits for a busy machine as
 // well. It is closed when the test ends, in no time: leases that are left then are ended.
 func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
@@ -51,10 +51,10 @@ func Impatient(s *signalbox.Session) *signalbox.Session {
 	return s
 }
 
-// Settling answers how many outcomes the session is still settling in the background.
+// Settling returns how many outcomes the session is still settling in the background.
 func Settling(s *signalbox.Session) int { return (*session.Session)(s).Settler.Open() }
 
-// Channels answers how many channels the session listens to.
+// Channels returns how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Session)(s).Dispatch.Channels() }
 
 // Confirmed forgives an Unlock that the server did not answer in time: of those that no fault strikes some fall on a

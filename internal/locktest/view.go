@@ -19,13 +19,13 @@ import (
 // View looks at what locks left on a server, over a connection that no fault strikes.
 type View struct{ client rueidis.Client }
 
-// NewView answers a view of the server.
+// NewView returns a view of the server.
 func NewView(tb testing.TB, server redistest.Dialer) *View {
 	tb.Helper()
 	return &View{client: server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true })}
 }
 
-// Keys answers what a lock has on the server, with the default prefix.
+// Keys returns what a lock has on the server, with the default prefix.
 func Keys(name string) names.Set {
 	set, err := names.Make(names.DefaultPrefix, name)
 	if err != nil {
@@ -34,7 +34,7 @@ func Keys(name string) names.Set {
 	return set
 }
 
-// Key answers the holder key of a lock.
+// Key returns the holder key of a lock.
 func Key(name string) string { return Keys(name).Holder }
 
 // Hold is what a lock's keys say.
@@ -76,7 +76,7 @@ if kind == 'f' then
 end
 return {string.sub(value, 5, 20), ends, held and string.sub(value, 21, 61) or '', waiting, held and 1 or 0}`
 
-// Hold answers who holds the lock.
+// Hold returns who holds the lock.
 func (v *View) Hold(name string) (Hold, error) {
 	keys := Keys(name)
 	reply, err := v.client.Do(context.Background(),
@@ -120,7 +120,7 @@ func (v *View) Free(name string) bool {
 	return err == nil && h.ID == "" && h.Waiting == 0
 }
 
-// Waiting answers how many stand in line for the lock; -1 where the server does not tell.
+// Waiting returns how many stand in line for the lock; -1 where the server does not tell.
 func (v *View) Waiting(name string) int {
 	h, err := v.Hold(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func (v *View) Waiting(name string) int {
 	return h.Waiting
 }
 
-// Now answers the server's time.
+// Now returns the server's time.
 func (v *View) Now(tb testing.TB) time.Time {
 	tb.Helper()
 	parts, err := v.client.Do(context.Background(), v.client.B().Time().Build()).AsIntSlice()
@@ -158,7 +158,7 @@ for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
 end
 return {immortal, held}`
 
-// Leaks answers the keys of locks that never end, and those of locks that are held or waited for.
+// Leaks returns the keys of locks that never end, and those of locks that are held or waited for.
 func (v *View) Leaks() (immortal, held []string, err error) {
 	reply, err := v.client.Do(context.Background(),
 		v.client.B().Eval().Script(inspect).Numkeys(0).Arg(names.DefaultPrefix+"*").Build()).ToArray()
