@@ -174,13 +174,17 @@ func (u *user) hears() {
 	})
 }
 
-// looks lets the session look, as it does when a subscription was confirmed, and waits for the reply. The proxy counts looks alone.
+// looks lets the session poll, as it does when a subscription was confirmed, and waits for the reply. The proxy counts polls alone.
+// If a poll of the session's own has already taken the lock, there is nothing to poll for.
 func (u *user) looks() {
 	u.place.Helper()
 	before := u.place.proxy.Replies()
 	u.mu.Lock()
 	e := u.q.ear
 	u.mu.Unlock()
+	if e == nil {
+		return
+	}
 	e.Subscribed()
 	await(u.place, "a look", func() bool { return u.place.proxy.Replies() > before })
 }
