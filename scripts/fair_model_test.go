@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // naive is a fair lock as one would write it who need not care what it costs.
@@ -183,12 +185,7 @@ type game struct {
 }
 
 // games is how many games are played with each kind of lock.
-func games() uint64 {
-	if testing.Short() {
-		return 5
-	}
-	return 20
-}
+func games() uint64 { return uint64(redistest.Rounds(2, 20)) }
 
 // players are the sessions of a game.
 var players = []string{session("a"), session("b"), session("c"), session("d")}

@@ -4,12 +4,15 @@ package scripts_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -136,11 +139,16 @@ func requireLineLeftAlone[L lock](
 ) {
 	t.Helper()
 	var refused atomic.Int32
+	cells, every := 0, redistest.Rounds(5, 1)
 	t.Run("Calls", func(t *testing.T) {
+		verbs := slices.Collect(maps.Keys(calls(fresh(t))))
 		for state, prepare := range states {
 			for which := range fresh(t).keys()[1:] {
 				for _, what := range []string{"List", "String", "Stream"} {
-					for verb := range calls(fresh(t)) {
+					for _, verb := range verbs {
+						if cells++; cells%every != 0 {
+							continue
+						}
 						t.Run(fmt.Sprint(state, "/", which, "/", what, "/", verb), func(t *testing.T) {
 							t.Parallel()
 							l := fresh(t)
@@ -163,5 +171,5 @@ func requireLineLeftAlone[L lock](
 			}
 		}
 	})
-	require.Greater(t, refused.Load(), least)
+	require.Greater(t, refused.Load(), least/int32(2*every-1))
 }

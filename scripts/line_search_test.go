@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -189,9 +190,9 @@ func (c *crowd) states() (alive, kept []any) {
 // finds those who live, in the order of the line, and nobody that keeps a place is taken out.
 func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
 	t.Parallel()
-	const crowds, steps = 8, 50
+	const steps = 50
 	search := searchPart(t)
-	for seed := range uint64(crowds) {
+	for seed := range uint64(redistest.Rounds(2, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			c := &crowd{line: newLine(t), Rand: rand.New(rand.NewPCG(seed, 2)), search: search}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -336,7 +337,7 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 		return permitsHold("nobody", 1)
 	}
 	require.Equal(t, []any{int64(0), digits(p.clock)}, p.resizes(total))
-	for range 3000 {
+	for range redistest.Rounds(600, 3000) {
 		switch random.IntN(9) {
 		case 8: // a copy comes late: it lengthens what is there, or takes anew what is gone
 			hold := pick()

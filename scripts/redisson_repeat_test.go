@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -246,8 +247,12 @@ func TestRepeatedSharedStepsAreSound(t *testing.T) {
 			t.Parallel()
 			first := startRepeated(t, row.kind, row.before)
 			first.does(row.verb)
+			cells, every := 0, redistest.Rounds(4, 1)
 			for i, p := range first.parts() {
 				for how, befall := range befalls {
+					if cells++; cells%every != 0 {
+						continue
+					}
 					if p.member == "mode" && how != "lost" {
 						continue // Java takes a hash without a mode for a lock that is free
 					}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // Permits go on where nobody stands in line but those they can be passed on to: longer, and with new tokens.
@@ -93,7 +95,7 @@ func TestBlocksOfTokensAreTheirHoldersAlone(t *testing.T) {
 				spans = append(spans, s)
 			}
 			blocks := 0
-			for n := range 250 {
+			for n := range redistest.Rounds(60, 250) {
 				p.clock += step
 				mine, next := wish(nth("a", 2*n), 3), wish(nth("a", 2*n+1), 3)
 				takes(p.joins(mine)[1], false)

@@ -54,6 +54,15 @@ func ReceiveFor[T any](tb testing.TB, limit time.Duration, what string, c <-chan
 	}
 }
 
+// Rounds returns how many rounds a test makes of what it repeats: full, or quick under -short. It is for tests that cost
+// time of the processor; those that wait call [Slow].
+func Rounds(quick, full int) int {
+	if testing.Short() {
+		return quick
+	}
+	return full
+}
+
 // Slow skips the test under -short, because it waits for real time. why says what it waits for that no test in virtual
 // time can show.
 func Slow(tb testing.TB, why string) {

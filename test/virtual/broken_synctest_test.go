@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -53,7 +54,7 @@ func locksOf(name string) map[string]func(*signalbox.Session) locktest.Lock {
 // later each hand-off takes one script and one message.
 func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 	t.Parallel()
-	const latency, seconds, every = time.Millisecond, 5, 250 * time.Millisecond
+	const latency, every = time.Millisecond, 250 * time.Millisecond
 	for name, lock := range locksOf("broken") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
@@ -66,7 +67,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				grants, ended := contend(ctx, t, locks)
-				for second := range seconds {
+				for second := range redistest.Rounds(2, 5) {
 					before := len(grants)
 					for range time.Second / every {
 						time.Sleep(every)
@@ -76,9 +77,9 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 					}
 					require.GreaterOrEqual(t, len(grants)-before, 20, "second %d", second)
 				}
-				time.Sleep(10 * time.Second) // the longest pause before a node is asked again is five
 				cancel()
 				ended.Wait()
+				time.Sleep(10 * time.Second) // the longest pause before a node is asked again is five
 				for n := range locks {
 					lease := atOnce(t, locks[n])
 					next := waitsInLine(t.Context(), locks[(n+1)%len(locks)])

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // chaos is a lock whose users have bad wires, bad manners and little patience.
@@ -139,7 +140,7 @@ func (c *chaos) spoil(w *wire) {
 // it is over nothing is left and the lock is there for whoever comes.
 func TestChaosInALineLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range uint64(redistest.Rounds(1, 3)) {
 		bubble(t, func(w *world) { w.chaos(seed, 5*time.Minute) })
 	}
 }

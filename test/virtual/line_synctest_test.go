@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -171,7 +172,8 @@ func TestALineCostsALookASecondHoweverManyWait(t *testing.T) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		const locks, waiters, minutes = 3, 20, 20
+		const locks, waiters = 3, 20
+		minutes := redistest.Rounds(5, 20)
 		ctx, cancel := context.WithCancel(t.Context())
 		var leases []signalbox.Lease
 		var all sync.WaitGroup
@@ -187,7 +189,7 @@ func TestALineCostsALookASecondHoweverManyWait(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		looks := w.counts(scripts.FairLook)
-		time.Sleep(minutes * time.Minute)
+		time.Sleep(time.Duration(minutes) * time.Minute)
 		require.Greater(t, looks.Load(), int64(locks*minutes*60))
 		require.Less(t, looks.Load(), int64(locks*minutes*60*5/4+10))
 		cancel()
@@ -381,7 +383,7 @@ func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) {
 // has it at once: it is never lost, and never doubled.
 func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) { w.cancelAroundGrants(1_000) })
+	bubble(t, func(w *world) { w.cancelAroundGrants(redistest.Rounds(300, 1_000)) })
 }
 
 func TestSoakOfCancelsAroundGrants(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -97,7 +98,7 @@ func (c *crowd) use(s *signalbox.Session) {
 // over all permits are there for whoever comes.
 func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range uint64(redistest.Rounds(1, 3)) {
 		bubble(t, func(w *world) { w.crowd(seed, 5*time.Minute) })
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -54,7 +55,7 @@ func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 // between them, nobody has it beside another, tokens rise, and when it is over it is there for whoever comes.
 func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(2) {
+	for seed := range uint64(redistest.Rounds(1, 2)) {
 		bubble(t, func(w *world) { w.passes(seed, time.Minute) })
 	}
 }

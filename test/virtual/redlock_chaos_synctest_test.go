@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
@@ -21,11 +22,7 @@ import (
 // process has the lock, and tokens rise.
 func TestRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(2)
-	if testing.Short() {
-		seeds = 1
-	}
-	for seed := range seeds {
+	for seed := range uint64(redistest.Rounds(1, 2)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			redlockChaos(t, seed, 8)

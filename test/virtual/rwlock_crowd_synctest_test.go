@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -100,7 +101,7 @@ func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 								take, do = mu.Do, place.write
 							}
 							all.Go(func() {
-								for range 25 {
+								for range redistest.Rounds(10, 25) {
 									ctx, cancel := context.WithTimeout(t.Context(), rand.N(patience)+patience/10)
 									err := take(ctx, do)
 									cancel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -223,11 +224,12 @@ func TestRWNeitherSideStarves(t *testing.T) {
 				readers := rwCircles(t, users[:4], locktest.Reader(), c.readers, c.options...)
 				writers := rwCircles(t, users[:4], locktest.Writer(), c.writers)
 				writer, reader := rwlock.New(users[4].Session, "a"), locktest.Reader().New(users[4].Session, "a", own)
+				uses := redistest.Rounds(4, 10)
 				if c.writers == 0 {
-					readers.meets(t, writer, 10, 0)
+					readers.meets(t, writer, uses, 0)
 				} else {
-					writers.meets(t, reader, 10, 1)
-					writers.meets(t, writer, 10, c.writers)
+					writers.meets(t, reader, uses, 1)
+					writers.meets(t, writer, uses, c.writers)
 				}
 				for _, crowd := range []*rwCrowd{readers, writers} {
 					before := crowd.holds()

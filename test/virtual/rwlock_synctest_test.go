@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -144,7 +145,8 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 // goes on while each of them comes and goes.
 func TestASharedHoldIsRenewedForHours(t *testing.T) {
 	t.Parallel()
-	const life, hours, readers = 30 * time.Second, 10, 50
+	const life, readers = 30 * time.Second, 50
+	hours := redistest.Rounds(2, 10)
 	bubble(t, func(w *world) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
@@ -168,7 +170,7 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 			_, err := rwlock.New(users[1].Session, "shared").TryLock(t.Context())
 			require.ErrorIs(t, err, signalbox.ErrHeld)
 		}
-		due := int64(hours * 3600 / (life / 3 / time.Second))
+		due := int64(time.Duration(hours) * time.Hour / (life / 3))
 		require.GreaterOrEqual(t, renewals.Load(), due)
 		require.LessOrEqual(t, renewals.Load(), due*51/50+1)
 		for _, lease := range leases {

@@ -298,7 +298,13 @@ func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 	eachScenario(t, func(s *sweep, of scenario) {
 		s.playAll([]trial{{scenario: of, term: longTerm}})
 		require.Equal(s.w, of.steps, s.taken, "the requests if none fails")
-		s.playAll(s.sample(s.trials(of)))
+		var some []trial
+		for i, tr := range s.sample(s.trials(of)) {
+			if i%redistest.Rounds(3, 1) == 0 {
+				some = append(some, tr)
+			}
+		}
+		s.playAll(some)
 	})
 }
 

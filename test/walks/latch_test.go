@@ -198,7 +198,7 @@ func TestLatchWalksCountEachIDOnce(t *testing.T) {
 			t.Parallel()
 			none := scene{name: "Latch", kinds: func(*walk) []lockKind { return nil }}
 			w := &latchWalk{walk: newWalk(t, none, seed)}
-			for range 2 * steps {
+			for range 2 * steps() {
 				w.step()
 			}
 		})

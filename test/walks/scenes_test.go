@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // scene is what kinds of locks a walk meets on its name.
@@ -69,13 +71,13 @@ func scenes() []scene {
 const redissonPatience = 40 * 300 * second
 
 // steps is how many steps a walk has before its end.
-const steps = 150
+func steps() int { return redistest.Rounds(60, 150) }
 
 // run takes one walk.
 func (s scene) run(tb testing.TB, seed uint64) {
 	tb.Helper()
 	w := newWalk(tb, s, seed)
-	for range steps {
+	for range steps() {
 		w.step()
 	}
 	w.end()
@@ -85,10 +87,7 @@ func (s scene) run(tb testing.TB, seed uint64) {
 // by every script that may meet it, and the name becomes usable again.
 func TestEveryWalkEndsWithAUsableName(t *testing.T) {
 	t.Parallel()
-	walks := uint64(8) // two for each combination of disturbances
-	if testing.Short() {
-		walks = 4
-	}
+	walks := uint64(redistest.Rounds(4, 8)) // one or two for each combination of disturbances
 	for _, s := range scenes() {
 		for seed := range walks {
 			t.Run(fmt.Sprintf("%s/%d", s.name, seed), func(t *testing.T) {
