@@ -67,7 +67,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				grants, ended := contend(ctx, t, locks)
-				for second := range redistest.Rounds(2, 5) {
+				for second := range redistest.Rounds(1, 5) {
 					before := len(grants)
 					for range time.Second / every {
 						time.Sleep(every)

@@ -141,7 +141,7 @@ func (c *chaos) spoil(w *wire) {
 func TestChaosInALineLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {
-		bubble(t, func(w *world) { w.chaos(seed, 5*time.Minute) })
+		bubble(t, func(w *world) { w.chaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *crowd) use(s *signalbox.Session) {
 func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {
-		bubble(t, func(w *world) { w.crowd(seed, 5*time.Minute) })
+		bubble(t, func(w *world) { w.crowd(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
 	}
 }
 

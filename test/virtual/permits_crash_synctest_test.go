@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -108,7 +109,8 @@ func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) {
 // takes the others who want the same to have it once, each for a use and what it may be passed on for.
 func TestNobodyStarvesAmongHundredsOfSemaphores(t *testing.T) {
 	t.Parallel()
-	const names, processes, each, uses = 200, 2, 2, 2
+	const processes, each, uses = 2, 2, 2
+	names := redistest.Rounds(100, 200)
 	const latency, used = time.Millisecond, 15 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T

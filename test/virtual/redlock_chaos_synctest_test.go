@@ -25,7 +25,7 @@ func TestRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(1, 2)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			redlockChaos(t, seed, 8)
+			redlockChaos(t, seed, redistest.Rounds(3, 8))
 		})
 	}
 }

@@ -162,7 +162,7 @@ func eachStep(t *testing.T, steps []float64, test func(p *parties, leases float6
 	if len(options) == 0 {
 		options = []signalbox.LockOption{signalbox.RenewedLease(steppedLife)}
 	}
-	every := redistest.Rounds(3, 1)
+	every := redistest.Rounds(5, 1)
 	for i, kind := range steppedKinds() {
 		for j, leases := range steps {
 			if (i+j)%every != 0 {

@@ -300,7 +300,7 @@ func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 		require.Equal(s.w, of.steps, s.taken, "the requests if none fails")
 		var some []trial
 		for i, tr := range s.sample(s.trials(of)) {
-			if i%redistest.Rounds(3, 1) == 0 {
+			if i%redistest.Rounds(8, 1) == 0 {
 				some = append(some, tr)
 			}
 		}
