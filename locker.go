@@ -5,14 +5,14 @@ package signalbox
 import (
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/locker"
+	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
 // Locker is a lock as a sync.Locker, for code that takes one; the locks' method Locker makes it.
 // Goroutines that share a Locker exclude each other as with a sync.Mutex, and the whole excludes
 // every other holder of the name. It never enters again: a sync.Locker knows no owner, and a
 // goroutine that locks twice waits for itself. The zero Locker is of no use.
-type Locker locker.Locker
+type Locker hold.Locker
 
 var _ sync.Locker = (*Locker)(nil)
 
@@ -23,13 +23,13 @@ var _ sync.Locker = (*Locker)(nil)
 // If waiting cannot help, Lock panics. The error wraps ErrBadName, ErrBadOption, ErrClosed,
 // ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, or the error of the context if that has
 // ended. If it is none of these, it has the server's own words.
-func (k *Locker) Lock() { (*locker.Locker)(k).Lock() }
+func (k *Locker) Lock() { (*hold.Locker)(k).Lock() }
 
 // Unlock releases the lock. It panics if the Locker is not locked. It has no result: OnLost is
 // called if the lease was lost, or if the server did not confirm the release.
-func (k *Locker) Unlock() { (*locker.Locker)(k).Unlock() }
+func (k *Locker) Unlock() { (*hold.Locker)(k).Unlock() }
 
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
 // if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
 // OnLost(nil), no function is called.
-func (k *Locker) OnLost(lost func(error)) { (*locker.Locker)(k).OnLost(lost) }
+func (k *Locker) OnLost(lost func(error)) { (*hold.Locker)(k).OnLost(lost) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -30,7 +29,7 @@ const (
 
 // entry is a round as keys and messages have it: its stamp, how it stands, and its nonce.
 type entry struct {
-	stamp stamp.Stamp
+	stamp wire.Stamp
 	state state
 	nonce string
 }
@@ -40,16 +39,16 @@ func readEntry(text string) (e entry, ok bool) {
 	if len(text) != entrySize {
 		return entry{}, false
 	}
-	e = entry{stamp: stamp.Parse(text[:16]), state: state(text[16]), nonce: text[17:]}
+	e = entry{stamp: wire.ParseStamp(text[:16]), state: state(text[16]), nonce: text[17:]}
 	return e, e.stamp > 0 && (e.state == counting || e.state == opened || e.state == wasReset)
 }
 
 // account is what a latch says of its rounds; the zero account, where it has no key.
 type account struct {
 	newest entry
-	since  stamp.Stamp // of rounds before it nothing is known
-	past   string      // entries of those before the newest, the last ended first
-	left   int         // of the newest, while it counts
+	since  wire.Stamp // of rounds before it nothing is known
+	past   string     // entries of those before the newest, the last ended first
+	left   int        // of the newest, while it counts
 }
 
 // readAccount reads both fields of the key, as scripts answer them.
@@ -59,7 +58,7 @@ func readAccount(value, past string, left int64) (account, error) {
 	}
 	if len(value) == valueSize {
 		if newest, ok := readEntry(value[3 : 3+entrySize]); ok {
-			return account{newest, stamp.Parse(value[3+entrySize : 3+entrySize+16]), past, int(left)}, nil
+			return account{newest, wire.ParseStamp(value[3+entrySize : 3+entrySize+16]), past, int(left)}, nil
 		}
 	}
 	return account{}, foreign()
@@ -78,7 +77,7 @@ func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.Er
 
 // of answers how a round stands. A round can be followed by another only when it is over, and the resets are
 // all written down, as far back as since: one between that and the newest has opened.
-func (a *account) of(round stamp.Stamp) state {
+func (a *account) of(round wire.Stamp) state {
 	switch {
 	case round == a.newest.stamp:
 		return a.newest.state

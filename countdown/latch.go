@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/settings"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Latch is one name, as one session sees it. It holds nothing itself: what is counted is a Round.
@@ -83,7 +83,7 @@ func (l *Latch) Round(ctx context.Context) (Round, error) {
 // RoundOf answers the round with that ID, as its starter has it. It sends nothing. An id that no round of this latch
 // ever had is told by nobody: it is taken for that of a round that is over, or lost.
 func (l *Latch) RoundOf(id uint64) Round {
-	return Round{latch: l, stamp: stamp.Stamp(min(id, maxStamp+1))} //nolint:gosec // it fits
+	return Round{latch: l, stamp: wire.Stamp(min(id, maxStamp+1))} //nolint:gosec // it fits
 }
 
 // Reset ends the round that is running without opening it: its waiters, and who counts down, get ErrReset.

@@ -108,8 +108,8 @@ func (l look) answered(outcome wire.Outcome) {
 		a, err = readLook(outcome.Reply)
 	}
 	r.mu.Lock()
-	if w.trouble = nil; err != nil && wire.Judge(err) == wire.Wait {
-		w.trouble = err
+	if w.last = nil; err != nil && wire.Judge(err) == wire.Wait {
+		w.last = err
 	}
 	again := false
 	for what, waits := range l.waits {

@@ -6,11 +6,11 @@ import (
 	"context"
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // realm is what one session has of count-down latches of one layout: those at which somebody waits.
@@ -18,7 +18,7 @@ type realm struct {
 	session *session.Session
 	layout  *layout.Layout
 	scripts *layout.Latch
-	looks   *batch.Collector[*watch]
+	looks   *timers.Collector[*watch]
 	refused chan struct{}   // closed when the session closes
 	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
 	cancel  context.CancelFunc
@@ -35,7 +35,7 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 	return session.PartOf(s, l.Latch.Realm, func() *realm {
 		r := &realm{session: s, layout: l, scripts: l.Latch, refused: make(chan struct{})}
 		r.ctx, r.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-		r.looks = batch.New(s.Timers, r.lookAll)
+		r.looks = timers.NewCollector(s.Timers, r.lookAll)
 		r.mu.watches = make(map[string]*watch)
 		return r
 	})
@@ -44,7 +44,7 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 // join counts a waiter in. The first one of a round sees to it that the end is noticed; the others find that
 // done, since what was heard or looked for then is for them as well. Where rounds are nameless everybody is the first: what
 // was looked for before it came may have been another round.
-func (r *realm) join(k keys, round stamp.Stamp) (*watch, *awaited, error) {
+func (r *realm) join(k keys, round wire.Stamp) (*watch, *awaited, error) {
 	w, a, first, err := r.register(k, round)
 	if first {
 		w.listen()
@@ -53,7 +53,7 @@ func (r *realm) join(k keys, round stamp.Stamp) (*watch, *awaited, error) {
 	return w, a, err
 }
 
-func (r *realm) register(k keys, round stamp.Stamp) (w *watch, a *awaited, first bool, err error) {
+func (r *realm) register(k keys, round wire.Stamp) (w *watch, a *awaited, first bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.closed != nil {

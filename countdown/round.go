@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // maxStamp is the greatest stamp that has 16 digits.
@@ -20,7 +20,7 @@ const namelessStamp = 1
 // copy, and safe for concurrent use; the zero Round is none, and its calls answer ErrNoRound.
 type Round struct {
 	latch *Latch
-	stamp stamp.Stamp
+	stamp wire.Stamp
 }
 
 // ID names the round among those of its latch, for other processes: see Latch.RoundOf. A later round has a

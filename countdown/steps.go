@@ -14,8 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -70,9 +68,9 @@ type beginning struct {
 	latch    *Latch
 	nonce    string
 	n        int
-	notAfter stamp.Stamp // of the last that was sent
-	doubt    bool        // one that was sent has no known outcome
-	first    string      // the server's time before the first call of unknown outcome; "" if there is none
+	notAfter wire.Stamp // of the last that was sent
+	doubt    bool       // one that was sent has no known outcome
+	first    string     // the server's time before the first call of unknown outcome; "" if there is none
 }
 
 // errLate says that the server executed a start after its not-after, and began nothing. What time it is there is
@@ -95,7 +93,7 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.realm.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
 		if !b.doubt && wire.Judge(err) == wire.Unknown {
-			b.doubt, b.first = true, (b.notAfter - stamp.Stamp(session.MaxPatience.Microseconds())).Text()
+			b.doubt, b.first = true, (b.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
 		}
 		return reply, l.once(err)
 	}
@@ -115,7 +113,7 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 // once more when its not-after is over.
 func (b *beginning) takeBack() {
 	now := clock.Now()
-	t := &settle.Settlement{
+	t := &session.Settlement{
 		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), Arrives: now.Add(session.MaxPatience),
 	}
 	t.Settled = func(reply wire.Reply) time.Duration {
@@ -130,7 +128,7 @@ func (b *beginning) takeBack() {
 }
 
 // countDown counts an id for a round.
-func (l *Latch) countDown(ctx context.Context, round stamp.Stamp, id string) (left int, err error) {
+func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (left int, err error) {
 	if err := l.base.Ready(ctx); err != nil {
 		return 0, err
 	}
@@ -170,7 +168,7 @@ func (l *Latch) countDown(ctx context.Context, round stamp.Stamp, id string) (le
 }
 
 // count asks how many ids open a round still.
-func (l *Latch) count(ctx context.Context, round stamp.Stamp) (left int, err error) {
+func (l *Latch) count(ctx context.Context, round wire.Stamp) (left int, err error) {
 	a, err := l.ask(ctx)
 	if err != nil {
 		return 0, err

@@ -10,8 +10,8 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // watch is one latch at which somebody of this session waits. Its fields are guarded by the lock of its realm,
@@ -22,7 +22,7 @@ type watch struct {
 	next  wheel.Entry // the next look
 
 	waits   map[wish]*awaited // what somebody waits for
-	trouble error             // with what the server refused the last look, or nil
+	last    error             // with what the server refused the last look, or nil
 	dropped bool              // nobody waits here any more, and the realm has forgotten it
 
 	open     sync.Once
@@ -31,7 +31,7 @@ type watch struct {
 
 // wish is what somebody waits for: a round, and, where rounds are nameless, since when.
 type wish struct {
-	round stamp.Stamp
+	round wire.Stamp
 	turn  uint64 // 0 where rounds have names
 }
 
@@ -50,7 +50,7 @@ type awaited struct {
 }
 
 // wait waits until a round is over.
-func (l *Latch) wait(ctx context.Context, round stamp.Stamp) error {
+func (l *Latch) wait(ctx context.Context, round wire.Stamp) error {
 	if err := l.base.Ready(ctx); err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (l *Latch) wait(ctx context.Context, round stamp.Stamp) error {
 	case <-a.done: // at the same time, and worth more
 		return a.err
 	default:
-		return errs.Join(errs.Ended(ctx), w.lastTrouble())
+		return errs.Join(errs.Ended(ctx), w.lastError())
 	}
 }
 
-func (w *watch) lastTrouble() error {
+func (w *watch) lastError() error {
 	w.realm.mu.Lock()
 	defer w.realm.mu.Unlock()
-	return w.trouble
+	return w.last
 }
 
 // endLocked wakes all who wait for a round. Who comes for it now asks anew.

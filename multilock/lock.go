@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/locker"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -193,7 +192,7 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	if l != nil && len(l.members) > 0 {
 		s = l.members[0].place.Session
 	}
-	return (*signalbox.Locker)(locker.New(ctx, s.Logger(), l.lock))
+	return (*signalbox.Locker)(hold.NewLocker(ctx, s.Logger(), l.lock))
 }
 
 // ready answers why nothing can be taken, or nil.

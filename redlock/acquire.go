@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
@@ -146,7 +146,7 @@ func (l *Lock) take(ctx context.Context, g *gate.Gate, b *ballot) (hold.Lease, e
 }
 
 // hold makes the hold that a ballot gave.
-func (l *Lock) hold(g *gate.Gate, b *ballot, token stamp.Stamp) hold.Lease {
+func (l *Lock) hold(g *gate.Gate, b *ballot, token wire.Stamp) hold.Lease {
 	set := l.base.Set
 	n := &tenure{lock: l, gate: g, ballot: b}
 	lease := n.Begin(n, &l.group.realm, token.Token(), token.Token())

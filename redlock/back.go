@@ -9,8 +9,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -137,9 +135,9 @@ func (b *ballot) giveBack(i int) wire.Call {
 
 // settle gives one server's part back until it is known to be: at once, and where that finds nothing because the
 // acquire may still be on its way, once more when its not-after is over.
-func (b *ballot) settle(i int, notAfter stamp.Stamp) {
+func (b *ballot) settle(i int, notAfter wire.Stamp) {
 	life := b.lock.base.Set.Lease
-	t := &settle.Settlement{Call: b.giveBack(i), Until: clock.Now().Add(session.MaxPatience + life)}
+	t := &session.Settlement{Call: b.giveBack(i), Until: clock.Now().Add(session.MaxPatience + life)}
 	if notAfter != 0 {
 		t.Arrives = clock.Now().Add(session.MaxPatience)
 	}

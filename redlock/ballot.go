@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -43,11 +42,11 @@ const (
 // vote is what one server has to do with an attempt.
 type vote struct {
 	choice   choice
-	stamp    stamp.Stamp   // granted
+	stamp    wire.Stamp    // granted
 	left     time.Duration // held: until its key ends
 	rival    string        // held: the attempt that has it
 	err      error
-	notAfter stamp.Stamp // doubtful: until when, there, it may still take effect
+	notAfter wire.Stamp // doubtful: until when, there, it may still take effect
 }
 
 // seat is what a ballot has of one server.
@@ -178,7 +177,7 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 }
 
 // read answers what a reply says, and the server's time.
-func read(reply wire.Reply) (v vote, now stamp.Stamp) {
+func read(reply wire.Reply) (v vote, now wire.Stamp) {
 	if now = reply.Stamp(0); now != 0 {
 		return vote{choice: granted, stamp: now}, now
 	}
@@ -220,7 +219,7 @@ func (b *ballot) count(i int, v vote) {
 }
 
 // elected waits for the outcome and answers the stamp of the token, or why there is none: then the ballot is over.
-func (b *ballot) elected(ctx context.Context) (stamp.Stamp, error) {
+func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 	select {
 	case <-b.decided:
 	case <-ctx.Done():
@@ -228,7 +227,7 @@ func (b *ballot) elected(ctx context.Context) (stamp.Stamp, error) {
 		return 0, errs.Ended(ctx)
 	}
 	b.mu.Lock()
-	verdict, token := b.mu.tally.Verdict(), stamp.Stamp(0)
+	verdict, token := b.mu.tally.Verdict(), wire.Stamp(0)
 	for i := range b.mu.seats {
 		token = max(token, b.mu.seats[i].stamp)
 	}

@@ -9,13 +9,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // fence lets a quorum keep the token after all that it knows of, where that is asked for.
-func (b *ballot) fence(ctx context.Context, last stamp.Stamp) (stamp.Stamp, error) {
+func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error) {
 	l := b.lock
 	if !l.base.Quorum.Fenced {
 		return last, nil

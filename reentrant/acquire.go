@@ -14,9 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
-	"github.com/signalbox-go/signalbox/internal/trouble"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -187,9 +184,9 @@ func (l *Lock) contend(ctx context.Context, g *gate.Gate) (hold.Lease, error) {
 
 // contention is what a contender knows between its tries.
 type contention struct {
-	lock    *Lock
-	wait    *dispatch.Wait // nil until there is something to wait for
-	trouble trouble.Trouble
+	lock *Lock
+	wait *dispatch.Wait // nil until there is something to wait for
+	last wire.LastReply
 }
 
 func (c *contention) register() *dispatch.Wait {
@@ -202,7 +199,7 @@ func (c *contention) register() *dispatch.Wait {
 // follow registers the contender with w, if there is one.
 func (c *contention) follow(w *dispatch.Wait) {
 	if c.wait = w; w != nil {
-		c.trouble.Follow(w)
+		c.last.Follow(w)
 	}
 }
 
@@ -216,15 +213,15 @@ func (c *contention) close() {
 // with.
 func (c *contention) next(ctx context.Context, t try, err error) error {
 	if err == nil && t.result == held {
-		c.trouble.Held()
+		c.last.Held()
 		c.register().Held(t.left)
 		return c.pause(ctx)
 	}
-	if err = c.trouble.Take(ctx, err); err != nil {
+	if err = c.last.Take(ctx, err); err != nil {
 		return err
 	}
-	c.register().After(session.RetryPause(c.trouble.Fails))
-	c.trouble.Fails++
+	c.register().After(session.RetryPause(c.last.Fails))
+	c.last.Fails++
 	return c.pause(ctx)
 }
 
@@ -239,7 +236,7 @@ func (c *contention) pause(ctx context.Context) error {
 }
 
 // ended answers the error of a context that has ended, with what is known of the lock.
-func (c *contention) ended(ctx context.Context) error { return c.trouble.Ended(ctx) }
+func (c *contention) ended(ctx context.Context) error { return c.last.Ended(ctx) }
 
 // result is what an acquire script answered.
 type result int
@@ -254,14 +251,14 @@ const (
 type try struct {
 	result result
 	hold   string
-	stamp  stamp.Stamp   // that the key has
+	stamp  wire.Stamp    // that the key has
 	token  uint64        // the first of those that are the hold's
 	last   uint64        // and the last
 	left   time.Duration // until the holder's key ends
 	sent   clock.Instant
 	read   clock.Instant // when the answer was
 	// notAfter is the server's time later than which it does nothing.
-	notAfter stamp.Stamp
+	notAfter wire.Stamp
 }
 
 // try sends one acquire under a hold id of its own. Where it does not learn the outcome it
@@ -294,8 +291,8 @@ func (l *Lock) try(ctx context.Context, mark string) (try, error) {
 func numbered(n int64) uint64 { return uint64(max(n, 0)) } //nolint:gosec // not negative
 
 // reserved takes the tokens of so many microseconds.
-func (t *try) reserved(from stamp.Stamp, micros int64) {
-	t.stamp, t.token, t.last = from, from.Token(), (from + stamp.Stamp(micros)).Token()
+func (t *try) reserved(from wire.Stamp, micros int64) {
+	t.stamp, t.token, t.last = from, from.Token(), (from + wire.Stamp(micros)).Token()
 }
 
 // read takes in what the server answered to a try. One that was granted the lock for a time that is over takes it
@@ -303,7 +300,7 @@ func (t *try) reserved(from stamp.Stamp, micros int64) {
 func (l *Lock) read(t *try, reply wire.Reply) error {
 	now := reply.Stamp(0)
 	if now != 0 {
-		t.reserved(now, stamp.Block)
+		t.reserved(now, wire.TokenBlock)
 	} else {
 		switch reply.Int(0) {
 		case 2:
@@ -341,8 +338,8 @@ func (l *Lock) withdrawal(holdID string) wire.Call {
 
 // withdraw takes back an acquire of unknown outcome: at once, and where that does not settle it,
 // because the acquire may still be on its way, once more when its not-after is over.
-func (l *Lock) withdraw(holdID string, notAfter stamp.Stamp) {
-	t := &settle.Settlement{
+func (l *Lock) withdraw(holdID string, notAfter wire.Stamp) {
+	t := &session.Settlement{
 		Call:  l.withdrawal(holdID),
 		Until: clock.Now().Add(session.MaxPatience + l.base.Set.Life()),
 	}

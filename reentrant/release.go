@@ -12,8 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -30,7 +28,7 @@ type tenure struct {
 	gate *gate.Gate
 	// stamp is what the key says, where it says one. Written by whoever begins or vacates the tenure, one after
 	// the other: the gate's lock is between them.
-	stamp stamp.Stamp
+	stamp wire.Stamp
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
@@ -101,7 +99,7 @@ func (n *tenure) refill(now clock.Instant, reply wire.Reply) {
 		return // the budget of passing goes on: nobody was asked who waits elsewhere
 	}
 	n.stamp = reply.Stamp(1)
-	n.Refill(n.stamp.Token(), (n.stamp + stamp.Stamp(reply.Int(2))).Token())
+	n.Refill(n.stamp.Token(), (n.stamp + wire.Stamp(reply.Int(2))).Token())
 	n.gate.Asked(now)
 }
 
@@ -161,7 +159,7 @@ func (n *tenure) released(now clock.Instant, reply wire.Reply, err, gone error) 
 func (n *tenure) releaseLater(args []string, cause error) error {
 	// A renewal may have been executed as late as now.
 	ends := clock.Now().Add(n.Term.Terms().Life)
-	n.lock.base.Session.Settler.Settle(&settle.Settlement{
+	n.lock.base.Session.Settler.Settle(&session.Settlement{
 		Call:    wire.Call{Script: n.lock.scripts.Release, Keys: n.lock.keys(), Args: args},
 		Until:   ends,
 		Settled: func(wire.Reply) time.Duration { return 0 },
@@ -206,4 +204,4 @@ func (n *tenure) held() string {
 }
 
 // floor answers the stamp that is not before the last token used.
-func (n *tenure) floor() string { return stamp.Floor(n.Token()).Text() }
+func (n *tenure) floor() string { return wire.StampOf(n.Token()).Text() }

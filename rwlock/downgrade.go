@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/settle"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -71,7 +71,7 @@ func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
 // downgradeLater repeats a call of unknown outcome until it is answered: readers wait for it. It may come after the
 // release: then the hold that it names is gone.
 func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
-	l.base.Session.Settler.Settle(&settle.Settlement{
+	l.base.Session.Settler.Settle(&session.Settlement{
 		Call: call, Until: clock.Now().Add(term.Terms().Life),
 		Settled: func(reply wire.Reply) time.Duration {
 			l.downgraded(reply, term)

@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -85,7 +84,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
 		}
 		if !h.Shared {
-			if floor := stamp.Parse(reply.Text(0)); floor != 0 {
+			if floor := wire.ParseStamp(reply.Text(0)); floor != 0 {
 				h.Since, h.Token = floor.Time(), floor.Token()
 			}
 		}

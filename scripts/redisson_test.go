@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -145,11 +145,11 @@ func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.clock = 0
-	var last stamp.Stamp
+	var last wire.Stamp
 	for n := range 100 {
 		hold := "00010203-0405-0607-0809-0a0b0c0d0e0f:" + strconv.Itoa(1_000_000_000_000_000_000+n)
 		text, _ := p.acquireShared(hold, later).(string)
-		now := stamp.Parse(text)
+		now := wire.ParseStamp(text)
 		require.Greater(t, now, last)
 		last = now
 		require.Equal(t, int64(1), p.releaseShared(hold))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -75,7 +74,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 }
 
 // holderOf answers who has the hold of that name.
-func (m *Semaphore) holderOf(name string, until stamp.Stamp) Holder {
+func (m *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
 	h.Permits, h.Label, h.Session = m.table.Holder(m.base.Session.ID(), name)
 	if until > 0 {

@@ -13,8 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -40,10 +38,10 @@ type attempt struct {
 	state    state
 	grant    line.Grant
 	tenant   line.Tenant
-	sent     bool        // a try was sent that may have left something
-	unknown  bool        // a try was not answered
-	placed   bool        // a try was answered by which it has a place there
-	notAfter stamp.Stamp // of the newest try that was not answered, or is on its way
+	sent     bool       // a try was sent that may have left something
+	unknown  bool       // a try was not answered
+	placed   bool       // a try was answered by which it has a place there
+	notAfter wire.Stamp // of the newest try that was not answered, or is on its way
 }
 
 // begin makes an attempt known, before anything of it is sent.
@@ -138,7 +136,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 }
 
 // toSend prepares one try, and answers its not-after.
-func (a *attempt) toSend(sent clock.Instant) stamp.Stamp {
+func (a *attempt) toSend(sent clock.Instant) wire.Stamp {
 	c := a.queue.contests
 	notAfter := c.session.NotAfter(a.queue.keys.Slot, sent, a.wish.Life)
 	c.mu.Lock()
@@ -262,7 +260,7 @@ func (a *attempt) releaseCall() wire.Call {
 // releaseUntil repeats the release off the caller's path until it is answered, and where a try is of unknown outcome
 // until that can come no more.
 func (a *attempt) releaseUntil(until clock.Instant) {
-	t := &settle.Settlement{Call: a.releaseCall(), Until: until, Arrives: a.arrives(), Over: func(error) { a.forget() }}
+	t := &session.Settlement{Call: a.releaseCall(), Until: until, Arrives: a.arrives(), Over: func(error) { a.forget() }}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		left := a.copyLeft(reply.Stamp(1))
 		if left > 0 {
@@ -284,7 +282,7 @@ func (a *attempt) arrives() clock.Instant {
 }
 
 // copyLeft answers for how long a copy of a try may still come, where it is server o'clock; 0 is not at all.
-func (a *attempt) copyLeft(server stamp.Stamp) time.Duration {
+func (a *attempt) copyLeft(server wire.Stamp) time.Duration {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
 	if !a.unknown {

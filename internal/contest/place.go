@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/tenure"
-	"github.com/signalbox-go/signalbox/internal/trouble"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // errLate is the error of a try that found the server too slow twice.
@@ -54,7 +54,7 @@ type place struct {
 	wish    line.Wish
 	attempt *attempt
 	news    chan struct{} // room for one, coalesces: it may have the turn, or the session closes
-	trouble trouble.Trouble
+	last    wire.LastReply
 	wait    *dispatch.Wait // while it tries: nil until there is something to wait for; for who waits
 }
 
@@ -82,11 +82,11 @@ func (p *place) Wait(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return p.trouble.Ended(ctx)
+			return p.last.Ended(ctx)
 		}
 		switch {
 		case !p.queue.hasTurn(p):
-			p.trouble.Held()
+			p.last.Held()
 		case !p.waitsForOurs():
 			done, err := p.try(ctx)
 			if done || err != nil {
@@ -109,7 +109,7 @@ func (p *place) waitsForOurs() bool {
 	if p.wait == nil || !p.queue.isOurs() {
 		return false
 	}
-	p.trouble.Held()
+	p.last.Held()
 	p.wait.Held(-1)
 	return true
 }
@@ -125,15 +125,15 @@ func (p *place) try(ctx context.Context) (done bool, err error) {
 	case err == nil && got.outcome == taken:
 		return true, nil
 	case err == nil && got.outcome == held:
-		p.trouble.Held()
+		p.last.Held()
 		p.register().Held(got.left)
 		return false, nil
 	}
-	if err = p.trouble.Take(ctx, err); err != nil {
+	if err = p.last.Take(ctx, err); err != nil {
 		return false, err
 	}
-	p.register().After(session.RetryPause(p.trouble.Fails))
-	p.trouble.Fails++
+	p.register().After(session.RetryPause(p.last.Fails))
+	p.last.Fails++
 	return false, nil
 }
 
@@ -147,7 +147,7 @@ func (p *place) register() *dispatch.Wait {
 // follow registers p with w, if there is one.
 func (p *place) follow(w *dispatch.Wait) {
 	if p.wait = w; w != nil {
-		p.trouble.Follow(w)
+		p.last.Follow(w)
 	}
 }
 
@@ -176,13 +176,13 @@ func (p *place) sleep(ctx context.Context) error {
 	case <-due:
 	case <-p.news:
 	case <-ctx.Done():
-		return p.trouble.Ended(ctx)
+		return p.last.Ended(ctx)
 	}
 	return nil
 }
 
 // Ended implements tenure.Place.
-func (p *place) Ended(ctx context.Context) error { return p.trouble.Ended(ctx) }
+func (p *place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
 // Leave implements tenure.Place.
 func (p *place) Leave() tenure.Attempt {

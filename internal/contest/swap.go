@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/tenure"
-	"github.com/signalbox-go/signalbox/internal/trouble"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -36,7 +36,7 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish line.Wi
 // replace repeats the script until a has what old had.
 func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *attempt) error {
 	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Grants}, a.wish.Args...)
-	var t trouble.Trouble
+	var t wire.LastReply
 	for {
 		got, err := a.send(ctx, script, args)
 		switch {
@@ -58,7 +58,7 @@ func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *atte
 }
 
 // pause waits before the next try.
-func pause(ctx context.Context, s *session.Session, t *trouble.Trouble) error {
+func pause(ctx context.Context, s *session.Session, t *wire.LastReply) error {
 	patience := s.Patient(session.RetryPause(t.Fails))
 	t.Fails++
 	defer patience.End()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -20,7 +19,7 @@ type Dispatcher struct {
 	client    rueidis.Client
 	server    Server
 	timers    *timers.Timers
-	looks     *batch.Collector[*Wait]
+	looks     *timers.Collector[*Wait]
 	log       *slog.Logger
 	polling   bool
 	clustered bool
@@ -53,7 +52,7 @@ func New(client rueidis.Client, server Server, t *timers.Timers, log *slog.Logge
 		clustered: server.Clustered(), homeless: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.looks = batch.New(t, d.lookAll)
+	d.looks = timers.NewCollector(t, d.lookAll)
 	d.watch.d = d
 	d.watch.entry.Init(&d.watch)
 	d.mu.channels = make(map[address]*channel)

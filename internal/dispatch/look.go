@@ -63,7 +63,7 @@ func (w *Wait) looked(outcome wire.Outcome, i int) {
 		w.wake() // its own try tells it why
 	case outcome.Err != nil:
 		w.Held(lookCeiling) // no news: again in a while
-		w.setTrouble(outcome.Err)
+		w.setLastError(outcome.Err)
 	case outcome.Reply.Int(i) == -2:
 		w.wake()
 	default:

@@ -204,15 +204,15 @@ func TestALookThatIsRefusedIsToldAndOneThatIsDeniedWakes(t *testing.T) {
 		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 	})
 	w.Held(0)
-	redistest.Await(t, "a look that is refused", func() bool { return w.Trouble() != nil })
-	require.ErrorIs(t, w.Trouble(), errs.ErrRefused)
+	redistest.Await(t, "a look that is refused", func() bool { return w.LastError() != nil })
+	require.ErrorIs(t, w.LastError(), errs.ErrRefused)
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "SCRIPT", "KILL")
 	<-busy
 	looks := server.CommandStats()["evalsha"].Calls
 	w.Held(0)
 	redistest.Await(t, "a look that is answered", func() bool { return server.CommandStats()["evalsha"].Calls > looks })
-	require.NoError(t, w.Trouble())
+	require.NoError(t, w.LastError())
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "ACL", "SETUSER", "looker", "-pttl")
 	w.Held(0)

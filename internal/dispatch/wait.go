@@ -52,7 +52,7 @@ type Wait struct {
 	polls  int
 	due    time.Duration // monotonic: when the poll is due
 	// trouble is why the last look was not answered, nil after an answer.
-	trouble error
+	last error
 }
 
 // Held tells that the lock was found held, for left at the longest, and schedules the next look, or a wake-up where there are none.
@@ -62,7 +62,7 @@ func (w *Wait) Held(left time.Duration) {
 	if w.closed {
 		return
 	}
-	w.aside, w.trouble = false, nil
+	w.aside, w.last = false, nil
 	if w.channels[0] == nil {
 		w.look = false
 		pause := min(firstPoll<<min(w.polls, 10), lastPoll)
@@ -120,17 +120,17 @@ func pauseBeforeLook(few, left time.Duration, waits int) time.Duration {
 	return every*4/5 + rand.N(every/5)
 }
 
-// Trouble answers why the last look was not answered, or nil.
-func (w *Wait) Trouble() error {
+// LastError returns why the last look was not answered, or nil.
+func (w *Wait) LastError() error {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	return w.trouble
+	return w.last
 }
 
-func (w *Wait) setTrouble(err error) {
+func (w *Wait) setLastError(err error) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	w.trouble = err
+	w.last = err
 }
 
 // After wakes the waiter after pause, whatever else happens.
@@ -140,7 +140,7 @@ func (w *Wait) After(pause time.Duration) {
 	if w.closed {
 		return
 	}
-	w.look, w.aside, w.trouble = false, false, nil
+	w.look, w.aside, w.last = false, false, nil
 	w.d.timers.Schedule(&w.entry, pause)
 }
 

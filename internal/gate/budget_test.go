@@ -10,7 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 func TestAHoldIsGivenBackWhereItCannotBePassed(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAnAcquireBeginsTheBudgetAnew(t *testing.T) {
 
 func TestAnAcquireReservesTokensForTheWholeBudget(t *testing.T) {
 	t.Parallel()
-	tokens := (stamp.Stamp(2_000_000_000_000_000) + stamp.Block).Token() - stamp.Stamp(2_000_000_000_000_000).Token()
+	tokens := (wire.Stamp(2_000_000_000_000_000) + wire.TokenBlock).Token() - wire.Stamp(2_000_000_000_000_000).Token()
 	require.GreaterOrEqual(t, tokens, uint64(MaxPasses))
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // state is one of the states of the package doc.
@@ -25,8 +25,8 @@ const (
 
 // Grant is what the server gave: a hold that lasts for Life from Sent at the least.
 type Grant struct {
-	Stamp stamp.Stamp // of the token
-	Last  stamp.Stamp // whose tokens are the hold's as well; not before Stamp
+	Stamp wire.Stamp // of the token
+	Last  wire.Stamp // whose tokens are the hold's as well; not before Stamp
 	Life  time.Duration
 	Sent  clock.Instant
 	Read  clock.Instant // when it was heard of
@@ -54,11 +54,11 @@ type Attempt struct {
 	refusal  error              // why it is over before it began, where the server said so
 	grant    Grant
 	tenant   Tenant
-	urgent   bool        // the next look lists it: it may have been granted
-	unknown  bool        // an enter of it was not answered
-	stood    bool        // an enter of it was answered that it has the lock, or a ticket
-	refused  bool        // an enter of it was refused, but not with ErrWrongKind
-	notAfter stamp.Stamp // of the newest enter; 0 where none was sent
+	urgent   bool       // the next look lists it: it may have been granted
+	unknown  bool       // an enter of it was not answered
+	stood    bool       // an enter of it was answered that it has the lock, or a ticket
+	refused  bool       // an enter of it was refused, but not with ErrWrongKind
+	notAfter wire.Stamp // of the newest enter; 0 where none was sent
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
@@ -133,7 +133,7 @@ func (a *Attempt) leaveLine(to state) (isGranted bool) {
 }
 
 // grantedLocked takes the news that a has the lock on the life that heartbeat paid for.
-func (a *Attempt) grantedLocked(token stamp.Stamp, paid string, now clock.Instant) {
+func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
 	switch a.state {
 	case entering, inLine:
 		if b, ok := a.q.paidLocked(paid, now); ok {

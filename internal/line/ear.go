@@ -9,7 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // ear is one channel on which grants are heard, for all lines that are told on it.
@@ -103,7 +103,7 @@ func (e *ear) Heard(message string) { e.lines.granted(message) }
 // that paid for it.
 type grant struct {
 	attempt string
-	token   stamp.Stamp
+	token   wire.Stamp
 	paid    string
 }
 
@@ -119,7 +119,7 @@ func grants(text string) iter.Seq[grant] {
 		for ; len(text) >= size; text = text[size:] {
 			t := grant{
 				attempt: text[:attemptSize],
-				token:   stamp.Parse(text[attemptSize : attemptSize+stampSize]),
+				token:   wire.ParseStamp(text[attemptSize : attemptSize+stampSize]),
 				paid:    text[attemptSize+stampSize : size],
 			}
 			if t.token != 0 && !yield(t) {

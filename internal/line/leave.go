@@ -10,8 +10,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -79,7 +77,7 @@ func (a *Attempt) leaveAgain() {
 // leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
 // outcome until that can come no more.
 func (a *Attempt) leaveUntil(until clock.Instant) {
-	t := &settle.Settlement{Call: a.leaveCall(), Until: until, Arrives: a.arrives(), Over: a.givenUp}
+	t := &session.Settlement{Call: a.leaveCall(), Until: until, Arrives: a.arrives(), Over: a.givenUp}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
@@ -95,7 +93,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 
 // copyLeft answers for how long a copy of the entering may still come, where it is server o'clock; 0 is
 // not at all.
-func (a *Attempt) copyLeft(server stamp.Stamp) time.Duration {
+func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	if !a.unknown {

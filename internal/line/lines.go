@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -46,7 +46,7 @@ type Wish struct {
 type Lines struct {
 	session *session.Session
 	kind    Kind
-	looks   *batch.Collector[*Queue]
+	looks   *timers.Collector[*Queue]
 	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
 	cancel  context.CancelFunc
 
@@ -64,7 +64,7 @@ type Lines struct {
 func New(s *session.Session, kind Kind) *Lines {
 	ls := &Lines{session: s, kind: kind}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-	ls.looks = batch.New(s.Timers, ls.lookAll)
+	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)
 	ls.mu.attempts = make(map[string]*Attempt)
 	ls.mu.ears = make(map[string]*ear)

@@ -151,7 +151,7 @@ func (l *look) failed(err error) {
 	if wire.Judge(err) == wire.Final {
 		l.q.refuseLocked(err)
 	}
-	l.q.trouble = err
+	l.q.last = err
 	l.q.scheduleLocked(lookEvery / 4)
 }
 
@@ -175,7 +175,7 @@ func (l *look) answered(reply wire.Reply) {
 		return
 	}
 	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(5), now)
-	q.trouble = nil
+	q.last = nil
 	if q.heard.IsZero() || l.beat.sent.Mono() > q.heard.Mono() {
 		q.heard = l.beat.sent
 	}

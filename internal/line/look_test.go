@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // States: what the answer to a look makes of attempts in every state.
 func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 	t.Parallel()
-	const now = stamp.Stamp(1780000000000000)
+	const now = wire.Stamp(1780000000000000)
 	u := newPlace(t).plain()
 	u.withoutLooks() // which would move them further
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestAMessageThatIsNoneIsNoGrant(t *testing.T) {
 	number := u.q.beatLocked(clock.Now()).number
 	u.mu.Unlock()
 	e := &ear{lines: u.Lines}
-	good := a.attempt() + stamp.Stamp(1780000000000000).Text() + number
+	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
 	for _, message := range []string{
 		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,
 		strings.Repeat("x", len(good)),

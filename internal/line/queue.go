@@ -39,7 +39,7 @@ type Queue struct {
 	turn     int           // which of them the next look lists
 	beats    []beat        // whose lives are not over, as they were sent
 	heard    clock.Instant // when the newest heartbeat that was answered was sent
-	trouble  error         // why the last poll was not answered; nil after an answer
+	last     error         // why the last poll had no reply, or nil
 	planned  bool          // a poll is scheduled
 	due      time.Duration // monotonic: when it is due
 	ear      *ear          // where its grants are heard; nil while nobody waits, or nobody needs it yet
@@ -130,11 +130,11 @@ func (q *Queue) lifeLocked() time.Duration { return lives * max(lookEvery, q.eve
 // Fire implements wheel.Event: the next look is due, or nobody has come for a while.
 func (q *Queue) Fire() { q.lines.looks.Put(q) }
 
-// Trouble implements trouble.Poll.
-func (q *Queue) Trouble() error {
+// LastError implements wire.Poll.
+func (q *Queue) LastError() error {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
-	return q.trouble
+	return q.last
 }
 
 // busy reports whether somebody of this session is before whoever comes with that wish: has, wants or gives back

@@ -8,7 +8,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/trouble"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -39,7 +38,7 @@ func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish Wish) (
 // replace repeats the script until a has what old had.
 func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Attempt) error {
 	ls, q := a.q.lines, a.q
-	t := &trouble.Trouble{}
+	t := &wire.LastReply{}
 	for {
 		sent := clock.Now()
 		reply, err := ls.session.Runner.Run(ctx, a.replaceCall(script, old, sent))

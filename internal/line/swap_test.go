@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -184,11 +184,11 @@ func TestASwapThatComesTooLateIsSentAgain(t *testing.T) {
 	a := u.has(3)
 	p.onlySwaps()
 	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: session.MaxPatience + time.Second})
-	began := stamp.Stamp(time.Now().UnixMicro())
+	began := wire.Stamp(time.Now().UnixMicro())
 	b, err := u.swap(t.Context(), a)
 	require.NoError(t, err)
 	require.Equal(t, 2, p.proxy.Requests())
-	require.Greater(t, b.Grant().Stamp, began+stamp.Stamp(session.MaxPatience.Microseconds()), "the first did nothing")
+	require.Greater(t, b.Grant().Stamp, began+wire.Stamp(session.MaxPatience.Microseconds()), "the first did nothing")
 	u.gives(b)
 	p.notShared(u)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/trouble"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -69,20 +68,20 @@ type Place struct {
 	q       *Queue
 	wish    Wish
 	attempt *Attempt
-	trouble trouble.Trouble
+	last    wire.LastReply
 }
 
 // Stand answers a place in line. Nothing is sent before Wait.
 func (q *Queue) Stand(wish Wish) *Place {
 	p := &Place{q: q, wish: wish, attempt: q.beginWaiting(wish)}
-	p.trouble.Follow(q)
+	p.last.Follow(q)
 	return p
 }
 
 // Enter enters the line, and returns when that stands there or was granted the lock, or answers why it did neither. The
 // place is kept until Leave.
 func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
-	if err = p.attempt.stand(ctx, &p.trouble); err != nil {
+	if err = p.attempt.stand(ctx, &p.last); err != nil {
 		return false, err
 	}
 	state, _ := p.attempt.now()
@@ -92,7 +91,7 @@ func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
 // Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
 func (p *Place) Wait(ctx context.Context) error {
 	for {
-		err := p.attempt.wait(ctx, &p.trouble)
+		err := p.attempt.wait(ctx, &p.last)
 		if !errors.Is(err, errGone) {
 			return err
 		}
@@ -103,7 +102,7 @@ func (p *Place) Wait(ctx context.Context) error {
 }
 
 // Ended answers the error of one whose ctx has ended while another waited for both in this place.
-func (p *Place) Ended(ctx context.Context) error { return p.trouble.Ended(ctx) }
+func (p *Place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
 // Leave ends the place, and answers what was granted, in the same instant too, or nil.
 func (p *Place) Leave() *Attempt {
@@ -122,7 +121,7 @@ var errTold = errors.New("it was granted by a message meanwhile")
 var errGone = errors.New("it stands in line no more")
 
 // wait enters the line and waits until a is granted, or answers why it is not.
-func (a *Attempt) wait(ctx context.Context, t *trouble.Trouble) error {
+func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 	for {
 		if err := a.stand(ctx, t); err != nil {
 			return err
@@ -149,7 +148,7 @@ func (a *Attempt) wait(ctx context.Context, t *trouble.Trouble) error {
 }
 
 // stand enters the line until a is no longer about to, or answers why that cannot be.
-func (a *Attempt) stand(ctx context.Context, t *trouble.Trouble) error {
+func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 	s := a.q.lines.session
 	a.q.hearAlready()
 	for {
@@ -173,7 +172,7 @@ func (a *Attempt) stand(ctx context.Context, t *trouble.Trouble) error {
 }
 
 // join enters the line once, and waits a moment where that came to nothing.
-func (a *Attempt) join(ctx context.Context, t *trouble.Trouble) error {
+func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 	s := a.q.lines.session
 	err := s.Meet(ctx, a.q.keys.Holder)
 	answer := waits
@@ -292,7 +291,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.stood, q.trouble = true, nil
+	a.stood, q.last = true, nil
 	if number != "" && reply.Int(0) == 0 {
 		q.heard = sent
 	}
@@ -319,7 +318,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
 // pause waits before the next try of a, or until there is news of it.
-func (a *Attempt) pause(ctx context.Context, t *trouble.Trouble) error {
+func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
 	patience := a.q.lines.session.Patient(session.RetryPause(t.Fails))
 	t.Fails++
 	defer patience.End()

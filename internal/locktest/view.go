@@ -13,7 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // View looks at what locks left on a server, over a connection that no fault strikes.
@@ -99,7 +99,7 @@ func (v *View) Hold(name string) (Hold, error) {
 	}
 	h := Hold{ID: texts[1], Waiting: int(numbers[1]), Holds: int(numbers[2])}
 	if texts[0] != "" {
-		h.Token, h.Ends = stamp.Parse(texts[0]).Token(), time.UnixMilli(numbers[0])
+		h.Token, h.Ends = wire.ParseStamp(texts[0]).Token(), time.UnixMilli(numbers[0])
 	}
 	return h, nil
 }

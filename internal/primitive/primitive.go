@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/locker"
 	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -214,7 +213,7 @@ func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
 
 // LockerAs is Locker by a take that errors call op.
 func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
-	return (*signalbox.Locker)(locker.New(ctx, b.Session.Logger(), func(ctx context.Context) (hold.Lease, error) {
+	return (*signalbox.Locker)(hold.NewLocker(ctx, b.Session.Logger(), func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
 		return lease, b.Explain(op, err)
 	}))

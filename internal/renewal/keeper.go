@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -36,7 +35,7 @@ type Server interface {
 type Keeper struct {
 	server Server
 	timers *timers.Timers
-	due    *batch.Collector[*Term]
+	due    *timers.Collector[*Term]
 	ctx    context.Context //nolint:containedctx // ends at Close, for the batches in flight
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // batches in flight
@@ -46,7 +45,7 @@ type Keeper struct {
 func NewKeeper(server Server, t *timers.Timers) *Keeper {
 	k := &Keeper{server: server, timers: t}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
-	k.due = batch.New(t, k.renewAll)
+	k.due = timers.NewCollector(t, k.renewAll)
 	return k
 }
 

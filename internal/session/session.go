@@ -20,8 +20,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/settings"
-	"github.com/signalbox-go/signalbox/internal/settle"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -34,7 +32,7 @@ type Session struct {
 	Timers   *timers.Timers
 	Keeper   *renewal.Keeper
 	Dispatch *dispatch.Dispatcher
-	Settler  *settle.Settler
+	Settler  *Settler
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is taken.
 	UnlockPatience time.Duration
 
@@ -130,7 +128,7 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s.Logger(), set.Polling)
-	s.Settler = settle.New(s.Runner, s.Timers)
+	s.Settler = NewSettler(s.Runner, s.Timers)
 	return s
 }
 
@@ -251,7 +249,7 @@ func (s *Session) Evicted() error {
 // NotAfter answers until when, in the time of the server that has slot, a call sent now that creates
 // state may take effect: as long as the lease that it asks for, since one that takes longer gives a lease
 // that is over already, and no longer than MaxPatience.
-func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) stamp.Stamp {
+func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) wire.Stamp {
 	return s.Clock.NotAfter(slot, now, min(life, MaxPatience))
 }
 
@@ -261,7 +259,7 @@ const MaxApart = 5 * time.Minute
 
 // StillComing answers for how long a call that does nothing after notAfter may still be executed, where it is now o'clock
 // at the server; 0 is not at all.
-func StillComing(notAfter, now stamp.Stamp) time.Duration {
+func StillComing(notAfter, now wire.Stamp) time.Duration {
 	if now > notAfter {
 		return 0
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/redis/rueidis"
-
-	"github.com/signalbox-go/signalbox/internal/stamp"
 )
 
 // Reply is what a script returned: an integer, a text, or an array of them. What is no array
@@ -96,4 +94,4 @@ func (r *Reply) Text(i int) string {
 }
 
 // Stamp answers the i-th element, 0 where it is no stamp.
-func (r *Reply) Stamp(i int) stamp.Stamp { return stamp.Parse(r.Text(i)) }
+func (r *Reply) Stamp(i int) Stamp { return ParseStamp(r.Text(i)) }

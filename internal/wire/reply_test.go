@@ -7,12 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/stamp"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
-const noon stamp.Stamp = 1_780_000_000_000_000
+const noon wire.Stamp = 1_780_000_000_000_000
 
 func TestAReplyIsReadByPlace(t *testing.T) {
 	t.Parallel()

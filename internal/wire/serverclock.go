@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/stamp"
 )
 
 // ServerClock knows the server's time from the last answer that told it and the monotonic
@@ -40,7 +39,7 @@ func NewServerClock(r *Runner) *ServerClock {
 func (c *ServerClock) Known() bool { return c.last.Load() != 0 }
 
 // Told takes a server time out of an answer for a key of slot, read just now.
-func (c *ServerClock) Told(slot uint16, server stamp.Stamp, now clock.Instant) {
+func (c *ServerClock) Told(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
 	c.last.Store(offset)
 	if c.slots != nil {
@@ -49,12 +48,12 @@ func (c *ServerClock) Told(slot uint16, server stamp.Stamp, now clock.Instant) {
 }
 
 // NotAfter answers the server time at which patience from now is over, where slot is.
-func (c *ServerClock) NotAfter(slot uint16, now clock.Instant, patience time.Duration) stamp.Stamp {
+func (c *ServerClock) NotAfter(slot uint16, now clock.Instant, patience time.Duration) Stamp {
 	offset := c.last.Load()
 	if c.slots != nil {
 		if own := c.slots[slot%slots].Load(); own != 0 {
 			offset = own
 		}
 	}
-	return stamp.Stamp(offset + (now.Mono() + patience).Microseconds())
+	return Stamp(offset + (now.Mono() + patience).Microseconds())
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // book is where the holders of a lock make their notes.
@@ -82,7 +82,7 @@ func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64,
 	for {
 		followed, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
 			Key(keys.Holder, keys.Line(), keys.Lives(), b.key()).
-			Arg(stamp.Floor(lease.Token()).Text()).Build()).AsInt64()
+			Arg(wire.StampOf(lease.Token()).Text()).Build()).AsInt64()
 		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
 			break
 		}

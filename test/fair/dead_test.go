@@ -13,12 +13,12 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // granted answers when the server granted a lease, by its own clock.
 func granted(lease signalbox.Lease) time.Time {
-	return time.UnixMicro(int64(stamp.Floor(lease.Token())))
+	return time.UnixMicro(int64(wire.StampOf(lease.Token())))
 }
 
 // P6: waiters that are killed, however many, delay the next one that lives by what they count as living for, together and

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // target is a fair lock that one session holds, and that another waits for and might be told lies about.
@@ -26,7 +26,7 @@ type target struct {
 	held           signalbox.Lease
 	holder, waiter *signalbox.Session
 	got            chan signalbox.Lease
-	forged         stamp.Stamp // an hour ahead: no true token is
+	forged         wire.Stamp // an hour ahead: no true token is
 }
 
 func newTarget(t *testing.T) *target {
@@ -34,7 +34,7 @@ func newTarget(t *testing.T) *target {
 	const name = "forged"
 	g := &target{server: redistest.Start(t), keys: locktest.Keys(name), got: make(chan signalbox.Lease, 1)}
 	g.view, g.holder, g.waiter = locktest.NewView(t, g.server), locktest.Session(t, g.server), locktest.Session(t, g.server)
-	g.forged = stamp.Parse(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
+	g.forged = wire.ParseStamp(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
 	var err error
 	g.held, err = fair.New(g.holder, name).Lock(locktest.Context(t))
 	require.NoError(t, err)

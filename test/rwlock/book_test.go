@@ -16,7 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // book is where those who have a lock make their notes.
@@ -78,7 +78,7 @@ type user struct {
 func (b *book) enters(ctx context.Context, u user, lease signalbox.Lease) (notes int64, err error) {
 	for {
 		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(enter).Numkeys(3).Key(b.keys()...).
-			Arg(id(u.session), u.name, u.mode, stamp.Floor(lease.Token()).Text()).Build()).AsInt64()
+			Arg(id(u.session), u.name, u.mode, wire.StampOf(lease.Token()).Text()).Build()).AsInt64()
 		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
 			break
 		}

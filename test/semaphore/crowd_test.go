@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -44,7 +44,7 @@ func strikes(t *testing.T, more func() bool) {
 		crowd[i] = start(t, server, capacity, lease)
 	}
 	goesOn := func(p *redistest.Process) {
-		for uses, since := 0, stamp.Stamp(time.Now().UnixMicro()).Token(); uses < 20; {
+		for uses, since := 0, wire.Stamp(time.Now().UnixMicro()).Token(); uses < 20; {
 			line, err := p.ReadLine(redistest.Patience)
 			require.NoError(t, err, p.Stderr())
 			token, err := strconv.ParseUint(strings.TrimPrefix(line, "has "), 10, 64)

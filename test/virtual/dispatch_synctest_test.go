@@ -121,7 +121,7 @@ func TestPollThatFailsComesAgain(t *testing.T) {
 				c.fails(w, lines)
 				wait.Held(0)
 				time.Sleep(10 * time.Second)
-				require.Error(w, wait.Trouble())
+				require.Error(w, wait.LastError())
 				c.mends(w, lines)
 				began := time.Now()
 				<-wait.C

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package locker_test
+package hold_test
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/locker"
 	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
@@ -48,7 +47,7 @@ func panicOf(do func()) (err error) {
 // P1: goroutines that share it exclude each other, whatever becomes of their leases.
 func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	k := locker.New(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
+	k := hold.NewLocker(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
 	count := 0
 	var all sync.WaitGroup
 	for range 8 {
@@ -132,7 +131,7 @@ func TestALockerPanicsForWhatDoesNotPass(t *testing.T) {
 	}
 	for _, refusal := range refusals {
 		f := &fake{refusals: []error{fmt.Errorf("a few words: %w", refusal)}}
-		k := locker.New(t.Context(), slog.New(slog.DiscardHandler), f.take)
+		k := hold.NewLocker(t.Context(), slog.New(slog.DiscardHandler), f.take)
 		require.ErrorIs(t, panicOf(k.Lock), refusal)
 		require.ErrorIs(t, panicOf(k.Unlock), errs.ErrNotHeld)
 		require.NoError(t, panicOf(k.Lock))
@@ -146,16 +145,16 @@ func TestALockerPanicsWhereItsContextHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := &fake{refusals: []error{errFull, errFull}}
-	require.ErrorIs(t, panicOf(locker.New(ctx, slog.New(slog.DiscardHandler), f.take).Lock), errFull)
+	require.ErrorIs(t, panicOf(hold.NewLocker(ctx, slog.New(slog.DiscardHandler), f.take).Lock), errFull)
 	require.Len(t, f.asked, 1)
 	f = &fake{refusals: []error{errFull}}
-	require.ErrorIs(t, panicOf(locker.New(nil, slog.New(slog.DiscardHandler), f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
+	require.ErrorIs(t, panicOf(hold.NewLocker(nil, slog.New(slog.DiscardHandler), f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
 }
 
 // P2: what Unlock cannot answer is told; a fake lease is one that holds nothing.
 func TestALockerTellsWhatItsUnlockAnswers(t *testing.T) {
 	t.Parallel()
-	k := locker.New(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
+	k := hold.NewLocker(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
 	k.Lock()
 	require.NoError(t, panicOf(k.Unlock), "nobody is told")
 	var told []error

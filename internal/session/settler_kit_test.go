@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settle_test
+package session_test
 
 import (
 	"sync/atomic"
@@ -11,17 +11,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/settle"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // newSettler answers a Settler at a server, or at a proxy before one. It is closed when the test ends.
-func newSettler(tb testing.TB, at redistest.Dialer) *settle.Settler {
+func newSettler(tb testing.TB, at redistest.Dialer) *session.Settler {
 	tb.Helper()
 	t := timers.New()
-	s := settle.New(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
+	s := session.NewSettler(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
 	tb.Cleanup(func() {
 		s.Close(locktest.Ended())
 		s.Stop()
@@ -31,8 +31,8 @@ func newSettler(tb testing.TB, at redistest.Dialer) *settle.Settler {
 }
 
 // asking answers a settlement that asks the server for its time, and counts the answers.
-func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *settle.Settlement {
-	return &settle.Settlement{
+func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Settlement {
+	return &session.Settlement{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
 		Until: clock.Now().Add(until),
 		Settled: func(wire.Reply) time.Duration {

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settle repeats, off its caller's path, what has no known outcome, until it has one.
-//
-// # Guarantees
-//
-//  1. A settlement is repeated until an answer says that it is settled, or until it is not worth
-//     it: the key that it is for has ended by itself. Whatever the server refuses meanwhile, but for
-//     ErrWrongKind, which settles it once nothing of it can arrive any more.
-//  2. Settlements that fall due together go in one pipeline, on a goroutine that exists for it.
-package settle
+package session
 
 import (
 	"context"
@@ -17,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/batch"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -53,11 +44,15 @@ type Settlement struct {
 	tries   int
 }
 
-// Settler repeats settlements, in batches.
+// Settler takes back calls whose outcome is unknown. It repeats each settlement off its caller's path until a reply
+// says that it is settled, or until the key that it is for has expired by itself. If the server refuses a settlement,
+// it is repeated too. Only ErrWrongKind settles it, once nothing of it can arrive any more.
+//
+// Settlements that are due together go in one pipeline, on a goroutine that exists only for it.
 type Settler struct {
 	runner  *wire.Runner
 	timers  *timers.Timers
-	batches *batch.Collector[*Settlement]
+	batches *timers.Collector[*Settlement]
 	ctx     context.Context //nolint:containedctx // ends when Close has waited long enough
 	cancel  context.CancelFunc
 
@@ -68,11 +63,11 @@ type Settler struct {
 	}
 }
 
-// New answers a Settler that starts nothing by itself.
-func New(runner *wire.Runner, t *timers.Timers) *Settler {
+// NewSettler returns a Settler that starts nothing by itself.
+func NewSettler(runner *wire.Runner, t *timers.Timers) *Settler {
 	s := &Settler{runner: runner, timers: t}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.batches = batch.New(t, s.settleAll)
+	s.batches = timers.NewCollector(t, s.settleAll)
 	s.mu.open = make(map[*Settlement]struct{})
 	return s
 }

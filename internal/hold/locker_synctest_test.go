@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package locker_test
+package hold_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/locker"
+	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
 // P10: what waiting may mend is logged once and waited for.
@@ -29,7 +29,7 @@ func TestALockerWaitsForWhatMayPass(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			f := &fake{refusals: []error{refusal, refusal, fmt.Errorf("a few words: %w", refusal)}}
-			k := locker.New(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), f.take)
+			k := hold.NewLocker(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), f.take)
 			began := time.Now()
 			k.Lock()
 			require.Len(t, f.asked, 4)

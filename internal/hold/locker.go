@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package locker makes a sync.Locker of a lock of any kind; signalbox.Locker is defined over its
-// Locker and says what is promised.
-package locker
+package hold
 
 import (
 	"context"
@@ -14,13 +12,12 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Locker acquires and releases a lock for goroutines that share it.
+// Locker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
 type Locker struct {
-	take   func(context.Context) (hold.Lease, error)
+	take   func(context.Context) (Lease, error)
 	ctx    context.Context //nolint:containedctx // sync.Locker's methods take none
 	logger *slog.Logger
 
@@ -30,17 +27,17 @@ type Locker struct {
 
 	mu struct {
 		sync.Mutex
-		lease  hold.Lease // of the goroutine that has local
+		lease  Lease // of the goroutine that has local
 		locked bool
 		onLost func(error)
 	}
 }
 
-// New returns a Locker that takes the lock with take, and logs to logger why it tries again. It
+// NewLocker returns a Locker that takes the lock with take, and logs to logger why it tries again. It
 // ignores leases that ctx carries.
-func New(ctx context.Context, logger *slog.Logger, take func(context.Context) (hold.Lease, error)) *Locker {
+func NewLocker(ctx context.Context, logger *slog.Logger, take func(context.Context) (Lease, error)) *Locker {
 	if ctx != nil {
-		ctx = hold.Stranger(ctx)
+		ctx = Stranger(ctx)
 	}
 	return &Locker{take: take, ctx: ctx, logger: logger}
 }
@@ -126,9 +123,9 @@ func (k *Locker) Unlock() {
 
 // taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether
 // there is such a lease.
-func (k *Locker) taken() (lease hold.Lease, locked bool, onLost func(error)) {
+func (k *Locker) taken() (lease Lease, locked bool, onLost func(error)) {
 	if k == nil {
-		return hold.Lease{}, false, nil
+		return Lease{}, false, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package batch
+package timers
 
 import (
 	"sync"
@@ -8,19 +8,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 func TestEverythingThatManyPutIsWorkedOnce(t *testing.T) {
 	t.Parallel()
 	const putters, each = 8, 2_000
-	ticks := timers.New()
+	ticks := New()
 	defer ticks.Close()
 	var seen [putters * each]atomic.Int32
 	var left sync.WaitGroup
 	left.Add(len(seen))
-	c := New(ticks, func(haul []int) {
+	c := NewCollector(ticks, func(haul []int) {
 		for _, n := range haul {
 			seen[n].Add(1)
 			left.Done()
@@ -43,9 +41,9 @@ func TestEverythingThatManyPutIsWorkedOnce(t *testing.T) {
 func TestCloseBesidePutLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for range 200 {
-		ticks := timers.New()
+		ticks := New()
 		var closed atomic.Bool
-		c := New(ticks, func([]int) {
+		c := NewCollector(ticks, func([]int) {
 			if closed.Load() {
 				t.Error("worked after Close")
 			}

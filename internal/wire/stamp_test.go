@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package stamp_test
+package wire_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/stamp"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // P3: blocks of stamps that follow each other share no token, and a floor is behind none of its own.
 func TestBlocksShareNoToken(t *testing.T) {
 	t.Parallel()
-	const noon stamp.Stamp = 1_780_000_000_000_000 // a multiple of the longest block, and of a longer one
-	last, lengths := uint64(0), map[stamp.Stamp]bool{}
+	const noon wire.Stamp = 1_780_000_000_000_000 // a multiple of the longest block, and of a longer one
+	last, lengths := uint64(0), map[wire.Stamp]bool{}
 	for s := noon - 1024 + 1; s < noon+3*1024; {
 		require.Greater(t, s.Token(), last)
 		require.LessOrEqual(t, s.Token(), s.LastToken())
@@ -24,7 +24,7 @@ func TestBlocksShareNoToken(t *testing.T) {
 		require.True(t, length == 1024 || s%(4*length) != 0, "%d would be longer", s)
 		lengths[length] = true
 		last = end.LastToken()
-		require.Equal(t, end+1, stamp.Floor(last))
+		require.Equal(t, end+1, wire.StampOf(last))
 		s = end + 1
 	}
 	require.Len(t, lengths, 6, "each power of four up to the longest")

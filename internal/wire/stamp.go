@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stamp has the server's time as scripts write it, and the fencing tokens made of it.
-//
-// A stamp is a count of microseconds since 1970, and travels as 16 digits: equal lengths
-// compare as texts, in Lua too. It has 16 digits until the year 2286.
-//
-// A token is four times the microseconds since 2025-01-01, so that tokens stay below 2^53,
-// where every number is exact in Lua and in JSON, until 2096. Four tokens a microsecond let
-// a process pass a lock on faster than once a microsecond.
-package stamp
+package wire
 
 import (
 	"strconv"
 	"time"
 )
 
-// Stamp is a server's time in microseconds since 1970.
+// Stamp is a server's time in microseconds since 1970. Scripts write it as 16 digits, which is enough until the year
+// 2286: texts of one length compare like numbers, in Lua too.
+//
+// The fencing tokens of a stamp are four times the microseconds since 2025-01-01. So they stay below 2^53, where every
+// number is exact in Lua and in JSON, until 2096, and a process can hand a lock over more than once a microsecond.
 type Stamp int64
 
 const (
@@ -25,14 +21,14 @@ const (
 	epoch Stamp = 1735689600000000
 	// perMicrosecond is how many tokens a microsecond has.
 	perMicrosecond = 4
-	// Block is for how many microseconds an acquire reserves tokens; the scripts say the same.
-	Block = 256
+	// TokenBlock is for how many microseconds an acquire reserves tokens; the scripts say the same.
+	TokenBlock = 256
 	// longest is the length of the longest block that a stamp begins; the scripts say the same.
 	longest Stamp = 1024
 )
 
-// Parse reads 16 digits; 0 is no stamp.
-func Parse(text string) Stamp {
+// ParseStamp reads 16 digits; 0 is no stamp.
+func ParseStamp(text string) Stamp {
 	if len(text) != digits {
 		return 0
 	}
@@ -56,10 +52,10 @@ func (s Stamp) Append(to []byte) []byte {
 	return append(to, text[:]...)
 }
 
-// Time answers s as a time.
+// Time returns s as a time.
 func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 
-// BlockEnd answers the last stamp of the block that s begins, where s is that of a hold that can be passed on. The
+// BlockEnd returns the last stamp of the block that s begins, where s is that of a hold that can be passed on. The
 // greatest power of four that s is a multiple of says how long the block is, up to longest.
 func (s Stamp) BlockEnd() Stamp {
 	length := longest
@@ -69,15 +65,15 @@ func (s Stamp) BlockEnd() Stamp {
 	return s + length - 1
 }
 
-// Token answers the first token at s.
+// Token returns the first token at s.
 func (s Stamp) Token() uint64 {
 	return uint64(max(s-epoch, 0)) * perMicrosecond //nolint:gosec // not negative
 }
 
-// LastToken answers the last token at s.
+// LastToken returns the last token at s.
 func (s Stamp) LastToken() uint64 { return s.Token() + perMicrosecond - 1 }
 
-// Floor answers the stamp that is not before token: every later stamp's tokens are greater.
-func Floor(token uint64) Stamp {
+// StampOf returns the stamp that is not before token: every later stamp has greater tokens.
+func StampOf(token uint64) Stamp {
 	return epoch + Stamp((token+perMicrosecond-1)/perMicrosecond) //nolint:gosec // below 2^53
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trouble_test
+package wire_test
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/trouble"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 var errAway = errors.New("the server is away")
 
 // poll is one whose last reply is known.
-type poll struct{ trouble error }
+type poll struct{ last error }
 
-func (p poll) Trouble() error { return p.trouble }
+func (p poll) LastError() error { return p.last }
 
 // What is known last is what the error of a context that ends is joined with.
 func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
@@ -27,35 +27,35 @@ func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 	ended, end := context.WithCancel(live)
 	end()
 	for name, c := range map[string]struct {
-		known     func(*testing.T, *trouble.Trouble)
+		known     func(*testing.T, *wire.LastReply)
 		with, not error
 	}{
-		"Nothing": {func(*testing.T, *trouble.Trouble) {}, context.Canceled, errs.ErrHeld},
-		"Held":    {func(_ *testing.T, k *trouble.Trouble) { k.Held() }, errs.ErrHeld, errAway},
-		"Refused": {func(t *testing.T, k *trouble.Trouble) {
+		"Nothing": {func(*testing.T, *wire.LastReply) {}, context.Canceled, errs.ErrHeld},
+		"Held":    {func(_ *testing.T, k *wire.LastReply) { k.Held() }, errs.ErrHeld, errAway},
+		"Refused": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
 			k.Held()
 			require.NoError(t, k.Take(live, errAway))
 		}, errAway, errs.ErrHeld},
-		"PollRefused": {func(_ *testing.T, k *trouble.Trouble) {
+		"PollRefused": {func(_ *testing.T, k *wire.LastReply) {
 			k.Follow(poll{errAway})
 			k.Held()
 		}, errAway, errs.ErrHeld},
-		"PollAnswered": {func(_ *testing.T, k *trouble.Trouble) {
+		"PollAnswered": {func(_ *testing.T, k *wire.LastReply) {
 			k.Follow(poll{})
 			k.Held()
 		}, errs.ErrHeld, errAway},
-		"AnsweredSince": {func(t *testing.T, k *trouble.Trouble) {
+		"AnsweredSince": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
 			require.NoError(t, k.Take(live, errAway))
 			require.NoError(t, k.Take(live, errs.ErrHeld))
 		}, errs.ErrHeld, errAway},
-		"CutShort": {func(t *testing.T, k *trouble.Trouble) {
+		"CutShort": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
 			k.Held()
 			require.ErrorIs(t, k.Take(ended, errAway), context.Canceled)
 		}, errs.ErrHeld, errAway},
-		"Nil": {func(t *testing.T, k *trouble.Trouble) {
+		"Nil": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
 			k.Held()
 			require.NoError(t, k.Take(live, nil), "a try that came to nothing")
@@ -63,7 +63,7 @@ func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var k trouble.Trouble
+			var k wire.LastReply
 			c.known(t, &k)
 			err := k.Ended(ended)
 			require.ErrorIs(t, err, context.Canceled)
@@ -76,7 +76,7 @@ func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 // What waiting cannot mend ends the wait, and an answer that the lock is held begins the pauses anew.
 func TestWhatIsFinalEndsAWait(t *testing.T) {
 	t.Parallel()
-	var k trouble.Trouble
+	var k wire.LastReply
 	require.ErrorIs(t, k.Take(t.Context(), errs.ErrWrongKind), errs.ErrWrongKind)
 	k.Fails = 3
 	require.NoError(t, k.Take(t.Context(), errAway))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package batch
+package timers
 
 import (
 	"sync"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // hauls keeps what a work function was given.
@@ -33,19 +31,19 @@ func (h *hauls) get() [][]int {
 	return h.mu.all
 }
 
-// bed is a Collector with what it gathered.
-type bed struct {
+// gathered is a Collector with what it gathered.
+type gathered struct {
 	testing.TB
 	*Collector[int]
 	hauls
 }
 
-// bubble runs a test with a Collector in virtual time.
-func bubble(t *testing.T, test func(c *bed)) {
+// collects runs a test with a Collector in virtual time.
+func collects(t *testing.T, test func(c *gathered)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ticks, c := timers.New(), &bed{TB: t}
-		c.Collector = New(ticks, c.hauls.work)
+		ticks, c := New(), &gathered{TB: t}
+		c.Collector = NewCollector(ticks, c.hauls.work)
 		defer ticks.Close()
 		defer c.Close()
 		test(c)
@@ -54,7 +52,7 @@ func bubble(t *testing.T, test func(c *bed)) {
 
 func TestWhatComesInOneTickIsWorkedAsOne(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *bed) {
+	collects(t, func(c *gathered) {
 		c.Put(1)
 		c.Put(2, 3)
 		require.Empty(c, c.get(), "Put does no work")
@@ -72,7 +70,7 @@ func TestWhatComesInOneTickIsWorkedAsOne(t *testing.T) {
 
 func TestNothingIsNoWork(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *bed) {
+	collects(t, func(c *gathered) {
 		c.Put()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -83,10 +81,10 @@ func TestNothingIsNoWork(t *testing.T) {
 func TestTwoHaulsAreWorkedOnAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ticks := timers.New()
+		ticks := New()
 		defer ticks.Close()
 		both := make(chan int) // unbuffered: whoever sends waits for the other
-		c := New(ticks, func(haul []int) {
+		c := NewCollector(ticks, func(haul []int) {
 			if haul[0] == 1 {
 				both <- 1
 				return
@@ -110,10 +108,10 @@ func TestTwoHaulsAreWorkedOnAtTheSameTime(t *testing.T) {
 func TestCloseWaitsForTheWorkUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ticks := timers.New()
+		ticks := New()
 		defer ticks.Close()
 		var done time.Time
-		c := New(ticks, func([]int) {
+		c := NewCollector(ticks, func([]int) {
 			time.Sleep(time.Second)
 			done = time.Now()
 		})
@@ -126,7 +124,7 @@ func TestCloseWaitsForTheWorkUnderWay(t *testing.T) {
 
 func TestAfterCloseNothingIsWorkedOn(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(c *bed) {
+	collects(t, func(c *gathered) {
 		c.Put(1)
 		c.Close()
 		c.Put(2)
@@ -140,6 +138,6 @@ func TestAfterCloseNothingIsWorkedOn(t *testing.T) {
 func TestNothingRunsWhileNothingIsPut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(*testing.T) {
-		_ = New(timers.New(), func([]int) {}) // never closed: the bubble would wait for a goroutine
+		_ = NewCollector(New(), func([]int) {}) // never closed: the bubble would wait for a goroutine
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settle_test
+package session_test
 
 import (
 	"context"

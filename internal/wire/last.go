@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// LastReply remembers the last reply that a waiter got for its lock, and turns it into the error when the wait ends.
+// The waiter writes it; others may call Ended.
+type LastReply struct {
+	// Fails is how many tries failed in a row. Only the waiter uses it.
+	Fails int
+
+	mu struct {
+		sync.Mutex
+		held bool  // the last reply was that another session holds the lock
+		last error // the last refusal or failure, nil after a reply
+		poll Poll  // nil until there is one
+	}
+}
+
+// Poll asks the server again on behalf of a waiter whose lock was held.
+type Poll interface {
+	// LastError returns why the last poll had no reply, or nil.
+	LastError() error
+}
+
+// Follow names what polls for the waiter from now on. It knows more than the last reply.
+func (l *LastReply) Follow(p Poll) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.poll = p
+}
+
+// Held notes the reply that another session holds the lock.
+func (l *LastReply) Held() {
+	l.Fails = 0
+	l.note(true, nil)
+}
+
+func (l *LastReply) note(held bool, last error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.held, l.mu.last = held, last
+}
+
+// Take notes how a call ended. It returns the error with which the waiter has to give up, or nil.
+func (l *LastReply) Take(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errs.ErrHeld):
+		l.Held()
+		return nil
+	case ctx.Err() != nil:
+		return l.Ended(ctx) // cut short: what was known before it still is
+	case err != nil && Judge(err) == Final:
+		return err
+	}
+	l.note(false, err)
+	return nil
+}
+
+// Ended returns the error of a wait whose context has ended.
+func (l *LastReply) Ended(ctx context.Context) error {
+	err := errs.Ended(ctx)
+	l.mu.Lock()
+	held, last, poll := l.mu.held, l.mu.last, l.mu.poll
+	l.mu.Unlock()
+	if held && poll != nil {
+		last = poll.LastError() // a later failure, or no reply at all
+	}
+	switch {
+	case last != nil:
+		return errs.Join(err, last)
+	case held:
+		return errs.WhileHeld(err)
+	}
+	return err
+}
