@@ -73,7 +73,7 @@ covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|wiretest|lock
 cover: MODULES := $(filter-out tools/%,$(MODULES))
 cover: redis ## statement coverage of the library by package, from the tests of all modules
 	@rm -rf $(BIN)/cover && mkdir -p $(BIN)/cover
-	$(call each,go test $(COVERFLAGS) -timeout $(LONGEST) -coverpkg=$(covered) ./... -args -test.gocoverdir=$(abspath $(BIN)/cover))
+	$(call each,go test $(COVERFLAGS) -timeout $(LONGEST) -coverpkg=$(covered) ./... -args -test.gocoverdir=$(abspath $(BIN)/cover)) | sed 's/ of statements in .*//'
 	@go tool covdata textfmt -i=$(BIN)/cover -o=$(BIN)/cover.out
 	@go tool covdata percent -i=$(BIN)/cover
 	@go tool cover -func=$(BIN)/cover.out | tail -n 1
