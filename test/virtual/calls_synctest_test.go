@@ -272,21 +272,23 @@ func (c call) read(t *testing.T, cell, ended string) (is string, within time.Dur
 // its context ends.
 func TestEveryCallEndsAsTheTableSays(t *testing.T) {
 	t.Parallel()
-	for _, c := range calls() {
+	for i, c := range calls() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			cells, every := 0, redistest.Rounds(5, 1)
-			for _, r := range endings {
+			cells, every := 0, redistest.Rounds(3, 1)
+			for j, r := range endings {
 				if r.class != c.class || !c.meets(r.fault) {
 					continue
 				}
 				for name, l := range limits {
 					cell := r.ends
+					// Deadline and cancellation take turns. If the call ends before, they are the same case.
+					atDeadline := (i+j)%2 == 0 || !strings.Contains(cell, "ended")
 					switch {
 					case name == "Never":
 						cell = r.never
-					case name == "Cancelled" && !strings.Contains(cell, "ended"):
-						continue // it is over before, as with the deadline
+					case (name == "Deadline") != atDeadline:
+						continue
 					}
 					if cells++; cells%every != 0 {
 						continue
