@@ -18,10 +18,10 @@
 //  1. A lease ends here before its key can end on a server whose clock does not step. Lease.Err
 //     and the contexts of Bind and Enter compare the clock themselves, the monotonic and the wall
 //     clock, whichever is ahead: the first look after a pause of any kind tells.
-//  2. Every lease has a fencing token, greater than those of all true holders of the name before
-//     it, also when the name was idle, its lease expired, or its server was restarted, unless
-//     that server's new clock is behind the old one by more than the outage lasted. What that
-//     means where several hold at once, package rwlock and package semaphore say.
+//  2. Every lease has a fencing token, which is greater than the token of every earlier holder of
+//     the name. That holds after the name was idle, after a lease expired, and after the server
+//     restarted, unless the new server's clock is behind the old one by more than the outage
+//     lasted. Packages rwlock and semaphore say what it means for several holders at once.
 //  3. A call that answered an error holds nothing, once the server answers.
 //  4. No goroutine, timer or connection for each lock held or waited for.
 //

@@ -17,7 +17,7 @@ import (
 // renewal, or the server said that the key is gone.
 type Lease hold.Lease
 
-// Token returns the fencing token. It is greater than that of every true holder of the name before.
+// Token returns the fencing token. It is greater than the token of every earlier holder of the name.
 // Readers that share a hold share it; for permits see package semaphore. Hand it to the resource
 // that the lock protects, and let that refuse smaller tokens: this protects the resource when a
 // lease alone cannot. Its unit is a quarter of a microsecond of server time since 2025-01-01; with

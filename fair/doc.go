@@ -16,7 +16,7 @@
 //  3. The holder knows: a lease ends here before its hold can end on the server; the first look
 //     after a pause tells. ForceUnlock is told by message, at once. What else somebody did to the key is
 //     told by the next renewal, a third of the lease later at most.
-//  4. Fencing: every lease has a token, greater than those of all true holders before it.
+//  4. Fencing: every lease has a token that is greater than the token of every earlier holder.
 //  5. No leak: a Lock or TryLock that answered an error leaves neither ticket nor hold on the server once
 //     the server answers, at the latest 3 s after it was sent.
 //  6. Every wait is bounded: a waiter is granted the lock by the very script that releases it, and told by

@@ -19,8 +19,8 @@
 //  5. Members are kept alive while others are waited for. One that was lost meanwhile, a lease that is not renewed and
 //     lapsed, is no part of a success: all are taken anew.
 //  6. Fencing: the token of each member is as its package says. Token of the lease is the greatest of them. It is greater
-//     than that of all true holders before it of the same members, or of some of them, by this package; beside
-//     holders of one member alone, and of sets that overlap, only that member's token tells who came last.
+//     than the token of every earlier multilock of the same members, or of some of them. For holders of one member
+//     alone, and for sets that overlap, compare that member's tokens.
 //
 // # Not guaranteed
 //

@@ -20,10 +20,10 @@ type option func(*settings.Lock)
 // Apply implements Option.
 func (o option) Apply(l *settings.Lock) { o(l) }
 
-// Fenced makes tokens that are ordered: whoever has the lock has a greater token than all true holders before
-// it, however the servers' clocks differ, up to a day, as long as a server that remembers the last token is among those that grant the
-// next. It takes one more round trip a Lock, in which a quorum keeps the token. All processes must use it for the name: a
-// hold without it is not remembered.
+// Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder, although the
+// servers' clocks may differ by up to a day, as long as a server that remembers the last token is among those that grant
+// the next. A Lock takes one more round trip, in which a quorum stores the token. All processes must use Fenced for the
+// name: holds without it are not remembered.
 func Fenced() Option {
 	return option(func(l *settings.Lock) {
 		l.Give(settings.Fenced)

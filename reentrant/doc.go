@@ -14,7 +14,7 @@
 //  2. The holder knows: a lease ends here before its key can end on the server; the first look
 //     after a pause tells. ForceUnlock is told by message, at once. What else somebody did to the
 //     key is told by the next renewal, a third of the lease later at most.
-//  3. Fencing: every lease has a token, greater than those of all true holders before it.
+//  3. Fencing: every lease has a token that is greater than the token of every earlier holder.
 //  4. No leak: a Lock or TryLock that answered an error leaves nothing on the server once the
 //     server answers, at the latest 3 s, or the lease if that is shorter, after it was sent.
 //  5. Every wait is bounded: a waiter is woken by a message, or looks after about a second.
