@@ -1,0 +1,694 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/* The queue of exclusive locks with turns, as docs/engine.md describes it: a session waits with one ticket for all its goroutines,
+ * and hands the lock from goroutine to goroutine for one turn. Beside it, in the same queue and by the same scripts, fair requests:
+ * each has a ticket of its own, and its hold is handed to no other goroutine. Read line.pml first: time, countdowns, messages and
+ * prompt runs are the same here. The file runs beside this one lists what is checked; `make model` checks it.
+ *
+ * Modelled: two sessions, each with goroutines of both kinds. The holder key, its mark "a queue may exist", and the shortcut past an
+ * empty queue. Release and queue again in one request (REQUEUE). A key that is lost, a hold that is ended by force, a slot that moves,
+ * a write that is refused, and a ticket that another kind of lock left in the queue. Any message is late, lost, overtaken or doubled.
+ *
+ * A session knows its attempts by id. For a turn, one attempt stands for all goroutines of the session that wait (want counts them);
+ * for a fair request, an attempt is one goroutine. An id is used again when nothing mentions it any more. The server does not know
+ * which kind an attempt is of: that both can share one kind at the server is what the model is to show.
+ *
+ * Left out: measured time (a turn is counted in hand-overs), values of tokens (only their order), listeners, reentry, heartbeats
+ * apart from polls (a poll pays here), sessions that close, more than one server, clocks of different rates.
+ *
+ * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
+ */
+
+#ifndef K0
+#define K0 2          /* ids of session 0 */
+#endif
+#ifndef K1
+#define K1 2          /* ids of session 1; together 3 to 6 */
+#endif
+#define N (K0+K1)
+#ifndef M
+#define M 2           /* messages in flight at a time */
+#endif
+#ifndef TURNS
+#define TURNS 3       /* the sessions that take turns, a bit each */
+#endif
+#ifndef FAIR
+#define FAIR 0        /* the sessions that make fair requests, a bit each */
+#endif
+#ifndef GOROUTINES
+#define GOROUTINES 2  /* goroutines of a session that wait for or use a turn; and as many that make fair requests */
+#endif
+#ifndef PASSES
+#define PASSES 2      /* hand-overs inside the session for each grant */
+#endif
+#ifndef USES
+#define USES (PASSES + 1) /* what a ticket that is ahead may cost */
+#endif
+#ifndef LW
+#define LW 2          /* waiter's life: what a heartbeat adds, in ticks */
+#endif
+#ifndef LH
+#define LH 3          /* holder's lease: what a renewal adds */
+#endif
+#define NOT_AFTER 1   /* an enter or requeue is executed no later than this after it was sent */
+#ifndef LOSE
+#define LOSE 0        /* how often the holder key is lost */
+#endif
+#ifndef ONCE
+#define ONCE 0        /* 1: each loss may cost the waiters one hold at most; that is too few */
+#endif
+#ifndef FORCE
+#define FORCE 0       /* how often a hold is ended by force */
+#endif
+#ifndef FOREIGN
+#define FOREIGN 0     /* 1: after a loss another kind of lock may have used the name, and left a ticket at the head of the queue */
+#endif
+#ifndef MOVE
+#define MOVE 0        /* 1: the slot may move: TRYAGAIN, and the same request with the holder key alone */
+#endif
+#ifndef REFUSE
+#define REFUSE 0      /* 1: the server may refuse to write the mark or the ticket */
+#endif
+#ifndef CHURN
+#define CHURN 1       /* 0: a waiter waits until it is granted the lock, and only faults lose or double messages */
+#endif
+#ifndef DOUBLE
+#define DOUBLE CHURN  /* 0: no request is doubled by the network; sessions still repeat theirs */
+#endif
+#ifndef PROMPT
+#define PROMPT 0      /* 1: a message takes less than a tick, sessions do their duty in each tick, and faults are counted */
+#endif
+#ifndef FAULTS
+#define FAULTS 0      /* PROMPT: how many messages are lost, doubled or late, sessions die, keys are lost, and so on */
+#endif
+#ifndef STALL
+#define STALL LH      /* PROMPT: after the last fault, ticks in which those that wait may see no holder */
+#endif
+#define SPARE (M > 6 -> 4 : 3) /* PROMPT: places on the wire that sessions leave to the server */
+
+/* The rules that can be dropped. Turns inside a session: */
+#define ONE_TICKET 1           /* no request is sent for a turn while the session waits for one or holds one */
+#define TURN_COUNTS_PASSES 2   /* a hand-over inside the session does not start the turn again */
+#define TURN_FROM_GRANT 3      /* nor does a renewal: only what grants the lock does */
+#define LEFT_IS_LEFT 4         /* no goroutine takes over an attempt whose leave was sent */
+#define NEWEST_WINS 5          /* before a grant is delivered, the session ends its older hold of the name */
+#define NEWEST_BY_TOKEN 6      /* ... and older is what has the smaller token, not what arrived first */
+#define LEAVE_AGAIN 7          /* a session that reads something for an attempt that is over leaves once more */
+#define LEAVE_TO_THE_END 8     /* an attempt is over when a leave is answered that was sent after the not-after of its requests */
+/* Release and queue again in one request: */
+#define FRESH_TICKET 10        /* the new ticket has a fresh id */
+#define RELEASE_ALWAYS 11      /* the release half is done however late the request is */
+#define QUEUE_IN_TIME 12       /* the queue half is done only before the not-after */
+#define CARRY_BEAT 13          /* the request is a heartbeat too */
+#define POLL_AT_ONCE 14        /* if it is not answered, the new id polls */
+#define REPEAT_RELEASE 15      /* if it is not answered, the old id leaves, until that is answered */
+#define OLD_TO_THE_END 16      /* its answer ends the old id only if no enter of that can still arrive */
+/* The holder key and the queue: */
+#define LEAVE_LOOKS 20         /* a leave looks at the queue even if the key has no mark, and is not over before it did */
+#define ENTER_LOOKS 21         /* a repeated enter looks for its ticket even if the key has no mark */
+#define POLL_TAKES_NOTHING 22  /* a poll that sees only the holder key does not take a free lock */
+#define MARK_FIRST 23          /* no ticket is written if the mark is refused */
+#define ENTER_MARKS 24         /* an enter that queues marks the holder key */
+#define POLL_MARKS 25          /* a poll with a ticket marks it again */
+#define MARK_STAYS 26          /* a release that sees only the holder key leaves the mark */
+#define MARK_OUTLIVES 27       /* a hold that ends by itself leaves the mark */
+#define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
+#define FOREIGN_IS_NOBODY 29   /* ... and grants them nothing */
+/* Fair requests: */
+#define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
+#define FAIR_BY_TICKET 31      /* a hand-over inside the session goes to no fair waiter */
+#define FAIR_NO_TURN 32        /* a fair holder hands over to no goroutine of its session */
+#define FAIR_SAME_LOCK 33      /* NEWEST_WINS between fair requests and turns: they are one lock */
+#ifndef DROP
+#define DROP 0
+#endif
+#define kept(rule) (DROP != rule)
+
+mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE,                       /* requests */
+          GRANT, HOLD, LINE, GONE, DONE,                            /* the grant message; answers */
+          FREE, ENTERING, REQUEUEING, WAITING, HOLDING, LEAVING };  /* states of an attempt */
+
+/* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
+#define NOBODY N
+#define OTHER_KIND (N+1)
+byte owner = NOBODY; byte expiry; bit mark;
+byte ticket[N];             /* place in the queue, 1 is the head; 0 is none */
+bit foreign;                /* there is a ticket of another kind at the head */
+byte life[2]; byte paid[2];
+
+/* The sessions and their attempts. */
+byte want[2];               /* goroutines that wait for a turn */
+byte passes[2];             /* hand-overs since the last grant */
+bit dead[2];
+mtype state[N] = FREE;
+bit fair[N];                /* the attempt is a fair request */
+bit joined[N];              /* FAIR_OWN_TICKET dropped: it has no ticket, but waits for its session's turn */
+byte until[N];              /* HOLDING: what is left of the lease, as the session knows */
+byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that is not answered */
+bit copies[N];              /* more than one enter or requeue of it may be on its way */
+bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
+bit did[N];                 /* PROMPT: it has done its duty in this tick */
+byte age[N];                /* the order of its token among its session's; 0 is the greatest */
+bit moving;                 /* the slot moves */
+
+/* Only the checks know these. */
+bit robbed[N];              /* its hold was lost or ended by force: others may hold */
+byte allowed[N];            /* uses by others that may come before it */
+byte elders[N];             /* fair requests that were in the queue before this one, a bit each */
+bit open;                   /* the key was lost, and no poll of a living waiter has arrived since */
+byte losses; byte forced; byte overtakes; bit was_foreign;
+byte faults;
+#define LONG 15
+byte calm = LONG;           /* ticks since the last fault */
+
+/* The wire: kind, attempt, the id that a requeue releases, the countdown of the heartbeat; and `limit`: of an enter or requeue the
+ * countdown of its not-after, of a leave and of DONE that it is the last, of another answer that an enter or requeue is answered.
+ * More fields than in wire.pml, otherwise the same. */
+mtype kind[M]; byte whose[M]; byte other[M]; byte left[M]; byte limit[M];
+bit late[M];                /* PROMPT: it takes more than a tick; a fault */
+
+hidden byte a; hidden byte b; hidden byte x; hidden byte y; hidden byte z; hidden byte f;
+hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
+
+#include "common.pml"
+#define MIN(p, q) ((p) < (q) -> (p) : (q))
+
+#define session(i) ((i) >= K0)
+#define first(s) ((s) * K0)
+#define last(s) (K0 - 1 + (s) * K1)
+#define takes_turns(s) (TURNS & BIT(s))
+#define makes_fair(s) (FAIR & BIT(s))
+#define waits(i) (state[i] == ENTERING || state[i] == REQUEUEING || state[i] == WAITING)
+#define tries(i) (waits(i) || state[i] == HOLDING)
+#define believes(i) (state[i] == HOLDING && until[i] > 0)
+#define counted(i) (believes(i) && !robbed[i])
+#define living(i) (ticket[i] > 0 && life[session(i)] > 0 && tries(i))
+#define turn_tries(i) (!fair[i] && tries(i))
+#define turn_holds(i) (!fair[i] && state[i] == HOLDING)
+#define turn_asks(i) (!fair[i] && tries(i) && (ticket[i] > 0 || owner == i))
+#define fair_tries(i) (fair[i] && tries(i))
+#define fair_waits(i) (fair[i] && waits(i))
+#define queued(i) (ticket[i] > 0)
+#define uses(i) (fair[i] -> 1 : USES)
+
+/* How many attempts of session s are so. */
+#define is(s, p, i) (session(i) == (s) && p(i))
+#if K0 + K1 == 3
+#define count(s, p) (is(s, p, 0) + is(s, p, 1) + is(s, p, 2))
+#elif K0 + K1 == 4
+#define count(s, p) (is(s, p, 0) + is(s, p, 1) + is(s, p, 2) + is(s, p, 3))
+#elif K0 + K1 == 5
+#define count(s, p) (is(s, p, 0) + is(s, p, 1) + is(s, p, 2) + is(s, p, 3) + is(s, p, 4))
+#else
+#define count(s, p) (is(s, p, 0) + is(s, p, 1) + is(s, p, 2) + is(s, p, 3) + is(s, p, 4) + is(s, p, 5))
+#endif
+#define any(p) (count(0, p) + count(1, p) > 0)
+
+/* ---- The wire ---- */
+
+/* What its reader would put away without a trace is not kept. */
+#define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE)
+#define ends_old(i, o) (o != NOBODY && o != i && state[o] == LEAVING && !early[o])
+#define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
+  (what != DONE && (ends_old(i, o) || (lim && !copies[i] && not_after[i] > 0))) || \
+  ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != WAITING)) || \
+  (what == HOLD && believes(i) && (countdown > until[i] || !kept(TURN_FROM_GRANT))) || \
+  (what == LINE && waits(i) && state[i] != WAITING) || \
+  (what != GONE && what != DONE && state[i] == LEAVING && PROMPT) || \
+  (what == GONE && tries(i)) || \
+  (what == DONE && state[i] == LEAVING && lim))))
+#define of_use_at(k) of_use(kind[k], whose[k], other[k], left[k], limit[k])
+
+/* Messages have no order among themselves. Sorted, states that differ in nothing else are one. */
+#define weight(k) (kind[k] * 4096 + whose[k] * 512 + other[k] * 64 + left[k] * 16 + limit[k] * 4 + late[k])
+#define swap(list, k) x = list[k]; list[k] = list[k-1]; list[k-1] = x
+#define remove(k) kind[k] = 0; whose[k] = 0; other[k] = 0; left[k] = 0; limit[k] = 0; late[k] = 0
+inline tidy() {
+  for (a : 0 .. M-1) { if :: kind[a] != 0 && !of_use_at(a) -> remove(a) :: else fi }
+  a = 1;
+  do
+  :: a < M && weight(a) > weight(a-1) ->
+     swap(kind, a); swap(whose, a); swap(other, a); swap(left, a); swap(limit, a); swap(late, a); a = 1
+  :: a < M && weight(a) <= weight(a-1) -> a++
+  :: a >= M -> break
+  od;
+  a = 0
+}
+
+/* Sessions send while there is room. An answer that finds none is lost; a prompt run keeps places for answers. */
+#define room (kind[M-1-PROMPT*SPARE] == 0)
+inline put(word, id, releases, gives, bound) {
+  if
+  :: kind[M-1] == 0 -> kind[M-1] = word; whose[M-1] = id; other[M-1] = releases; left[M-1] = gives; limit[M-1] = bound; tidy()
+  :: else -> assert(!PROMPT || !of_use(word, id, releases, gives, bound))
+  fi
+}
+inline peek(k) { got = kind[k]; me = whose[k]; old = other[k]; t = left[k]; l = limit[k] }
+inline take(k) { peek(k); if :: late[k] -> calm = 0 :: else fi; remove(k); tidy() }
+#define fault if :: PROMPT -> faults++; calm = 0 :: else fi
+#define may_fail (!PROMPT || faults < FAULTS)
+
+/* ---- The promises ---- */
+
+inline check() {
+  for (a : 0 .. N-1) {
+    promise("broken: no ticket without a waiter\n", ticket[a] == 0 || state[a] != FREE || dead[session(a)]);
+    promise("broken: no hold without a waiter\n", owner != a || state[a] != FREE || dead[session(a)])
+  }
+  promise("broken: no hold of another kind\n", owner != OTHER_KIND);
+  promise("broken: one holder\n", count(0, counted) + count(1, counted) <= 1);
+  promise("broken: one holder in a session\n", count(0, believes) <= 1 && count(1, believes) <= 1);
+  promise("broken: one ticket for the turns of a session\n", count(0, turn_asks) <= 1 && count(1, turn_asks) <= 1)
+}
+
+/* Goroutine by goroutine: attempt i, or one that it stands for, begins to use the lock. */
+inline begin(i) {
+  for (a : 0 .. N-1) {
+    if
+    :: a != i && living(a) ->
+       promise("broken: a waiter is delayed by a turn for each ticket ahead of it\n", allowed[a] > 0);
+       if :: allowed[a] > 0 -> allowed[a]-- :: else fi;
+       promise("broken: fair requests are served in their order\n", !fair[i] || !fair[a] || !(elders[i] & BIT(a)))
+    :: else
+    fi;
+    if
+    :: a != i && session(a) == session(i) && believes(a) && kept(NEWEST_WINS) && (kept(FAIR_SAME_LOCK) || fair[a] == fair[i]) ->
+       reached(0);                                                      /* a newer grant ends an older hold */
+       promise("broken: a hold ends while it is its session's\n", robbed[a]);
+       until[a] = 0
+    :: else
+    fi
+  }
+  a = 0
+}
+
+/* A lock is taken without a look at the queue: past a living waiter only from a loss of the key to the next poll of one. */
+inline take_free(i, e) {
+  x = 0;
+  for (a : 0 .. N-1) {
+    if
+    :: a != i && living(a) ->
+       reached(1);                                                      /* a living waiter is overtaken */
+       promise("broken: a living waiter is overtaken\n", open);
+       allowed[a] = allowed[a] + uses(i); x = 1
+    :: else
+    fi
+  }
+  if :: ONCE && x == 1 -> overtakes++; promise("broken: a loss costs one hold\n", overtakes <= losses) :: else fi;
+  hold(i, e)
+}
+
+/* ---- The server ---- */
+
+inline lengthen_life(i, countdown) {
+  life[session(i)] = MAX(life[session(i)], LW); paid[session(i)] = MAX(paid[session(i)], countdown)
+}
+
+inline queue(i) {
+  ticket[i] = 1; allowed[i] = 0; elders[i] = 0;
+  for (a : 0 .. N-1) {
+    if :: a != i && ticket[a] > 0 -> ticket[i]++; allowed[i] = allowed[i] + uses(a) :: else fi;
+    if :: a != i && ticket[a] > 0 && fair[a] && fair[i] -> elders[i] = elders[i] | BIT(a) :: else fi;
+    if :: a != i && (owner == a || (robbed[a] && tries(a))) -> allowed[i] = allowed[i] + uses(a) :: else fi
+  }
+}
+
+inline remove_ticket(i) {
+  if
+  :: ticket[i] > 0 ->
+     for (a : 0 .. N-1) { if :: ticket[a] > ticket[i] -> ticket[a]-- :: else fi; elders[a] = elders[a] & ~BIT(i) }
+     ticket[i] = 0; allowed[i] = 0; elders[i] = 0
+  :: else
+  fi
+}
+
+inline hold(i, e) {
+  owner = i; expiry = e; robbed[i] = 0;
+  if
+  :: LOSE + FORCE > 0 && FAIR ->                                        /* its token is the greatest */
+     for (a : first(session(i)) .. last(session(i))) { if :: age[a] < age[i] -> age[a]++ :: else fi }
+     age[i] = 0
+  :: else
+  fi;
+  tell("    %d holds at the server for %d, mark %d\n", i, e, mark)
+}
+
+/* The lock goes to the first ticket that lives. Who calls reads it in its answer, anybody else in a message. */
+inline hand_off(caller) {
+  owner = NOBODY; expiry = 0; f = NOBODY;
+  if :: foreign && kept(FOREIGN_IS_NOBODY) && kept(FOREIGN_IS_DROPPED) -> reached(2); foreign = 0 :: else fi;
+  for (b : 1 .. N) {
+    for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 -> f = y :: else fi }
+  }
+  if
+  :: foreign -> if :: !kept(FOREIGN_IS_NOBODY) -> foreign = 0; owner = OTHER_KIND; expiry = LW :: else fi
+  :: !foreign && f != NOBODY ->
+     remove_ticket(f); hold(f, life[session(f)]);
+     if :: f != caller -> put(GRANT, f, NOBODY, paid[session(f)], 0) :: else fi
+  :: else -> if :: any(queued) -> reached(3) :: else -> mark = 0 fi     /* only the dead wait: the mark stays */
+  fi
+}
+
+inline answer(i, o, countdown, lim) {
+  if
+  :: owner == i -> put(HOLD, i, o, countdown, lim)
+  :: owner != i && ticket[i] > 0 -> put(LINE, i, o, 0, lim)
+  :: else -> put(GONE, i, o, 0, lim)
+  fi
+}
+
+inline enter(i, countdown, in_time) {
+  if
+  :: !in_time -> put(GONE, i, NOBODY, 0, 1)
+  :: in_time && owner == i -> expiry = MAX(expiry, LW); answer(i, NOBODY, countdown, 1)
+  :: in_time && owner == NOBODY && !mark && (ticket[i] == 0 || !kept(ENTER_LOOKS)) ->
+     take_free(i, LW); answer(i, NOBODY, countdown, 1)                  /* the shortcut: no look at the queue */
+  :: else ->
+     if
+     :: in_time && owner != i ->
+        if :: kept(ENTER_MARKS) -> mark = 1 :: else fi;
+        if :: ticket[i] == 0 -> queue(i) :: else fi;
+        lengthen_life(i, countdown);
+        if :: owner == NOBODY -> hand_off(i) :: else fi;
+        answer(i, NOBODY, countdown, 1)
+     :: else
+     fi
+  fi
+}
+
+/* The write of the mark is refused, for want of memory say. */
+inline enter_refused(i, countdown, in_time) {
+  if
+  :: in_time && ticket[i] == 0 && owner != i && !kept(MARK_FIRST) -> queue(i); lengthen_life(i, countdown)
+  :: else -> reached(4)
+  fi
+}
+
+inline poll(i, countdown) {
+  if
+  :: owner == i -> expiry = MAX(expiry, LW)
+  :: owner != i && ticket[i] > 0 ->
+     open = 0; lengthen_life(i, countdown);
+     if :: kept(POLL_MARKS) -> if :: !mark -> reached(5) :: else fi; mark = 1 :: else fi;   /* the mark was lost */
+     if :: owner == NOBODY -> hand_off(i) :: else fi
+  :: else
+  fi;
+  answer(i, NOBODY, countdown, 0)
+}
+
+inline renew(i, countdown) {
+  if :: owner == i -> expiry = MAX(expiry, LH); put(HOLD, i, NOBODY, countdown, 0) :: else -> put(GONE, i, NOBODY, 0, 0) fi
+}
+
+/* What a leave ends is never an attempt that still goes on. */
+#define ends_own(i) promise("broken: a living attempt is ended\n", !tries(i))
+inline leave(i, final) {
+  ends_own(i);
+  if :: mark || kept(LEAVE_LOOKS) -> remove_ticket(i) :: else fi;
+  if
+  :: owner == i && !mark -> owner = NOBODY; expiry = 0
+  :: mark && (owner == i || owner == NOBODY) -> hand_off(NOBODY)
+  :: else
+  fi;
+  put(DONE, i, NOBODY, 0, final)
+}
+
+/* Releases o and queues i in one step. Without a mark nobody waits: i holds at once, without a ticket. */
+inline requeue(i, o, countdown, in_time) {
+  if
+  :: !in_time && !kept(RELEASE_ALWAYS) -> put(GONE, i, o, 0, 1)
+  :: else ->
+     y = owner == o && !mark;                                           /* alone */
+     z = y || kept(CARRY_BEAT);
+     if :: owner == o -> reached(6); if :: o != i -> ends_own(o) :: else fi :: else -> reached(7) fi; /* in time; the hold has ended */
+     if :: o != i -> remove_ticket(o) :: else fi;
+     if
+     :: owner == i && o != i -> reached(8); expiry = MAX(expiry, LW)    /* it arrives again */
+     :: (owner != i || o == i) && y && in_time -> take_free(i, LW)
+     :: else ->
+        if :: owner == o -> owner = NOBODY; expiry = 0 :: else fi;
+        if :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 -> queue(i) :: else fi;
+        if :: ticket[i] > 0 && kept(CARRY_BEAT) -> lengthen_life(i, countdown) :: else fi;
+        if :: owner == NOBODY && mark -> hand_off(i) :: else fi
+     fi;
+     z = (z -> countdown : MIN(countdown, paid[session(i)]));
+     answer(i, o, z, 1)
+  fi
+}
+
+/* After TRYAGAIN: the same request with the holder key alone. What it cannot do has no answer, and is sent again. */
+inline holder_alone(what, i, o, countdown, lim) {
+  if
+  :: (what == ENTER || what == POLL) && owner == i -> expiry = MAX(expiry, LW); put(HOLD, i, NOBODY, countdown, what == ENTER)
+  :: what == ENTER && owner == NOBODY && !mark && lim > 0 -> reached(9); take_free(i, LW); put(HOLD, i, NOBODY, countdown, 1)
+  :: what == POLL && owner == NOBODY && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); put(HOLD, i, NOBODY, countdown, 0)
+  :: what == RENEW -> renew(i, countdown)
+  :: what == LEAVE && owner == i ->
+     reached(10); ends_own(i); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS);
+     if :: kept(LEAVE_LOOKS) -> skip :: else -> put(DONE, i, NOBODY, 0, lim) fi
+  :: what == REQUEUE && owner == o && o != i ->
+     ends_own(o);
+     if
+     :: !mark && lim > 0 -> reached(11); take_free(i, LW); put(HOLD, i, o, countdown, 1)
+     :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); put(GONE, i, o, 0, 1)
+     fi
+  :: else
+  fi
+}
+
+/* ---- The session ---- */
+
+inline free(i) {
+  if
+  :: LOSE + FORCE > 0 && FAIR ->
+     for (a : first(session(i)) .. last(session(i))) { if :: age[a] > age[i] -> age[a]-- :: else fi }
+     age[i] = last(session(i)) - first(session(i))
+  :: else
+  fi;
+  state[i] = FREE; fair[i] = 0; joined[i] = 0; until[i] = 0; not_after[i] = 0; copies[i] = 0; early[i] = 0; did[i] = 0; robbed[i] = 0;
+  tidy()
+}
+
+#define no_copy_comes(i) (not_after[i] == 0 || !kept(LEAVE_TO_THE_END))
+inline quit(i) {
+  tell("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
+  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NOBODY, 0, no_copy_comes(i)); tidy()
+}
+
+/* A grant with a smaller token than that of the hold that the session has. */
+#define newer(i, y) (y != i && believes(y) && age[y] < age[i])
+inline is_older(i) {
+  x = 0;
+  if
+  :: LOSE + FORCE > 0 && FAIR && kept(NEWEST_BY_TOKEN) && kept(NEWEST_WINS) && kept(FAIR_SAME_LOCK) ->
+     for (a : first(session(i)) .. last(session(i))) { if :: newer(i, a) -> x = 1 :: else fi }
+  :: else
+  fi
+}
+
+inline read(i) {
+  if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
+  if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy was answered */
+  is_older(i);
+  if
+  :: (got == HOLD || got == GRANT) && waits(i) && (t == 0 || x == 1) ->
+     if :: x == 1 -> reached(13) :: else -> reached(14) fi;             /* an older grant is not delivered; one comes too late */
+     state[i] = WAITING
+  :: (got == HOLD || got == GRANT) && waits(i) && t > 0 && x == 0 ->
+     if
+     :: fair[i] || want[session(i)] > 0 ->
+        state[i] = HOLDING; until[i] = t;
+        if :: !fair[i] -> want[session(i)]--; passes[session(i)] = 0 :: else fi;
+        tell("    attempt %d begins by %e, with %d left\n", i, got, t);
+        begin(i)
+     :: else -> reached(15); quit(i)                                    /* it is granted when no goroutine waits any more */
+     fi
+  :: got == HOLD && believes(i) ->
+     until[i] = MAX(until[i], t); if :: !kept(TURN_FROM_GRANT) -> passes[session(i)] = 0 :: else fi
+  :: got == LINE && waits(i) -> state[i] = WAITING
+  :: (got == HOLD || got == LINE || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
+     x = 1;                                                             /* a leave that is under way does as well */
+     for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == i -> x = 0 :: else fi };
+     if :: x -> put(LEAVE, i, NOBODY, 0, no_copy_comes(i)) :: else fi
+  :: got == GONE && tries(i) ->
+     if :: waits(i) && not_after[i] == 0 && l && !copies[i] -> reached(16); free(i) :: else -> quit(i) fi
+  :: got == DONE && state[i] == LEAVING && l -> free(i)
+  :: else
+  fi;
+  tidy()
+}
+
+/* f is an id that nothing mentions. */
+inline fresh(s) {
+  f = NOBODY;
+  for (b : first(s) .. last(s)) {
+    if
+    :: f == NOBODY && state[b] == FREE && owner != b && ticket[b] == 0 ->
+       x = 1; for (a : 0 .. M-1) { if :: kind[a] != 0 && (whose[a] == b || other[a] == b) -> x = 0 :: else fi };
+       if :: x -> f = b :: else fi
+    :: else
+    fi
+  }
+}
+
+#define may_enter(s) (count(s, turn_tries) == 0 || !kept(ONE_TICKET))
+inline start(id, what, releases) {
+  not_after[id] = NOT_AFTER; did[id] = PROMPT; state[id] = (what == ENTER -> ENTERING : REQUEUEING);
+  put(what, id, releases, LW, NOT_AFTER)
+}
+
+proctype Session(byte s) {
+  do
+  :: d_step { takes_turns(s) && !dead[s] && want[s] + count(s, turn_holds) < GOROUTINES ->
+       want[s]++; tell("session %d: one more goroutine waits, %d\n", s, want[s], 0) }
+  :: d_step { CHURN && want[s] > 0 -> want[s]--; tell("session %d: a goroutine gives up, %d wait\n", s, want[s], 0) }
+  :: d_step { want[s] > 0 && may_enter(s) && room -> fresh(s);
+       if :: f != NOBODY -> tell("attempt %d enters\n", f, 0, 0); start(f, ENTER, NOBODY) :: else fi }
+  :: d_step { makes_fair(s) && !dead[s] && count(s, fair_tries) < GOROUTINES && room -> fresh(s);
+       if
+       :: f != NOBODY && !kept(FAIR_OWN_TICKET) && count(s, turn_tries) > 0 ->
+          fair[f] = 1; joined[f] = 1; state[f] = WAITING;
+          for (a : 0 .. N-1) { if :: living(a) && fair[a] -> elders[f] = elders[f] | BIT(a) :: else fi };
+          tell("attempt %d, fair, joins the ticket of its session\n", f, 0, 0)
+       :: f != NOBODY && (kept(FAIR_OWN_TICKET) || count(s, turn_tries) == 0) ->
+          fair[f] = 1; tell("attempt %d, fair, enters\n", f, 0, 0); start(f, ENTER, NOBODY)
+       :: else
+       fi }
+  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; fault; tell("session %d dies\n", s, 0, 0);
+       for (b : first(s) .. last(s)) {
+         state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; did[b] = 0; robbed[b] = 0
+       }
+       tidy() }
+  od
+}
+
+proctype Attempt(byte i) {
+  do
+  :: d_step { state[i] == ENTERING && room && !did[i] ->
+       did[i] = PROMPT; not_after[i] = NOT_AFTER; copies[i] = 1; tell("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NOBODY, LW, NOT_AFTER) }
+  :: d_step { (state[i] == WAITING || (state[i] == REQUEUEING && kept(POLL_AT_ONCE))) && room && !did[i] && !joined[i] ->
+       did[i] = PROMPT; tell("attempt %d polls\n", i, 0, 0); put(POLL, i, NOBODY, LW, 0) }
+  :: d_step { PROMPT && (joined[i] || (state[i] == REQUEUEING && !kept(POLL_AT_ONCE))) && !did[i] -> did[i] = 1 }
+  :: d_step { waits(i) && !joined[i] && (fair[i] -> CHURN : want[session(i)] == 0) && room -> quit(i) }
+  :: d_step { believes(i) && room && !did[i] -> did[i] = PROMPT; tell("attempt %d renews\n", i, 0, 0); put(RENEW, i, NOBODY, LH, 0) }
+  :: d_step { believes(i) && (!fair[i] || !kept(FAIR_NO_TURN)) && want[session(i)] > 0 && passes[session(i)] < PASSES ->
+       reached(17);                                                     /* it is handed over inside the session */
+       passes[session(i)] = (kept(TURN_COUNTS_PASSES) -> passes[session(i)] + 1 : 0); want[session(i)]--;
+       tell("attempt %d: handed over inside, want %d\n", i, want[session(i)], 0); begin(i) }
+  :: d_step { believes(i) && !fair[i] && (!kept(FAIR_BY_TICKET) || !kept(FAIR_OWN_TICKET)) ->
+       f = NOBODY; for (b : first(session(i)) .. last(session(i))) { if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi };
+       if :: f != NOBODY -> tell("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
+  :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
+  :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
+       if
+       :: f == NOBODY && kept(FRESH_TICKET) -> reached(18); quit(i)      /* it releases, since there is no id */
+       :: else ->
+          if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
+          tell("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
+          if
+          :: kept(REPEAT_RELEASE) -> early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i); state[i] = LEAVING; until[i] = 0; did[i] = PROMPT
+          :: else -> early[i] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT
+          fi;
+          start(f, REQUEUE, i); tidy()
+       fi }
+  :: d_step { state[i] == LEAVING && room && !did[i] && kept(REPEAT_RELEASE) ->
+       did[i] = PROMPT; tell("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NOBODY, 0, no_copy_comes(i)) }
+  :: d_step { PROMPT && state[i] == LEAVING && !did[i] && !kept(REPEAT_RELEASE) -> did[i] = 1 }
+  :: d_step { !kept(LEFT_IS_LEFT) && state[i] == LEAVING && want[session(i)] > 0 && may_enter(session(i)) ->
+       state[i] = WAITING; tell("attempt %d is taken over\n", i, 0, 0) }
+  od
+}
+
+#define arrives tell("  %e of %d (%d) arrives\n", got, me, old)
+proctype Wire(byte k) {
+  do
+  :: d_step { kind[k] == ENTER && !moving -> take(k); arrives; enter(me, t, l); check() }
+  :: d_step { kind[k] == POLL && !moving -> take(k); arrives; poll(me, t); check() }
+  :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t) }
+  :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
+  :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
+  :: d_step { REFUSE && (kind[k] == ENTER || kind[k] == REQUEUE) && !moving && (owner != NOBODY || mark) && may_fail ->
+       take(k); tell("  %e of %d (%d) is refused memory\n", got, me, old); fault;
+       if :: got == ENTER -> enter_refused(me, t, l) :: else -> requeue(me, old, t, 0) fi; check() }
+  :: d_step { request(kind[k]) && moving -> take(k); tell("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
+       holder_alone(got, me, old, t, l); check() }
+  :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me); check() }
+  :: d_step { kind[k] != 0 && (PROMPT -> faults < FAULTS : CHURN) -> take(k); tell("  %e of %d (%d) is lost\n", got, me, old); fault }
+  :: d_step { (kind[k] == ENTER || kind[k] == REQUEUE || kind[k] == LEAVE) && room && (PROMPT -> faults < FAULTS : DOUBLE) ->
+       peek(k); if :: got != LEAVE -> copies[me] = 1 :: else fi; fault;
+       tell("  %e of %d (%d) is doubled\n", got, me, old); put(got, me, old, t, l) }
+  :: d_step { PROMPT && request(kind[k]) && !late[k] && faults < FAULTS ->
+       late[k] = 1; fault; tell("  %e of %d (%d) is late\n", kind[k], whose[k], other[k]);
+       if :: kind[k] == ENTER || kind[k] == REQUEUE -> copies[whose[k]] = 1 :: else fi; tidy() }
+  od
+}
+
+/* ---- Everybody else, and the clock ---- */
+
+proctype World() {
+  do
+  :: d_step { losses < LOSE && (owner != NOBODY || mark) && may_fail ->
+       tell("the key is lost, holder %d, mark %d\n", owner, mark, 0); fault;
+       if :: owner < N -> robbed[owner] = 1 :: else fi; owner = NOBODY; expiry = 0; mark = 0; losses++; open = 1 }
+  :: d_step { forced < FORCE && owner < N && may_fail ->
+       tell("the hold of %d is ended by force, mark %d\n", owner, mark, 0); fault; forced++; robbed[owner] = 1;
+       if :: mark -> hand_off(NOBODY) :: else -> owner = NOBODY; expiry = 0 fi; check() }
+  :: d_step { FOREIGN && losses > 0 && !was_foreign && may_fail -> fault; tell("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
+  :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; tell("the slot moves\n", 0, 0, 0) }
+  :: d_step { MOVE && moving -> moving = 0; calm = 0; tell("the slot stays\n", 0, 0, 0) }
+  od
+}
+
+/* A ticket whose life has ended may be cleaned up. */
+proctype Sweep() {
+  do :: d_step { !PROMPT && ticket[0] > 0 && life[0] == 0 -> remove_ticket(0) } od
+}
+
+/* Somebody waits. A session that has no id for its goroutines to spare is not counted. */
+#define anyone_waits ((want[0] > 0 && count(0, turn_tries) > 0) || (want[1] > 0 && count(1, turn_tries) > 0) || any(fair_waits))
+#define off_duty(i) (state[i] != FREE && !did[i])
+#define could_enter(s) x = 0; if :: want[s] > 0 && may_enter(s) -> fresh(s); x = (f != NOBODY) :: else fi
+
+proctype Clock() {
+  do
+  :: d_step { !PROMPT || !any(off_duty) ->
+       y = 0; could_enter(0); y = y + x; could_enter(1); y = y + x;
+       for (b : 0 .. M-1) { if :: kind[b] != 0 && !late[b] -> y++ :: else fi };
+       if
+       :: PROMPT && y > 0                    /* a session has not entered yet, or something is on its way: no tick */
+       :: else ->
+          if
+          :: PROMPT ->
+             if :: moving -> calm = 0 :: else fi;
+             if :: anyone_waits && !any(believes) -> reached(19) :: else fi;                            /* a stall */
+             promise("broken: no waiter beside a free lock\n", calm < STALL || any(believes) || !anyone_waits);
+             calm = (calm < LONG -> calm + 1 : LONG)
+          :: else
+          fi;
+          lower(expiry);
+          if
+          :: owner != NOBODY && expiry == 0 ->
+             tell("the hold of %d ends at the server\n", owner, 0, 0); owner = NOBODY; mark = mark && kept(MARK_OUTLIVES);
+             if :: mark -> reached(20) :: else fi                                                       /* the mark stays */
+          :: else
+          fi;
+          for (b : 0 .. 1) { lower(life[b]); lower(paid[b]) };
+          for (b : 0 .. N-1) {
+            lower(until[b]); lower(not_after[b]); did[b] = 0;
+            for (a : 0 .. N-1) { if :: life[session(b)] == 0 -> elders[a] = elders[a] & ~BIT(b) :: else fi }
+          };
+          for (b : 0 .. M-1) { lower(left[b]); if :: kind[b] == ENTER || kind[b] == REQUEUE -> lower(limit[b]) :: else fi };
+          tidy(); tell("tick: owner %d, expiry %d, mark %d\n", owner, expiry, mark)
+       fi }
+  od
+}
+
+init {
+  atomic {
+    for (b : 0 .. N-1) { age[b] = b - first(session(b)) }
+    run Session(0); run Session(1);
+    for (b : 0 .. N-1) { run Attempt(b) }
+    for (b : 0 .. M-1) { run Wire(b) }
+    run World(); run Sweep(); run Clock()
+  }
+}
