@@ -282,20 +282,33 @@ inline begin(i) {
   a = 0
 }
 
+/* What may come before i, from now on: a turn or a use for each ticket that is ahead of it, for the holder, and for each attempt of
+ * whose hold the server knows nothing any more. */
+inline count_ahead(i) {
+  allowed[i] = 0;
+  for (a : 0 .. N-1) {
+    if :: a != i && ticket[a] > 0 && ticket[a] < ticket[i] -> allowed[i] = allowed[i] + uses(a) :: else fi;
+    if :: a != i && (owner == a || (robbed[a] && tries(a))) -> allowed[i] = allowed[i] + uses(a) :: else fi
+  }
+}
+
 /* A lock is taken without a look at the queue: past a living waiter only from a loss of the key to the next poll of one. */
 inline take_free(i, e) {
-  x = 0;
-  for (a : 0 .. N-1) {
+  x = 0; elders[i] = 0;
+  hold(i, e);
+  for (b : 0 .. N-1) {
     if
-    :: a != i && living(a) ->
-       reached(1);                                                      /* a living waiter is overtaken */
-       promise("broken: a living waiter is overtaken\n", open);
-       allowed[a] = allowed[a] + uses(i); x = 1
+    :: b != i && ticket[b] > 0 ->
+       if
+       :: living(b) -> reached(1); x = 1;                               /* a living waiter is overtaken */
+          promise("broken: a living waiter is overtaken\n", open)
+       :: else
+       fi;
+       count_ahead(b)
     :: else
     fi
   }
-  if :: ONCE && x == 1 -> overtakes++; promise("broken: a loss costs one hold\n", overtakes <= losses) :: else fi;
-  hold(i, e)
+  if :: ONCE && x == 1 -> overtakes++; promise("broken: a loss costs one hold\n", overtakes <= losses) :: else fi
 }
 
 /* ---- The server ---- */
@@ -305,12 +318,11 @@ inline lengthen_life(i, countdown) {
 }
 
 inline queue(i) {
-  ticket[i] = 1; allowed[i] = 0; elders[i] = 0;
+  ticket[i] = 1; elders[i] = 0;
   for (a : 0 .. N-1) {
-    if :: a != i && ticket[a] > 0 -> ticket[i]++; allowed[i] = allowed[i] + uses(a) :: else fi;
-    if :: a != i && ticket[a] > 0 && fair[a] && fair[i] -> elders[i] = elders[i] | BIT(a) :: else fi;
-    if :: a != i && (owner == a || (robbed[a] && tries(a))) -> allowed[i] = allowed[i] + uses(a) :: else fi
+    if :: a != i && ticket[a] > 0 -> ticket[i]++; elders[i] = elders[i] | (fair[a] && fair[i] -> BIT(a) : 0) :: else fi
   }
+  count_ahead(i)
 }
 
 inline remove_ticket(i) {
@@ -323,7 +335,7 @@ inline remove_ticket(i) {
 }
 
 inline hold(i, e) {
-  owner = i; expiry = e; robbed[i] = 0;
+  owner = i; expiry = e; robbed[i] = robbed[i] && state[i] == HOLDING;
   if
   :: LOSE + FORCE > 0 && FAIR ->                                        /* its token is the greatest */
      for (a : first(session(i)) .. last(session(i))) { if :: age[a] < age[i] -> age[a]++ :: else fi }
@@ -343,7 +355,8 @@ inline hand_off(caller) {
   if
   :: foreign -> if :: !kept(FOREIGN_IS_NOBODY) -> foreign = 0; owner = OTHER_KIND; expiry = LW :: else fi
   :: !foreign && f != NOBODY ->
-     remove_ticket(f); hold(f, life[session(f)]);
+     y = ticket[f]; remove_ticket(f); hold(f, life[session(f)]);
+     for (b : 0 .. N-1) { if :: ticket[b] > 0 && ticket[b] < y -> reached(21); count_ahead(b) :: else fi }  /* the dead are skipped */
      if :: f != caller -> put(GRANT, f, NOBODY, paid[session(f)], 0) :: else fi
   :: else -> if :: any(queued) -> reached(3) :: else -> mark = 0 fi     /* only the dead wait: the mark stays */
   fi
@@ -489,6 +502,11 @@ inline is_older(i) {
 inline read(i) {
   if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
   if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy was answered */
+  if
+  :: got == GONE && tries(i) && !kept(REPEAT_RELEASE) ->                /* the new id has no ticket, and the old one is forgotten */
+     for (b : first(session(i)) .. last(session(i))) { if :: state[b] == LEAVING -> free(b) :: else fi }
+  :: else
+  fi;
   is_older(i);
   if
   :: (got == HOLD || got == GRANT) && waits(i) && (t == 0 || x == 1) ->
@@ -585,10 +603,7 @@ proctype Attempt(byte i) {
        :: else ->
           if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
           tell("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
-          if
-          :: kept(REPEAT_RELEASE) -> early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i); state[i] = LEAVING; until[i] = 0; did[i] = PROMPT
-          :: else -> early[i] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT
-          fi;
+          state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
           start(f, REQUEUE, i); tidy()
        fi }
   :: d_step { state[i] == LEAVING && room && !did[i] && kept(REPEAT_RELEASE) ->
