@@ -105,7 +105,7 @@
 #define OLD_TO_THE_END 16      /* its answer ends the old id only if no enter of that can still arrive */
 /* The holder key and the queue: */
 #define LEAVE_LOOKS 20         /* a leave looks at the queue even if the key has no mark, and is not over before it did */
-#define ENTER_LOOKS 21         /* a repeated enter looks for its ticket even if the key has no mark */
+#define REQUEUE_LOOKS 21       /* nor does the answer to a requeue that did not look at it end an old id that may have a ticket */
 #define POLL_TAKES_NOTHING 22  /* a poll that sees only the holder key does not take a free lock */
 #define MARK_FIRST 23          /* no ticket is written if the mark is refused */
 #define ENTER_MARKS 24         /* an enter that queues marks the holder key */
@@ -147,6 +147,7 @@ byte until[N];              /* HOLDING: what is left of the lease, as the sessio
 byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that is not answered */
 bit copies[N];              /* more than one enter or requeue of it may be on its way */
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
+bit sure[N];                /* MOVE: "you hold" was the first and only answer to its only request: it has no ticket */
 bit did[N];                 /* PROMPT: it has done its duty in this tick */
 byte age[N];                /* the order of its token among its session's; 0 is the greatest */
 bit moving;                 /* the slot moves */
@@ -162,7 +163,7 @@ byte faults;
 byte calm = LONG;           /* ticks since the last fault */
 
 /* The wire: kind, attempt, the id that a requeue releases, the countdown of the heartbeat; and `limit`: of an enter or requeue the
- * countdown of its not-after, of a leave and of DONE that it is the last, of another answer that an enter or requeue is answered.
+ * countdown of its not-after, of a leave and of DONE that it is the last (2: and that there is no ticket), of another answer that an enter or requeue is answered.
  * More fields than in wire.pml, otherwise the same. */
 mtype kind[M]; byte whose[M]; byte other[M]; byte left[M]; byte limit[M];
 bit late[M];                /* PROMPT: it takes more than a tick; a fault */
@@ -374,7 +375,7 @@ inline enter(i, countdown, in_time) {
   if
   :: !in_time -> put(GONE, i, NOBODY, 0, 1)
   :: in_time && owner == i -> expiry = MAX(expiry, LW); answer(i, NOBODY, countdown, 1)
-  :: in_time && owner == NOBODY && !mark && (ticket[i] == 0 || !kept(ENTER_LOOKS)) ->
+  :: in_time && owner == NOBODY && !mark ->
      take_free(i, LW); answer(i, NOBODY, countdown, 1)                  /* the shortcut: no look at the queue */
   :: else ->
      if
@@ -417,7 +418,7 @@ inline renew(i, countdown) {
 #define ends_own(i) promise("broken: a living attempt is ended\n", !tries(i))
 inline leave(i, final) {
   ends_own(i);
-  if :: mark || kept(LEAVE_LOOKS) -> remove_ticket(i) :: else fi;
+  if :: mark || (kept(LEAVE_LOOKS) && final < 2) -> remove_ticket(i) :: else fi;
   if
   :: owner == i && !mark -> owner = NOBODY; expiry = 0
   :: mark && (owner == i || owner == NOBODY) -> hand_off(NOBODY)
@@ -433,7 +434,11 @@ inline requeue(i, o, countdown, in_time) {
   :: else ->
      y = owner == o && !mark;                                           /* alone */
      z = y || kept(CARRY_BEAT);
-     if :: owner == o -> reached(6); if :: o != i -> ends_own(o) :: else fi :: else -> reached(7) fi; /* in time; the hold has ended */
+     if
+     :: owner == o -> reached(6);
+        promise("broken: a living attempt is ended\n", !tries(o) || (o == i && state[o] != HOLDING))
+     :: else -> reached(7)                                              /* the hold has ended already */
+     fi;
      if :: o != i -> remove_ticket(o) :: else fi;
      if
      :: owner == i && o != i -> reached(8); expiry = MAX(expiry, LW)    /* it arrives again */
@@ -458,12 +463,14 @@ inline holder_alone(what, i, o, countdown, lim) {
   :: what == RENEW -> renew(i, countdown)
   :: what == LEAVE && owner == i ->
      reached(10); ends_own(i); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS);
-     if :: kept(LEAVE_LOOKS) -> skip :: else -> put(DONE, i, NOBODY, 0, lim) fi
+     if :: kept(LEAVE_LOOKS) && lim < 2 -> skip :: else -> put(DONE, i, NOBODY, 0, lim) fi
+  :: what == LEAVE && owner != i && lim == 2 -> reached(22); put(DONE, i, NOBODY, 0, lim)   /* it has no ticket, and no hold any more */
   :: what == REQUEUE && owner == o && o != i ->
      ends_own(o);
+     z = (sure[o] || !kept(REQUEUE_LOOKS) -> o : NOBODY);               /* the answer ends o only if it has no ticket */
      if
-     :: !mark && lim > 0 -> reached(11); take_free(i, LW); put(HOLD, i, o, countdown, 1)
-     :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); put(GONE, i, o, 0, 1)
+     :: !mark && lim > 0 -> reached(11); take_free(i, LW); put(HOLD, i, z, countdown, 1)
+     :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); put(GONE, i, z, 0, 1)
      fi
   :: else
   fi
@@ -478,14 +485,17 @@ inline free(i) {
      age[i] = last(session(i)) - first(session(i))
   :: else
   fi;
-  state[i] = FREE; fair[i] = 0; joined[i] = 0; until[i] = 0; not_after[i] = 0; copies[i] = 0; early[i] = 0; did[i] = 0; robbed[i] = 0;
+  state[i] = FREE; fair[i] = 0; joined[i] = 0; until[i] = 0; not_after[i] = 0; copies[i] = 0; early[i] = 0; sure[i] = 0; did[i] = 0;
+  robbed[i] = 0;
   tidy()
 }
 
 #define no_copy_comes(i) (not_after[i] == 0 || !kept(LEAVE_TO_THE_END))
+#define final_leave(i) (sure[i] -> 2 : no_copy_comes(i))
 inline quit(i) {
   tell("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
-  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NOBODY, 0, no_copy_comes(i)); tidy()
+  if :: turn_holds(i) -> passes[session(i)] = 0 :: else fi;
+  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NOBODY, 0, final_leave(i)); tidy()
 }
 
 /* A grant with a smaller token than that of the hold that the session has. */
@@ -502,6 +512,7 @@ inline is_older(i) {
 inline read(i) {
   if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
   if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy was answered */
+  if :: MOVE && got == HOLD && l && !copies[i] && (state[i] == ENTERING || state[i] == REQUEUEING) -> sure[i] = 1 :: else fi;
   if
   :: got == GONE && tries(i) && !kept(REPEAT_RELEASE) ->                /* the new id has no ticket, and the old one is forgotten */
      for (b : first(session(i)) .. last(session(i))) { if :: state[b] == LEAVING -> free(b) :: else fi }
@@ -527,7 +538,7 @@ inline read(i) {
   :: (got == HOLD || got == LINE || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
      x = 1;                                                             /* a leave that is under way does as well */
      for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == i -> x = 0 :: else fi };
-     if :: x -> put(LEAVE, i, NOBODY, 0, no_copy_comes(i)) :: else fi
+     if :: x -> put(LEAVE, i, NOBODY, 0, final_leave(i)) :: else fi
   :: got == GONE && tries(i) ->
      if :: waits(i) && not_after[i] == 0 && l && !copies[i] -> reached(16); free(i) :: else -> quit(i) fi
   :: got == DONE && state[i] == LEAVING && l -> free(i)
@@ -572,9 +583,10 @@ proctype Session(byte s) {
           fair[f] = 1; tell("attempt %d, fair, enters\n", f, 0, 0); start(f, ENTER, NOBODY)
        :: else
        fi }
-  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; fault; tell("session %d dies\n", s, 0, 0);
+  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; passes[s] = 0; fault; tell("session %d dies\n", s, 0, 0);
        for (b : first(s) .. last(s)) {
-         state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; did[b] = 0; robbed[b] = 0
+         state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; sure[b] = 0; did[b] = 0;
+         robbed[b] = 0
        }
        tidy() }
   od
@@ -603,11 +615,11 @@ proctype Attempt(byte i) {
        :: else ->
           if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
           tell("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
-          state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
+          passes[session(i)] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
           start(f, REQUEUE, i); tidy()
        fi }
   :: d_step { state[i] == LEAVING && room && !did[i] && kept(REPEAT_RELEASE) ->
-       did[i] = PROMPT; tell("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NOBODY, 0, no_copy_comes(i)) }
+       did[i] = PROMPT; tell("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NOBODY, 0, final_leave(i)) }
   :: d_step { PROMPT && state[i] == LEAVING && !did[i] && !kept(REPEAT_RELEASE) -> did[i] = 1 }
   :: d_step { !kept(LEFT_IS_LEFT) && state[i] == LEAVING && want[session(i)] > 0 && may_enter(session(i)) ->
        state[i] = WAITING; tell("attempt %d is taken over\n", i, 0, 0) }
