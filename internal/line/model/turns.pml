@@ -162,9 +162,9 @@ byte faults;
 #define LONG 15
 byte calm = LONG;           /* ticks since the last fault */
 
-/* The wire: kind, attempt, the id that a requeue releases, the countdown of the heartbeat; and `limit`: of an enter or requeue the
- * countdown of its not-after, of a leave and of DONE that it is the last (2: and that there is no ticket), of another answer that an enter or requeue is answered.
- * More fields than in wire.pml, otherwise the same. */
+/* The wire: kind, attempt, the id that a requeue releases, the countdown of the heartbeat, and a limit. The limit of an enter or
+ * requeue is the countdown of its not-after. Of a leave, and of DONE, it says that it is the last (2: and that there is no ticket); of
+ * another answer, that an enter or requeue is answered. These are more fields than in wire.pml; otherwise it is the same. */
 mtype kind[M]; byte whose[M]; byte other[M]; byte left[M]; byte limit[M];
 bit late[M];                /* PROMPT: it takes more than a tick; a fault */
 
@@ -364,29 +364,25 @@ inline hand_off(caller) {
 }
 
 inline answer(i, o, countdown, lim) {
-  if
-  :: owner == i -> put(HOLD, i, o, countdown, lim)
-  :: owner != i && ticket[i] > 0 -> put(LINE, i, o, 0, lim)
-  :: else -> put(GONE, i, o, 0, lim)
-  fi
+  got = (owner == i -> HOLD : (ticket[i] > 0 -> LINE : GONE));
+  t = (got == HOLD -> countdown : 0);
+  put(got, i, o, t, lim)
 }
 
 inline enter(i, countdown, in_time) {
   if
-  :: !in_time -> put(GONE, i, NOBODY, 0, 1)
-  :: in_time && owner == i -> expiry = MAX(expiry, LW); answer(i, NOBODY, countdown, 1)
-  :: in_time && owner == NOBODY && !mark ->
-     take_free(i, LW); answer(i, NOBODY, countdown, 1)                  /* the shortcut: no look at the queue */
-  :: else ->
+  :: in_time ->
      if
-     :: in_time && owner != i ->
+     :: owner == i -> expiry = MAX(expiry, LW)
+     :: owner == NOBODY && !mark -> take_free(i, LW)                    /* the shortcut: no look at the queue */
+     :: else ->
         if :: kept(ENTER_MARKS) -> mark = 1 :: else fi;
         if :: ticket[i] == 0 -> queue(i) :: else fi;
         lengthen_life(i, countdown);
-        if :: owner == NOBODY -> hand_off(i) :: else fi;
-        answer(i, NOBODY, countdown, 1)
-     :: else
-     fi
+        if :: owner == NOBODY -> hand_off(i) :: else fi
+     fi;
+     answer(i, NOBODY, countdown, 1)
+  :: else -> put(GONE, i, NOBODY, 0, 1)
   fi
 }
 
@@ -411,7 +407,11 @@ inline poll(i, countdown) {
 }
 
 inline renew(i, countdown) {
-  if :: owner == i -> expiry = MAX(expiry, LH); put(HOLD, i, NOBODY, countdown, 0) :: else -> put(GONE, i, NOBODY, 0, 0) fi
+  if
+  :: owner == i -> expiry = MAX(expiry, LH); got = HOLD; t = countdown
+  :: else -> got = GONE; t = 0
+  fi;
+  put(got, i, NOBODY, t, 0)
 }
 
 /* What a leave ends is never an attempt that still goes on. */
@@ -454,26 +454,31 @@ inline requeue(i, o, countdown, in_time) {
   fi
 }
 
-/* After TRYAGAIN: the same request with the holder key alone. What it cannot do has no answer, and is sent again. */
-inline holder_alone(what, i, o, countdown, lim) {
+/* After TRYAGAIN: the same request with the holder key alone. What it cannot do has no answer (0), and is sent again. The answer to
+ * a requeue ends the old id only if that has no ticket: nobody has looked. */
+inline holder_alone(i, o, lim) {
+  z = NOBODY; y = lim;
   if
-  :: (what == ENTER || what == POLL) && owner == i -> expiry = MAX(expiry, LW); put(HOLD, i, NOBODY, countdown, what == ENTER)
-  :: what == ENTER && owner == NOBODY && !mark && lim > 0 -> reached(9); take_free(i, LW); put(HOLD, i, NOBODY, countdown, 1)
-  :: what == POLL && owner == NOBODY && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); put(HOLD, i, NOBODY, countdown, 0)
-  :: what == RENEW -> renew(i, countdown)
-  :: what == LEAVE && owner == i ->
+  :: (got == ENTER || got == POLL) && owner == i -> expiry = MAX(expiry, LW); y = (got == ENTER); got = HOLD
+  :: got == ENTER && owner == NOBODY && !mark && lim > 0 -> reached(9); take_free(i, LW); y = 1; got = HOLD
+  :: got == POLL && owner == NOBODY && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); y = 0; got = HOLD
+  :: got == RENEW && owner == i -> expiry = MAX(expiry, LH); y = 0; got = HOLD
+  :: got == RENEW && owner != i -> y = 0; got = GONE
+  :: got == LEAVE && owner == i ->
      reached(10); ends_own(i); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS);
-     if :: kept(LEAVE_LOOKS) && lim < 2 -> skip :: else -> put(DONE, i, NOBODY, 0, lim) fi
-  :: what == LEAVE && owner != i && lim == 2 -> reached(22); put(DONE, i, NOBODY, 0, lim)   /* it has no ticket, and no hold any more */
-  :: what == REQUEUE && owner == o && o != i ->
+     got = (kept(LEAVE_LOOKS) && lim < 2 -> 0 : DONE)
+  :: got == LEAVE && owner != i && lim == 2 -> reached(22); got = DONE  /* it has no ticket, and no hold any more */
+  :: got == REQUEUE && owner == o && o != i ->
      ends_own(o);
-     z = (sure[o] || !kept(REQUEUE_LOOKS) -> o : NOBODY);               /* the answer ends o only if it has no ticket */
+     z = (sure[o] || !kept(REQUEUE_LOOKS) -> o : NOBODY); y = 1;
      if
-     :: !mark && lim > 0 -> reached(11); take_free(i, LW); put(HOLD, i, z, countdown, 1)
-     :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); put(GONE, i, z, 0, 1)
+     :: !mark && lim > 0 -> reached(11); take_free(i, LW); got = HOLD
+     :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); got = GONE
      fi
-  :: else
-  fi
+  :: else -> got = 0
+  fi;
+  t = (got == HOLD -> t : 0);
+  if :: got != 0 -> put(got, i, z, t, y) :: else fi
 }
 
 /* ---- The session ---- */
@@ -595,7 +600,8 @@ proctype Session(byte s) {
 proctype Attempt(byte i) {
   do
   :: d_step { state[i] == ENTERING && room && !did[i] ->
-       did[i] = PROMPT; not_after[i] = NOT_AFTER; copies[i] = 1; tell("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NOBODY, LW, NOT_AFTER) }
+       did[i] = PROMPT; not_after[i] = NOT_AFTER; copies[i] = 1;
+       tell("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NOBODY, LW, NOT_AFTER) }
   :: d_step { (state[i] == WAITING || (state[i] == REQUEUEING && kept(POLL_AT_ONCE))) && room && !did[i] && !joined[i] ->
        did[i] = PROMPT; tell("attempt %d polls\n", i, 0, 0); put(POLL, i, NOBODY, LW, 0) }
   :: d_step { PROMPT && (joined[i] || (state[i] == REQUEUEING && !kept(POLL_AT_ONCE))) && !did[i] -> did[i] = 1 }
@@ -606,7 +612,10 @@ proctype Attempt(byte i) {
        passes[session(i)] = (kept(TURN_COUNTS_PASSES) -> passes[session(i)] + 1 : 0); want[session(i)]--;
        tell("attempt %d: handed over inside, want %d\n", i, want[session(i)], 0); begin(i) }
   :: d_step { believes(i) && !fair[i] && (!kept(FAIR_BY_TICKET) || !kept(FAIR_OWN_TICKET)) ->
-       f = NOBODY; for (b : first(session(i)) .. last(session(i))) { if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi };
+       f = NOBODY;
+       for (b : first(session(i)) .. last(session(i))) {
+         if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi
+       };
        if :: f != NOBODY -> tell("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
   :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
@@ -634,11 +643,11 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t) }
   :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
   :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
-  :: d_step { REFUSE && (kind[k] == ENTER || kind[k] == REQUEUE) && !moving && (owner != NOBODY || mark) && may_fail ->
+  :: d_step { REFUSE && (kind[k] == ENTER || (kind[k] == REQUEUE && limit[k] > 0)) && !moving && (owner != NOBODY || mark) && may_fail ->
        take(k); tell("  %e of %d (%d) is refused memory\n", got, me, old); fault;
        if :: got == ENTER -> enter_refused(me, t, l) :: else -> requeue(me, old, t, 0) fi; check() }
   :: d_step { request(kind[k]) && moving -> take(k); tell("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
-       holder_alone(got, me, old, t, l); check() }
+       holder_alone(me, old, l); check() }
   :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me); check() }
   :: d_step { kind[k] != 0 && (PROMPT -> faults < FAULTS : CHURN) -> take(k); tell("  %e of %d (%d) is lost\n", got, me, old); fault }
   :: d_step { (kind[k] == ENTER || kind[k] == REQUEUE || kind[k] == LEAVE) && room && (PROMPT -> faults < FAULTS : DOUBLE) ->
@@ -660,7 +669,8 @@ proctype World() {
   :: d_step { forced < FORCE && owner < N && may_fail ->
        tell("the hold of %d is ended by force, mark %d\n", owner, mark, 0); fault; forced++; robbed[owner] = 1;
        if :: mark -> hand_off(NOBODY) :: else -> owner = NOBODY; expiry = 0 fi; check() }
-  :: d_step { FOREIGN && losses > 0 && !was_foreign && may_fail -> fault; tell("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
+  :: d_step { FOREIGN && losses > 0 && !was_foreign && may_fail ->
+       fault; tell("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
   :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; tell("the slot moves\n", 0, 0, 0) }
   :: d_step { MOVE && moving -> moving = 0; calm = 0; tell("the slot stays\n", 0, 0, 0) }
   od
