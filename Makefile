@@ -127,7 +127,7 @@ soak: redis ## the long-running tests, each for SOAK
 	.ci/soak $(SOAK)
 
 .PHONY: model
-model: ## the models of the line, docs/line.md, by spin; MODELFLAGS=-short leaves the long runs out
+model: ## the models of docs/line.md and docs/engine.md, by spin; MODELFLAGS=-short leaves the long runs out
 	.ci/model $(MODELFLAGS)
 
 .PHONY: tidy
