@@ -114,6 +114,7 @@
 #define MARK_OUTLIVES 27       /* a hold that ends by itself leaves the mark */
 #define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
 #define FOREIGN_IS_NOBODY 29   /* ... and grants them nothing */
+#define SURE_SENT_ONCE 40      /* a holder is sure that it has no ticket only if it sent one enter or requeue, and once */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
 #define FAIR_BY_TICKET 31      /* a hand-over inside the session goes to no fair waiter */
@@ -147,7 +148,7 @@ byte until[N];              /* HOLDING: what is left of the lease, as the sessio
 byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that is not answered */
 bit copies[N];              /* more than one enter or requeue of it may be on its way */
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
-bit sure[N];                /* MOVE: "you hold" was the first and only answer to its only request: it has no ticket */
+bit sure[N];                /* MOVE: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
 bit did[N];                 /* PROMPT: it has done its duty in this tick */
 byte age[N];                /* the order of its token among its session's; 0 is the greatest */
 bit moving;                 /* the slot moves */
@@ -254,7 +255,8 @@ inline take(k) { peek(k); if :: late[k] -> calm = 0 :: else fi; remove(k); tidy(
 inline check() {
   for (a : 0 .. N-1) {
     promise("broken: no ticket without a waiter\n", ticket[a] == 0 || state[a] != FREE || dead[session(a)]);
-    promise("broken: no hold without a waiter\n", owner != a || state[a] != FREE || dead[session(a)])
+    promise("broken: no hold without a waiter\n", owner != a || state[a] != FREE || dead[session(a)]);
+    promise("broken: who is sure to have no ticket has none\n", !sure[a] || ticket[a] == 0)
   }
   promise("broken: no hold of another kind\n", owner != OTHER_KIND);
   promise("broken: one holder\n", count(0, counted) + count(1, counted) <= 1);
@@ -418,6 +420,7 @@ inline renew(i, countdown) {
 #define ends_own(i) promise("broken: a living attempt is ended\n", !tries(i))
 inline leave(i, final) {
   ends_own(i);
+  if :: owner == NOBODY && mark && ticket[i] == 0 -> reached(23) :: else fi;  /* its hold is over: it hands the lock off as well */
   if :: mark || (kept(LEAVE_LOOKS) && final < 2) -> remove_ticket(i) :: else fi;
   if
   :: owner == i && !mark -> owner = NOBODY; expiry = 0
@@ -517,7 +520,6 @@ inline is_older(i) {
 inline read(i) {
   if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
   if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy was answered */
-  if :: MOVE && got == HOLD && l && !copies[i] && (state[i] == ENTERING || state[i] == REQUEUEING) -> sure[i] = 1 :: else fi;
   if
   :: got == GONE && tries(i) && !kept(REPEAT_RELEASE) ->                /* the new id has no ticket, and the old one is forgotten */
      for (b : first(session(i)) .. last(session(i))) { if :: state[b] == LEAVING -> free(b) :: else fi }
@@ -533,6 +535,7 @@ inline read(i) {
      :: fair[i] || want[session(i)] > 0 ->
         state[i] = HOLDING; until[i] = t;
         if :: !fair[i] -> want[session(i)]--; passes[session(i)] = 0 :: else fi;
+        if :: MOVE && !copies[i] && (got == GRANT || !l) -> reached(24) :: else fi;   /* it waited, and may be sure nevertheless */
         tell("    attempt %d begins by %e, with %d left\n", i, got, t);
         begin(i)
      :: else -> reached(15); quit(i)                                    /* it is granted when no goroutine waits any more */
@@ -617,6 +620,8 @@ proctype Attempt(byte i) {
          if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi
        };
        if :: f != NOBODY -> tell("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
+  :: d_step { MOVE && state[i] == HOLDING && !sure[i] && (!copies[i] || !kept(SURE_SENT_ONCE)) ->
+       tell("attempt %d is sure to have no ticket\n", i, 0, 0); sure[i] = 1 }
   :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
        if
