@@ -40,6 +40,6 @@ func TestALookFreesAKeyThatNobodyHas(t *testing.T) {
 	p.dead(3, reads, noon-second)
 	p.drops(ours)
 	p.looks(they)
-	require.Equal(t, map[string]int64{"sb1w": -noon - 1, "phase": 1}, p.scores(p.key))
+	require.Equal(t, map[string]int64{"sb1w": -noon - 1, "phase": 1, "queue": 1}, p.scores(p.key))
 	p.requireLife(keeps)
 }

@@ -110,6 +110,10 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 		m.has[i].until = max(m.has[i].until, full)
 		return taken()
 	}
+	if len(m.line) == 0 && mode == reads && len(m.has) > 0 && m.has[0].mode == reads {
+		m.takes(hold, mode, full) // beside readers whose holds may have ended: they are in nobody's way
+		return taken()
+	}
 	m.dropEnded()
 	fits := len(m.has) == 0 || mode == reads && m.has[0].mode == reads
 	if len(m.line) == 0 && fits {
@@ -144,6 +148,15 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 
 // floorOf answers the token of a hold that was let in just now, of those that came in together.
 func (m *naiveRW) floorOf(hold string) int64 { return m.floor - int64(len(m.has)-1-m.holds(hold)) }
+
+// leaveShortly is leave of a hold that certainly has no ticket and has the lock alone, without the mark.
+func (m *naiveRW) leaveShortly() []any {
+	if len(m.has) > 1 {
+		panic("others have the lock")
+	}
+	m.has = nil
+	return []any{int64(1), int64(0), "", int64(0)}
+}
 
 func (m *naiveRW) leave(hold string) []any {
 	what := int64(1)
@@ -223,6 +236,9 @@ func (m *naiveRW) renew(hold string, ms int64) int64 {
 	return 1
 }
 
+// lose is what the key says.
+func (m *naiveRW) lose() { m.has, m.wrote, m.floor = nil, false, 0 }
+
 // rwGame is a random use of one read-write lock, and what ought to come of it.
 type rwGame struct {
 	*rwlock
@@ -237,6 +253,7 @@ func newRWGame(t *testing.T, seed uint64) *rwGame {
 	t.Helper()
 	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), hear: make(map[string]*listener)}
 	g.model.sessions, g.model.told = make(map[string]lifeOf), make(map[string][]string)
+	g.claims = make(claims)
 	for _, session := range players {
 		g.hear[session] = g.hears(session)
 	}
@@ -286,17 +303,25 @@ func (g *rwGame) late(session string) (holds []string) {
 // step does one thing to the lock and to the model, and answers what both say.
 func (g *rwGame) step() (what string, got, want any) {
 	hold, mode := g.any()
-	switch g.IntN(18) {
+	switch g.IntN(19) {
 	case 0, 1, 2, 3:
-		got = g.joins(hold, mode)
+		got := g.joins(hold, mode)
+		g.entered(hold, got)
 		return "joins " + mode + hold, got, g.model.enter(hold, mode, beatNumber(g.beats))
 	case 4:
-		return "tries " + mode + hold, g.tries(hold, mode), g.model.enter(hold, mode, "")
+		got := g.tries(hold, mode)
+		g.entered(hold, got)
+		return "tries " + mode + hold, got, g.model.enter(hold, mode, "")
 	case 5, 6, 7:
-		hold = g.holder()
-		return "leaves " + hold, g.leaves(hold), g.model.leave(hold)
+		return g.leave(g.holder())
 	case 17:
-		return "leaves " + hold, g.leaves(hold), g.model.leave(hold)
+		return g.leave(hold)
+	case 18:
+		if g.IntN(8) == 0 {
+			g.server.MustDo(g, "DEL", g.key)
+			g.model.lose()
+			return "loses the key", nil, nil
+		}
 	case 8, 9:
 		listed := g.late(hold[:22])
 		got = g.looks(hold[:22], listed...)
@@ -330,6 +355,16 @@ func (g *rwGame) step() (what string, got, want any) {
 	return fmt.Sprint("time is ", g.clock), nil, nil
 }
 
+// leave is a step: the leave of a hold, which may have the lock alone.
+func (g *rwGame) leave(hold string) (what string, got, want any) {
+	scores := g.scores(g.key)
+	isAlone := g.model.holds(hold) >= 0 && (scores["phase"] == 1 || scores["phase"] == 3)
+	if g.isSure(hold) && scores["queue"] != 1 && isAlone {
+		return "leaves shortly " + hold, g.leaves(hold), g.model.leaveShortly()
+	}
+	return "leaves " + hold, g.leaves(hold), g.model.leave(hold)
+}
+
 // compare holds the lock against the model. Tickets of those that lost their places may be there still.
 func (g *rwGame) compare() {
 	g.Helper()
@@ -347,6 +382,9 @@ func (g *rwGame) compare() {
 	}
 	require.Equal(g, has, g.until())
 	require.Equal(g, g.model.floor, g.floor())
+	if scores := g.scores(g.key); len(real) > 0 && len(scores) > 0 {
+		require.Equal(g, int64(1), scores["queue"], "the mark stands while tickets do")
+	}
 	if len(has) > 0 {
 		g.requireHave(g.model.has[0].mode, slices.Collect(maps.Keys(has))...)
 	}

@@ -19,6 +19,7 @@ type permits struct {
 	*line
 
 	capacity int // what callers were told
+	claims
 }
 
 func newPermits(tb testing.TB, capacity int) *permits {
@@ -36,7 +37,7 @@ func permitsOf(p *place, capacity int) *permits {
 	name := strings.TrimSuffix(p.key, "lock")
 	p.key = name + "permits"
 	return &permits{
-		&line{place: p, tickets: name + "permits:line", lives: name + "permits:lives", grants: name + "grants:"}, capacity,
+		line: &line{place: p, tickets: name + "permits:line", lives: name + "permits:lives", grants: name + "grants:"}, capacity: capacity,
 	}
 }
 
@@ -48,7 +49,7 @@ func claim(wish string) string { return wish + label }
 
 func (p *permits) enterArgs(wish, queues, number string) []any {
 	return []any{
-		wish, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS, p.capacity, "0",
+		wish, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS, p.capacity, "0", p.again(wish),
 	}
 }
 
@@ -63,7 +64,7 @@ func (p *permits) joins(wish string) []any {
 }
 
 func (p *permits) leaveArgs(wish string) []any {
-	return []any{claim(wish), wish[:22], "PUBLISH", p.grants, keepMS}
+	return []any{claim(wish), wish[:22], "PUBLISH", p.grants, keepMS, p.sure(wish)}
 }
 
 func (p *permits) leaves(wish string) []any {

@@ -184,6 +184,12 @@ func (m *naivePermits) enter(wish, number string) []any {
 	return []any{int64(0), m.left(), int64(0), digits(m.now)}
 }
 
+// leaveShortly is leave of a hold that certainly has no ticket, without the mark: nothing else is taken out.
+func (m *naivePermits) leaveShortly(wish string) []any {
+	m.remove(wish)
+	return []any{int64(1), int64(0), "", int64(0)}
+}
+
 func (m *naivePermits) leave(wish string) []any {
 	code := int64(2)
 	if m.find(wish) != nil {
@@ -194,8 +200,14 @@ func (m *naivePermits) leave(wish string) []any {
 	} else {
 		return []any{int64(0), digits(m.now)}
 	}
+	if m.capacity == 0 {
+		return []any{code, digits(m.now), "", int64(0)} // the key is lost
+	}
 	return m.handsOn(code, wish)
 }
+
+// lose is what the key says.
+func (m *naivePermits) lose() { m.holds, m.capacity, m.stamp = nil, 0, 0 }
 
 func (m *naivePermits) handsOn(code int64, wish string) []any {
 	m.removeEnded()
@@ -326,14 +338,26 @@ func (g *permitGame) anyWish() string {
 // step does one thing to the semaphore and to the model, and answers what both say.
 func (g *permitGame) step() (what string, got, want any) {
 	w := g.anyWish()
-	switch g.IntN(18) {
+	switch g.IntN(19) {
 	case 0, 1, 2:
-		got = g.joins(w)
+		got := g.joins(w)
+		g.entered(w, got)
 		return "joins " + w, got, g.model.enter(w, beatNumber(g.beats))
 	case 3:
-		return "tries " + w, g.tries(w), g.model.enter(w, "")
+		got := g.tries(w)
+		g.entered(w, got)
+		return "tries " + w, got, g.model.enter(w, "")
 	case 4, 5:
+		if g.isSure(w) && g.score("queue") != 1 && g.model.find(w) != nil {
+			return "leaves shortly " + w, g.leaves(w), g.model.leaveShortly(w)
+		}
 		return "leaves " + w, g.leaves(w), g.model.leave(w)
+	case 18:
+		if g.IntN(8) == 0 {
+			g.server.MustDo(g, "DEL", g.key)
+			g.model.lose()
+			return "loses the key", nil, nil
+		}
 	case 6, 7:
 		var listed []string
 		for _, other := range g.wishes[max(len(g.wishes)-12, 0):] {
@@ -406,6 +430,9 @@ func (g *permitGame) compare() {
 		out = append(out, claim(h.wish), fmt.Sprint(h.until))
 	}
 	require.Equal(g, out, g.out())
+	if len(line) > 0 && g.score("sb1s") != -1 {
+		require.Equal(g, int64(1), g.score("queue"), "the mark stands while tickets do")
+	}
 	if g.model.capacity > 0 {
 		require.Equal(g, int64(g.model.used()), g.score("used"), "the sum is kept beside the holds")
 		require.Equal(g, int64(g.model.capacity), g.score("capacity"))
@@ -423,6 +450,7 @@ func TestASemaphoreIsWhatANaiveOneIs(t *testing.T) {
 			t.Parallel()
 			const capacity = 4
 			g := &permitGame{permits: newPermits(t, capacity), Rand: rand.New(rand.NewPCG(seed, 2))}
+			g.claims = make(claims)
 			g.model.sessions, g.model.told = make(map[string]lifeOf), capacity
 			g.advance(0)
 			var history []string

@@ -4,6 +4,7 @@ package line
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -48,6 +49,7 @@ type Attempt struct {
 	wish   Wish          // assigned once
 	queues bool          // it stands in line, or came to try; assigned once, before it is sent
 	news   chan struct{} // room for one; coalesces
+	sure   atomic.Int32  // 1 if it certainly has no ticket: the only reply to its only enter was that it has the lock
 
 	state    state
 	told     context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell

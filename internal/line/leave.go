@@ -5,6 +5,7 @@ package line
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -61,11 +62,11 @@ func (a *Attempt) Release(ctx context.Context, lasts time.Duration) (had bool, e
 }
 
 func (a *Attempt) leaveCall() wire.Call {
-	ls, keys := a.q.lines, a.q.keys
+	ls, keys, sure := a.q.lines, a.q.keys, strconv.Itoa(int(a.sure.Load()))
 	return wire.Call{
 		Script: ls.kind.Leave,
 		Keys:   keys.All,
-		Args:   []string{a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor},
+		Args:   []string{a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor, sure},
 	}
 }
 

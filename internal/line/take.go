@@ -217,18 +217,21 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	ctx, answered := a.untilTold(ctx)
 	defer answered()
 	sent := clock.Now()
-	number, life := a.toSend(sent)
-	queues := "0"
+	queues, again := "0", "0"
 	if a.queues {
 		queues = "1"
 	}
+	if a.notAfter != 0 {
+		again = "1"
+	}
+	number, life := a.toSend(sent)
 	reply, err := s.Runner.Run(ctx, wire.Call{
 		Script: q.lines.kind.Enter,
 		Keys:   q.keys.All,
-		Args: append([]string{
+		Args: append(append([]string{
 			a.ticket(), micros(a.wish.Life), a.notAfter.Text(), queues,
 			micros(life), number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor,
-		}, a.wish.Args...),
+		}, a.wish.Args...), again),
 	})
 	if err != nil {
 		a.unanswered(err)
@@ -236,6 +239,9 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	}
 	if a.queues && reply.Int(0) == 0 {
 		q.hear()
+	}
+	if reply.Int(0) == 1 && again == "0" {
+		a.sure.Store(1)
 	}
 	return a.answered(reply, sent, number)
 }

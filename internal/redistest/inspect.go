@@ -76,6 +76,19 @@ func (s *Server) CommandStats() map[string]CommandStat {
 	return stats
 }
 
+// Work returns how many commands the server has run for scripts: the scripts themselves, and the commands that they
+// called. The names are those of locks without messages.
+func Work(s *Server) (calls int64) {
+	stats := s.CommandStats()
+	for _, name := range []string{
+		"eval", "evalsha", "time", "get", "set", "del", "exists", "pexpire", "pttl", "hget", "hset", "hmget", "hlen", "hdel",
+		"zadd", "zcard", "zmscore", "zrange", "zrank", "zrem", "zscore", "publish", "spublish",
+	} {
+		calls += stats[name].Calls
+	}
+	return calls
+}
+
 // TotalCommands returns how many commands the server has run since its start or the last
 // CONFIG RESETSTAT, those that scripts call and those of Do included.
 func (s *Server) TotalCommands() int64 {

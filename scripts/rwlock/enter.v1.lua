@@ -18,16 +18,18 @@
 -- ARGV[9]  channel  of grants, without the session that it ends with
 -- ARGV[10]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- ARGV[11]  mode  r or w
+-- ARGV[12]  again  1 if an enter of this hold was sent before, else 0
 -- returns  {1, stamp, now}  it has the lock, and this is its token's stamp
 --          {0, left_us, more, now}  it has not: the first of those who have it ends in left_us; more is 1 where a look is due at once
 --          {-1, now}  it came after not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice; free: GET, SET, DEL, ZADD, PEXPIRE; beside others: ZSCORE, HGET, ZRANGE, ZADD, PEXPIRE;
---          in line: ZSCORE, HGET, ZRANGE thrice, ZADD, PEXPIRE and the heartbeat; more where somebody is let in
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE; free: SET, DEL, ZADD, PEXPIRE; beside others: ZADD, PEXPIRE; with the mark
+--          ZCARD twice; in line: HGET, ZRANGE thrice, ZADD, PEXPIRE and the heartbeat; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, mode, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local kind, after_ms, session, caller, asker = 'sb1w', 15000, string.sub(ticket, 1, 22), ticket, ''
+local own, creates = ticket .. label, true
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -199,15 +201,21 @@ if now > not_after then
 end
 
 -- part holds/state
--- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
--- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
-local floor, other = ''
+-- What the key of the holds says: the scores of its members that are no holds, and of own, the hold that is asked
+-- about; and the floor of the tokens. other is the kind of another lock that has the key, or '?' where it is none of ours.
+-- lost says that it is missing where sessions wait, or waited in the last ten minutes.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept', 'queue', own)
+local floor, other, lost, has_room = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
     redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
   end
-  local value = redis.call('GET', holder)
+  -- Whoever creates reads the value by a command that is refused if memory is full. It writes nothing: there is a value.
+  local value = creates and redis.pcall('SET', holder, 'sb1-0000000000000000', 'NX', 'GET')
+  has_room = type(value) == 'string'
+  if not has_room then
+    value = redis.call('GET', holder)
+  end
   if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
     floor, scores = string.sub(value, 5), {}
   else
@@ -215,10 +223,15 @@ if scores['err'] then
   end
 elseif scores[1] then
   floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
-elseif redis.call('EXISTS', holder) == 1 then
-  other = '?'
+elseif redis.call('EXISTS', holder, lives) > 0 then
+  lost = true
+  if redis.call('EXISTS', holder) == 1 then
+    other = '?'
+  end
 end
 -- end holds/state
+-- An enter that comes again may have a ticket that a lost key forgot.
+local skips = scores[6] ~= '1' and not lost and again ~= '1'
 
 -- part holds/give
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE leaves no key without
@@ -227,7 +240,9 @@ local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
     -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
-    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    if not has_room then
+      redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    end
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)
@@ -262,6 +277,19 @@ local function give(name, till, ...)
     end
     redis.call('PEXPIRE', holder, ms, 'GT')
   end
+end
+
+-- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It is written before a
+-- ticket; a hand-off that finds tickets writes it if the key was lost with it, and only one that finds none removes it. The
+-- scores are further ones of a key that is made.
+local marked = scores[6] == '1'
+local function mark(...)
+  if not made then
+    make(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
+  elseif not marked then
+    redis.call('ZADD', holder, 1, 'queue')
+  end
+  marked = true
 end
 -- end holds/give
 
@@ -345,26 +373,32 @@ end
 
 -- part rwlock/handoff
 -- Lets in who may come in. phase is '1' while a writer has the lock, or had it last; '2' while the readers come in that
--- waited for a writer's end; '0' while readers have it.
+-- waited for a writer's end; '0' while readers have it, '3' while that is one and no other came beside it.
 --
 -- Where a writer is done all readers in line come in. Otherwise those come in that stand before the first writer
 -- that lives; and where nobody has the lock then, that writer does. At most 128 a call, which is about a millisecond.
 local phase = scores[2]
 local is_open -- whether a reader may come in who stands in no line
--- How many stand in line, or more. Asked before the first write, as the type of lives is: a key that is foreign
--- makes the call fail before it has an effect.
-local waiting = redis.call('ZCARD', line) + redis.call('ZCARD', readers)
+-- How many stand in line, or more; skips says that none do. Asked before the first write, as the type of lives is: a key
+-- that is foreign makes the call fail before it has an effect.
+local waiting = skips and 0 or redis.call('ZCARD', line) + redis.call('ZCARD', readers)
 if waiting > 0 then
   redis.call('HLEN', lives)
 end
+local function mark_left()
+  return marked and waiting > 0 and 1 or 0
+end
 local function hand_off()
+  if waiting > 0 then
+    mark()
+  end
   if first and phase == '1' then
     return
   end
   is_open = true
   if waiting == 0 then
-    if phase == '2' then
-      redis.call('ZADD', holder, 0, 'phase')
+    if phase == '2' or first and marked then
+      redis.call('ZADD', holder, 0, 'phase', 0, 'queue')
     end
     return
   end
@@ -409,13 +443,7 @@ local function put_down()
     end
     return
   end
-  if not made then
-    redis.call('DEL', holder)
-    redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
-  end
-  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
-    redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
-  end
+  redis.pcall('PEXPIRE', holder, after_ms)
 end
 -- end rwlock/handoff
 
@@ -423,21 +451,33 @@ if other then
   return {-2, other}
 end
 
-local name, full = ticket .. label, string.format('%016.0f', tonumber(now) + life_us)
-local has = made and redis.call('ZSCORE', holder, name)
-if has then
-  lengthen(name, full)
+local full = string.format('%016.0f', tonumber(now) + life_us)
+if scores[7] then
+  lengthen(own, full)
   return {1, floor, now}
 end
 
--- Read before the first write, as the line is.
-local before = queues == '1' and (made or waiting > 0) and redis.call('HGET', lives, session)
+-- Nobody waits, and a reader comes beside others, or whoever comes is the first: who else is there need not be known.
+if waiting == 0 and not made then
+  give(own, full, mode == 'r' and 3 or 1, 'phase')
+  return {1, floor, now}
+elseif waiting == 0 and mode == 'r' and phase ~= '1' then
+  give(own, full, 0, 'phase', 0, 'queue')
+  return {1, floor, now}
+end
+
+-- Read before the first write: a foreign key makes the call fail without an effect.
+local before = queues == '1' and redis.call('HGET', lives, session)
+if skips and queues == '1' then
+  waiting = redis.call('ZCARD', line) + redis.call('ZCARD', readers)
+end
 take_out_ended()
 local free = not first
-local takes = (free or mode == 'r' and phase ~= '1') and waiting == 0
+local takes = free and waiting == 0
 if not takes then
   local due = 0
   if queues == '1' then
+    mark()
     join(mode == 'r' and readers or line, {line, readers}, ticket)
     waiting = waiting + 1
     if number ~= '' then
@@ -449,7 +489,7 @@ if not takes then
   hand_off()
   more = math.max(more, due)
   if granted[ticket] then
-    lengthen(name, full)
+    lengthen(own, full)
     publish()
     return {1, granted[ticket], now}
   end
@@ -464,7 +504,7 @@ if not takes then
 end
 publish()
 if takes then
-  give(name, full, mode == 'r' and 0 or 1, 'phase')
+  give(own, full, mode == 'r' and 0 or 1, 'phase', mark_left(), 'queue')
   return {1, floor, now}
 end
 if grants > 0 then

@@ -18,6 +18,7 @@
 -- ARGV[10]  keep_ms  how long the key outlives its last use
 -- ARGV[11]  permits  how many there are where the key does not say
 -- ARGV[12]  exact  1 refuses a key that says another number, else 0
+-- ARGV[13]  again  1 if an enter of this hold was sent before, else 0
 -- returns  {1, stamp, now}  it has the permits, and this is its token's stamp
 --          {0, left_us, more, now}  it has not: the first of the holds ends in left_us; more is 1 where a look is due at once
 --          {-1, now}  it came after not_after
@@ -25,10 +26,12 @@
 --          {-3, capacity}  there are not as many permits at all
 --          {-4, capacity}  exact, and there is another number of permits
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE, ZADD, PEXPIRE; ZRANGE where 1,000 permits are out; more where somebody waits
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZADD, PEXPIRE; ZRANGE where 1,000 permits are out; EXISTS where
+--          the key is missing; more where somebody waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, permits, exact = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, permits, exact, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local kind, after_ms, session, caller, asker = 'sb1s', keep_ms, string.sub(ticket, 1, 22), ticket, ''
+local own, creates = ticket .. label, false
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -200,15 +203,21 @@ if now > not_after then
 end
 
 -- part holds/state
--- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
--- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
-local floor, other = ''
+-- What the key of the holds says: the scores of its members that are no holds, and of own, the hold that is asked
+-- about; and the floor of the tokens. other is the kind of another lock that has the key, or '?' where it is none of ours.
+-- lost says that it is missing where sessions wait, or waited in the last ten minutes.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept', 'queue', own)
+local floor, other, lost, has_room = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
     redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
   end
-  local value = redis.call('GET', holder)
+  -- Whoever creates reads the value by a command that is refused if memory is full. It writes nothing: there is a value.
+  local value = creates and redis.pcall('SET', holder, 'sb1-0000000000000000', 'NX', 'GET')
+  has_room = type(value) == 'string'
+  if not has_room then
+    value = redis.call('GET', holder)
+  end
   if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
     floor, scores = string.sub(value, 5), {}
   else
@@ -216,10 +225,15 @@ if scores['err'] then
   end
 elseif scores[1] then
   floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
-elseif redis.call('EXISTS', holder) == 1 then
-  other = '?'
+elseif redis.call('EXISTS', holder, lives) > 0 then
+  lost = true
+  if redis.call('EXISTS', holder) == 1 then
+    other = '?'
+  end
 end
 -- end holds/state
+-- An enter that comes again may have a ticket that a lost key forgot.
+local skips = scores[6] ~= '1' and not lost and again ~= '1'
 
 -- part holds/give
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE leaves no key without
@@ -228,7 +242,9 @@ local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
     -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
-    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    if not has_room then
+      redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    end
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)
@@ -263,6 +279,19 @@ local function give(name, till, ...)
     end
     redis.call('PEXPIRE', holder, ms, 'GT')
   end
+end
+
+-- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It is written before a
+-- ticket; a hand-off that finds tickets writes it if the key was lost with it, and only one that finds none removes it. The
+-- scores are further ones of a key that is made.
+local marked = scores[6] == '1'
+local function mark(...)
+  if not made then
+    make(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
+  elseif not marked then
+    redis.call('ZADD', holder, 1, 'queue')
+  end
+  marked = true
 end
 -- end holds/give
 
@@ -350,9 +379,12 @@ end
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
--- that is foreign makes the call fail before it has an effect.
-local waiting = redis.call('ZCARD', line)
+-- How many stand in line, or more; skips says that none do. Asked before the first write, as the type of lives is by whoever
+-- hands off: a key that is foreign makes the call fail before it has an effect.
+local waiting = skips and 0 or redis.call('ZCARD', line)
+if waiting > 0 then
+  after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
+end
 local function weight_of(name)
   return tonumber(string.sub(name, 42, 51))
 end
@@ -382,6 +414,9 @@ local function reserve()
   floor = string.format('%016.0f', begins - 1)
   return string.format('%016.0f', begins + size - 1)
 end
+local function mark_left()
+  return marked and waiting > 0 and 1 or 0
+end
 local function grant_in_line()
   local next_ticket = search(line, 'from')
   while used < capacity do
@@ -410,15 +445,16 @@ local function outlive()
   elseif used > 0 then
     redis.pcall('PEXPIRE', holder, after_ms, 'GT')
   else
-    redis.pcall('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+    redis.pcall('PEXPIRE', holder, after_ms)
   end
 end
 local function hand_off()
   if waiting > 0 then
+    mark(used, 'used', capacity, 'capacity')
     grant_in_line()
   end
-  if made and (used ~= counted or not scores[4]) then
-    redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
+  if made and (used ~= counted or not scores[4] or marked and waiting == 0) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_left(), 'queue')
   end
 end
 -- end semaphore/handoff
@@ -429,10 +465,9 @@ end
 capacity = capacity or tonumber(permits)
 
 -- Whoever has permits keeps them, whatever the capacity has become since.
-local name, full = ticket .. label, string.format('%016.0f', tonumber(now) + life_us)
-local has = made and redis.call('ZSCORE', holder, name)
+local full, has = string.format('%016.0f', tonumber(now) + life_us), scores[7]
 if has then
-  give(name, tonumber(has) > tonumber(full) and string.format('%016.0f', has) or full)
+  give(own, tonumber(has) > tonumber(full) and string.format('%016.0f', has) or full)
   return {1, floor, now}
 end
 if exact == '1' and capacity ~= tonumber(permits) then
@@ -447,13 +482,17 @@ if waiting == 0 and used + weight <= capacity then
   if used >= 1000 then
     give_back(take_out_ended()) -- where they may be many, or they pile up to the capacity
   end
-  give(name, full, used + weight, 'used', capacity, 'capacity')
+  give(own, full, used + weight, 'used', capacity, 'capacity', 0, 'queue')
   return {1, floor, now}
 end
 
+if skips and queues == '1' then
+  waiting = redis.call('ZCARD', line) -- before the first write: a foreign key makes the call fail without an effect
+end
 local before, due = redis.call('HGET', lives, session), 0
 give_back(take_out_ended())
 if queues == '1' then
+  mark(used, 'used', capacity, 'capacity')
   join(line, {line}, ticket)
   waiting = waiting + 1
   if number ~= '' then
@@ -464,14 +503,14 @@ if queues == '1' then
 end
 hand_off()
 if granted[ticket] then
-  lengthen(name, full)
+  lengthen(own, full)
   publish()
   return {1, granted[ticket], now}
 end
 publish()
 -- Whoever tries goes before the dead, and before nobody else.
 if queues == '0' and more == 0 and used + weight <= capacity and (waiting == 0 or not search(line, 'from')()) then
-  give(name, full, used + weight, 'used', capacity, 'capacity')
+  give(own, full, used + weight, 'used', capacity, 'capacity', mark_left(), 'queue')
   return {1, floor, now}
 end
 if grants > 0 then

@@ -10,14 +10,65 @@
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
 -- ARGV[5]  keep_ms  how long the key outlives its last use
+-- ARGV[6]  sure  1 if the hold certainly has no ticket: the first and only answer to its only enter was that it has the permits; else 0
 -- returns  {0, now}  this hold has nothing here
+--          {1, 0, '', 0}  it had permits, and nobody waits; nothing that needs the time was done
 --          {1, now, grants, more}  it had permits; grants has attempt (19), stamp (16) and number (20) of each of this session that has some now; more is 1 where a look is due at once
 --          {2, now, grants, more}  it stood in line
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels of their sessions, but for this one
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more where somebody waits
+-- cost     O(log n) in the tickets and holds: sure and without the mark ZMSCORE, ZREM, ZADD, PEXPIRE; else
+--          ZMSCORE, TIME, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more where somebody waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local name, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local name, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
+local own, creates = name, false
+
+-- part holds/state
+-- What the key of the holds says: the scores of its members that are no holds, and of own, the hold that is asked
+-- about; and the floor of the tokens. other is the kind of another lock that has the key, or '?' where it is none of ours.
+-- lost says that it is missing where sessions wait, or waited in the last ten minutes.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept', 'queue', own)
+local floor, other, lost, has_room = ''
+if scores['err'] then
+  if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
+    redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
+  end
+  -- Whoever creates reads the value by a command that is refused if memory is full. It writes nothing: there is a value.
+  local value = creates and redis.pcall('SET', holder, 'sb1-0000000000000000', 'NX', 'GET')
+  has_room = type(value) == 'string'
+  if not has_room then
+    value = redis.call('GET', holder)
+  end
+  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
+    floor, scores = string.sub(value, 5), {}
+  else
+    other = string.match(value, '^sb1([^-])') or '?'
+  end
+elseif scores[1] then
+  floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
+elseif redis.call('EXISTS', holder, lives) > 0 then
+  lost = true
+  if redis.call('EXISTS', holder) == 1 then
+    other = '?'
+  end
+end
+-- end holds/state
+
+-- Without the mark nobody waits, and what is free is for whoever comes. Holds that have ended are taken out by the next one
+-- that finds too few free.
+local skips = false
+if sure == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
+  local left = tonumber(scores[3] or 0) - tonumber(string.sub(name, 42, 51))
+  redis.call('ZREM', holder, name)
+  redis.call('ZADD', holder, left, 'used')
+  local ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
+  if left > 0 then
+    redis.pcall('PEXPIRE', holder, ms, 'GT')
+  else
+    redis.pcall('PEXPIRE', holder, ms)
+  end
+  return {1, 0, '', 0}
+end
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -121,28 +172,6 @@ local function search(line, memory)
 end
 -- end line/search
 
--- part holds/state
--- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
--- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
-local floor, other = ''
-if scores['err'] then
-  if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
-    redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
-  end
-  local value = redis.call('GET', holder)
-  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
-    floor, scores = string.sub(value, 5), {}
-  else
-    other = string.match(value, '^sb1([^-])') or '?'
-  end
-elseif scores[1] then
-  floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
-elseif redis.call('EXISTS', holder) == 1 then
-  other = '?'
-end
--- end holds/state
-
 -- part holds/give
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE leaves no key without
 -- an end.
@@ -150,7 +179,9 @@ local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
     -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
-    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    if not has_room then
+      redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    end
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)
@@ -185,6 +216,19 @@ local function give(name, till, ...)
     end
     redis.call('PEXPIRE', holder, ms, 'GT')
   end
+end
+
+-- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It is written before a
+-- ticket; a hand-off that finds tickets writes it if the key was lost with it, and only one that finds none removes it. The
+-- scores are further ones of a key that is made.
+local marked = scores[6] == '1'
+local function mark(...)
+  if not made then
+    make(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
+  elseif not marked then
+    redis.call('ZADD', holder, 1, 'queue')
+  end
+  marked = true
 end
 -- end holds/give
 
@@ -262,9 +306,12 @@ end
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
--- that is foreign makes the call fail before it has an effect.
-local waiting = redis.call('ZCARD', line)
+-- How many stand in line, or more; skips says that none do. Asked before the first write, as the type of lives is by whoever
+-- hands off: a key that is foreign makes the call fail before it has an effect.
+local waiting = skips and 0 or redis.call('ZCARD', line)
+if waiting > 0 then
+  after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
+end
 local function weight_of(name)
   return tonumber(string.sub(name, 42, 51))
 end
@@ -294,6 +341,9 @@ local function reserve()
   floor = string.format('%016.0f', begins - 1)
   return string.format('%016.0f', begins + size - 1)
 end
+local function mark_left()
+  return marked and waiting > 0 and 1 or 0
+end
 local function grant_in_line()
   local next_ticket = search(line, 'from')
   while used < capacity do
@@ -322,15 +372,16 @@ local function outlive()
   elseif used > 0 then
     redis.pcall('PEXPIRE', holder, after_ms, 'GT')
   else
-    redis.pcall('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+    redis.pcall('PEXPIRE', holder, after_ms)
   end
 end
 local function hand_off()
   if waiting > 0 then
+    mark(used, 'used', capacity, 'capacity')
     grant_in_line()
   end
-  if made and (used ~= counted or not scores[4]) then
-    redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
+  if made and (used ~= counted or not scores[4] or marked and waiting == 0) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_left(), 'queue')
   end
 end
 -- end semaphore/handoff

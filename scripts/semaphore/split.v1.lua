@@ -21,6 +21,7 @@
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, name, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
+local own, creates, skips = '', false, false
 
 -- part line/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
@@ -129,15 +130,21 @@ if now > not_after then
 end
 
 -- part holds/state
--- What the key of the holds says: the scores of its members that are no holds, and the floor of the tokens. other
--- is the kind of another lock that has the key, or '?' where it is none of ours.
-local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept')
-local floor, other = ''
+-- What the key of the holds says: the scores of its members that are no holds, and of own, the hold that is asked
+-- about; and the floor of the tokens. other is the kind of another lock that has the key, or '?' where it is none of ours.
+-- lost says that it is missing where sessions wait, or waited in the last ten minutes.
+local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept', 'queue', own)
+local floor, other, lost, has_room = ''
 if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
     redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
   end
-  local value = redis.call('GET', holder)
+  -- Whoever creates reads the value by a command that is refused if memory is full. It writes nothing: there is a value.
+  local value = creates and redis.pcall('SET', holder, 'sb1-0000000000000000', 'NX', 'GET')
+  has_room = type(value) == 'string'
+  if not has_room then
+    value = redis.call('GET', holder)
+  end
   if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
     floor, scores = string.sub(value, 5), {}
   else
@@ -145,8 +152,11 @@ if scores['err'] then
   end
 elseif scores[1] then
   floor = string.format('%016.0f', 0 - scores[1]) -- minus 0 would be a text with a minus
-elseif redis.call('EXISTS', holder) == 1 then
-  other = '?'
+elseif redis.call('EXISTS', holder, lives) > 0 then
+  lost = true
+  if redis.call('EXISTS', holder) == 1 then
+    other = '?'
+  end
 end
 -- end holds/state
 
@@ -157,7 +167,9 @@ local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
     -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
-    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    if not has_room then
+      redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    end
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)
@@ -192,6 +204,19 @@ local function give(name, till, ...)
     end
     redis.call('PEXPIRE', holder, ms, 'GT')
   end
+end
+
+-- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It is written before a
+-- ticket; a hand-off that finds tickets writes it if the key was lost with it, and only one that finds none removes it. The
+-- scores are further ones of a key that is made.
+local marked = scores[6] == '1'
+local function mark(...)
+  if not made then
+    make(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
+  elseif not marked then
+    redis.call('ZADD', holder, 1, 'queue')
+  end
+  marked = true
 end
 -- end holds/give
 
@@ -269,9 +294,12 @@ end
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
--- that is foreign makes the call fail before it has an effect.
-local waiting = redis.call('ZCARD', line)
+-- How many stand in line, or more; skips says that none do. Asked before the first write, as the type of lives is by whoever
+-- hands off: a key that is foreign makes the call fail before it has an effect.
+local waiting = skips and 0 or redis.call('ZCARD', line)
+if waiting > 0 then
+  after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
+end
 local function weight_of(name)
   return tonumber(string.sub(name, 42, 51))
 end
@@ -301,6 +329,9 @@ local function reserve()
   floor = string.format('%016.0f', begins - 1)
   return string.format('%016.0f', begins + size - 1)
 end
+local function mark_left()
+  return marked and waiting > 0 and 1 or 0
+end
 local function grant_in_line()
   local next_ticket = search(line, 'from')
   while used < capacity do
@@ -329,15 +360,16 @@ local function outlive()
   elseif used > 0 then
     redis.pcall('PEXPIRE', holder, after_ms, 'GT')
   else
-    redis.pcall('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+    redis.pcall('PEXPIRE', holder, after_ms)
   end
 end
 local function hand_off()
   if waiting > 0 then
+    mark(used, 'used', capacity, 'capacity')
     grant_in_line()
   end
-  if made and (used ~= counted or not scores[4]) then
-    redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
+  if made and (used ~= counted or not scores[4] or marked and waiting == 0) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_left(), 'queue')
   end
 end
 -- end semaphore/handoff

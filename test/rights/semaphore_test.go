@@ -82,7 +82,7 @@ func TestARightThatIsMissingIsToldOfPermits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Start(t))
 	all := users(t)[oneServer]
-	for _, without := range []string{"+time", "+zmscore", "+zcard", "+zadd", "+pexpire"} {
+	for _, without := range []string{"+time", "+zmscore", "+zadd", "+pexpire"} {
 		t.Run(without[1:], func(t *testing.T) {
 			t.Parallel()
 			s.allow(t, without[1:], append(append([]string{}, all...), "-"+without[1:]))
@@ -93,4 +93,18 @@ func TestARightThatIsMissingIsToldOfPermits(t *testing.T) {
 			require.ErrorIs(t, err, signalbox.ErrDenied)
 		})
 	}
+}
+
+// P10: without zcard permits are acquired while nobody waits, and a call that has to wait is ErrDenied.
+func TestWithoutZcardNobodyWaitsForPermits(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Start(t))
+	s.allow(t, "zcard", append(append([]string{}, users(t)[oneServer]...), "-zcard"))
+	sem := semaphore.New(locktest.Session(t, s.as("zcard")), "a", 1)
+	lease, err := sem.Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	other := semaphore.New(locktest.Session(t, s.as("zcard")), "a", 1)
+	_, err = other.Acquire(locktest.Context(t), 1)
+	require.ErrorIs(t, err, signalbox.ErrDenied)
+	require.NoError(t, lease.Unlock())
 }

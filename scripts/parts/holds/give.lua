@@ -4,7 +4,9 @@ local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
     -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
-    redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    if not has_room then
+      redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
+    end
     redis.call('DEL', holder)
   end
   redis.call('ZADD', holder, ...)
@@ -39,4 +41,17 @@ local function give(name, till, ...)
     end
     redis.call('PEXPIRE', holder, ms, 'GT')
   end
+end
+
+-- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It is written before a
+-- ticket; a hand-off that finds tickets writes it if the key was lost with it, and only one that finds none removes it. The
+-- scores are further ones of a key that is made.
+local marked = scores[6] == '1'
+local function mark(...)
+  if not made then
+    make(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
+  elseif not marked then
+    redis.call('ZADD', holder, 1, 'queue')
+  end
+  marked = true
 end

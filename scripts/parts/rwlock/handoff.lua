@@ -1,24 +1,30 @@
 -- Lets in who may come in. phase is '1' while a writer has the lock, or had it last; '2' while the readers come in that
--- waited for a writer's end; '0' while readers have it.
+-- waited for a writer's end; '0' while readers have it, '3' while that is one and no other came beside it.
 --
 -- Where a writer is done all readers in line come in. Otherwise those come in that stand before the first writer
 -- that lives; and where nobody has the lock then, that writer does. At most 128 a call, which is about a millisecond.
 local phase = scores[2]
 local is_open -- whether a reader may come in who stands in no line
--- How many stand in line, or more. Asked before the first write, as the type of lives is: a key that is foreign
--- makes the call fail before it has an effect.
-local waiting = redis.call('ZCARD', line) + redis.call('ZCARD', readers)
+-- How many stand in line, or more; skips says that none do. Asked before the first write, as the type of lives is: a key
+-- that is foreign makes the call fail before it has an effect.
+local waiting = skips and 0 or redis.call('ZCARD', line) + redis.call('ZCARD', readers)
 if waiting > 0 then
   redis.call('HLEN', lives)
 end
+local function mark_left()
+  return marked and waiting > 0 and 1 or 0
+end
 local function hand_off()
+  if waiting > 0 then
+    mark()
+  end
   if first and phase == '1' then
     return
   end
   is_open = true
   if waiting == 0 then
-    if phase == '2' then
-      redis.call('ZADD', holder, 0, 'phase')
+    if phase == '2' or first and marked then
+      redis.call('ZADD', holder, 0, 'phase', 0, 'queue')
     end
     return
   end
@@ -63,11 +69,5 @@ local function put_down()
     end
     return
   end
-  if not made then
-    redis.call('DEL', holder)
-    redis.pcall('ZADD', holder, '-' .. (floor ~= '' and floor or '0'), kind)
-  end
-  if type(redis.pcall('PEXPIRE', holder, after_ms)) == 'table' and not made then
-    redis.call('DEL', holder) -- a sender without the right to that leaves no key without an end
-  end
+  redis.pcall('PEXPIRE', holder, after_ms)
 end

@@ -3,9 +3,12 @@
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many stand in line, or more. Asked before the first write, as the type of lives is by whoever hands off: a key
--- that is foreign makes the call fail before it has an effect.
-local waiting = redis.call('ZCARD', line)
+-- How many stand in line, or more; skips says that none do. Asked before the first write, as the type of lives is by whoever
+-- hands off: a key that is foreign makes the call fail before it has an effect.
+local waiting = skips and 0 or redis.call('ZCARD', line)
+if waiting > 0 then
+  after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
+end
 local function weight_of(name)
   return tonumber(string.sub(name, 42, 51))
 end
@@ -35,6 +38,9 @@ local function reserve()
   floor = string.format('%016.0f', begins - 1)
   return string.format('%016.0f', begins + size - 1)
 end
+local function mark_left()
+  return marked and waiting > 0 and 1 or 0
+end
 local function grant_in_line()
   local next_ticket = search(line, 'from')
   while used < capacity do
@@ -63,14 +69,15 @@ local function outlive()
   elseif used > 0 then
     redis.pcall('PEXPIRE', holder, after_ms, 'GT')
   else
-    redis.pcall('PEXPIRE', holder, waiting > 0 and math.max(after_ms, 15000) or after_ms)
+    redis.pcall('PEXPIRE', holder, after_ms)
   end
 end
 local function hand_off()
   if waiting > 0 then
+    mark(used, 'used', capacity, 'capacity')
     grant_in_line()
   end
-  if made and (used ~= counted or not scores[4]) then
-    redis.call('ZADD', holder, used, 'used', capacity, 'capacity')
+  if made and (used ~= counted or not scores[4] or marked and waiting == 0) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_left(), 'queue')
   end
 end

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rwlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// Speed: a reader and a writer that nobody waits for cost the server 10 commands, those of their scripts included.
+func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
+	t.Parallel()
+	const pairs, most = 20, 10
+	for name, c := range map[string]struct{ writes, beside bool }{
+		"Writer": {writes: true}, "Reader": {}, "ReaderBesideAnother": {beside: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := alone(t)
+			mu := w.lock()
+			take := mu.RLock
+			if c.writes {
+				take = mu.Lock
+			}
+			if c.beside {
+				locktest.Must(t, w.lock(signalbox.FixedLease(time.Hour)).RLock) // nobody renews it
+			}
+			require.NoError(t, locktest.Must(t, take).Unlock(), "the server learns the scripts")
+			before := redistest.Work(w.server)
+			for range pairs {
+				require.NoError(t, locktest.Must(t, take).Unlock())
+			}
+			require.LessOrEqual(t, redistest.Work(w.server)-before, int64(pairs*most))
+		})
+	}
+}
