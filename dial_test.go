@@ -21,6 +21,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -283,10 +284,11 @@ func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
 	require.NoError(t, err)
 	holding := locktest.SteadySession(t, server)
 	for _, name := range []string{"a", "b"} {
+		server.MustDo(t, "ACL", "LOG", "RESET")
 		lease := locktest.Must(t, reentrant.New(holding, name).Lock)
 		waiting := locktest.LaterWith(t.Context(), reentrant.New(s, name).Lock)
 		redistest.Await(t, "a subscription that is denied", func() bool {
-			return strings.Contains(fmt.Sprint(server.MustDo(t, "ACL", "LOG")), locktest.Keys(name).Unlocked)
+			return strings.Contains(fmt.Sprint(server.MustDo(t, "ACL", "LOG")), names.Grants(names.DefaultPrefix)+s.ID())
 		})
 		require.NoError(t, lease.Unlock())
 		next := locktest.MustHave(t, waiting)

@@ -3,9 +3,9 @@
 package signalbox_test
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
@@ -20,8 +20,8 @@ func later(call func() error) <-chan error {
 func held(tb testing.TB, server *redistest.Server) []string {
 	tb.Helper()
 	var found []string
-	for _, key := range server.Keys("*") {
-		if value, _ := server.MustDo(tb, "GET", key).(string); strings.HasPrefix(value, "sb1r") {
+	for _, key := range server.Keys("*:lock") {
+		if value, _ := server.MustDo(tb, "GET", key).(string); locktest.IsHeld(value) {
 			found = append(found, key)
 		}
 	}

@@ -22,7 +22,7 @@ func TestTheLockIsGivenInTheOrderInWhichItWasAskedFor(t *testing.T) {
 	lease := locktest.Must(t, mus[0].Lock)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n := range 15 {
-		waiting = append(waiting, queue(t.Context(), t, server, mus[n*n%3], "a", n+1))
+		waiting = append(waiting, locktest.Contend(t.Context(), t, server, "a", mus[n*n%3].Lock))
 	}
 	for n, next := range waiting {
 		require.NoError(t, lease.Unlock())
@@ -41,12 +41,12 @@ func TestWhoLeavesAndComesAgainStandsAtTheEnd(t *testing.T) {
 	holder, one, other := fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a")
 	lease := locktest.Must(t, holder.Lock)
 	ctx, cancel := context.WithCancel(t.Context())
-	leaves := queue(ctx, t, server, one, "a", 1)
-	stays := queue(t.Context(), t, server, other, "a", 2)
+	leaves := locktest.Contend(ctx, t, server, "a", one.Lock)
+	stays := locktest.Contend(t.Context(), t, server, "a", other.Lock)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the end of the wait", leaves).Err, context.Canceled)
-	redistest.Await(t, "the leaving", func() bool { return inLine(t, server, "a") == 1 })
-	comes := queue(t.Context(), t, server, one, "a", 2)
+	redistest.Await(t, "the leaving", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	comes := locktest.Contend(t.Context(), t, server, "a", one.Lock)
 	require.NoError(t, lease.Unlock())
 	lease = locktest.MustHave(t, stays)
 	require.False(t, locktest.IsClosed(comes))

@@ -24,11 +24,11 @@ func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	stopped := errors.New("the request was dropped")
 	for _, want := range []error{context.Canceled, stopped} {
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.Runs(scripts.FairLook))
+		proxy.SetMatch(locktest.Runs(scripts.LockPoll))
 		mu := fair.New(locktest.SteadySession(t, proxy), "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		looks := proxy.Replies()
-		waiting := queue(ctx, t, server, mu, "a", 1)
+		waiting := locktest.Contend(ctx, t, server, "a", mu.Lock)
 		redistest.Await(t, "a look, after the answer", func() bool { return proxy.Replies() > looks })
 		cancel(want)
 		got := redistest.Receive(t, "the end of the wait", waiting)
@@ -36,7 +36,7 @@ func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 		require.ErrorIs(t, got.Err, want)
 		require.ErrorIs(t, got.Err, context.Canceled)
 		require.Equal(t, signalbox.Lease{}, got.Value)
-		redistest.Await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
+		redistest.Await(t, "the leaving", func() bool { return locktest.Tickets(t, server, "a") == 0 })
 	}
 	require.NoError(t, holder.Unlock())
 }
@@ -65,13 +65,13 @@ func TestErrHeldIsJoinedWhereTheContextEndsWithTheAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
+	proxy.SetMatch(locktest.Runs(scripts.LockEnter))
 	mu := fair.New(locktest.SteadySession(t, proxy), "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := redistest.Receive(t, "the end of the wait", locktest.LaterWith(&endsBehind{ctx, proxy, proxy.Requests(), cancel}, mu.Lock))
 	require.ErrorIs(t, got.Err, context.Canceled)
 	require.ErrorIs(t, got.Err, signalbox.ErrHeld)
-	redistest.Await(t, "the leaving", func() bool { return inLine(t, server, "a") == 0 })
+	redistest.Await(t, "the leaving", func() bool { return locktest.Tickets(t, server, "a") == 0 })
 	require.NoError(t, holder.Unlock())
 }

@@ -28,7 +28,7 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 	before := locktest.ServerTime(t, server)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n := range 5 {
-		waiting = append(waiting, queue(ctx, t, server, fair.New([]*signalbox.Session{one, other}[n%2], "a"), "a", n+1))
+		waiting = append(waiting, locktest.Contend(ctx, t, server, "a", fair.New([]*signalbox.Session{one, other}[n%2], "a").Lock))
 	}
 	n := 0
 	var sessions []string
@@ -62,7 +62,7 @@ func TestALongLineIsToldInPages(t *testing.T) {
 	}
 	for _, n := range []int{99, 100, 101, 250} {
 		server.MustDo(t, "EVAL", `redis.call('DEL', KEYS[1])
-for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019d', i, i)) end`, 1, "sb:{a}:line", n)
+for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019df', i, i)) end`, 1, "sb:{a}:line", n)
 		told := 0
 		sent := server.SentBy(func() {
 			for w, err := range mu.Waiters(t.Context()) {

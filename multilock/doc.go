@@ -72,7 +72,7 @@
 //
 // # Redis
 //
-// No keys of its own, and one script, reentrant/gather, beside those of the members. For the cost
+// No keys of its own, and one script, lock/gather, beside those of the members. For the cost
 // of an idle name see the package of each member.
 //
 //	reentrant members beside each other in order   1 round trip to take them, 1 to give them back, 64 at a time

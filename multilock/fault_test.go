@@ -89,7 +89,7 @@ func TestASessionThatClosesEndsTheWait(t *testing.T) {
 	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), "b"))
 	waiting := locktest.LaterWith(locktest.Context(t), multilock.New(reentrant.New(one, "a"), reentrant.New(one, "c"), reentrant.New(other, "b")).Lock)
 	view := named(locktest.SteadySession(t, server), "a", "c")
-	redistest.Await(t, "a waiter", func() bool { return locktest.Listeners(t, server, "sb:{b}:lock:unlocked") == 1 })
+	redistest.Await(t, "a waiter", func() bool { return locktest.Tickets(t, server, "b") == 1 })
 	require.NoError(t, other.Close(locktest.Context(t)))
 	require.ErrorIs(t, locktest.MustFail(t, waiting), signalbox.ErrClosed)
 	awaitFree(t, view, one)

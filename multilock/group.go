@@ -141,7 +141,7 @@ func (g *group) returnParts() error {
 		returner, together := home.(member.Returner)
 		switch {
 		case home == nil:
-		case !together:
+		case !together || returner.Lot() == member.Lot{}:
 			steps = append(steps, func() { answers[i] = home.Vacated(clock.Now()) })
 		default:
 			its := lots[returner.Lot()]

@@ -131,14 +131,14 @@ func assertNoError(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// A lock that is given twice is taken once; to read and to write, it is taken to write. It would wait for itself
-// otherwise.
+// A lock that is given twice is taken once; to read and to write, it is taken to write. Package fair and package reentrant
+// have the same lock. It would wait for itself otherwise.
 func TestALockGivenTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
 	a, b := reentrant.New(s, "a"), rwlock.New(s, "b")
-	twice := multilock.New(b.Reader(), a, reentrant.New(s, "a"), b, b.Reader())
+	twice := multilock.New(b.Reader(), a, fair.New(s, "a"), b, b.Reader())
 	require.NoError(t, twice.Check())
 	lease := mustLock(t, twice)
 	tokens := multilock.Tokens(lease)
@@ -158,7 +158,7 @@ func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	for _, wrong := range []string{"a", "b", "c"} {
-		theirs := mustLock(t, fair.New(other, wrong))
+		theirs := mustLock(t, writer{rwlock.New(other, wrong)})
 		mine := named(s, "a", "b", "c")
 		for _, take := range []func(context.Context) (signalbox.Lease, error){all(mine).Lock, all(mine).TryLock} {
 			_, err := take(locktest.Context(t))
@@ -198,11 +198,12 @@ func TestTokensRise(t *testing.T) {
 
 // P7: the members of one session that go in one script cost what one lock costs: a script to take them, and one to give
 // them back.
-func TestReentrantMembersGoInOneScript(t *testing.T) {
+func TestReentrantAndFairMembersGoInOneScript(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	// One that listens asks when it begins to whether its holds are there still.
-	mine := named(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", "b", "c", "d", "e", "f", "g", "h")
+	s := locktest.SteadySession(t, server, signalbox.WithPolling())
+	mine := inOrder(append(named(s, "a", "b", "c", "d", "e", "f"), fair.New(s, "g"), fair.New(s, "h")))
 	require.NoError(t, mustLock(t, all(mine)).Unlock()) // the scripts are known, and the time
 	var lease signalbox.Lease
 	require.EqualValues(t, 1, scriptsRun(server, func() { lease = mustLock(t, all(mine)) }))
@@ -236,7 +237,7 @@ func TestMembersPassThroughTheGates(t *testing.T) {
 	require.Empty(t, held(t, mine))
 }
 
-// P6: who waits for one member holds none behind it, at the server or at a gate: others of the process, and of another, take
+// P6: who waits for one member holds none behind it, at the server or inside the process: others of the process, and of another, take
 // it meanwhile.
 func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
 	t.Parallel()
@@ -245,7 +246,7 @@ func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
 	mine := named(s, "a", "b", "c")
 	theirs := mustLock(t, reentrant.New(other, nameOf(mine[0])))
 	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
-	redistest.Await(t, "a waiter", func() bool { return locktest.Listeners(t, server, locktest.Key(nameOf(mine[0]))+":unlocked") == 1 })
+	redistest.Await(t, "a waiter", func() bool { return locktest.Tickets(t, server, nameOf(mine[0])) == 1 })
 	for _, from := range []*signalbox.Session{s, other} {
 		for _, behind := range mine[1:] {
 			lease, err := reentrant.New(from, nameOf(behind)).TryLock(locktest.Context(t))

@@ -24,7 +24,7 @@ func (b *ballot) isGone(ctx context.Context, i int) bool {
 	}
 	b.mu.Lock()
 	at := &b.mu.seats[i]
-	if !b.mu.over || at.sure { // not over: the gate of the name lets nobody ask before that; a server refuses where it did
+	if !b.mu.over || at.sure { // not over: it has a hold, and nobody asks before that ends
 		b.mu.Unlock()
 		return true
 	}

@@ -77,7 +77,9 @@ type ballot struct {
 	claims  []string      // by server: the hold there, and what stands behind it in its key
 	mark    bool          // waiters want messages
 	sent    clock.Instant // before anything was
-	decided chan struct{} // closed when a quorum granted, or none can any more
+	// rechecks is how often the holds of the group had been rechecked before that.
+	rechecks uint64
+	decided  chan struct{} // closed when a quorum granted, or none can any more
 
 	mu struct {
 		sync.Mutex
@@ -93,7 +95,8 @@ const noFloor = "0000000000000000"
 
 // ask begins an attempt. The caller is counted in at every session.
 func (l *Lock) ask(mark bool) *ballot {
-	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, sent: clock.Now(), decided: make(chan struct{})}
+	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, decided: make(chan struct{})}
+	b.rechecks, b.sent = l.group.holds.asked(), clock.Now()
 	b.mu.tally.N, b.mu.floor = len(l.members), noFloor
 	b.mu.seats, b.claims = make([]seat, len(l.members)), make([]string, len(l.members))
 	for i, m := range l.members {

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -22,8 +22,9 @@ const kind = "redlock"
 // group is several sessions with all that the locks over them share: a queue for each name in this process, and
 // the keeping of leases. The closing of any of its sessions is the end of it.
 type group struct {
-	realm hold.Realm
-	gates *gate.Table
+	realm  hold.Realm
+	queues *handoff.Table
+	holds  holds
 
 	name    string             // its ids, joined
 	members []*session.Session // by id
@@ -80,7 +81,7 @@ func groupOf(members []*session.Session) *group {
 
 func newGroup(name string, members []*session.Session) *group {
 	g := &group{
-		realm: hold.Realm{Kind: kind}, gates: gate.NewTable(), name: name, members: members, closing: make(chan struct{}),
+		realm: hold.Realm{Kind: kind}, queues: handoff.NewTable(), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers)
@@ -119,18 +120,18 @@ func (p *part) each(visit func(*group)) {
 func (p *part) Refuse(err error) {
 	p.each(func(g *group) {
 		g.refused.Do(func() { close(g.closing) })
-		g.gates.Refuse(err)
+		g.queues.Refuse(err)
 	})
 }
 
 // Evict implements session.Part.
-func (p *part) Evict(cause error) { p.each(func(g *group) { g.gates.Evict(cause) }) }
+func (p *part) Evict(cause error) { p.each(func(g *group) { g.holds.evict(cause) }) }
 
 // Recheck implements session.Part.
-func (p *part) Recheck(key string) { p.each(func(g *group) { g.gates.Recheck(key) }) }
+func (p *part) Recheck(key string) { p.each(func(g *group) { g.holds.recheck(key) }) }
 
 // RecheckAll implements session.Part.
-func (p *part) RecheckAll() { p.each(func(g *group) { g.gates.RecheckAll() }) }
+func (p *part) RecheckAll() { p.each(func(g *group) { g.holds.recheckAll() }) }
 
 // Close implements session.Part.
 func (p *part) Close() { p.each((*group).close) }

@@ -159,7 +159,7 @@ func (l *Lock) force(ctx context.Context) error {
 	err := l.gather(ctx, func(ctx context.Context, m *session.Session) opinion {
 		return opinion{err: m.Force(ctx, session.Forcing{
 			Layout: layout.Native(),
-			Key:    l.keys[0], Letter: letter,
+			Key:    l.keys[0], Letters: letter,
 			Call: func(hold, told string) wire.Call {
 				return wire.Call{
 					Script: scripts.HolderForce,

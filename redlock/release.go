@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -22,7 +22,7 @@ type tenure struct {
 	hold.Hold
 
 	lock   *Lock
-	gate   *gate.Gate
+	queue  *handoff.Queue
 	ballot *ballot
 }
 
@@ -31,11 +31,18 @@ func (n *tenure) Vacated(now clock.Instant) error {
 	if err := n.Term.Stop(now); err != nil {
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
-	n.gate.Vacate()
-	err := n.release(n.Term.Deadline().Until(now))
-	n.gate.Vacated(clock.Instant{})
-	n.lock.leave(n.gate)
-	return err
+	defer n.over()
+	n.lock.group.holds.remove(n)
+	return n.release(n.Term.Deadline().Until(now))
+}
+
+// key returns the key of the lock.
+func (n *tenure) key() string { return n.Term.Terms().Key }
+
+// over counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
+func (n *tenure) over() {
+	n.queue.Ended(request())
+	n.lock.leave(n.queue)
 }
 
 // returned is what became of one server's part of a hold.
@@ -105,12 +112,6 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 // quorum does not: it is given back, so that others need not wait for its end.
 func (n *tenure) Lost(error, bool) {
 	n.ballot.end()
-	n.gate.Lost()
-	n.lock.leave(n.gate)
+	n.lock.group.holds.remove(n)
+	n.over()
 }
-
-// Evict implements gate.Tenant.
-func (n *tenure) Evict(cause error) { n.lock.base.Evict(&n.Hold, cause) }
-
-// Recheck implements gate.Tenant.
-func (n *tenure) Recheck() { n.Term.Recheck() }

@@ -111,7 +111,7 @@ func TestKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 	_, err := mu.Lock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	require.ErrorContains(t, err, "server 1 of 3")
-	require.ErrorContains(t, err, "(reentrant)")
+	require.ErrorContains(t, err, "(reentrant or fair)")
 	require.NoError(t, other.Unlock())
 	require.Equal(t, "list", w.servers[0].MustDo(t, "TYPE", key))
 

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -46,14 +48,82 @@ func (a *alarm) Fire() {
 	}
 }
 
-// contention is what a contender knows between its tries.
+// contention is one call of Lock, and what it knows between its votes. It is a handoff.Source and its own
+// handoff.Ticket: no other goroutine uses either, except for Ready and Ended.
 type contention struct {
 	lock   *Lock
+	queue  *handoff.Queue
 	waits  []*dispatch.Wait // by member; nil until there is something to wait for
 	alarm  *alarm           // nil until there is a pause
 	last   summary          // of the last vote
+	sent   clock.Instant    // when the last vote began
 	fails  int              // votes in a row that nobody was seen to win
 	before string           // the attempt before, which may still stand somewhere for a moment
+	isHeld atomic.Bool      // others had the lock, or a part of it, at the last vote
+
+	won   *ballot // nil if none was
+	token wire.Stamp
+}
+
+// Ready implements handoff.Source.
+func (c *contention) Ready() error { return c.lock.ready() }
+
+// Ticket implements handoff.Source.
+func (c *contention) Ticket() (handoff.Ticket, error) { return c, nil }
+
+// Enter implements handoff.Ticket: one vote.
+func (c *contention) Enter(ctx context.Context) (granted bool, err error) {
+	if err := c.lock.ready(); err != nil {
+		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, c.ended(ctx)
+	}
+	b := c.lock.ask(true) //nolint:contextcheck // what is on its way when ctx ends is settled
+	token, err := b.elected(ctx)
+	if err == nil {
+		c.won, c.token = b, token
+		c.isHeld.Store(false)
+		return true, nil
+	}
+	return false, c.lost(ctx, b, err)
+}
+
+// Wait implements handoff.Ticket: it votes whenever that may be worth it.
+func (c *contention) Wait(ctx context.Context) error {
+	for {
+		if err := c.rest(ctx); err != nil {
+			return err
+		}
+		if granted, err := c.Enter(ctx); granted || err != nil {
+			return err
+		}
+	}
+}
+
+// Begin implements handoff.Ticket.
+func (c *contention) Begin(_ context.Context, err error) (hold.Lease, error) {
+	defer c.close()
+	if c.won == nil {
+		return hold.Lease{}, err
+	}
+	return c.lock.hold(c.queue, c.won, c.token)
+}
+
+// Leave implements handoff.Ticket.
+func (c *contention) Leave() {
+	c.close()
+	if c.won != nil {
+		c.won.end()
+	}
+}
+
+// Ended implements handoff.Ticket.
+func (c *contention) Ended(ctx context.Context) error {
+	if c.isHeld.Load() {
+		return errs.WhileHeld(errs.Ended(ctx))
+	}
+	return errs.Ended(ctx)
 }
 
 func (c *contention) close() {
@@ -67,25 +137,29 @@ func (c *contention) close() {
 	}
 }
 
-// next takes what a vote ended with and returns when the next is due, or the error to give up with.
-func (c *contention) next(ctx context.Context, g *gate.Gate, b *ballot, err error) error {
+// lost notes how vote b ended, without a quorum, and returns the error to give up with, or nil for another vote.
+func (c *contention) lost(ctx context.Context, b *ballot, err error) error {
 	if ctx.Err() == nil { // else the vote was cut short: what was known before it still is
 		c.last = b.summary(c.before)
-		c.before = b.attempt
-		g.Heard(len(c.last.held) > 0)
+		c.before, c.sent = b.attempt, b.sent
+		c.isHeld.Store(len(c.last.held) > 0)
 	}
 	switch {
 	case errors.Is(err, errs.ErrClosed):
 		return err
 	case ctx.Err() != nil:
 		return c.ended(ctx)
-	case c.last.final() != nil:
-		return c.last.final()
-	case c.last.rivals == 1:
+	}
+	return c.last.final()
+}
+
+// rest returns when the next vote is due, or the error to give up with.
+func (c *contention) rest(ctx context.Context) error {
+	if c.last.rivals == 1 {
 		c.fails = 0
 		return c.hear(ctx)
 	}
-	window := min(max(clock.Now().Mono()-b.sent.Mono(), firstPause)<<min(c.fails, 10), lastPause)
+	window := min(max(clock.Now().Mono()-c.sent.Mono(), firstPause)<<min(c.fails, 10), lastPause)
 	c.fails++
 	return c.pause(ctx, window/4+rand.N(window), 0)
 }

@@ -30,10 +30,10 @@ func TestInAClusterAReleaseIsToldByTheLocksNode(t *testing.T) {
 		lease := locktest.Must(t, reentrant.New(holding, name).Lock)
 		waiter := locktest.LaterWith(t.Context(), reentrant.New(waiting, name).Lock)
 		redistest.Await(t, "the waiter's subscription", func() bool {
-			reply, _ := owner.MustDo(t, "PUBSUB", "SHARDNUMSUB", set.Unlocked).([]any)
+			reply, _ := owner.MustDo(t, "PUBSUB", "SHARDNUMSUB", set.Grants()+waiting.ID()).([]any)
 			return len(reply) == 2 && reply[1] == int64(1)
 		})
-		heard := listen(t, c, set.Unlocked)
+		heard := listen(t, c, set.Grants()+waiting.ID())
 		require.NoError(t, lease.Unlock())
 		redistest.Receive(t, "the message", heard)
 		second := locktest.MustHave(t, waiter)

@@ -168,7 +168,7 @@ func forcer(t *testing.T, server *redistest.Server, between func(order int)) *re
 	t.Helper()
 	wiretest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.HolderForce.SHA1 })
+	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.LockForce.SHA1 })
 	proxy.OnRequest(func(order int, _ []string) { between(order) })
 	return reentrant.New(locktest.SteadySession(t, proxy), "a")
 }
@@ -176,7 +176,7 @@ func forcer(t *testing.T, server *redistest.Server, between func(order int)) *re
 // put makes somebody hold the lock, for an hour.
 func put(t *testing.T, server *redistest.Server, hold int) {
 	t.Helper()
-	server.MustDo(t, "SET", locktest.Key("a"), fmt.Sprintf("sb1r1795246514376753%s%019d%s", strings.Repeat("x", 22), hold, strings.Repeat("-", 22)), "PX", 3_600_000)
+	server.MustDo(t, "SET", locktest.Key("a"), fmt.Sprintf("sb1l1795246514376753%s%019dr-", strings.Repeat("x", 22), hold), "PX", 3_600_000)
 }
 
 // P5, P8: no hold is taken that was not found before.
@@ -221,7 +221,7 @@ func TestALockThatIsGivenBackMeanwhileIsNotHeld(t *testing.T) {
 func TestAForceThatIsDeniedTakesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-del")
+	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-time")
 	s := signalbox.NewSession(locktest.ClientAs(t, server, "limited", "secret"))
 	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
 	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)

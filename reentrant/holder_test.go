@@ -90,8 +90,8 @@ func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	id := strings.Repeat("x", 22)
-	for letter, kind := range map[string]string{"f": "fair", "z": "z"} {
-		server.MustDo(t, "SET", locktest.Key("a"), "sb1"+letter+"1795246514376753"+id+strings.Repeat("y", 19)+"9999999999999999------a:1", "PX", 60_000)
+	for letter, kind := range map[string]string{"q": "redlock", "z": "z"} {
+		server.MustDo(t, "SET", locktest.Key("a"), "sb1"+letter+"1795246514376753"+id+strings.Repeat("y", 19)+strings.Repeat("-", 22)+"a:1", "PX", 60_000)
 		h := requireHolder(t, mu)
 		require.Equal(t, kind, h.Kind)
 		require.Equal(t, id, h.Session)
@@ -157,7 +157,7 @@ func TestToAskForAHolderIsOneRoundTrip(t *testing.T) {
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	_, _ = mu.IsLocked(t.Context()) // the script is known from here on
-	server.MustDo(t, "SET", locktest.Key("a"), "sb1r1795246514376753"+strings.Repeat("x", 41)+strings.Repeat("-", 22))
+	server.MustDo(t, "SET", locktest.Key("a"), "sb1l1795246514376753"+strings.Repeat("x", 41)+"r-")
 	require.Equal(t, map[string]int64{"evalsha": 1, "get": 1, "pexpiretime": 1}, server.SentBy(func() { requireHolderOnce(t, mu) }))
 }
 

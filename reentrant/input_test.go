@@ -4,6 +4,8 @@ package reentrant_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -50,7 +53,9 @@ func TestAForeignKeyEndsAWait(t *testing.T) {
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	waiting := locktest.Contend(t.Context(), t, server, "a", reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	server.MustDo(t, "SET", locktest.Key("a"), "mine")
-	server.MustDo(t, "PUBLISH", "sb:{a}:lock:unlocked", "1")
+	// A message that names no heartbeat of the session makes it poll.
+	ticket := fmt.Sprint(server.MustDo(t, "ZRANGE", locktest.Keys("a").Line(), 0, 0).([]any)[0]) //nolint:forcetypeassert // a list of one
+	server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+ticket[:22], ticket[22:41]+strings.Repeat("1", 36))
 	require.ErrorIs(t, redistest.Receive(t, "the end of the wait", waiting).Err, signalbox.ErrWrongKind)
 	require.ErrorIs(t, holder.Unlock(), signalbox.ErrLost)
 	require.Equal(t, "mine", holderValue(t, server, "a"))

@@ -26,7 +26,7 @@ func holderValue(tb testing.TB, server *redistest.Server, name string) string {
 // isHeld reports whether the server says that the lock is held.
 func isHeld(tb testing.TB, server *redistest.Server, name string) bool {
 	tb.Helper()
-	return strings.HasPrefix(holderValue(tb, server, name), "sb1r")
+	return locktest.IsHeld(holderValue(tb, server, name))
 }
 
 // awaitListening returns when the one session that has taken a lock on the server, and done nothing
@@ -54,6 +54,6 @@ func thisGoroutine() string {
 
 // matchAcquires lets a proxy match the acquires of locks only.
 func matchAcquires(proxy *redistest.Proxy) {
-	proxy.SetMatch(locktest.Runs(scripts.ReentrantAcquire))
+	proxy.SetMatch(locktest.Runs(scripts.LockEnter))
 	proxy.ResetCount()
 }

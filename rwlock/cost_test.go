@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/rwlock"
 )
 
 // Speed: a reader and a writer that nobody waits for cost the server 10 commands, those of their scripts included.
@@ -29,7 +30,9 @@ func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
 				take = mu.Lock
 			}
 			if c.beside {
-				locktest.Must(t, w.lock(signalbox.FixedLease(time.Hour)).RLock) // nobody renews it
+				// Its session renews nothing, and does not ask for the hold when it begins to listen.
+				still := locktest.SteadySession(t, w.server, signalbox.WithPolling())
+				locktest.Must(t, rwlock.New(still, w.name, signalbox.FixedLease(time.Hour)).RLock)
 			}
 			require.NoError(t, locktest.Must(t, take).Unlock(), "the server learns the scripts")
 			before := redistest.Work(w.server)

@@ -13,23 +13,13 @@ func sharedHash(m *measured, _ int) { m.has(gos, "1", patience) }
 
 // redissonCosts are the rows of Redisson's locks.
 func redissonCosts() []costRow {
-	fence := func(m *measured, n int) (keys []string) {
-		for range n {
-			keys = append(keys, m.at("lock", "token")...)
-		}
-		return keys
-	}
-	released := "sb1r" + digits(noon) + gos
 	rows := []costRow{
-		{script: scripts.RedissonAcquire, crowd: "Batch", base: 10, each: 20, sizes: batches(), keys: many("lock"), args: each(gos, lease, later, "")},
-		{script: scripts.RedissonFence, crowd: "Batch", base: 10, each: 20, sizes: batches(), keys: fence, args: each(gos, lease, later, "")},
-		{script: scripts.RedissonRelease, crowd: "Batch", base: 10, each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(released, "", "PUBLISH", "c", keepMS)},
-		{script: scripts.RedissonWithdraw, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c")},
-		{script: scripts.RedissonYield, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, lease, "", "PUBLISH", "c")},
+		{script: scripts.RedissonAcquire, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
+		{script: scripts.RedissonFence, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock", "token"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
+		{script: scripts.RedissonRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c")},
 		{script: scripts.RedissonLook, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: with("")},
 		{script: scripts.RedissonRenew, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(gos, lease)},
 		{script: scripts.RedissonForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c", "t")},
-		{script: scripts.RedissonFenceNext, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock", "token"), args: with(gos, lease, "", "", "")},
 	}
 	return append(append(rows, redissonFairCosts()...), redissonRWCosts()...)
 }

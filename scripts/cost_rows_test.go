@@ -3,7 +3,6 @@
 package scripts_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ func bound(crowd string) int {
 }
 
 func costRows() []costRow {
-	return slices.Concat(plainCosts(), fairCosts(), rwCosts(), permitCosts(), latchCosts(), redissonCosts(), redissonPermitCosts())
+	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), lockCosts(), redissonCosts(), redissonPermitCosts())
 }
 
 // setTo returns what fills a key of one hold.
@@ -42,29 +41,16 @@ func readers(until int64) func(m *measured, n int) {
 
 // plainCosts are the rows of scripts without a queue.
 func plainCosts() []costRow {
-	held := "sb1r" + digits(noon) + ours + unmarked + label
 	voted := setTo(votedFor(ours, noon, ""))
 	return []costRow{
 		{script: scripts.SessionHello, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
 		{script: scripts.HolderDescribe, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
-		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
-		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: setTo(held), keys: many("lock"), args: each(ours, lease)},
+		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
+		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: voted, keys: many("lock"), args: each(ours, lease)},
 		{script: scripts.HoldsRenew, crowd: "Batch", base: 10, each: 16, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
 		{script: scripts.HoldsRenew, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label, lease)},
 		{script: scripts.HoldsDrop, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1) + label)},
 		{script: scripts.HoldsList, crowd: "Readers", base: 300, fill: readers(alive), keys: on("lock"), args: with("sb1w", 0, 100)},
-		{script: scripts.ReentrantAcquire, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"), args: each(claimOf(ours), lease, later, "")},
-		{script: scripts.ReentrantGather, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"), args: each(claimOf(ours), lease, later)},
-		{script: scripts.ReentrantLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: setTo(held), keys: many("lock"), args: with(they)},
-		{
-			script: scripts.ReentrantRelease, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: setTo(held), keys: many("lock"),
-			args: each(held, digits(noon), "PUBLISH", "c", keepMS),
-		},
-		{script: scripts.ReentrantWithdraw, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"), args: with(ours, "PUBLISH", "c", keepMS)},
-		{
-			script: scripts.ReentrantYield, crowd: "Nothing", base: 40, sizes: []int{1}, fill: setTo(held), keys: on("lock"),
-			args: with(ours, lease, digits(noon), "PUBLISH", "c", keepMS),
-		},
 		{
 			script: scripts.RedlockAcquire, crowd: "Nothing", base: 60, sizes: []int{1}, keys: on("lock", "epoch", "fence"),
 			args: with(claimOf(ours), lease, later, "", greatest),
@@ -73,54 +59,6 @@ func plainCosts() []costRow {
 		{script: scripts.RedlockLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
 		{script: scripts.RedlockFence, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
 	}
-}
-
-// fairCosts are those of a fair lock, with crowds that wait and have died.
-func fairCosts() (rows []costRow) {
-	keys, lives := on("lock", "line", "lives"), on("lives")
-	queued := func(until int64, value string) func(m *measured, n int) {
-		return func(m *measured, n int) {
-			m.queue(n, "line", "lives", "", until)
-			m.set(value, time.Minute)
-		}
-	}
-	held, free, enter := fairHeld(ours, noon, alive), released(noon), []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS}
-	var attempts strings.Builder
-	for n := range 1000 {
-		attempts.WriteString(fmt.Sprintf("0%018d", n))
-	}
-	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
-		search := 0
-		if until < noon {
-			search = bound(crowd)
-		}
-		rows = append(rows,
-			costRow{script: scripts.FairEnter, crowd: "Held" + crowd, base: 160, fill: queued(until, held), keys: keys, args: with(enter...)},
-			costRow{script: scripts.FairEnter, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys, args: with(enter...)},
-			costRow{
-				script: scripts.FairLook, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys,
-				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
-			},
-			costRow{
-				script: scripts.FairLeave, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
-				args: with(ours, we, "PUBLISH", "g", keepMS),
-			},
-			costRow{
-				script: scripts.FairForce, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
-				args: with(ours, "PUBLISH", "g", "t", keepMS),
-			},
-		)
-	}
-	return append(rows,
-		costRow{script: scripts.LineBeat, crowd: "Living", base: 160, fill: queued(alive, held), keys: lives, args: with(they, life, beatNumber(2), label)},
-		costRow{script: scripts.LineBeat, crowd: "Gone", base: 160, fill: queued(noon-hour, held), keys: lives, args: with(they, life, beatNumber(2), label)},
-		costRow{
-			script: scripts.FairLook, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: queued(alive, held), keys: keys,
-			args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String(), keepMS), sizes: []int{1000},
-		},
-		costRow{script: scripts.FairDrop, crowd: "Living", base: 20, fill: queued(alive, held), keys: on("lock"), args: with(ours)},
-		costRow{script: scripts.FairWaiters, crowd: "Living", base: 1000, fill: queued(alive, held), keys: on("line", "lives"), args: with(0, 100)},
-	)
 }
 
 // rwCosts are those of a read-write lock.

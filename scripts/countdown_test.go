@@ -248,7 +248,7 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 	for what, command := range map[string][]any{
 		"String": {"SET", "", "x"}, "List": {"RPUSH", "", "x"}, "Zset": {"ZADD", "", 1, "x"}, "Hash": {"HSET", "", "f", "x"},
 		"OtherLayout": {"HSET", "", "round", "sb2" + good[3:]}, "CutShort": {"HSET", "", "round", good[:64]},
-		"TooLong": {"HSET", "", "round", good + "0"}, "Empty": {"HSET", "", "round", ""}, "Lock": {"SET", "", heldBy(ours, noon, "")},
+		"TooLong": {"HSET", "", "round", good + "0"}, "Empty": {"HSET", "", "round", ""}, "Lock": {"SET", "", votedFor(ours, noon, "")},
 	} {
 		for verb, call := range calls {
 			t.Run(what+"/"+verb, func(t *testing.T) {

@@ -20,10 +20,10 @@ func (p *place) describe() []any {
 func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ value, kind, label string }{
-		"Unmarked":     {heldBy(ours, noon, ""), "r", label},
-		"Marked":       {heldBy(ours, noon, they), "r", label},
-		"WithoutLabel": {"sb1r" + digits(noon) + ours + unmarked, "r", ""},
-		"LongestLabel": {"sb1r" + digits(noon) + ours + unmarked + strings.Repeat("x", 64), "r", strings.Repeat("x", 64)},
+		"Unmarked":     {votedFor(ours, noon, ""), "q", label},
+		"Marked":       {votedFor(ours, noon, they), "q", label},
+		"WithoutLabel": {"sb1q" + digits(noon) + ours + unmarked, "q", ""},
+		"LongestLabel": {"sb1q" + digits(noon) + ours + unmarked + strings.Repeat("x", 64), "q", strings.Repeat("x", 64)},
 		"AnotherKind":  {"sb1x" + digits(noon) + ours + they + label, "x", label},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
 func TestAHolderWhoseKeyHasNoEndIsTold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.server.MustDo(t, "SET", p.key, heldBy(ours, noon, ""))
+	p.server.MustDo(t, "SET", p.key, votedFor(ours, noon, ""))
 	require.Equal(t, int64(-1), p.describe()[5])
 }
 
@@ -57,8 +57,8 @@ func TestNobodyIsDescribedWhereNobodyHolds(t *testing.T) {
 func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
-		"Foreign": "hello", "Empty": "", "OtherLayout": "sb2r" + heldBy(ours, noon, "")[4:], "ReleasedAndMore": "sb1-" + heldBy(ours, noon, "")[4:],
-		"CutShort": "sb1r" + digits(noon) + ours, "TooLong": "sb1r" + digits(noon) + ours + unmarked + strings.Repeat("x", 65),
+		"Foreign": "hello", "Empty": "", "OtherLayout": "sb2q" + votedFor(ours, noon, "")[4:], "ReleasedAndMore": "sb1-" + votedFor(ours, noon, "")[4:],
+		"CutShort": "sb1q" + digits(noon) + ours, "TooLong": "sb1q" + digits(noon) + ours + unmarked + strings.Repeat("x", 65),
 		"Long": strings.Repeat("x", 100), "ReleasedCutShort": released(noon)[:19],
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,8 +82,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range []*scripts.Script{
 		scripts.SessionHello, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
-		scripts.ReentrantAcquire, scripts.ReentrantRelease, scripts.ReentrantWithdraw, scripts.ReentrantYield, scripts.ReentrantLook,
-		scripts.LineBeat, scripts.FairEnter, scripts.FairLook, scripts.FairLeave, scripts.FairDrop, scripts.FairForce, scripts.FairWaiters,
+		scripts.LineBeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownLook, scripts.CountdownReset,
 		scripts.RWLockEnter, scripts.RWLockLook, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockDoor,
 	} {

@@ -9,7 +9,7 @@
 //     grows. A change is the next version, in a file of its own, because services of two
 //     releases run side by side on the same keys.
 //  2. The digest of the file is the one that the server knows it by: "sha1sum
-//     scripts/reentrant/acquire.v1.lua" is what SCRIPT EXISTS takes and SLOWLOG shows.
+//     scripts/lock/enter.v1.lua" is what SCRIPT EXISTS takes and SLOWLOG shows.
 //  3. Every file begins with a header that says what KEYS and ARGV are, what it returns and
 //     does, and what it costs; a test holds the header to the body.
 //  4. TIME, the server's, is the only clock in a script.

@@ -15,10 +15,37 @@ import (
 func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(p *place) (*scripts.Script, []string, []any){
-		"FairQueues": func(p *place) (*scripts.Script, []string, []any) {
-			l := lineOf(p)
-			l.holds(theirs)
-			return scripts.FairEnter, l.keys(), l.enterArgs(ours, "1", l.next())
+		"LockQueues": func(p *place) (*scripts.Script, []string, []any) {
+			q := queuedOf(p, lockQueue)
+			q.has(theirs)
+			return q.enter, q.all, q.enterArgs(ours, "1", q.next())
+		},
+		"LockQueuesMarked": func(p *place) (*scripts.Script, []string, []any) {
+			q := queuedOf(p, lockQueue)
+			q.has(theirs)
+			q.queues(holdOf("c"))
+			q.leaves(holdOf("c"))
+			return q.enter, q.all, q.enterArgs(ours, "1", q.next())
+		},
+		"LockRequeues": func(p *place) (*scripts.Script, []string, []any) {
+			q := queuedOf(p, lockQueue)
+			q.has(oldTurn)
+			q.queues(holdOf("c"))
+			q.leaves(holdOf("c"))
+			return scripts.LockRequeue, q.all, q.requeueArgs(oldTurn, newTurn, "1")
+		},
+		"LockLeavesToTheDead": func(p *place) (*scripts.Script, []string, []any) {
+			q := queuedOf(p, lockQueue)
+			q.has(ours)
+			q.queues(theirs)
+			q.clock += life
+			return q.leave, q.all, q.leaveArgs(ours)
+		},
+		"LockPolls": func(p *place) (*scripts.Script, []string, []any) {
+			q := queuedOf(p, lockQueue)
+			q.has(theirs)
+			q.queues(ours)
+			return q.look, q.all, q.lookArgs(we, ours)
 		},
 		"Beats": func(p *place) (*scripts.Script, []string, []any) {
 			l := lineOf(p)

@@ -12,7 +12,7 @@ import (
 
 // What SLOWLOG shows as EVALSHA of a digest is the script with that SHA1.
 func Example() {
-	digest := scripts.FairLeave.SHA1 // from SLOWLOG
+	digest := scripts.LockLeave.SHA1 // from SLOWLOG
 	all, err := scripts.All()
 	if err != nil {
 		log.Fatal(err)
@@ -25,6 +25,6 @@ func Example() {
 		}
 	}
 	// Output:
-	// fair/leave 1
-	// -- fair/leave v1
+	// lock/leave 1
+	// -- lock/leave v1
 }

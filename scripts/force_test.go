@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -27,10 +26,10 @@ func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.set(heldBy(ours, noon, mark), time.Minute)
+			p.set(votedFor(ours, noon, mark), time.Minute)
 			waiter, holder := p.listen(), p.listenTo(p.told())
 			require.Equal(t, int64(1), p.force(ours))
-			require.Equal(t, released(noon+block), p.value(), "the whole block counts as used")
+			require.Equal(t, released(noon), p.value())
 			p.requireLife(floorLife)
 			require.Equal(t, []string{us}, waiter.heard())
 			require.Equal(t, []string{p.key}, holder.heard())
@@ -38,58 +37,29 @@ func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {
 	}
 }
 
-// P3: the process that lost the lock may be in the midst of its block of tokens.
-func TestTokensGrowBeyondTheBlockOfAForcedHold(t *testing.T) {
+// P5, P8: what a hold sends once it is over, or another holds the lock, changes nothing and sends no message.
+func TestCallTouchesItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	require.Equal(t, digits(noon), p.acquire(ours, ""))
-	p.clock++
-	p.force(ours)
-	reply := p.acquire(theirs, "").([]any)
-	require.Greater(t, reply[1], digits(noon+block))
-}
-
-// P3: a server's part of a quorum's lock has one stamp, and no block behind it.
-func TestAForcedVoteKeepsItsStampAsTheFloor(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.set(votedFor(ours, noon, ""), time.Minute)
-	require.Equal(t, int64(1), p.force(ours))
-	require.Equal(t, released(noon), p.value())
-}
-
-// P3: tokens never run more than 100 ms ahead of the clock, however often a hold is taken away, so
-// that a floor that is lost with its key is behind the clock when the shortest lease is over.
-func TestHoldsTakenAwayPushNoTokenFarAhead(t *testing.T) {
-	t.Parallel()
-	for name, take := range map[string]func(p *place, hold string){
-		"Force":    func(p *place, hold string) { p.force(hold) },
-		"Withdraw": func(p *place, hold string) { p.withdraw(hold) },
-		"Yield": func(p *place, hold string) {
-			p.yield(hold, p.clock)
-			p.force(hold)
-		},
-		"Gather": func(p *place, hold string) {
-			p.withdraw(hold)
-			p.gather([]string{p.key}, hold)
-			p.withdraw(hold)
-		},
+	for verb, call := range map[string]func(p *place) any{
+		"Force": func(p *place) any { return p.force(ours) },
+		"Renew": func(p *place) any { return p.renew(ours, time.Hour) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			last := ""
-			for range redistest.Rounds(200, 1000) {
-				p.clock += 5 // faster than any server
-				reply := p.acquire(ours, "")
-				if list, ok := reply.([]any); ok {
-					reply = list[1]
+		for name, value := range map[string]string{
+			"Free": "", "Released": released(noon), "Theirs": votedFor(theirs, noon, ""), "TheirsMarked": votedFor(theirs, noon, we),
+			"AnotherHoldOfOurs": votedFor(session("a")+"1000000000000000001", noon, they), "Foreign": "hello",
+		} {
+			t.Run(verb+name, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				if value != "" {
+					p.set(value, time.Minute)
 				}
-				require.Greater(t, reply, last)
-				take(p, ours)
-				last = p.value()[4:]
-			}
-			require.LessOrEqual(t, parseStamp(t, last), p.clock+headroom)
-		})
+				unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.told())
+				require.Equal(t, int64(0), first(call(p)))
+				unchanged()
+				require.Empty(t, waiter.heard())
+				require.Empty(t, holder.heard())
+			})
+		}
 	}
 }

@@ -27,9 +27,25 @@ const patience = 20 * time.Second
 // noon is the time at which the frozen server stands: a stamp of 2026.
 const noon int64 = 1_780_000_000_000_000
 
-// block and headroom are what the scripts say: the microseconds of tokens that an acquire
-// reserves, and how far ahead of the clock they may run.
-const block, headroom int64 = 256, 100_000
+// headroom is how far ahead of the clock, in microseconds, tokens of permits may run.
+const headroom int64 = 100_000
+
+const (
+	// lease is long enough for any test, in milliseconds.
+	lease = 60_000
+	// floorLife is for how long the floor of the tokens outlives a release, and keepMS the same as the scripts take it.
+	floorLife = 90 * time.Second
+	keepMS    = "90000"
+)
+
+// A hold, its session, and one of another session.
+var (
+	ours, theirs = holdOf("a"), holdOf("b")
+	we, they     = session("a"), session("b")
+)
+
+// us is what a message of ours says: who released.
+var us = we[:8]
 
 // place is one lock of one test.
 type place struct {
@@ -38,6 +54,7 @@ type place struct {
 	server       *redistest.Kept
 	key, channel string
 	clock        int64 // what TIME answers inside scripts; 0 is the server's own time
+	isTimed      bool  // keys end by that clock as well
 }
 
 // places counts places, so that no two meet on a key when tests are repeated.
@@ -72,7 +89,11 @@ func (p *place) try(script *scripts.Script, args ...any) (any, error) {
 func (p *place) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
 	text := script.Source
 	if p.clock != 0 {
-		text, args = clocked+text, append(slices.Clip(args), p.time()...)
+		shim := clocked
+		if p.isTimed {
+			shim = timed
+		}
+		text, args = shim+text, append(slices.Clip(args), p.time()...)
 	}
 	return p.eval(text, keys, args...)
 }
@@ -115,21 +136,24 @@ func (p *place) time() []any { return []any{p.clock / 1_000_000, p.clock % 1_000
 // set gives the key a value and a life.
 func (p *place) set(value string, life time.Duration) {
 	p.Helper()
-	p.server.MustDo(p, "SET", p.key, value, "PX", life.Milliseconds())
+	p.server.MustDo(p, "SET", p.key, value)
+	p.expires(p.key, life)
 }
 
 // value answers what the key says, "" where there is none.
 func (p *place) value() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", p.key).(string)
+	if p.isTimed && p.left() <= 0 {
+		return ""
+	}
 	return value
 }
 
 // left answers how long the key lives still.
 func (p *place) left() time.Duration {
 	p.Helper()
-	ms, _ := p.server.MustDo(p, "PTTL", p.key).(int64)
-	return time.Duration(ms) * time.Millisecond
+	return time.Duration(p.ttl(p.key)) * time.Millisecond
 }
 
 // requireLife checks that the key was given life a moment ago.
@@ -180,12 +204,13 @@ const (
 // claimOf is what an acquire asks to be written for a hold.
 func claimOf(hold string) string { return hold + unmarked + label }
 
-// heldBy is what the key says while hold has the lock; marked is the session that waits, or "".
-func heldBy(hold string, stamp int64, marked string) string {
+// votedFor is what the key says while hold has a server's part of a lock that a quorum gives; marked is the session that
+// waits, or "".
+func votedFor(hold string, stamp int64, marked string) string {
 	if marked == "" {
 		marked = unmarked
 	}
-	return "sb1r" + digits(stamp) + hold + marked + label
+	return "sb1q" + digits(stamp) + hold + marked + label
 }
 
 // released is what the key says after a release.

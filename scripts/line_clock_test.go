@@ -17,7 +17,7 @@ func TestTheOrderOutlastsAClockThatIsSetBack(t *testing.T) {
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
 		q.queues(ours)
-		q.clock++
+		q.clock += q.tick()
 		q.queues(theirs)
 		q.clock -= hour
 		q.queues(holdOf("c"))
@@ -30,7 +30,7 @@ func TestTheOrderOutlastsAClockThatIsSetBack(t *testing.T) {
 			require.Greater(q, q.floor(), floor, "tokens grow all the same")
 			floor = q.floor()
 		}
-	}, fairQueue, writerQueue, permitQueue)
+	}, lockQueue, writerQueue, permitQueue)
 }
 
 // P6: a session that died before the clock was set back does not count as living until it has caught up.
@@ -45,8 +45,8 @@ func TestALifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 		q.leaves(holdOf("z"))
 		require.Equal(q, until(ours, q.clock+life), q.held())
 		require.Equal(q, []any{theirs}, q.queue())
-		if q.kind == fairQueue {
-			require.Equal(q, []any{they, digits(noon), int64(0), label}, q.waiters("0", 10))
+		if q.kind == lockQueue {
+			require.Equal(q, []any{theirs + turnMode, digits(noon), int64(0), label}, q.lockWaiters("0", 10))
 		}
 	})
 }
@@ -85,8 +85,8 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 	for name, comesBack := range map[string]bool{"LivesByTheClock": false, "ComesBack": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newLine(t)
-			p.tries(holdOf("z"))
+			p := newLock(t)
+			p.has(holdOf("z"))
 			p.joins(holdOf("d")) // is dead, and the head
 			p.clock += second
 			p.joins(theirs)
@@ -94,7 +94,7 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 			p.joins(ours)
 			p.joins(holdOf("c"))
 			require.Equal(t, ours, p.passes(holdOf("z")), "both are passed over")
-			require.Equal(t, digits(p.clock)+theirs, p.said("from"))
+			require.Equal(t, digits(p.clock)+theirs+turnMode, p.said("from"))
 			p.clock -= second + second/2 // theirs lives, the head does not
 			if comesBack {
 				p.looks(they, theirs)

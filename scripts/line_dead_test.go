@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // dead puts n tickets in line, of as many sessions, whose lives ended at ended; they came before noon.
@@ -21,8 +19,8 @@ func (p *line) dead(n int, ended int64) {
   redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[2] - 1000000000 + i), session .. string.format('%019d', i) .. ARGV[4])
   redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1')
 end`, 2, p.tickets, p.lives, n, noon, digits(ended), p.suffix)
-	p.server.MustDo(p, "PEXPIRE", p.tickets, lineLife.Milliseconds())
-	p.server.MustDo(p, "PEXPIRE", p.lives, lineLife.Milliseconds())
+	p.expires(p.tickets, lineLife)
+	p.expires(p.lives, lineLife)
 }
 
 // deadHold is the n-th of them.
@@ -74,7 +72,7 @@ func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 					require.LessOrEqual(q, q.cost(func() { more = q.looks(we, ours)[2] }), longest)
 				}
 				require.Contains(q, q.held(), ours)
-				if q.kind == fairQueue {
+				if q.isExclusive() {
 					require.Equal(q, n/1024+1, calls, "each call continues, and stops after its pages only")
 					require.Len(q, q.queue(), n, "they keep their places")
 				}
@@ -82,7 +80,7 @@ func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 				require.Less(q, q.cost(func() { q.leaves(ours) }), 4*256+50, "the next does not pass over them again")
 				require.Contains(q, q.held(), holdOf("c"))
 				q.requireEnds()
-			}, fairQueue, writerQueue, permitQueue)
+			}, lockQueue, writerQueue, permitQueue)
 		})
 	}
 }
@@ -93,7 +91,7 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead int64
 		kept bool
-	}{"Passed": {0, true}, "Kept": {keepsPlace - 1, true}, "Lost": {keepsPlace, false}} {
+	}{"Passed": {0, true}, "Kept": {keepsPlace - 1000, true}, "Lost": {keepsPlace, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachQueue(t, func(q *queued) {
@@ -113,7 +111,7 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 				require.Contains(q, []any{"1", "2"}, reply[4])
 				q.leaves(theirs)
 				require.Contains(q, q.held(), ours, "it came back")
-			}, fairQueue, writerQueue, permitQueue)
+			}, lockQueue, writerQueue, permitQueue)
 		})
 	}
 }
@@ -164,21 +162,21 @@ func TestNobodyTriesPastTheQueueWhileTheSearchIsNotDone(t *testing.T) {
 			more = reply[2]
 		}
 		require.Contains(q, q.held(), ours)
-	}, fairQueue, writerQueue, permitQueue)
+	}, lockQueue, writerQueue, permitQueue)
 }
 
 // Order: a session that was dead for so long that it was forgotten, and comes back before anybody took its
 // ticket out of the line, is found where it stands.
 func TestASessionThatWasForgottenIsFoundAmongTheDead(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
+	p := newLock(t)
 	const n = 100
 	p.dead(n, noon-second)
-	p.tries(holdOf("z"))
+	p.has(holdOf("z"))
 	p.joins(ours)
 	require.Equal(t, ours, p.passes(holdOf("z")))
-	require.Equal(t, digits(noon)+deadHold(n), p.said("from"))
-	p.set(fairHeld(ours, noon, noon+hour), time.Minute)
+	require.Equal(t, digits(noon)+deadHold(n)+turnMode, p.said("from"))
+	p.set(lockSays(ours+turnMode, noon, "q"), time.Hour)
 	p.clock += 100 * second
 	p.joins(theirs) // it comes new, and forgets some
 	var back string
@@ -197,29 +195,29 @@ func TestASessionThatWasForgottenIsFoundAmongTheDead(t *testing.T) {
 // Wherever they stand: those that lost their places are not passed over, but removed.
 func TestTicketsOfSessionsThatAreNotKnownAreRemoved(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
+	p := newLock(t)
 	p.dead(3000, noon-second)
 	for n := 2; n <= 3000; n += 2 {
 		p.server.MustDo(t, "HDEL", p.lives, deadHold(n)[:22])
 	}
-	p.holds(theirs)
+	p.has(theirs)
 	p.joins(ours)
 	p.leaves(theirs)
 	for range 3 {
 		p.looks(we, ours)
 	}
-	require.Equal(t, ours, p.value()[20:61])
+	require.Equal(t, ours, p.lockHas())
 	require.Len(t, p.inLine(), 1500)
-	require.Equal(t, deadHold(2999), p.said("from")[16:])
+	require.Equal(t, deadHold(2999)+turnMode, p.said("from")[16:])
 }
 
 // P4: those that were passed over, and have lost their places since, are taken out by the searches that come
 // after, 256 by each.
 func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
+	p := newLock(t)
 	p.dead(300, noon-second)
-	p.tries(theirs)
+	p.has(theirs)
 	p.joins(ours)
 	p.joins(nth("c", 1))
 	p.joins(nth("c", 2))
@@ -235,9 +233,9 @@ func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
 
 func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
+	p := newLock(t)
 	p.dead(300, noon-second)
-	p.tries(theirs)
+	p.has(theirs)
 	p.joins(ours)
 	p.joins(holdOf("c"))
 	p.leaves(theirs)
@@ -248,15 +246,15 @@ func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) 
 		p.looks(session("c"), holdOf("c"))
 	}
 	p.joins(holdOf("d"))
-	require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
+	require.Equal(t, digits(noon)+deadHold(300)+turnMode, p.said("from"))
 }
 
 // Order: the last that was passed over may leave, or its line end. Whoever comes later is found.
 func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(p *line){
-		"TheLastLeft": func(p *line) { p.leaves(deadHold(3)) },
-		"AllLeft": func(p *line) {
+	for name, end := range map[string]func(p *queued){
+		"TheLastLeft": func(p *queued) { p.leaves(deadHold(3)) },
+		"AllLeft": func(p *queued) {
 			for n := range 3 {
 				p.leaves(deadHold(n + 1))
 			}
@@ -264,12 +262,12 @@ func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newLine(t)
+			p := newLock(t)
 			p.dead(3, noon-second)
-			p.tries(theirs)
+			p.has(theirs)
 			p.joins(ours)
 			require.Equal(t, ours, p.passes(theirs))
-			require.Equal(t, digits(noon)+deadHold(3), p.said("from"))
+			require.Equal(t, digits(noon)+deadHold(3)+turnMode, p.said("from"))
 			end(p)
 			p.clock -= 3600 * second // and tickets begin anew, below theirs
 			p.joins(holdOf("c"))
@@ -281,8 +279,8 @@ func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 
 func TestSessionsThatWentAreForgotten(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
-	p.set(fairHeld(theirs, noon, noon+hour), time.Minute)
+	p := newLock(t)
+	p.set(lockSays(theirs+turnMode, noon, "q"), time.Hour)
 	const n = 400
 	for i := range n {
 		p.clock += second
@@ -301,27 +299,12 @@ func TestSessionsThatWentAreForgotten(t *testing.T) {
 // P4: what a search writes down has an end, too.
 func TestTheMemoryOfTheDeadHasAnEnd(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
+	p := newLock(t)
+	p.set(idleSays(noon), markLife)
 	p.dead(3, noon-second)
 	p.server.MustDo(t, "DEL", p.lives)
 	p.server.MustDo(t, "HSET", p.lives, deadHold(1)[:22], lived(noon-second, 1)) // without an end
 	p.tries(ours)
 	require.NotEmpty(t, p.said("from"))
 	p.requireEnds()
-}
-
-// Redis P9: another kind of lock is kept out while somebody queues, and not for ever.
-func TestALockThatOnlyTheDeadQueueForIsFreeSoon(t *testing.T) {
-	t.Parallel()
-	p := newLine(t)
-	p.tries(theirs)
-	p.joins(ours)
-	p.clock += life
-	require.Equal(t, []any{int64(1), digits(p.clock), "", int64(0)}, p.leaves(theirs))
-	require.Equal(t, fairFree(noon), p.value())
-	p.requireLife(keeps)
-	require.Equal(t, []any{int64(-2), "f"}, p.run(scripts.ReentrantAcquire, claimOf(theirs), lease, digits(p.clock), ""))
-	p.server.MustDo(t, "DEL", p.key)
-	p.beat(we, life, p.next())
-	require.Equal(t, grantOf(ours, p.clock, 3), p.looks(we, ours)[3])
 }

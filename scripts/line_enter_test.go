@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // enters are the two ways to come.
@@ -24,7 +22,7 @@ func TestFreeLockIsTakenForItsLease(t *testing.T) {
 				require.Equal(q, until(ours, noon+lease*1000), q.held())
 				require.Equal(q, noon, q.floor())
 				q.requireLife(lease*time.Millisecond + q.outlives())
-				require.Greater(q, q.place.left(), lease*time.Millisecond, "the key outlives the hold")
+				require.True(q, q.kind == lockQueue || q.place.left() > lease*time.Millisecond, "the key outlives the hold")
 				require.Empty(q, q.queue())
 				require.Empty(q, q.said(we), "a lock that is free costs no heartbeat")
 				if q.rw != nil {
@@ -81,15 +79,16 @@ func TestWaiterGetsOneTicketAndALife(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
-		q.clock += 7
-		require.Equal(q, []any{int64(0), int64(lease*1000 - 7), int64(0), digits(noon + 7)}, q.joins(ours))
+		seven := 7 * q.tick()
+		q.clock += seven
+		require.Equal(q, []any{int64(0), lease*1000 - seven, int64(0), digits(noon + seven)}, q.joins(ours))
 		require.Equal(q, []any{ours}, q.queue())
-		require.Equal(q, noon+7, q.scores(q.tickets)[ours+q.suffix])
-		require.Equal(q, lived(noon+7+life, 1), q.said(we))
+		require.Equal(q, noon+seven, q.scores(q.tickets)[ours+q.suffix])
+		require.Equal(q, lived(noon+seven+life, 1), q.said(we))
 		require.Equal(q, until(holdOf("z"), noon+lease*1000), q.held())
 		q.requireEnds()
 		q.queues(theirs)
-		require.Equal(q, noon+8, q.scores(q.tickets)[theirs+q.suffix], "the next microsecond")
+		require.Equal(q, noon+seven+1, q.scores(q.tickets)[theirs+q.suffix], "the next microsecond")
 		q.clock += second
 		q.queues(ours)
 		require.Equal(q, []any{ours, theirs}, q.queue())
@@ -159,13 +158,13 @@ func TestNobodyTakesAFreeLockPastTheQueue(t *testing.T) {
 				q.drops(holdOf("z"))
 				told, notTold := q.hears(we), q.hears(they)
 				stamp := q.stamp(q.floor())
-				require.Equal(q, []any{int64(0), q.others(life), int64(0), digits(noon)}, enter(q, nth("c", 1)))
+				require.Equal(q, []any{int64(0), int64(life), int64(0), digits(noon)}, enter(q, nth("c", 1)))
 				require.Equal(q, until(ours, noon+life), q.held())
 				require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.heard())
 				require.Empty(q, notTold.heard())
 				require.Equal(q, theirs, q.queue()[0])
 				require.Equal(q, name == "Join", len(q.queue()) == 2, "who joins has a ticket, who tries has none")
-			}, fairQueue, writerQueue, permitQueue)
+			}, lockQueue, writerQueue, permitQueue)
 		})
 	}
 }
@@ -175,12 +174,12 @@ func TestLockIsHandedOnAtTheEndOfItsHold(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
-		q.clock += lease*1000 - 1
+		q.clock += lease*1000 - q.tick()
 		q.queues(ours)
-		require.Equal(q, []any{int64(0), int64(1), int64(0), digits(q.clock)}, q.joins(theirs))
+		require.Equal(q, []any{int64(0), q.tick(), int64(0), digits(q.clock)}, q.joins(theirs))
 		require.Empty(q, q.looks(we, ours)[3])
 		require.Contains(q, q.held(), holdOf("z"))
-		q.clock++
+		q.clock += q.tick()
 		q.joins(theirs)
 		require.Contains(q, q.held(), ours)
 		require.NotContains(q, q.held(), holdOf("z"))
@@ -202,7 +201,7 @@ func TestFirstThatJoinsAgainHasTheLockForItsLease(t *testing.T) {
 	})
 }
 
-// P6: the reply has no room for a grant to another attempt of the session. A fair lock asks for a look, others tell it.
+// P6: the reply has no room for a grant to another attempt of the session. A lock of kind l asks for a poll, others send a message.
 func TestGrantToAnotherAttemptOfTheSessionIsKnown(t *testing.T) {
 	t.Parallel()
 	for name, enter := range enters {
@@ -215,15 +214,15 @@ func TestGrantToAnotherAttemptOfTheSessionIsKnown(t *testing.T) {
 				q.drops(holdOf("z"))
 				told := q.hears(we)
 				reply := enter(q, nth("a", 2))
-				require.Equal(q, q.kind == fairQueue, reply[2] == int64(1))
-				require.Equal(q, []any{int64(0), q.others(life), reply[2], digits(noon)}, reply)
+				require.Equal(q, q.isExclusive(), reply[2] == int64(1))
+				require.Equal(q, []any{int64(0), int64(life), reply[2], digits(noon)}, reply)
 				require.Contains(q, q.held(), first)
-				if q.kind == fairQueue {
+				if q.isExclusive() {
 					require.Equal(q, grantOf(first, noon+1, q.beats+1), q.looks(we, first)[3])
 					return
 				}
 				require.Equal(q, []string{grantOf(first, q.stamp(noon), q.beats)}, told.heard())
-			}, fairQueue, writerQueue, permitQueue)
+			}, lockQueue, writerQueue, permitQueue)
 		})
 	}
 }
@@ -289,11 +288,11 @@ func TestTicketsRiseWhateverTheClockSays(t *testing.T) {
 func TestALabelMayBeLongOrMissing(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "x", "0123456789012345678901234567890123456789012345678901234567890123"} {
-		p := newLine(t)
+		p := newLock(t)
 		args := p.enterArgs(ours, "1", p.next())
 		args[6] = name
-		p.ask(scripts.FairEnter, p.keys(), args...)
-		require.Equal(t, name, p.value()[83:])
+		p.ask(p.enter, p.all, args...)
+		require.Equal(t, name, p.value()[63:])
 		require.Equal(t, int64(0), p.tries(theirs)[0])
 		require.Equal(t, int64(1), p.leaves(ours)[0])
 	}

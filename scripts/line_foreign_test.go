@@ -3,7 +3,6 @@
 package scripts_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +24,16 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		"LookAround": call(q.look, q.all, q.lookArgs(we)...),
 	}
 	switch {
+	case q.kind == lockQueue:
+		fresh := nth("a", 7)
+		calls["Force"] = call(scripts.LockForce, q.all, q.forceArgs(ours)...)
+		calls["Requeue"] = call(scripts.LockRequeue, q.all, q.requeueArgs(ours, fresh, "0")...)
+		calls["Renew"] = call(scripts.HolderRenew, q.all[:1], holdOf("z"), lease)
+		calls["Waiters"] = call(scripts.LockWaiters, q.all[1:], "0", 10)
+		calls["Alone"] = call(q.enter, q.all[:1], q.enterArgs(ours, "1", "")...)
+		calls["PollAlone"] = call(q.look, q.all[:1], q.lookArgs(we, ours)...)
+		calls["LeaveAlone"] = call(q.leave, q.all[:1], q.leaveArgs(ours)...)
+		calls["RequeueAlone"] = call(scripts.LockRequeue, q.all[:1], q.requeueArgs(ours, fresh, "0")...)
 	case q.rw != nil:
 		calls["Force"] = call(scripts.RWLockForce, q.all, q.rw.forceArgs(ours, theirs)...)
 		calls["Downgrade"] = call(scripts.RWLockDowngrade, q.all, q.leaveArgs(ours)...)
@@ -38,20 +47,16 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		calls["Renew"] = call(scripts.HoldsRenew, q.all[:1], q.member(ours), lease)
 		calls["List"] = call(scripts.HoldsList, q.all[:1], "sb1s", 0, 10)
 		calls["Available"] = call(scripts.SemaphoreAvailable, q.all[:1])
-	default:
-		calls["Drop"] = call(scripts.FairDrop, q.all[:1], ours)
-		calls["Renew"] = call(scripts.HolderRenew, q.all[:1], holdOf("z"), lease)
-		calls["Waiters"] = call(scripts.FairWaiters, q.all[1:], "0", 10)
 	}
 	return calls
 }
 
-// foreignTo says what the scripts of a kind report of foreign keys if it is not what a reentrant lock reports: the kind
+// foreignTo says what the scripts of a kind report of foreign keys if it is not what a call of redlock reports: the kind
 // of which they do not judge the rest, or "" if the server refuses the type.
 var foreignTo = map[string]map[string]string{
-	fairQueue:   {"OtherKind": "?", "OtherKindToo": "w", "CutShort": "r", "Unmarked": "r", "TooLong": "r"},
-	readerQueue: {"ReadWrite": "own", "Zset": "?", "CutShort": "r", "Unmarked": "r", "TooLong": "r"},
-	writerQueue: {"ReadWrite": "own", "Zset": "?", "CutShort": "r", "Unmarked": "r", "TooLong": "r"},
+	lockQueue:   {"OtherKind": "?", "CutShort": "q", "Unmarked": "q", "TooLong": "q"},
+	readerQueue: {"ReadWrite": "own", "Zset": "?", "CutShort": "q", "Unmarked": "q", "TooLong": "q"},
+	writerQueue: {"ReadWrite": "own", "Zset": "?", "CutShort": "q", "Unmarked": "q", "TooLong": "q"},
 	permitQueue: func() map[string]string {
 		kinds := map[string]string{"Zset": "?"}
 		for what, made := range foreign {
@@ -72,7 +77,7 @@ func TestQueuedLocksLeaveAForeignHolderKeyAlone(t *testing.T) {
 			requireHolderLeftAlone(t, freshQueue(kind), queuedCalls, kinds, func(t *testing.T, verb, found string, reply any) {
 				t.Helper()
 				switch verb {
-				case "Try", "Join", "Look", "LookAround":
+				case "Try", "Join", "Look", "LookAround", "Requeue", "Alone", "PollAlone", "RequeueAlone":
 					require.Equal(t, int64(-2), first(reply))
 					if kind != permitQueue {
 						require.Equal(t, []any{int64(-2), found}, reply)
@@ -85,11 +90,6 @@ func TestQueuedLocksLeaveAForeignHolderKeyAlone(t *testing.T) {
 			})
 		})
 	}
-	p := newLine(t)
-	p.set(fairHeld(theirs, noon, noon+hour)+strings.Repeat("x", 65-len(label)), time.Minute)
-	unchanged := p.unchanged()
-	require.Equal(t, []any{int64(-2), "?"}, p.tries(ours), "too long")
-	unchanged()
 }
 
 func freshQueue(kind string) func(tb testing.TB) *queued {
@@ -118,7 +118,7 @@ func TestQueuedLocksLeaveForeignKeysOfTheirQueuesAlone(t *testing.T) {
 			q.drops(theirs)
 		},
 	}
-	for kind, least := range map[string]int32{fairQueue: 50, readerQueue: 80, writerQueue: 80, permitQueue: 40} {
+	for kind, least := range map[string]int32{lockQueue: 40, readerQueue: 80, writerQueue: 80, permitQueue: 40} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			requireLineLeftAlone(t, freshQueue(kind), queuedCalls, states, least)
@@ -129,9 +129,12 @@ func TestQueuedLocksLeaveForeignKeysOfTheirQueuesAlone(t *testing.T) {
 // P9: kinds that share a name keep each other out while the lock is held and while a session queues, and not after it.
 func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 	t.Parallel()
-	letters := map[string]string{fairQueue: "f", readerQueue: "w", writerQueue: "w"}
-	acquire := func(q *queued) any {
-		return q.run(scripts.ReentrantAcquire, claimOf(theirs), lease, digits(q.clock), they)
+	letters := map[string]string{lockQueue: "l", readerQueue: "w", writerQueue: "w"}
+	voter := func(q *queued) *voter {
+		v := voterOf(q.place)
+		v.since(noon - greatest)
+		v.expires(v.epoch, time.Hour)
+		return v
 	}
 	for name, prepare := range map[string]func(q *queued){
 		"Held": func(q *queued) { q.tries(ours) },
@@ -149,13 +152,13 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 			eachQueue(t, func(q *queued) {
 				prepare(q)
 				unchanged := q.unchanged()
-				require.Equal(q, []any{int64(-2), letters[q.kind]}, acquire(q))
+				require.Equal(q, []any{int64(-2), letters[q.kind]}, voter(q).elect(theirs, they))
 				if q.rw != nil {
 					l := lineOf(q.place)
-					require.Equal(q, []any{int64(-2), "w"}, l.ask(scripts.FairEnter, l.keys(), l.enterArgs(theirs, "1", l.next())...))
+					require.Equal(q, []any{int64(-2), "w"}, l.ask(scripts.LockEnter, l.keys(), l.enterArgs(theirs+turnMode, "1", l.next())...))
 				}
 				unchanged()
-			}, fairQueue, readerQueue, writerQueue)
+			}, lockQueue, readerQueue, writerQueue)
 		})
 	}
 	t.Run("Left", func(t *testing.T) {
@@ -163,11 +166,12 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 		eachQueue(t, func(q *queued) {
 			q.has(ours)
 			q.leaves(ours)
-			require.Equal(q, []any{int64(1), digits(noon + 1), block, digits(noon)}, acquire(q))
-			require.Equal(q, []any{int64(-2), "r"}, q.tries(ours))
-			require.Equal(q, []any{int64(-2), "r"}, q.looks(we, ours))
-			q.release(theirs, noon+1)
+			v := voter(q)
+			require.Equal(q, []any{int64(1), digits(noon + 1), digits(noon)}, v.elect(theirs, they))
+			require.Equal(q, []any{int64(-2), "q"}, q.tries(ours))
+			require.Equal(q, []any{int64(-2), "q"}, q.looks(we, ours))
+			v.giveBack(theirs, noon+1)
 			q.has(ours)
-		}, fairQueue, readerQueue, writerQueue)
+		}, lockQueue, readerQueue, writerQueue)
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // The kinds of locks with a queue. Those of a read-write lock differ by who waits.
-const fairQueue, readerQueue, writerQueue, permitQueue = "Fair", "Readers", "Writers", "Permits"
+const lockQueue, readerQueue, writerQueue, permitQueue = "Lock", "Readers", "Writers", "Permits"
 
 // queued is a lock of any kind with a queue, as the tests that all kinds share see it. Its waiters exclude each
 // other, except readers.
@@ -31,9 +31,11 @@ type queued struct {
 
 func queuedOf(p *place, kind string) *queued {
 	switch kind {
-	case fairQueue:
+	case lockQueue:
+		p.isTimed = true
 		l := lineOf(p)
-		return &queued{line: l, kind: kind, all: l.keys(), enter: scripts.FairEnter, leave: scripts.FairLeave, look: scripts.FairLook}
+		l.suffix = turnMode
+		return &queued{line: l, kind: kind, all: l.keys(), enter: scripts.LockEnter, leave: scripts.LockLeave, look: scripts.LockPoll}
 	case permitQueue:
 		l := permitsOf(p, 1)
 		l.suffix = wish("", 1)
@@ -69,7 +71,7 @@ func eachQueueAt(t *testing.T, run func(q *queued), kinds ...string) {
 func eachQueueOf(t *testing.T, fresh func(tb testing.TB) *place, run func(q *queued), kinds []string) {
 	t.Helper()
 	if len(kinds) == 0 {
-		kinds = []string{fairQueue, readerQueue, writerQueue, permitQueue}
+		kinds = []string{lockQueue, readerQueue, writerQueue, permitQueue}
 	}
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -115,14 +117,18 @@ func (q *queued) queues(holds ...string) {
 
 // member is what a hold is called by the scripts that end it or make it longer.
 func (q *queued) member(hold string) string {
-	if q.kind == fairQueue {
-		return hold
+	if q.isExclusive() {
+		return hold + q.suffix
 	}
 	return hold + q.suffix + label
 }
 
 func (q *queued) leaveArgs(hold string) []any {
-	return []any{q.member(hold), hold[:22], "PUBLISH", q.grants, keepMS}
+	args := []any{q.member(hold), hold[:22], "PUBLISH", q.grants, keepMS}
+	if q.kind == lockQueue {
+		args = append(args, digits(0), "0") // it used the first token at most, and may have a ticket
+	}
+	return args
 }
 
 func (q *queued) leaves(hold string) []any {
@@ -130,9 +136,16 @@ func (q *queued) leaves(hold string) []any {
 	return q.ask(q.leave, q.all, q.leaveArgs(hold)...)
 }
 
+// passes releases the lock that hold has, and returns which hold has it then.
+func (q *queued) passes(hold string) string {
+	q.Helper()
+	require.Equal(q, int64(1), q.leaves(hold)[0])
+	return q.lockHas()
+}
+
 // left is what a leave replies, now.
 func (q *queued) left(code int64, grants string) []any {
-	if code == 0 || code == 2 && q.kind == fairQueue {
+	if code == 0 || code == 2 && q.isExclusive() {
 		return []any{code, digits(q.clock)}
 	}
 	return []any{code, digits(q.clock), grants, int64(0)}
@@ -158,8 +171,9 @@ func (q *queued) looked(left int64, grants, places string) []any {
 
 func (q *queued) drops(hold string) any {
 	q.Helper()
-	if q.kind == fairQueue {
-		return q.line.drops(hold)
+	if q.kind == lockQueue {
+		reply := q.ask(q.leave, q.all[:1], q.leaveArgs(hold)...)
+		return map[int64]int64{3: 1, -3: 0}[reply[0].(int64)]
 	}
 	return q.ask(scripts.HoldsDrop, q.all[:1], q.member(hold))[0]
 }
@@ -167,7 +181,7 @@ func (q *queued) drops(hold string) any {
 func (q *queued) renews(hold string, ttl time.Duration) any {
 	q.Helper()
 	script := scripts.HoldsRenew
-	if q.kind == fairQueue {
+	if q.isExclusive() {
 		script = scripts.HolderRenew
 	}
 	return q.ask(script, q.all[:1], q.member(hold), ttl.Milliseconds())[0]
@@ -177,11 +191,8 @@ func (q *queued) renews(hold string, ttl time.Duration) any {
 func (q *queued) held() map[string]int64 {
 	q.Helper()
 	holds := make(map[string]int64)
-	if q.kind == fairQueue {
-		if hold := q.line.has(); hold != "" {
-			holds[hold] = parseStamp(q, q.value()[61:77])
-		}
-		return holds
+	if q.kind == lockQueue {
+		return q.lockHeld()
 	}
 	for name, score := range q.scores(q.key) {
 		if len(name) > 40 {
@@ -190,6 +201,17 @@ func (q *queued) held() map[string]int64 {
 		}
 	}
 	return holds
+}
+
+// isExclusive reports whether one hold at a time has the lock, and is its key.
+func (q *queued) isExclusive() bool { return q.kind == lockQueue }
+
+// tick is the shortest time in which a hold ends: that of a key of kind l does so to the millisecond.
+func (q *queued) tick() int64 {
+	if q.kind == lockQueue {
+		return 1000
+	}
+	return 1
 }
 
 // until is what held answers while hold has the lock alone.
@@ -235,23 +257,20 @@ func (q *queued) stamp(floor int64) int64 {
 
 // outlives is for how long the holder key outlives its holds.
 func (q *queued) outlives() time.Duration {
-	if q.kind == permitQueue {
+	switch q.kind {
+	case permitQueue:
 		return floorLife
+	case lockQueue:
+		if !q.isMarked() {
+			return 0
+		}
 	}
 	return keeps
 }
 
-// others answers what a reply says of the rest of a hold that it has granted to another session: a fair lock's 0.
-func (q *queued) others(left int64) int64 {
-	if q.kind == fairQueue {
-		return 0
-	}
-	return left
-}
-
-// owns is what a look replies of a hold that has the lock: a fair lock says it by the grant alone.
+// owns is what a look replies of a hold that has the lock: a lock of kind l says it by the grant alone.
 func (q *queued) owns() string {
-	if q.kind == fairQueue {
+	if q.isExclusive() {
 		return "0"
 	}
 	return "2"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -115,7 +116,7 @@ func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
 func TestASearchRemembersOnceWhatItPassedOver(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
-	p := newLineAt(t)
+	p := lineOf(newPlaceAt(t))
 	p.dead(300, noon-second)
 	p.add("a", 0, 50)
 	p.beat(we, life, p.next())
@@ -128,7 +129,7 @@ func TestASearchRemembersOnceWhatItPassedOver(t *testing.T) {
 
 // crowd is a line of random sessions, whose searches are held against what the keys say.
 type crowd struct {
-	*line
+	*queued
 	*rand.Rand
 
 	search  *scripts.Script
@@ -152,7 +153,7 @@ func (c *crowd) step() {
 	}
 	for _, hold := range inLine {
 		if text, _ := hold.(string); c.IntN(30) == 0 {
-			c.leaves(text)
+			c.leaves(text[:41])
 		}
 	}
 }
@@ -195,8 +196,8 @@ func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(2, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			c := &crowd{line: newLine(t), Rand: rand.New(rand.NewPCG(seed, 2)), search: search}
-			c.set(fairHeld(holdOf("z"), noon, noon+24*hour), patience*100)
+			c := &crowd{queued: newLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), search: search}
+			c.set(lockSays(holdOf("z")+turnMode, noon, "q"), 24*time.Hour)
 			remembered := 0
 			for range steps {
 				c.step()

@@ -57,20 +57,14 @@ end`
 // minute is what all holds here ask for, and pub how they publish.
 const minute, pub = "60000", "PUBLISH"
 
-func sharedRelease(p *place) step {
-	return step{scripts.RedissonRelease, alone(p), []any{heldBy(gos, noon, ""), digits(noon), pub, p.channel}}
-}
-
 func permitKeys(p *place) []string { return []string{p.key, p.key + ":timeout"} }
 
 // The kinds of locks that Java shares, with every step of theirs.
 var (
 	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
 		return map[string]step{
-			"acquire":  {scripts.RedissonAcquire, alone(p), []any{claimOf(gos), minute, later, ""}},
-			"release":  sharedRelease(p),
-			"withdraw": {scripts.RedissonWithdraw, alone(p), []any{gos, pub, p.channel}},
-			"yield":    {scripts.RedissonYield, alone(p), []any{gos, minute, "", pub, p.channel}},
+			"acquire":  {scripts.RedissonAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1"}},
+			"release":  {scripts.RedissonRelease, alone(p), []any{gos, pub, p.channel}},
 			"look":     {scripts.RedissonLook, alone(p), []any{""}},
 			"renew":    {scripts.RedissonRenew, alone(p), []any{gos, minute}},
 			"describe": {scripts.RedissonDescribe, alone(p), nil},
@@ -80,9 +74,9 @@ var (
 	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
 		keys := []string{p.key, p.key + ":token"}
 		return map[string]step{
-			"acquire": {scripts.RedissonFence, keys, []any{claimOf(gos), minute, later, ""}},
-			"next":    {scripts.RedissonFenceNext, keys, []any{gos, minute, "", pub, p.channel}},
-			"release": sharedRelease(p),
+			"acquire": {scripts.RedissonFence, keys, []any{gos, minute, later, pub, p.channel, "1"}},
+			"release": {scripts.RedissonRelease, keys, []any{gos, pub, p.channel}},
+			"force":   {scripts.RedissonForce, keys, []any{javas, pub, p.channel, "told"}},
 		}
 	}}
 	fairKind = &sharedKind{
@@ -159,14 +153,12 @@ var repeats = []struct {
 	{plainKind, nil, "acquire"},
 	{plainKind, []string{"java"}, "acquire"},
 	{plainKind, []string{"acquire"}, "release"},
-	{plainKind, []string{"acquire"}, "withdraw"},
-	{plainKind, []string{"acquire"}, "yield"},
 	{plainKind, []string{"acquire"}, "look"},
 	{plainKind, []string{"acquire"}, "renew"},
 	{plainKind, []string{"acquire"}, "describe"},
 	{plainKind, []string{"java"}, "force"},
 	{fencedKind, nil, "acquire"},
-	{fencedKind, []string{"acquire"}, "next"},
+	{fencedKind, []string{"acquire"}, "release"},
 	{fairKind, nil, "acquire"},
 	{fairKind, []string{"java"}, "acquire"},
 	{fairKind, []string{"java", "other"}, "acquire"},

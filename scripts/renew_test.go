@@ -23,11 +23,11 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.set(heldBy(ours, noon, mark), 30*time.Second)
+			p.set(votedFor(ours, noon, mark), 30*time.Second)
 			require.Equal(t, int64(1), p.renew(ours, time.Hour))
 			p.requireLife(time.Hour)
 			require.Equal(t, int64(1), p.renew(ours, time.Hour), "sent twice")
-			require.Equal(t, heldBy(ours, noon, mark), p.value())
+			require.Equal(t, votedFor(ours, noon, mark), p.value())
 		})
 	}
 }
@@ -35,7 +35,7 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 func TestAQuestionChangesNoLife(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.set(heldBy(ours, noon, ""), time.Minute)
+	p.set(votedFor(ours, noon, ""), time.Minute)
 	unchanged := p.untouched()
 	require.Equal(t, int64(1), p.renew(ours, 0))
 	require.Equal(t, int64(0), p.renew(theirs, 0))
@@ -61,7 +61,7 @@ func TestOneBadKeySpoilsNoRenewal(t *testing.T) {
 		args = append(args, ours, time.Hour.Milliseconds())
 		switch i % 4 {
 		case 0, 1:
-			p.server.MustDo(t, "SET", keys[i], heldBy(ours, noon, ""), "PX", 30_000)
+			p.server.MustDo(t, "SET", keys[i], votedFor(ours, noon, ""), "PX", 30_000)
 			want[i] = int64(1)
 		case 2:
 			p.server.MustDo(t, "RPUSH", keys[i], "x")
@@ -79,8 +79,8 @@ func TestARenewalGivesEachKeyItsOwnLife(t *testing.T) {
 	t.Parallel()
 	a, b := newPlace(t), newPlace(t)
 	b.key += "b"
-	a.set(heldBy(ours, noon, ""), 30*time.Second)
-	b.set(heldBy(theirs, noon, ""), 30*time.Second)
+	a.set(votedFor(ours, noon, ""), 30*time.Second)
+	b.set(votedFor(theirs, noon, ""), 30*time.Second)
 	alive, err := a.tryKeys(scripts.HolderRenew, []string{a.key, b.key}, ours, 3_600_000, theirs, 7_200_000)
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(1), int64(1)}, alive)

@@ -20,7 +20,7 @@ func TestATicketIsTakenBackWhereAnotherKindHasTheKey(t *testing.T) {
 			p := newRWLock(t)
 			p.has(theirs, writes)
 			p.queues(ours, mode)
-			p.set(fairHeld(theirs, noon, noon+hour), time.Minute)
+			p.set(lockSays(theirs+turnMode, noon, "q"), time.Minute)
 			unchanged := p.untouched()
 			require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(ours))
 			require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(ours))
@@ -37,15 +37,16 @@ func TestWhatOtherKindsSendLeavesAReadWriteLockAlone(t *testing.T) {
 		script *scripts.Script
 		args   func(p *rwlock) []any
 	}{
-		"Release": {scripts.ReentrantRelease, func(p *rwlock) []any {
-			return []any{heldBy(ours, noon, ""), digits(noon), "PUBLISH", p.channel, keepMS}
+		"Leave": {scripts.LockLeave, func(p *rwlock) []any {
+			return []any{ours + turnMode, we, "PUBLISH", p.grants, keepMS, digits(noon), "1"}
 		}},
-		"Withdraw": {scripts.ReentrantWithdraw, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, keepMS} }},
-		"Yield":    {scripts.ReentrantYield, func(p *rwlock) []any { return []any{ours, lease, digits(noon), "PUBLISH", p.channel, keepMS} }},
-		"Look":     {scripts.ReentrantLook, func(*rwlock) []any { return []any{we} }},
-		"Renew":    {scripts.HolderRenew, func(*rwlock) []any { return []any{ours, lease} }},
-		"Force":    {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.told(), keepMS} }},
-		"FairDrop": {scripts.FairDrop, func(*rwlock) []any { return []any{ours} }},
+		"Scatter":      {scripts.LockScatter, func(*rwlock) []any { return []any{ours + turnMode, digits(noon), keepMS} }},
+		"LockForce":    {scripts.LockForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.grants, p.told(), keepMS} }},
+		"Vote":         {scripts.RedlockRelease, func(p *rwlock) []any { return []any{ours, digits(noon), "PUBLISH", p.channel, keepMS} }},
+		"LookAtAVote":  {scripts.RedlockLook, func(*rwlock) []any { return []any{we} }},
+		"Renew":        {scripts.HolderRenew, func(*rwlock) []any { return []any{ours, lease} }},
+		"RenewOfATurn": {scripts.HolderRenew, func(*rwlock) []any { return []any{ours + turnMode, lease} }},
+		"Force":        {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.told(), keepMS} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // naiveRW is a read-write lock as one would write it who need not care what it costs. Its sessions are those of a
-// naive fair lock, of which it uses nothing else.
+// naive lock, of which it uses nothing else.
 type naiveRW struct {
 	naive
 

@@ -24,7 +24,7 @@ var digests string
 
 // Script is one version of one script.
 type Script struct {
-	// Name is the path without version and ending: "reentrant/acquire".
+	// Name is the path without version and ending: "lock/enter".
 	Name string
 	// Version counts from 1.
 	Version int
@@ -50,19 +50,14 @@ var (
 
 	LineBeat = load("line/beat", 1)
 
-	ReentrantAcquire  = load("reentrant/acquire", 1)
-	ReentrantRelease  = load("reentrant/release", 1)
-	ReentrantWithdraw = load("reentrant/withdraw", 1)
-	ReentrantYield    = load("reentrant/yield", 1)
-	ReentrantGather   = load("reentrant/gather", 1)
-	ReentrantLook     = load("reentrant/look", 1)
-
-	FairEnter   = load("fair/enter", 1)
-	FairLook    = load("fair/look", 1)
-	FairLeave   = load("fair/leave", 1)
-	FairDrop    = load("fair/drop", 1)
-	FairForce   = load("fair/force", 1)
-	FairWaiters = load("fair/waiters", 1)
+	LockEnter   = load("lock/enter", 1)
+	LockPoll    = load("lock/poll", 1)
+	LockLeave   = load("lock/leave", 1)
+	LockRequeue = load("lock/requeue", 1)
+	LockForce   = load("lock/force", 1)
+	LockWaiters = load("lock/waiters", 1)
+	LockGather  = load("lock/gather", 1)
+	LockScatter = load("lock/scatter", 1)
 
 	RWLockEnter     = load("rwlock/enter", 1)
 	RWLockLook      = load("rwlock/look", 1)
@@ -89,16 +84,13 @@ var (
 	RedlockLook    = load("redlock/look", 1)
 	RedlockFence   = load("redlock/fence", 1)
 
-	RedissonAcquire   = load("redisson/acquire", 1)
-	RedissonFence     = load("redisson/fence", 1)
-	RedissonRelease   = load("redisson/release", 1)
-	RedissonWithdraw  = load("redisson/withdraw", 1)
-	RedissonYield     = load("redisson/yield", 1)
-	RedissonLook      = load("redisson/look", 1)
-	RedissonRenew     = load("redisson/renew", 1)
-	RedissonDescribe  = load("redisson/describe", 1)
-	RedissonForce     = load("redisson/force", 1)
-	RedissonFenceNext = load("redisson/fence-next", 1)
+	RedissonAcquire  = load("redisson/acquire", 1)
+	RedissonFence    = load("redisson/fence", 1)
+	RedissonRelease  = load("redisson/release", 1)
+	RedissonLook     = load("redisson/look", 1)
+	RedissonRenew    = load("redisson/renew", 1)
+	RedissonDescribe = load("redisson/describe", 1)
+	RedissonForce    = load("redisson/force", 1)
 
 	RedissonFairAcquire = load("redisson/fair-acquire", 1)
 	RedissonFairRelease = load("redisson/fair-release", 1)

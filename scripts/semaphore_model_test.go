@@ -16,10 +16,11 @@ import (
 
 // naivePermits is a semaphore as one would write it who need not care what it costs.
 type naivePermits struct {
-	naive // now, tickets, sessions, and the floor as stamp
+	naive
 
-	told     int // what callers were told of the capacity
-	capacity int // 0 where the key does not say
+	stamp    int64 // the floor
+	told     int   // what callers were told of the capacity
+	capacity int   // 0 where the key does not say
 	holds    []permitHold
 	granted  int64 // the stamp of the last hold that was granted in line
 }

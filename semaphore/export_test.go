@@ -2,8 +2,21 @@
 
 package semaphore
 
-// Waits reports whether somebody of the session is known to wait, so that others queue behind.
-func (m *Semaphore) Waits() bool { return m.kind.Passing.Relays.Busy(m.keys.Holder) }
+import (
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/hold"
+)
 
-// Relays answers how many semaphores of the session are in use.
-func (m *Semaphore) Relays() int { return m.kind.Passing.Relays.Len() }
+// Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind one.
+func (m *Semaphore) Waits() bool {
+	queues := m.kind.Passing.Queues
+	q := queues.Use(m.keys.Holder)
+	defer queues.Done(q)
+	return q.Pass(clock.Now(), m.like(1), refuses{}) == handoff.Refused
+}
+
+// refuses is a hold that cannot be handed over.
+type refuses struct{}
+
+func (refuses) Give(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }

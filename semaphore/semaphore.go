@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/ground"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
@@ -226,21 +227,21 @@ func (m *Semaphore) wanting(n int) tenure.Lock {
 	return tenure.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: line.Wish{
-			Life: m.base.Set.Life(), Floor: m.base.Floor, Mark: mark, Like: m.like(mark), Beside: true,
+			Life: m.base.Set.Life(), Floor: m.base.Floor, Mark: mark, Like: m.like(n), Beside: true,
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
 }
 
-// like answers what those wishes have in common whose permits can be passed on from one to the other.
-func (m *Semaphore) like(mark string) string {
+// like returns the request of a wish for n permits: zero if their time counts from the grant, and they are not handed over.
+func (m *Semaphore) like(n int) handoff.Request {
 	set := m.base.Set
 	if set.Fixed || set.MaxHold > 0 {
-		return "" // their time counts from the grant
+		return handoff.Request{}
 	}
-	like := fmt.Sprintf("%s for %v on %d", mark, set.Lease, m.base.Replicas.Count)
+	r := handoff.Request{Permits: n, Lease: set.Lease, Replicas: m.base.Replicas.Count}
 	if m.base.Exact {
-		like = fmt.Sprintf("%s of %d", like, m.capacity) // who is not exact is not refused where there is another number
+		r.Capacity = m.capacity // if the server has another capacity, only an exact semaphore is refused
 	}
-	return like
+	return r
 }

@@ -39,6 +39,7 @@ type attempt struct {
 	grant    line.Grant
 	tenant   line.Tenant
 	sent     bool       // a try was sent that may have left something
+	doubtful bool       // Recheck was called before Begin: it may have had the lock before that, and no more
 	unknown  bool       // a try was not answered
 	placed   bool       // a try was answered by which it has a place there
 	notAfter wire.Stamp // of the newest try that was not answered, or is on its way
@@ -58,6 +59,7 @@ func (q *queue) begin(wish line.Wish) *attempt {
 	defer c.mu.Unlock()
 	c.mu.attempts[a] = struct{}{}
 	q.attempts++
+	q.living++
 	return a
 }
 
@@ -80,13 +82,17 @@ func (a *attempt) forget() {
 	}
 }
 
-// end makes a be over, and reports whether it may have something on the server.
+// end makes a be over, and reports whether it may have something on the server. vacate follows.
 func (a *attempt) end() (may bool) {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
+	q := a.queue
+	q.contests.mu.Lock()
+	defer q.contests.mu.Unlock()
+	if a.state != over {
+		q.living--
+	}
 	a.state, a.tenant = over, nil
-	if a.queue.alone == a {
-		a.queue.alone = nil
+	if q.alone == a && !q.contests.kind.WaitsHere {
+		q.alone = nil // before the release is sent: its message is for those who wait here, too
 	}
 	return a.sent
 }
@@ -166,7 +172,7 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		a.state = granted
-		a.grant = line.Grant{Stamp: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+		a.grant = a.granted(reply, sent, now)
 		return answer{outcome: taken}, nil
 	case 0:
 		c.session.Clock.Told(slot, reply.Stamp(2), now)
@@ -183,6 +189,18 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 	}
 	a.nothingSent()
 	return answer{outcome: held}, c.kind.Refusal(reply)
+}
+
+// granted returns what the server gave by a reply to a try.
+func (a *attempt) granted(reply wire.Reply, sent, now clock.Instant) line.Grant {
+	grant := line.Grant{Stamp: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+	switch {
+	case reply.Len() > 2:
+		grant.Counted, grant.Token = true, uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
+	case a.queue.contests.kind.Passes:
+		grant.Last = grant.Stamp + wire.TokenBlock
+	}
+	return grant
 }
 
 // waited takes note that a has a place on the server, if each waiter has one.
@@ -215,8 +233,13 @@ func (a *attempt) Name() string { return a.hold }
 // Begin implements tenure.Attempt.
 func (a *attempt) Begin(tenant line.Tenant) {
 	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
 	a.tenant = tenant
+	doubtful := a.doubtful && tenant != nil
+	a.doubtful = a.doubtful && tenant == nil
+	a.queue.contests.mu.Unlock()
+	if doubtful {
+		tenant.Recheck()
+	}
 }
 
 // Lengthened implements tenure.Attempt.
@@ -228,7 +251,9 @@ func (a *attempt) Lengthened(life time.Duration, sent clock.Instant) {
 
 // Abandon implements tenure.Attempt.
 func (a *attempt) Abandon() {
-	if a.end() {
+	mayHave := a.end()
+	a.vacate(false)
+	if mayHave {
 		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
 	} else {
 		a.forget()
@@ -236,20 +261,21 @@ func (a *attempt) Abandon() {
 }
 
 // Release implements tenure.Attempt.
-func (a *attempt) Release(ctx context.Context, lasts time.Duration) (had bool, err error) {
-	// Over before it is sent: who waits here, and sees the lock held, is told by the message of this release.
+func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration) (had bool, err error) {
 	a.end()
 	reply, err := a.queue.contests.session.Runner.Run(ctx, a.releaseCall())
 	if err != nil {
+		a.vacate(false)
 		a.releaseUntil(clock.Now().Add(lasts))
 		return false, err
 	}
+	a.vacate(reply.Int(0) == 2)
 	if a.copyLeft(reply.Stamp(1)) > 0 {
 		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
 	} else {
 		a.forget()
 	}
-	return reply.Int(0) == 1, nil
+	return reply.Int(0) != 0, nil
 }
 
 func (a *attempt) releaseCall() wire.Call {

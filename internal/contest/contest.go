@@ -3,7 +3,6 @@
 package contest
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -53,9 +52,11 @@ func (c *Contests) Use(keys line.Keys) tenure.Queue {
 	q := c.mu.queues[keys.Holder]
 	if q == nil {
 		q = &queue{contests: c, keys: keys}
+		q.forgotten.Init(q)
 		c.mu.queues[keys.Holder] = q
 	}
 	q.users++
+	c.session.Timers.Cancel(&q.forgotten)
 	return q
 }
 
@@ -85,14 +86,15 @@ func (c *Contests) Refuse(error) {
 
 // Evict implements session.Part.
 func (c *Contests) Evict(cause error) {
-	for _, tenant := range c.tenants("") {
+	for _, tenant := range c.tenants("", false) {
 		tenant.Evict(cause)
 	}
 }
 
-// Recheck implements session.Part.
+// Recheck implements session.Part. An attempt that has not begun may have been granted the lock and
+// not know it: it asks the server when it begins.
 func (c *Contests) Recheck(key string) {
-	for _, tenant := range c.tenants(key) {
+	for _, tenant := range c.tenants(key, true) {
 		tenant.Recheck()
 	}
 }
@@ -103,102 +105,20 @@ func (c *Contests) RecheckAll() { c.Recheck("") }
 // Close implements session.Part. What is under way is the settler's.
 func (*Contests) Close() {}
 
-// tenants answers who has the lock of key, or any lock where that is "".
-func (c *Contests) tenants(key string) []line.Tenant {
+// tenants returns who has the lock of key, or any lock if key is "". With doubts, those that may have
+// been granted it meanwhile are to ask the server.
+func (c *Contests) tenants(key string, doubts bool) []line.Tenant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var tenants []line.Tenant
 	for a := range c.mu.attempts {
-		if a.tenant != nil && (key == "" || a.queue.keys.Holder == key) {
+		switch {
+		case key != "" && a.queue.keys.Holder != key:
+		case a.tenant != nil:
 			tenants = append(tenants, a.tenant)
+		default:
+			a.doubtful = a.doubtful || doubts && a.sent
 		}
 	}
 	return tenants
-}
-
-// queue is one lock, as one session waits for it. Its fields are guarded by the lock of its Contests.
-type queue struct {
-	contests *Contests
-	keys     line.Keys // assigned once
-
-	users    int
-	attempts int      // those that may have something on the server
-	alone    *attempt // who has the lock alone, from Leave to the beginning of the release
-	lanes    [2]lane  // of those who want the lock alone, and of those who may have it beside others
-}
-
-// lane is those who wait, as they came. The first has the turn.
-type lane []*place
-
-// Done implements tenure.Queue.
-func (q *queue) Done() {
-	c := q.contests
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if q.users--; q.users == 0 {
-		delete(c.mu.queues, q.keys.Holder)
-	}
-}
-
-// laneOf answers where those wait who have that wish.
-func (q *queue) laneOf(wish line.Wish) *lane {
-	if wish.Beside {
-		return &q.lanes[1]
-	}
-	return &q.lanes[0]
-}
-
-// busy reports whether somebody of this session is before whoever comes with that wish: has, wants or gives back the
-// lock; or, where several can have it at once, waits for it.
-func (q *queue) busy(wish line.Wish) bool {
-	q.contests.mu.Lock()
-	defer q.contests.mu.Unlock()
-	if wish.Beside {
-		return len(*q.laneOf(wish)) > 0
-	}
-	return q.attempts > 0
-}
-
-// join puts a place into its lane.
-func (q *queue) join(p *place) {
-	q.contests.mu.Lock()
-	defer q.contests.mu.Unlock()
-	l := q.laneOf(p.wish)
-	*l = append(*l, p)
-}
-
-// hasTurn reports whether p is to try.
-func (q *queue) hasTurn(p *place) bool {
-	if q.contests.kind.Each {
-		return true
-	}
-	q.contests.mu.Lock()
-	defer q.contests.mu.Unlock()
-	l := *q.laneOf(p.wish)
-	return len(l) > 0 && l[0] == p
-}
-
-// isOurs reports whether this session has the lock alone, and has not begun to give it back.
-func (q *queue) isOurs() bool {
-	q.contests.mu.Lock()
-	defer q.contests.mu.Unlock()
-	return q.alone != nil
-}
-
-// part takes p out of its lane, and gives the turn to the next. It reports whether p was granted the lock: then its
-// attempt is begun.
-func (q *queue) part(p *place) (isGranted bool) {
-	q.contests.mu.Lock()
-	defer q.contests.mu.Unlock()
-	l := q.laneOf(p.wish)
-	if i := slices.Index(*l, p); i >= 0 {
-		if *l = slices.Delete(*l, i, i+1); i == 0 && len(*l) > 0 {
-			(*l)[0].wake()
-		}
-	}
-	a := p.attempt
-	if isGranted = a.state == granted; isGranted {
-		a.beginLocked()
-	}
-	return isGranted
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -85,14 +86,14 @@ func TestOneMessageLetsInAllReaders(t *testing.T) {
 	p.heardBy(1)
 	p.server.MustDo(t, "EVAL", scripts.RedissonRWDowngrade.Source, 1, "a", first.Name(), "", "PUBLISH", channel)
 	readers := make([]interface {
-		Release(context.Context, time.Duration) (bool, error)
+		Release(context.Context, wire.Stamp, time.Duration) (bool, error)
 	}, len(waits))
 	for n := range waits {
 		readers[n] = p.has(waits[n])
 	}
 	require.Empty(t, writer)
 	for _, r := range readers {
-		_, err := r.Release(t.Context(), lease)
+		_, err := r.Release(t.Context(), 0, lease)
 		require.NoError(t, err)
 	}
 	p.gives(first)
@@ -217,7 +218,7 @@ func TestALockThatNobodyToldOfIsFound(t *testing.T) {
 				p.await("a try", func() bool { return p.server.CommandStats()["evalsha"].Calls > tries })
 				p.server.MustDo(t, "DEL", "a")
 				p.gives(p.has(waits))
-				had, err := first.Release(t.Context(), lease)
+				had, err := first.Release(t.Context(), 0, lease)
 				require.NoError(t, err)
 				require.False(t, had)
 			})

@@ -20,7 +20,10 @@
 //     their order; of those who may have it beside others likewise, and the two do not wait for each other. Who got
 //     the lock, or gave up, gives the turn to the next, which tries at once. So one message lets in as many as may come in,
 //     one after the other, and where there is nothing to be had it costs one script a session. While the session itself has the lock alone, the turn is
-//     waited in without a try, if the channel is heard.
+//     waited in without a try, if the channel is heard. If a hold keeps out every other (layout.Contest.WaitsHere), the
+//     session sends nothing until its release is answered, which then gives the turn.
+//     After a release that others were notified of (reply 2), the session does not try for StandBack: otherwise it would
+//     be granted the lock again before the message arrives. Try does not wait for that.
 //  5. Where each waiter has a channel of its own (layout.Contest.Each) each tries for itself.
 //
 // # Not guaranteed

@@ -71,6 +71,12 @@ type dialer interface {
 // join answers a session at the server or behind the proxy. Nothing of it is left when the test ends.
 func (p *place) join(at dialer, set ...func(*settings.Session)) *user {
 	p.Helper()
+	return p.joinAs(at, layout.Redisson().RWLock.Contest, set...)
+}
+
+// joinAs is join for another kind of lock.
+func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*settings.Session)) *user {
+	p.Helper()
 	s := settings.Default()
 	for _, mod := range set {
 		mod(&s)
@@ -80,9 +86,8 @@ func (p *place) join(at dialer, set ...func(*settings.Session)) *user {
 		tune = locktest.Steady // nothing is to happen to it
 	}
 	u := &user{place: p, session: session.New(at.Client(p, tune), s, false)}
-	table := layout.Redisson()
 	u.Contests = session.PartOf(u.session, "contest", func() *contest.Contests {
-		return contest.New(u.session, contest.Kind{Contest: table.RWLock.Contest, Layout: table})
+		return contest.New(u.session, contest.Kind{Contest: kind, Layout: layout.Redisson()})
 	})
 	u.queue = u.Use(line.Keys{Holder: "a", All: []string{"a"}, Grants: channel})
 	p.Cleanup(func() {
@@ -133,7 +138,7 @@ func (p *place) has(answered <-chan outcome) tenure.Attempt {
 // gives lets a lock go, which it has.
 func (p *place) gives(a tenure.Attempt) {
 	p.Helper()
-	had, err := a.Release(p.Context(), lease)
+	had, err := a.Release(p.Context(), 0, lease)
 	require.NoError(p, err)
 	require.True(p, had)
 }

@@ -56,6 +56,7 @@ type place struct {
 	news    chan struct{} // room for one, coalesces: it may have the turn, or the session closes
 	last    wire.LastReply
 	wait    *dispatch.Wait // while it tries: nil until there is something to wait for; for who waits
+	armed   bool           // nothing is to be done before the next wake-up; for who waits
 }
 
 // Stand implements tenure.Queue.
@@ -73,44 +74,75 @@ func (p *place) wake() {
 	}
 }
 
+// Enter tries once, if it is p's turn, and reports whether the lock was granted. Wait continues.
+func (p *place) Enter(ctx context.Context) (isGranted bool, err error) {
+	// Close sets closing and then wakes everybody: it finds p in its lane, or p finds it set.
+	if err := p.queue.contests.session.Ready(); err != nil {
+		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, p.last.Ended(ctx)
+	}
+	switch {
+	case !p.queue.hasTurn(p):
+		p.last.Held()
+	case !p.waitsForOurs() && !p.standsBack():
+		if isGranted, err = p.try(ctx); isGranted || err != nil {
+			return isGranted, err
+		}
+	}
+	p.armed = true
+	return false, nil
+}
+
 // Wait implements tenure.Place.
 func (p *place) Wait(ctx context.Context) error {
-	s := p.queue.contests.session
 	for {
-		// Close sets closing and then wakes everybody: it finds p in its lane, or p finds it set.
-		if err := s.Ready(); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return p.last.Ended(ctx)
-		}
-		switch {
-		case !p.queue.hasTurn(p):
-			p.last.Held()
-		case !p.waitsForOurs():
-			done, err := p.try(ctx)
-			if done || err != nil {
+		if !p.armed {
+			if isGranted, err := p.Enter(ctx); isGranted || err != nil {
 				return err
 			}
 		}
 		if err := p.sleep(ctx); err != nil {
 			return err
 		}
+		p.armed = false
 	}
 }
 
-// waitsForOurs registers p for the release of the hold by which this session has the lock alone, and reports whether
-// that is all there is to do. The wait is registered before the look whether the release has begun, so it misses no message of it.
+// waitsForOurs reports whether this session has the lock alone, and that its release is all that p waits
+// for. If other holds can take its place before that, p is registered for the message, before it checks
+// whether there is a hold still: so it misses no message.
 func (p *place) waitsForOurs() bool {
-	if p.wait != nil || p.queue.contests.kind.Each || !p.queue.isOurs() {
+	kind := p.queue.contests.kind
+	if kind.Each || !p.queue.isOurs() {
 		return false
 	}
-	p.follow(p.queue.contests.session.Dispatch.WaitIfLive(p.target()))
-	if p.wait == nil || !p.queue.isOurs() {
-		return false
+	if !kind.WaitsHere {
+		if p.wait != nil {
+			return false
+		}
+		p.follow(p.queue.contests.session.Dispatch.WaitIfLive(p.target()))
+		if p.wait == nil || !p.queue.isOurs() {
+			return false
+		}
+		p.wait.Held(-1)
 	}
 	p.last.Held()
-	p.wait.Held(-1)
+	return true
+}
+
+// standsBack reports whether p is to try later, and is woken then.
+func (p *place) standsBack() bool {
+	pause := p.queue.standsBack()
+	if pause <= 0 {
+		return false
+	}
+	if p.wait != nil {
+		p.wait.After(pause)
+	} else {
+		p.follow(p.queue.contests.session.Dispatch.StandBack(p.target(), pause))
+	}
 	return true
 }
 

@@ -25,6 +25,7 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish line.Wi
 		return nil, err
 	}
 	a.end()
+	a.vacate(false)
 	if a.copyLeft(0) > 0 {
 		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
 	} else {

@@ -65,13 +65,13 @@ func targetOf(tb testing.TB, name string) dispatch.Target {
 	tb.Helper()
 	set, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
-	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Look: scripts.ReentrantLook, Mark: mark}
+	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Look: scripts.RedlockLook, Mark: mark}
 }
 
 // hold makes somebody hold the lock of a target for an hour.
 func hold(tb testing.TB, server *redistest.Server, target dispatch.Target) {
 	tb.Helper()
-	server.MustDo(tb, "SET", target.Key, "sb1r"+strings.Repeat("1", 16)+strings.Repeat("h", 41)+strings.Repeat("-", 22), "PX", 3_600_000)
+	server.MustDo(tb, "SET", target.Key, "sb1q"+strings.Repeat("1", 16)+strings.Repeat("h", 41)+strings.Repeat("-", 22), "PX", 3_600_000)
 }
 
 // denials answers how often a server said NOPERM.

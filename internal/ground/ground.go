@@ -8,13 +8,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/contest"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/primitive"
-	"github.com/signalbox-go/signalbox/internal/relay"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -32,14 +33,17 @@ func New(s *session.Session, l *layout.Layout, g *layout.Ground, refusal func(wi
 		k.Named = func(a tenure.Attempt) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
 	if g.Contest != nil {
+		if g.Contest.Passes {
+			k.Passing = &tenure.Passing{Queues: handoff.NewTable()}
+		}
 		k.Source = contest.New(s, contest.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
 		return k
 	}
-	if g.Line.Yield != nil {
-		k.Passing = &tenure.Passing{Relays: relay.NewTable(), Yield: g.Line.Yield}
+	if g.Line.Yield != nil || g.Line.Requeue != nil {
+		k.Passing = &tenure.Passing{Queues: handoff.NewTable(), Yield: g.Line.Yield}
 	}
 	k.Source = lines{line.New(s, line.Kind{
-		Enter: g.Line.Enter, Look: g.Line.Look, Leave: g.Line.Leave, Drop: g.Line.Drop,
+		Enter: g.Line.Enter, Look: g.Line.Look, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
 		Labelled: g.Line.Labelled, Refusal: refusal,
 	})}
 	return k
@@ -90,6 +94,15 @@ type attempt struct{ *line.Attempt }
 
 func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish line.Wish) (tenure.Attempt, error) {
 	return granted(a.Attempt.Swap(ctx, script, wish))
+}
+
+// Requeue implements tenure.Requeuer.
+func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (tenure.Place, bool, error) {
+	p, had, err := a.Attempt.Requeue(ctx, used, lasts)
+	if p == nil {
+		return nil, had, err
+	}
+	return place{p}, had, err
 }
 
 func granted(a *line.Attempt, err error) (tenure.Attempt, error) {

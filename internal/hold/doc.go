@@ -23,6 +23,6 @@
 //
 // # Locking
 //
-// Order: the gate's lock, the hold's, the term's. Neither homes nor contexts are called under
+// Order: the lock of the queue in the process (internal/handoff), the hold's, the term's. Neither homes nor contexts are called under
 // the hold's lock.
 package hold

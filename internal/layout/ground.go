@@ -38,7 +38,7 @@ type Keys struct {
 
 // Line has the scripts of a line; see line.Kind.
 type Line struct {
-	Enter, Look, Leave, Drop *scripts.Script
+	Enter, Look, Leave, Drop, Requeue *scripts.Script
 	// Yield asks whether a hold may be passed on further inside its process; nil where none is. See line.Attempt.Yield.
 	Yield *scripts.Script
 	// Labelled says that holds are named with the label of their session.
@@ -52,6 +52,7 @@ type Line struct {
 //	         tries.
 //	         {1, stamp}         taken: stamp is the server's time. Sent again for the same hold it lengthens that, and is
 //	                            taken again
+//	         {1, stamp, token}  the same, of a layout that counts its tokens: token is the hold's
 //	         {0, left_ms, now}  it is not to be had, and nobody need look for left_ms; -1 is unknown
 //	         {-1, now}          later than not_after: nothing was written
 //	         {-2, kind}         the key is of another kind, or of none ('?')
@@ -59,6 +60,8 @@ type Line struct {
 //	Release  KEYS: Keys.All. ARGV: hold, verb, channel, Args. Releases what the hold
 //	         has, also a ticket in the queue, and publishes if a waiter may be granted the lock.
 //	         {1, now}           it had the lock
+//	         {2, now}           it had the lock, and a session listens to the message, which may be the
+//	                            hold's own: before this session tries again, it gives others time
 //	         {0, now}           it had not
 //	Swap     KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, old hold, verb, channel, and the arguments of the wish. Puts
 //	         the hold in the place of the old one. It answers as Acquire does, and 0 where the old one has nothing.
@@ -78,18 +81,29 @@ type Contest struct {
 	// Each says that each waiter is told on a channel of its own, Keys.Told with the hold behind it, and has a place among
 	// those who wait, which Release gives back: it asks for itself. Otherwise one waiter at a time asks for all of a session.
 	Each bool
+	// WaitsHere says that a hold keeps out every other for as long as it lasts: while a session has
+	// one, its waiters send nothing, and wait for its release.
+	WaitsHere bool
+	// Passes says that holds are handed over inside the process: each has a block of tokens from its
+	// stamp on, wire.TokenBlock long.
+	Passes bool
 }
 
-// Fair is the fair lock in a layout. Force takes the arguments of fair/force. Waiters takes those of fair/waiters, and Keys.All but for
-// the first. It may answer another text than a stamp for when somebody came: one that tells the next page where to begin; and a
-// hold for its session.
-type Fair struct {
+// Exclusive is a lock in a layout that one holder has at a time: reentrant or fair. Force takes the arguments of
+// lock/force. Waiters takes those of lock/waiters, and Keys.All except for the first. It may return another text than a
+// stamp for when a waiter came: one that says where the next page begins; and a hold for its session. It is nil if the
+// queue cannot be listed.
+type Exclusive struct {
 	Ground
 
-	// Letter is what Describe calls the kind.
-	Letter string
+	// Letters are what Describe calls the kinds that the lock is compatible with.
+	Letters string
+	// Moded says that names of holds say which of the two kinds they are of.
+	Moded bool
 
 	Force, Waiters *scripts.Script
+	// Gather takes several locks in one call, and Scatter releases them; nil if each is taken alone.
+	Gather, Scatter *scripts.Script
 }
 
 // RWLock is the read-write lock in a layout. The arguments of a wish are r for a reader and w for a writer. Door, Downgrade

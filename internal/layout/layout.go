@@ -41,23 +41,10 @@ type Layout struct {
 	// Describe tells who has a lock.
 	Describe *scripts.Script
 	// The kinds of locks that the layout has; nil are those that it has not.
-	Reentrant *Reentrant
-	Fair      *Fair
+	Lock      *Exclusive // reentrant
+	Fair      *Exclusive
 	RWLock    *RWLock
 	Semaphore *Semaphore
 	Plain     *Semaphore // without owners, and leases but for those of this library
 	Latch     *Latch
-}
-
-// Reentrant is the reentrant lock in a layout.
-type Reentrant struct {
-	// Realm tells its locks apart from those of other layouts in a session.
-	Realm string
-	// Keys are those of Acquire, the holder's before all.
-	Keys func(names.Set) []string
-
-	Acquire, Release, Withdraw, Look, Renew, Force *scripts.Script
-	// Yield asks whether a hold that was passed on for long may be passed on further. Next asks for more tokens for one whose
-	// tokens, or time, are used up before that; it has the Keys of Acquire, and may be the same.
-	Yield, Next *scripts.Script
 }

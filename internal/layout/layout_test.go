@@ -77,7 +77,7 @@ func TestOnlyAReentrantLockHasACounter(t *testing.T) {
 	all := reflect.ValueOf(*layout.Redisson(layout.Fenced))
 	for i := range all.NumField() {
 		if field := all.Type().Field(i); field.Type.Kind() == reflect.Pointer && field.Name != "Describe" {
-			require.Equal(t, field.Name != "Reentrant", all.Field(i).IsNil(), field.Name)
+			require.Equal(t, field.Name != "Lock", all.Field(i).IsNil(), field.Name)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestAVariantIsOneLayout(t *testing.T) {
 		layout.Redisson(), layout.Redisson(layout.Plain), layout.Redisson(layout.Plain, layout.Sharded),
 		layout.Redisson(layout.Fenced), layout.Redisson(layout.Fenced, layout.Plain), layout.Redisson(layout.Fenced, layout.Plain, layout.Sharded),
 	} {
-		ways[l.Reentrant.Realm] = l.Ways
+		ways[l.Lock.Realm] = l.Ways
 	}
 	require.Len(t, ways, 6)
 	require.Equal(t, dispatch.BySlot, layout.Redisson().Ways)

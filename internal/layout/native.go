@@ -25,36 +25,9 @@ var native = Layout{
 	Hold:     nativeNew,
 	Session:  nativeSession,
 	Describe: scripts.HolderDescribe,
-	Reentrant: &Reentrant{
-		Realm:    "reentrant",
-		Keys:     holderAlone,
-		Acquire:  scripts.ReentrantAcquire,
-		Release:  scripts.ReentrantRelease,
-		Withdraw: scripts.ReentrantWithdraw,
-		Yield:    scripts.ReentrantYield,
-		Next:     scripts.ReentrantYield,
-		Look:     scripts.ReentrantLook,
-		Renew:    scripts.HolderRenew,
-		Force:    scripts.HolderForce,
-	},
-	Latch: &nativeLatch,
-	Fair: &Fair{
-		Ground: Ground{
-			Realm: "fair",
-			Keys: func(n names.Set) Keys {
-				return Keys{Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Lives()}}
-			},
-			Renew: scripts.HolderRenew,
-			// With its token, so that a renewal that comes too late touches no later tenure.
-			Named: func(stamp, name string) string { return stamp + name },
-			Line: &Line{
-				Enter: scripts.FairEnter, Look: scripts.FairLook, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
-			},
-		},
-		Letter:  "f",
-		Force:   scripts.FairForce,
-		Waiters: scripts.FairWaiters,
-	},
+	Lock:     &nativeLock,
+	Fair:     &nativeLock,
+	Latch:    &nativeLatch,
 	RWLock: &RWLock{
 		Ground: Ground{
 			Realm: "rwlock",
@@ -76,23 +49,47 @@ var native = Layout{
 	Semaphore: &nativeSemaphore,
 }
 
+// nativeLock is the reentrant and the fair lock: one kind at the server.
+//
+//nolint:gochecknoglobals // a constant table
+var nativeLock = Exclusive{
+	Ground: Ground{
+		Realm: "lock",
+		Keys: func(n names.Set) Keys {
+			all := n.Queue()
+			return Keys{Holder: all[0], Lives: all[2], All: all}
+		},
+		Renew: scripts.HolderRenew,
+		Line: &Line{
+			Enter: scripts.LockEnter, Look: scripts.LockPoll, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+		},
+	},
+	Letters: "rf",
+	Moded:   true,
+	Force:   scripts.LockForce,
+	Waiters: scripts.LockWaiters,
+	Gather:  scripts.LockGather,
+	Scatter: scripts.LockScatter,
+}
+
 // Native answers the library's own layout; scripts/README.md has it.
 func Native() *Layout { return &native }
 
 // nativeNew answers the session's id, the number of the attempt, and 64 bits drawn from the system for this attempt,
 // so that two copies of one process, restored from one snapshot, share none. 41 characters.
-func nativeNew(session string, serial uint64) string {
+func nativeNew(session string, serial uint64) string { return NativeTicket(session, serial, "") }
+
+// NativeTicket returns a hold of the library's own layout, with a mark behind it.
+func NativeTicket(session string, serial uint64, mark string) string {
 	var raw [14]byte
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], serial)
 	copy(raw[:6], number[2:])
 	_, _ = rand.Read(raw[6:]) // crypto/rand.Read never fails: it ends the process instead
-	var id [nativeHold]byte
+	var id [nativeHold + 16]byte
 	copy(id[:], session)
 	base64.RawURLEncoding.Encode(id[SessionSize:], raw[:])
-	return string(id[:])
+	return string(append(id[:nativeHold], mark...))
 }
-
-func holderAlone(n names.Set) []string { return []string{n.Holder} }
 
 func nativeSession(hold string) string { return hold[:min(len(hold), SessionSize)] }

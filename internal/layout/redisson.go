@@ -70,7 +70,7 @@ func RedissonFair(wait time.Duration, which ...Variant) *Layout {
 	if wait != FairWait {
 		l.Fair = redissonFair(fmt.Sprintf("%s, %v", l.Fair.Realm, wait), wait)
 	}
-	l.Reentrant, l.RWLock, l.Semaphore, l.Plain, l.Latch = nil, nil, nil, nil, nil
+	l.Lock, l.RWLock, l.Semaphore, l.Plain, l.Latch = nil, nil, nil, nil, nil
 	return &l
 }
 
@@ -93,12 +93,12 @@ func redissonIn(v Variant) *Layout {
 		}
 	}
 	realm := fmt.Sprintf(" in Redisson's layout, %d", v) // behind those of the kinds
-	l.Reentrant = redissonReentrant("reentrant" + realm)
 	if v&Fenced != 0 {
 		l.Name = "Redisson's RFencedLock"
-		l.Reentrant.Keys, l.Reentrant.Acquire, l.Reentrant.Next = holderAndToken, scripts.RedissonFence, scripts.RedissonFenceNext
+		l.Lock = redissonFenced("reentrant" + realm)
 		return l
 	}
+	l.Lock = redissonLock("reentrant" + realm)
 	l.Fair = redissonFair("fair"+realm, FairWait)
 	l.RWLock = redissonRWLock("rwlock" + realm)
 	l.Semaphore = redissonSemaphore("semaphore"+realm, "timeout")
@@ -107,23 +107,37 @@ func redissonIn(v Variant) *Layout {
 	return l
 }
 
-func redissonReentrant(realm string) *Reentrant {
-	return &Reentrant{
-		Realm:    realm,
-		Keys:     holderAlone,
-		Acquire:  scripts.RedissonAcquire,
-		Release:  scripts.RedissonRelease,
-		Withdraw: scripts.RedissonWithdraw,
-		Yield:    scripts.RedissonYield,
-		Next:     scripts.RedissonYield,
-		Look:     scripts.RedissonLook,
-		Renew:    scripts.RedissonRenew,
-		Force:    scripts.RedissonForce,
+// redissonLock returns RLock.
+func redissonLock(realm string) *Exclusive {
+	return &Exclusive{
+		Ground: Ground{
+			Realm: realm,
+			Keys: func(n names.Set) Keys {
+				return Keys{Holder: n.Holder, All: []string{n.Holder}, Told: n.Unlocked}
+			},
+			Renew: scripts.RedissonRenew,
+			Contest: &Contest{
+				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Look: scripts.RedissonLook, WaitsHere: true, Passes: true,
+			},
+		},
+		Letters: "r",
+		Force:   scripts.RedissonForce,
 	}
 }
 
-func redissonFair(realm string, wait time.Duration) *Fair {
-	return &Fair{
+// redissonFenced returns RFencedLock. Its tokens are the numbers of a counter, and Java clients count
+// one for each holder. So each goroutine acquires the lock at the server.
+func redissonFenced(realm string) *Exclusive {
+	l := redissonLock(realm)
+	l.Keys = func(n names.Set) Keys {
+		return Keys{Holder: n.Holder, All: []string{n.Holder, names.RedissonToken(n.Holder)}, Told: n.Unlocked}
+	}
+	l.Contest.Acquire, l.Contest.Passes = scripts.RedissonFence, false
+	return l
+}
+
+func redissonFair(realm string, wait time.Duration) *Exclusive {
+	return &Exclusive{
 		Ground: Ground{
 			Realm: realm,
 			Keys: func(n names.Set) Keys {
@@ -136,7 +150,7 @@ func redissonFair(realm string, wait time.Duration) *Fair {
 				Args: []string{strconv.FormatInt(wait.Milliseconds(), 10)},
 			},
 		},
-		Letter:  "r", // its hash is an RLock's
+		Letters: "r", // its hash is an RLock's
 		Force:   scripts.RedissonFairForce,
 		Waiters: scripts.RedissonFairWaiters,
 	}
@@ -162,8 +176,6 @@ func redissonRWLock(realm string) *RWLock {
 		Label:     func(name string) string { return name },
 	}
 }
-
-func holderAndToken(n names.Set) []string { return []string{n.Holder, names.RedissonToken(n.Holder)} }
 
 // redissonNew answers what Redisson takes for a client and its thread: the session's 16 bytes as a UUID, and a number
 // drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session share one, nor two copies

@@ -4,10 +4,10 @@ package line
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -31,6 +31,17 @@ type Grant struct {
 	Life  time.Duration
 	Sent  clock.Instant
 	Read  clock.Instant // when it was heard of
+	// Counted says that the layout counts its tokens, and Token is the only one of the hold.
+	Counted bool
+	Token   uint64
+}
+
+// Tokens returns the first and the last token of the hold.
+func (g Grant) Tokens() (first, last uint64) {
+	if g.Counted {
+		return g.Token, g.Token
+	}
+	return g.Stamp.Token(), g.Last.LastToken()
 }
 
 // Tenant is who holds the lock in this process.
@@ -45,11 +56,10 @@ type Tenant interface {
 // An id is not used for a second attempt. The fields are guarded by the lock of its Lines.
 type Attempt struct {
 	q      *Queue
-	hold   string        // assigned once
+	name   string        // the ticket: the hold id, and the mark of the wish; assigned once
 	wish   Wish          // assigned once
 	queues bool          // it stands in line, or came to try; assigned once, before it is sent
-	news   chan struct{} // room for one; coalesces
-	sure   atomic.Int32  // 1 if it certainly has no ticket: the only reply to its only enter was that it has the lock
+	news   chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
 	state    state
 	told     context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell
@@ -57,16 +67,18 @@ type Attempt struct {
 	grant    Grant
 	tenant   Tenant
 	urgent   bool       // the next look lists it: it may have been granted
+	enters   int        // how many were sent; a requeue for it is one
+	atOnce   bool       // an enter was answered that it has the lock
 	unknown  bool       // an enter of it was not answered
 	stood    bool       // an enter of it was answered that it has the lock, or a ticket
-	refused  bool       // an enter of it was refused, but not with ErrWrongKind
+	refused  bool       // an enter of it was refused; see hasNothing
 	notAfter wire.Stamp // of the newest enter; 0 where none was sent
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
 func (q *Queue) begin(wish Wish) *Attempt {
 	ls := q.lines
-	a := &Attempt{q: q, hold: ls.session.NewHold(), wish: wish, news: make(chan struct{}, 1)}
+	a := &Attempt{q: q, name: ls.session.NewTicket(wish.Mark), wish: wish}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.mu.attempts[a.attempt()] = a
@@ -138,16 +150,22 @@ func (a *Attempt) leaveLine(to state) (isGranted bool) {
 func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
 	switch a.state {
 	case entering, inLine:
-		if b, ok := a.q.paidLocked(paid, now); ok {
-			a.grant = Grant{Stamp: token, Last: token.BlockEnd(), Life: b.life, Sent: b.sent, Read: now}
+		b, ok := a.q.paidLocked(paid, now)
+		switch {
+		case a.isOlderLocked(token):
+			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
+			a.urgent = true
+		case ok:
+			a.grant = a.grantAt(token, b.life, b.sent, now)
+			if a.q.lines.kind.Requeue == nil {
+				a.grant.Last = token.BlockEnd()
+			}
 			a.state = granted
 			a.wake()
 			if a.told != nil {
 				a.told()
 			}
-			return
-		}
-		if a.queues {
+		case a.queues:
 			// A hint: that life is over by our clock, or not known. The look lengthens what there is.
 			a.urgent = true
 			a.q.lines.looks.Put(a.q)
@@ -172,11 +190,23 @@ func (a *Attempt) isSpent() bool {
 	return true
 }
 
+// wake wakes the goroutine that waits, if there is one. Under the lock, as newsLocked: what happened before that made the
+// channel is seen by the goroutine itself.
 func (a *Attempt) wake() {
 	select {
 	case a.news <- struct{}{}:
-	default: // one is there already
+	default: // one is there already, or no goroutine waits
 	}
+}
+
+// wakes returns the channel on which a goroutine that waits is woken, and the state of a.
+func (a *Attempt) wakes() (<-chan struct{}, state) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	if a.news == nil {
+		a.news = make(chan struct{}, 1)
+	}
+	return a.news, a.state
 }
 
 // Grant answers what the server gave.
@@ -186,11 +216,44 @@ func (a *Attempt) Grant() Grant {
 	return a.grant
 }
 
-// Begin says who has the lock now, and can be evicted from here on.
+// Begin says who has the lock now, and can be evicted from here on. Of an exclusive lock it ends the older hold that the
+// session may have: its message that it was ended by force may come later than the newer grant. The older one is the one
+// with the smaller token, which can be a itself: another attempt was granted the lock before the goroutine of a ran.
 func (a *Attempt) Begin(tenant Tenant) {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+	if older := a.begin(tenant); older != nil {
+		older.Evict(errs.ErrLost)
+	}
+}
+
+func (a *Attempt) begin(tenant Tenant) (older Tenant) {
+	q := a.q
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
 	a.tenant = tenant
+	if q.lines.kind.Requeue == nil || tenant == nil {
+		return nil
+	}
+	if a.isOlderLocked(a.grant.Stamp) {
+		return tenant
+	}
+	if q.holding != nil && q.holding != a {
+		older = q.holding.tenant
+	}
+	q.holding = a
+	return older
+}
+
+// isOlderLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.
+// Such a grant was over before its message arrived: the newer hold is the one at the server.
+func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
+	holding := a.q.holding
+	return holding != nil && holding != a && holding.grant.Stamp > token
+}
+
+// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket of an
+// exclusive lock, the grant took it out; of other locks only an attempt that was granted at once is sure.
+func (a *Attempt) isSureLocked() bool {
+	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.Requeue != nil)
 }
 
 // Lengthened says that the hold was given life anew, in answer to what was sent at sent. Before Begin.
@@ -209,7 +272,10 @@ func (a *Attempt) Name() string {
 }
 
 // ticket answers what the attempt is called in its line.
-func (a *Attempt) ticket() string { return a.hold + a.wish.Mark }
+func (a *Attempt) ticket() string { return a.name }
 
 // attempt answers the part of the hold id that is not the session's.
-func (a *Attempt) attempt() string { return a.hold[len(a.hold)-attemptSize:] }
+func (a *Attempt) attempt() string {
+	end := len(a.name) - len(a.wish.Mark)
+	return a.name[end-attemptSize : end]
+}

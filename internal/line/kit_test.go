@@ -33,10 +33,10 @@ const (
 )
 
 // wish is one for a hold that is longer than any test.
-var wish = Wish{Life: lease, Floor: "60000"}
+var wish = Wish{Life: lease, Floor: "60000", Mark: "f"}
 
-var fairKind = Kind{
-	Enter: scripts.FairEnter, Look: scripts.FairLook, Leave: scripts.FairLeave, Drop: scripts.FairDrop,
+var lockKind = Kind{
+	Enter: scripts.LockEnter, Look: scripts.LockPoll, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -69,7 +69,7 @@ type user struct {
 // join answers a session at the server or behind the proxy. Nothing of it is left when the test ends.
 func (p *place) join(at dialer, set func(*settings.Session), client ...func(*rueidis.ClientOption)) *user {
 	p.Helper()
-	return p.joinAs(at, fairKind, keysOf(p, "a"), set, client...)
+	return p.joinAs(at, lockKind, keysOf(p, "a"), set, client...)
 }
 
 // joinAs is join for a lock of another kind.
@@ -194,7 +194,7 @@ func (u *user) looks() {
 func (u *user) gives(a *Attempt) {
 	u.place.Helper()
 	grant := a.Grant()
-	had, err := a.Release(u.place.T.Context(), lease)
+	had, err := a.Release(u.place.T.Context(), 0, lease)
 	require.NoError(u.place, err)
 	require.True(u.place, had || renewal.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
 }
@@ -208,7 +208,7 @@ func (p *place) inLine() []string {
 	var holds []string
 	list, _ := p.server.MustDo(p, "ZRANGE", keysOf(p, "a").All[1], 0, -1).([]any)
 	for _, hold := range list {
-		holds = append(holds, fmt.Sprint(hold))
+		holds = append(holds, fmt.Sprint(hold)[:41])
 	}
 	return holds
 }
@@ -217,10 +217,10 @@ func (p *place) inLine() []string {
 func (p *place) holder() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", keysOf(p, "a").Holder).(string)
-	if !strings.HasPrefix(value, "sb1f") || strings.HasPrefix(value[20:], "---") {
+	if !strings.HasPrefix(value, "sb1l") || strings.HasPrefix(value[20:], "---") {
 		return ""
 	}
-	return value[20:61]
+	return value[20:62]
 }
 
 // nothingLeft waits until neither the sessions nor the server know of anybody.

@@ -4,12 +4,9 @@ package line
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -29,23 +26,23 @@ func (a *Attempt) end() (may bool) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	a.state, a.tenant = over, nil
+	if a.q.holding == a {
+		a.q.holding = nil
+	}
 	return a.unknown || a.stood || a.refused
 }
 
-// Release gives the lock back, and waits for that as long as ctx lasts. It reports false where the
-// server says that the hold has the lock no more. An error leaves it to be repeated in the background,
-// until the hold has ended by itself, after lasts at the latest.
-func (a *Attempt) Release(ctx context.Context, lasts time.Duration) (had bool, err error) {
+// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
+// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
+// hold has ended by itself, after lasts at the latest.
+func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
 	// It is begun until the server answers: what a look still says of it is no reason to leave once
 	// more, which might be executed first, and the release then hear that there is nothing to give back.
 	a.Begin(nil)
-	ls := a.q.lines
-	reply, err := ls.session.Runner.Run(ctx, a.leaveCall())
+	runner, call := a.q.lines.session.Runner, a.leaveCall(used)
+	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
-		// The slot is on its way to another node. The lock at least can be let go of.
-		reply, err = ls.session.Runner.Run(ctx, wire.Call{
-			Script: ls.kind.Drop, Keys: []string{a.q.keys.Holder}, Args: []string{a.Name()},
-		})
+		reply, err = runner.Run(ctx, a.q.alone(call)) // the lock at least can be released
 	}
 	a.end()
 	if err != nil {
@@ -53,21 +50,58 @@ func (a *Attempt) Release(ctx context.Context, lasts time.Duration) (had bool, e
 		return false, err
 	}
 	a.handed(reply)
-	if a.copyLeft(0) > 0 {
+	a.released(reply.Int(0) == released || reply.Int(0) == unreached)
+	return reply.Int(0) == 1 || reply.Int(0) == released, nil
+}
+
+// Replies to a leave with the holder key alone, after which it is repeated: the queue was out of reach.
+const (
+	released  = 3  // the hold had the lock
+	unreached = -3 // it had not
+)
+
+// released ends the leaving, unless something of a may still be at the server, or come there.
+func (a *Attempt) released(mayStand bool) { //nolint:revive // a fact about the reply, not a switch
+	if mayStand || a.copyLeft(0) > 0 {
 		a.leaveAgain()
 	} else {
 		a.forget()
 	}
-	return reply.Int(0) == 1, nil
 }
 
-func (a *Attempt) leaveCall() wire.Call {
-	ls, keys, sure := a.q.lines, a.q.keys, strconv.Itoa(int(a.sure.Load()))
-	return wire.Call{
-		Script: ls.kind.Leave,
-		Keys:   keys.All,
-		Args:   []string{a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor, sure},
+// alone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
+func (q *Queue) alone(call wire.Call) wire.Call {
+	if drop := q.lines.kind.Drop; drop != nil {
+		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
 	}
+	call.Keys = call.Keys[:1]
+	return call
+}
+
+// leaveCall returns the call that ends a. used is the stamp of the last token that was used, 0 if it is not known. It may
+// be called under the lock of the Lines if a is over.
+func (a *Attempt) leaveCall(used wire.Stamp) wire.Call {
+	ls, keys := a.q.lines, a.q.keys
+	args := append(make([]string, 0, 7), a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
+	if ls.kind.Requeue != nil {
+		args = append(args, floor(used))
+	}
+	return wire.Call{Script: ls.kind.Leave, Keys: keys.All, Args: append(args, flag(a.isSureLocked()))}
+}
+
+// floor returns a stamp as scripts take it: "" if it is not known.
+func floor(used wire.Stamp) string {
+	if used == 0 {
+		return ""
+	}
+	return used.Text()
+}
+
+func flag(is bool) string { //nolint:revive // a fact, not a switch
+	if is {
+		return "1"
+	}
+	return "0"
 }
 
 // leaveAgain repeats the leaving for as long as what a may have had can last.
@@ -78,10 +112,13 @@ func (a *Attempt) leaveAgain() {
 // leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
 // outcome until that can come no more.
 func (a *Attempt) leaveUntil(until clock.Instant) {
-	t := &session.Settlement{Call: a.leaveCall(), Until: until, Arrives: a.arrives(), Over: a.givenUp}
+	t := &session.Settlement{Call: a.leaveCall(0), Until: until, Arrives: a.arrives(), Over: a.givenUp}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
+		if code := reply.Int(0); code == released || code == unreached {
+			return max(left, session.RetryPause(0))
+		}
 		if left == 0 {
 			a.forget()
 			return 0
@@ -113,13 +150,13 @@ func (a *Attempt) arrives() clock.Instant {
 }
 
 // givenUp ends the leaving, settled or not. Where it is not, and the session goes on in that line, its
-// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on. If the key
-// belongs to another program the session sends no heartbeats either.
+// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on. If the
+// server has nothing of a, the session sends no heartbeats either.
 func (a *Attempt) givenUp(err error) {
 	ls := a.q.lines
 	ls.mu.Lock()
 	isKnown := ls.mu.attempts[a.attempt()] == a
-	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !errors.Is(err, errs.ErrWrongKind)
+	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !hasNothing(err)
 	if isKnown && !goesOn {
 		a.forgetLocked()
 	}

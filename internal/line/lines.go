@@ -9,16 +9,20 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Kind is how one kind of lock stands in line. The arguments and replies of its steps are those of the fair
-// lock's; Enter has those of the Wish behind them.
+// Kind is how one kind of lock stands in line. The arguments and replies of its steps are those of package scripts;
+// Enter has those of the Wish behind them.
 type Kind struct {
-	Enter, Look, Leave, Drop *scripts.Script
+	Enter, Look, Leave *scripts.Script
+	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts can do with that key alone
+	// has Requeue instead, which releases a hold and queues the session again in one call. Such a kind is exclusive.
+	Drop, Requeue *scripts.Script
 	// Labelled says that holds are written down with the label of their session, and are named with it.
 	Labelled bool
 	// Refusal answers the error that an answer of Enter below -2 stands for.
@@ -36,8 +40,8 @@ type Wish struct {
 	Mark string
 	// Args are those of Enter that other kinds do not have.
 	Args []string
-	// Like is the same for all wishes between which holds can be passed on inside a process; '' where that cannot be.
-	Like string
+	// Like is the request between whose wishes a session hands holds over; zero if it hands none over.
+	Like handoff.Request
 	// Beside says that others of the session may have the lock at the same time.
 	Beside bool
 }

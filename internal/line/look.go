@@ -102,10 +102,12 @@ func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 		calls[i] = l.call()
 	}
 	var refused []wire.Call
+	var alone []look
 	for i, outcome := range ls.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err != nil {
 			if wire.TryAgain(outcome.Err) {
 				refused = append(refused, looks[i].beatCall())
+				alone = append(alone, looks[i])
 			}
 			looks[i].failed(outcome.Err)
 			continue
@@ -113,7 +115,24 @@ func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 		looks[i].answered(outcome.Reply)
 	}
 	if len(refused) > 0 {
-		ls.session.Runner.RunMany(ctx, refused)
+		ls.lookAlone(ctx, alone, refused)
+	}
+}
+
+// lookAlone sends heartbeats for looks that were refused because their slot is being moved, and looks with the holder key
+// alone: what has the lock is lengthened by that.
+func (ls *Lines) lookAlone(ctx context.Context, looks []look, calls []wire.Call) {
+	if ls.kind.Requeue == nil {
+		ls.session.Runner.RunMany(ctx, calls)
+		return
+	}
+	for i := range looks {
+		calls = append(calls, looks[i].q.alone(looks[i].call()))
+	}
+	for i, outcome := range ls.session.Runner.RunMany(ctx, calls)[len(looks):] {
+		if outcome.Err == nil {
+			looks[i].answered(outcome.Reply)
+		}
 	}
 }
 

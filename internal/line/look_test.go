@@ -56,7 +56,7 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 		require.Equal(t, c.want, a.state, name)
 		require.Equal(t, c.urgent, a.urgent, name)
 		if c.want == granted && c.before != granted {
-			require.Equal(t, Grant{now, now.BlockEnd(), l.beat.life, l.beat.sent, a.grant.Read}, a.grant, name)
+			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: l.beat.life, Sent: l.beat.sent, Read: a.grant.Read}, a.grant, name)
 		}
 		u.mu.Unlock()
 		a.leaveLine(over)

@@ -43,7 +43,7 @@ func TestASubscriptionIsFollowedByALook(t *testing.T) {
 	held := holder.takes()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
-	p.only(scripts.FairLook)
+	p.only(scripts.LockPoll)
 	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
 		u.looks()
 		began := time.Now()
@@ -65,7 +65,7 @@ func TestALookThatFailsIsFollowedByOne(t *testing.T) {
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
 	p.proxy.DropPushes(true)
-	p.only(scripts.FairLook)
+	p.only(scripts.LockPoll)
 	failed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	within(t, "a look that fails", failed.Fired())
 	holder.gives(held)
@@ -106,7 +106,7 @@ func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
 				u.gives(a)
 			}
 			if name != "TheLine" {
-				_, _ = held.Release(t.Context(), time.Second)
+				_, _ = held.Release(t.Context(), 0, time.Second)
 			}
 			p.nothingLeft(holder, u)
 		})
@@ -138,15 +138,13 @@ func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
 	u := p.behind()
 	copied := u.session.NewHold()
 	keys := u.q.keys
-	p.server.MustDo(t, "EVAL", `local now = redis.call('TIME')
-local till = string.format('%016.0f', (now[1] + 3600) * 1000000)
-redis.call('SET', KEYS[1], 'sb1f1780000000000000' .. ARGV[1] .. till .. '------', 'PX', 3600000)`, 1, keys.Holder, copied)
-	p.only(scripts.FairLook)
+	p.server.MustDo(t, "SET", keys.Holder, "sb1l1780000000000000"+copied+"f-", "PX", 3_600_000)
+	p.only(scripts.LockPoll)
 	p.proxy.ResetCount()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
 	u.looks()
-	require.Equal(t, copied, p.holder())
+	require.Equal(t, copied+"f", p.holder())
 	u.Lines.granted(told(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Settler.Open())
 	p.server.MustDo(t, "DEL", keys.Holder)
@@ -178,7 +176,7 @@ func TestAGrantThatNothingKnownPaidForIsAskedForAtOnce(t *testing.T) {
 	held := holder.takes()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
-	p.only(scripts.FairLook)
+	p.only(scripts.LockPoll)
 	attempt := p.inLine()[0][22:]
 	hinted := func() {
 		looks := p.proxy.Replies()
@@ -216,11 +214,11 @@ func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
 		u, other := p.behind(), p.plain()
 		a := u.takes()
 		waiting := other.waiting(t.Context(), 1)
-		p.only(scripts.FairLeave)
+		p.only(scripts.LockLeave)
 		struck := p.proxy.Arm(redistest.Fault{Kind: kind})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-struck.Fired(); cancel() }()
-		_, err := a.Release(ctx, lease)
+		_, err := a.Release(ctx, 0, lease)
 		require.Error(t, err)
 		p.proxy.CutAll()
 		other.gives(within(t, "the lock", waiting).mustHave(t))
@@ -237,13 +235,13 @@ func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
 	a := u.takes()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
-	p.only(scripts.FairLeave)
+	p.only(scripts.LockLeave)
 	p.proxy.ResetCount()
 	arrives := make(chan struct{})
 	p.proxy.OnRequest(func(int, []string) { <-arrives })
 	released := make(chan bool, 1)
 	go func() {
-		had, err := a.Release(t.Context(), lease)
+		had, err := a.Release(t.Context(), 0, lease)
 		released <- had && err == nil
 	}()
 	await(t, "the release to begin", func() bool { return p.proxy.Requests() > 0 })
@@ -264,7 +262,7 @@ func TestCloseSendsEverybodyAway(t *testing.T) {
 		"InLine": func(*place) {},
 		"Away":   func(p *place) { p.proxy.Refuse(); p.proxy.CutAll() },
 		"Answering": func(p *place) {
-			p.only(scripts.FairEnter)
+			p.only(scripts.LockEnter)
 			p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
 		},
 	} {

@@ -42,12 +42,12 @@ type Queue struct {
 	last     error         // why the last poll had no reply, or nil
 	planned  bool          // a poll is scheduled
 	due      time.Duration // monotonic: when it is due
+	holding  *Attempt      // the newest exclusive hold of the session, until its release begins
 	ear      *ear          // where its grants are heard; nil while nobody waits, or nobody needs it yet
 }
 
 // beat is one heartbeat: the session counts as living for life from its execution, and so for
-// life from its sending. There is one for each number, and none is ever changed: a call that is
-// sent again has a number of its own.
+// life from its first sending. There is one for each number, and none is ever changed.
 type beat struct {
 	number string
 	sent   clock.Instant
@@ -57,14 +57,19 @@ type beat struct {
 // over is when what b paid for can be trusted no more.
 func (b beat) over() clock.Instant { return renewal.Deadline(b.sent, b.life) }
 
-// beatLocked answers a heartbeat that is about to be sent.
+// beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
+// share one: the grant that it pays for is counted from the first of them, which is never too late.
 func (q *Queue) beatLocked(now clock.Instant) beat {
+	life := q.lifeLocked()
+	if n := len(q.beats); n > 0 && q.beats[n-1].life == life && now.Mono()-q.beats[n-1].sent.Mono() < life/64 {
+		return q.beats[n-1]
+	}
 	kept := 0
 	for kept < len(q.beats) && q.beats[kept].over().Reached(now) {
 		kept++
 	}
 	q.beats = append(q.beats[:0], q.beats[kept:]...)
-	b := beat{number: q.lines.nextNumberLocked(), sent: now, life: q.lifeLocked()}
+	b := beat{number: q.lines.nextNumberLocked(), sent: now, life: life}
 	q.beats = append(q.beats, b)
 	return b
 }

@@ -32,7 +32,7 @@ func TestGrantThatIsOverBeforeItBeginsIsLookedAt(t *testing.T) {
 	holder.gives(held)
 	b := within(t, "the lock", got).mustHave(t)
 	require.Same(t, a, b)
-	require.Equal(t, a.hold, p.holder())
+	require.Equal(t, a.ticket(), p.holder())
 	waiter.gives(b)
 	p.nothingLeft(holder, waiter)
 }

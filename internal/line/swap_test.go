@@ -103,7 +103,7 @@ func TestASwapPutsAHoldInThePlaceOfAnother(t *testing.T) {
 	require.Equal(t, lease, b.Grant().Life)
 	_, attempts, _ := u.Len()
 	require.Equal(t, 1, attempts, "the old one is forgotten")
-	had, err := a.Release(t.Context(), lease)
+	had, err := a.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
 	require.False(t, had)
 	u.gives(b)

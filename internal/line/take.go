@@ -49,10 +49,13 @@ func (q *Queue) tryOnce(ctx context.Context, wish Wish) (*Attempt, error) {
 		return a, nil
 	case err == nil && answer == tooSlow:
 		// Given back before another try, which would find it held otherwise.
-		if _, err = a.Release(ctx, wish.Life); err == nil {
+		if _, err = a.Release(ctx, 0, wish.Life); err == nil {
 			err = errLate
 		}
 		return nil, err
+	case err == nil && answer == older:
+		a.Abandon()
+		return nil, errs.ErrHeld
 	case err == nil && answer == late:
 		err = errLate
 	case err == nil:
@@ -138,8 +141,12 @@ func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 		case over:
 			return refusal
 		case inLine:
+			news, state := a.wakes()
+			if state != inLine || a.q.lines.session.Ready() != nil {
+				continue // Close may have come before the channel
+			}
 			select {
-			case <-a.news:
+			case <-news:
 			case <-ctx.Done():
 			}
 		case entering, begun:
@@ -209,6 +216,7 @@ const (
 	waits          // it stands in line; or it came to try, and does not have the lock
 	late           // executed after its not-after, with no effect
 	tooSlow        // it has the lock, but the answer took longer than that lasts
+	older          // it had the lock, and the session has a newer hold
 )
 
 // enter sends one enter. Where the answer says so, or a message did meanwhile, a is granted.
@@ -217,22 +225,19 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	ctx, answered := a.untilTold(ctx)
 	defer answered()
 	sent := clock.Now()
-	queues, again := "0", "0"
-	if a.queues {
-		queues = "1"
+	number, times, again := a.toSend(sent)
+	call := wire.Call{Script: q.lines.kind.Enter, Keys: q.keys.All}
+	call.Args = append(make([]string, 0, 11+len(a.wish.Args)),
+		a.ticket(), times.life, times.notAfter, flag(a.queues),
+		times.living, number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor)
+	call.Args = append(call.Args, a.wish.Args...)
+	if q.lines.kind.Requeue == nil {
+		call.Args = append(call.Args, flag(again))
 	}
-	if a.notAfter != 0 {
-		again = "1"
+	reply, err := s.Runner.Run(ctx, call)
+	if err != nil && wire.TryAgain(err) && q.lines.kind.Requeue != nil {
+		reply, err = a.enterAlone(ctx, call, err)
 	}
-	number, life := a.toSend(sent)
-	reply, err := s.Runner.Run(ctx, wire.Call{
-		Script: q.lines.kind.Enter,
-		Keys:   q.keys.All,
-		Args: append(append([]string{
-			a.ticket(), micros(a.wish.Life), a.notAfter.Text(), queues,
-			micros(life), number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor,
-		}, a.wish.Args...), again),
-	})
 	if err != nil {
 		a.unanswered(err)
 		return waits, err
@@ -240,10 +245,18 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	if a.queues && reply.Int(0) == 0 {
 		q.hear()
 	}
-	if reply.Int(0) == 1 && again == "0" {
-		a.sure.Store(1)
-	}
 	return a.answered(reply, sent, number)
+}
+
+// enterAlone repeats an enter that was refused because its slot is being moved, with the holder key alone: a free lock
+// that has no queue can be had by that. The two count as one enter: the first did nothing.
+func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
+	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
+	if err == nil && reply.Int(0) == unreached {
+		a.q.lines.session.Clock.Told(a.q.keys.Slot, reply.Stamp(1), clock.Now())
+		return reply, refusal
+	}
+	return reply, err
 }
 
 // untilTold answers a context for an enter that ends when a is granted meanwhile: the answer may be lost, and
@@ -258,25 +271,47 @@ func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.Cance
 	return ctx, a.told
 }
 
-// toSend prepares one enter: its heartbeat, "" where none is needed, and its not-after.
-func (a *Attempt) toSend(sent clock.Instant) (number string, life time.Duration) {
+// times are the times of an enter, as scripts take them.
+type times struct{ life, notAfter, living string }
+
+// textOf writes them in one allocation.
+func textOf(life time.Duration, notAfter wire.Stamp, living time.Duration) times {
+	var room [64]byte
+	text := strconv.AppendInt(room[:0], life.Microseconds(), 10)
+	first := len(text)
+	text = notAfter.Append(text)
+	second := len(text)
+	all := string(strconv.AppendInt(text, living.Microseconds(), 10))
+	return times{life: all[:first], notAfter: all[first:second], living: all[second:]}
+}
+
+// toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
+// session live. again reports whether it is not the first.
+func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool) {
 	q, s := a.q, a.q.lines.session
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
-	life = q.lifeLocked()
+	life := q.lifeLocked()
 	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	a.enters++
 	if a.queues && !q.beatenLocked(sent) {
 		number = q.beatLocked(sent).number
 	}
-	return number, life
+	return number, textOf(a.wish.Life, a.notAfter, life), a.enters > 1
 }
 
-// unanswered takes the error of an enter. A key of another program has nothing of a.
+// unanswered takes the error of an enter.
 func (a *Attempt) unanswered(err error) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
-	a.refused = a.refused || !errors.Is(err, errs.ErrWrongKind)
+	a.refused = a.refused || !hasNothing(err)
+}
+
+// hasNothing reports whether a refused call shows that the server has nothing of its attempt, or can be asked no more: the
+// key belongs to another program, or the client was closed.
+func hasNothing(err error) bool {
+	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
 
 // answered takes the answer to an enter.
@@ -305,10 +340,16 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 		return waits, nil // a message was faster
 	}
 	if reply.Int(0) == 1 {
-		grant := Grant{Stamp: reply.Stamp(1), Last: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+		grant := a.grantAt(reply.Stamp(1), a.wish.Life, sent, now)
+		if a.isOlderLocked(grant.Stamp) {
+			a.state, a.urgent = inLine, true
+			ls.looks.Put(q)
+			return older, nil
+		}
 		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
 			return tooSlow, nil
 		}
+		a.atOnce = true
 		a.grant, a.state = grant, granted
 		return taken, nil
 	}
@@ -321,6 +362,15 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	return waits, nil
 }
 
+// grantAt returns what the server gave a at that stamp.
+func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
+	g := Grant{Stamp: stamp, Last: stamp, Life: life, Sent: sent, Read: read}
+	if a.q.lines.kind.Requeue != nil {
+		g.Last = stamp + wire.TokenBlock - 1
+	}
+	return g
+}
+
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
 // pause waits before the next try of a, or until there is news of it.
@@ -328,10 +378,14 @@ func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
 	patience := a.q.lines.session.Patient(session.RetryPause(t.Fails))
 	t.Fails++
 	defer patience.End()
+	news, state := a.wakes()
+	if state != entering || a.q.lines.session.Ready() != nil {
+		return nil // see wait
+	}
 	select {
 	case <-patience.Done():
 		return nil
-	case <-a.news:
+	case <-news:
 		return nil
 	case <-ctx.Done():
 		return t.Ended(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -34,12 +35,12 @@ func (u *user) permit() *Queue {
 }
 
 // alike is a wish for the permit, and for the like of others.
-func alike(like string) Wish {
-	return Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: like, Args: []string{"1", "0"}, Beside: true}
+func alike(like int) Wish {
+	return Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Permits: like}, Args: []string{"1", "0"}, Beside: true}
 }
 
 // stands answers a place that stands in line.
-func (q *Queue) stands(t *testing.T, like string) *Place {
+func (q *Queue) stands(t *testing.T, like int) *Place {
 	t.Helper()
 	p := q.Stand(alike(like))
 	isGranted, err := p.Enter(t.Context())
@@ -53,19 +54,19 @@ func TestAPlaceIsEnteredAndWaitedInApart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	q := p.plain().permit()
-	free := q.Stand(alike("one"))
+	free := q.Stand(alike(1))
 	isGranted, err := free.Enter(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
 	held := free.Leave()
-	second := q.stands(t, "one")
+	second := q.stands(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, second.Wait(ctx), context.Canceled)
 	isGranted, err = second.Enter(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted, "it stands where it stood")
-	had, err := held.Release(t.Context(), lease)
+	had, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
 	require.True(t, had)
 	require.NoError(t, second.Wait(t.Context()))
@@ -82,9 +83,9 @@ func TestAHoldGoesOnForThoseWhoWantTheLike(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	q := p.plain().permit()
-	held, err := q.Take(t.Context(), alike("one"))
+	held, err := q.Take(t.Context(), alike(1))
 	require.NoError(t, err)
-	first, before := q.stands(t, "one"), held.Grant()
+	first, before := q.stands(t, 1), held.Grant()
 	fate, err := held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
 	require.Equal(t, Kept, fate)
@@ -95,7 +96,7 @@ func TestAHoldGoesOnForThoseWhoWantTheLike(t *testing.T) {
 	require.Equal(t, lease, grant.Life)
 	require.Positive(t, grant.Sent.Until(before.Sent))
 
-	other := q.stands(t, "other")
+	other := q.stands(t, 2)
 	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
 	require.Equal(t, GivenBack, fate)

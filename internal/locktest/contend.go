@@ -4,24 +4,33 @@ package locktest
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"testing"
 
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// Contend runs Lock of a reentrant lock on another goroutine, and returns when its session waits at
-// the server for the lock, which another session holds.
+// Contend runs Lock of a lock on another goroutine, and returns when its session has a further ticket in the lock's queue,
+// and listens to its grants.
 func Contend[T any](
 	ctx context.Context, tb testing.TB, server *redistest.Server, name string,
 	lock func(ctx context.Context) (T, error),
 ) <-chan Result[T] {
 	tb.Helper()
+	before := Tickets(tb, server, name)
 	returned := LaterWith(ctx, lock)
-	redistest.Await(tb, "a waiter's mark and its subscription", func() bool {
-		value, _ := server.MustDo(tb, "GET", Key(name)).(string)
-		marked := strings.HasPrefix(value, "sb1r") && value[61:83] != strings.Repeat("-", 22)
-		return marked && Listeners(tb, server, Keys(name).Unlocked) > 0
+	redistest.Await(tb, "a ticket, and its session listens", func() bool {
+		last, _ := server.MustDo(tb, "ZRANGE", Keys(name).Line(), -1, -1).([]any)
+		return Tickets(tb, server, name) > before && len(last) == 1 &&
+			Listeners(tb, server, names.Grants(names.DefaultPrefix)+fmt.Sprint(last[0])[:layout.SessionSize]) > 0
 	})
 	return returned
+}
+
+// Tickets returns how many tickets the queue of a lock has.
+func Tickets(tb testing.TB, server *redistest.Server, name string) int {
+	tb.Helper()
+	return Count(tb, server, "ZCARD", Keys(name).Line())
 }

@@ -16,6 +16,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
+// IsHeld reports whether the value of the holder key of a reentrant or fair lock names a holder.
+func IsHeld(value string) bool {
+	const mode = 61 // '-' in a key that is marked and has no hold
+	return len(value) > mode && strings.HasPrefix(value, "sb1l") && value[mode] != '-'
+}
+
 // View looks at what locks left on a server, over a connection that no fault strikes.
 type View struct{ client rueidis.Client }
 
@@ -47,9 +53,9 @@ type Hold struct {
 }
 
 // state reads the key and the end of the hold in one step, so that the two belong together. The
-// end, not what is left: that would count from an instant that only the server knows. Where a line
-// may stand behind the hold, the key says when it ends, and stays for longer. Of a name that has no lock
-// it reads who has permits: no test has both.
+// end, not what is left: that would count from an instant that only the server knows. A key that is
+// marked lives 15 seconds longer than its hold. If the name has no lock, state reads the permits of a
+// semaphore: no test has both.
 const state = `
 local waiting = 0
 for _, line in ipairs({KEYS[2], KEYS[3], KEYS[5], KEYS[6]}) do
@@ -68,11 +74,14 @@ if redis.call('TYPE', key)['ok'] == 'zset' then
   return {floor, math.floor(ends / 1000), string.sub(id, 1, 41), waiting, #holds / 2}
 end
 local value, ends = redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])
-local kind = string.sub(value, 4, 4)
-local held = value ~= '' and kind ~= '-'
-if kind == 'f' then
-  local till = string.sub(value, 62, 77)
-  held, ends = till > now, math.floor(till / 1000)
+local kind, held = string.sub(value, 4, 4), false
+if kind == 'l' then
+  if string.sub(value, 63, 63) == 'q' and ends > 0 then
+    ends = ends - 15000
+  end
+  held = string.sub(value, 62, 62) ~= '-' and (ends < 0 or ends * 1000 > tonumber(now))
+else
+  held = value ~= '' and kind ~= '-'
 end
 return {string.sub(value, 5, 20), ends, held and string.sub(value, 21, 61) or '', waiting, held and 1 or 0}`
 
@@ -147,14 +156,15 @@ local now = time[1] * 1000000 + time[2]
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local type = redis.call('TYPE', key)['ok']
   local value = type == 'string' and redis.call('GET', key) or ''
-  local kind = string.sub(value, 1, 4)
-  local has = kind == 'sb1r' or kind == 'sb1q' or kind == 'sb1f' and tonumber(string.sub(value, 62, 77)) > now
+  local kind, ms = string.sub(value, 1, 4), redis.call('PTTL', key)
+  local has = kind == 'sb1q' or kind == 'sb1l' and string.sub(value, 62, 62) ~= '-' and
+    (string.sub(value, 63, 63) == '-' or ms < 0 or ms > 15000)
   if type == 'zset' then
     -- A line, or holds that end one by one.
     has = string.sub(key, -5) ~= ':lock' and string.sub(key, -8) ~= ':permits' or redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') > 0
   end
   if has then held[#held + 1] = key end
-  immortal[#immortal + 1] = redis.call('PTTL', key) == -1 and key or nil
+  immortal[#immortal + 1] = ms == -1 and key or nil
 end
 return {immortal, held}`
 

@@ -58,6 +58,15 @@ func (s Set) Line() string { return s.base() + ":line" }
 // Lives is the key that says until when the sessions in that queue count as living.
 func (s Set) Lives() string { return s.base() + ":lives" }
 
+// Queue returns the keys of a reentrant or fair lock, as scripts take them: Holder, Line and Lives.
+func (s Set) Queue() []string {
+	const line, lives = ":line", ":lives"
+	base := s.base()
+	both := base + line + base + lives // one string in memory
+	end := len(base) + len(line)
+	return []string{s.Holder, both[:end], both[end:]}
+}
+
 // Writers is the key of the waiting writers of a read-write lock.
 func (s Set) Writers() string { return s.base() + ":writers" }
 

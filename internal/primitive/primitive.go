@@ -56,8 +56,8 @@ func MakeIn(
 	}
 	set := b.Session.Settings.Lock
 	set.StartFor(kind)
-	for _, option := range options {
-		option.Apply(&set)
+	if len(options) > 0 {
+		set = with(set, options)
 	}
 	b.Layout = cmp.Or(set.Layout, layout.Native())
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
@@ -73,6 +73,14 @@ func MakeIn(
 	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
 	b.Floor = renewal.Milliseconds(set.Floor)
 	return b
+}
+
+// with returns set with options applied. Apart, so that a lock without options does not move its set to the heap.
+func with(set settings.Lock, options []signalbox.LockOption) settings.Lock {
+	for _, option := range options {
+		option.Apply(&set)
+	}
+	return set
 }
 
 // Made answers what was wrong with what New was given, or that b is of a lock that no New made, or nil.
@@ -149,7 +157,7 @@ func (b *Base) Grants() string {
 	if b.Session.Runner.Clustered() {
 		return b.Names.Grants()
 	}
-	return names.Grants(b.Session.Settings.Prefix)
+	return b.Session.Grants()
 }
 
 // Place answers where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
@@ -242,12 +250,12 @@ func (b *Base) holder(ctx context.Context) (session.Holder, error) {
 	return h, CutShort(ctx, err)
 }
 
-// ForceUnlock takes the lock from whoever has it as a lock of the kind that letter stands for, by the call
-// that take makes for its hold.
-func (b *Base) ForceUnlock(ctx context.Context, letter string, take func(hold, told string) wire.Call) error {
+// ForceUnlock takes the lock from its holder, of one of the kinds that letters stand for, by the call that take makes for
+// its hold.
+func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, told string) wire.Call) error {
 	err := b.Ready(ctx)
 	if err == nil {
-		err = b.Session.Force(ctx, session.Forcing{Layout: b.Layout, Key: b.Names.Holder, Letter: letter, Call: take})
+		err = b.Session.Force(ctx, session.Forcing{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
 	}
 	return b.Explain("force unlock", CutShort(ctx, err))
 }

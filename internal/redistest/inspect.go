@@ -82,7 +82,7 @@ func Work(s *Server) (calls int64) {
 	stats := s.CommandStats()
 	for _, name := range []string{
 		"eval", "evalsha", "time", "get", "set", "del", "exists", "pexpire", "pttl", "hget", "hset", "hmget", "hlen", "hdel",
-		"zadd", "zcard", "zmscore", "zrange", "zrank", "zrem", "zscore", "publish", "spublish",
+		"mget", "setrange", "zadd", "zcard", "zmscore", "zpopmin", "zrange", "zrank", "zrem", "zscore", "publish", "spublish",
 	} {
 		calls += stats[name].Calls
 	}

@@ -46,7 +46,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	defer close(s.closed)
 
-	// A caller that is counted in and reaches a gate or the dispatcher after this finds closing
+	// A caller that is counted in and reaches a queue or the dispatcher after this finds closing
 	// set.
 	for _, p := range s.allParts() {
 		p.Refuse(errs.ErrClosed)

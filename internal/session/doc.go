@@ -2,7 +2,7 @@
 
 // Package session is what the locks of one client share: its identity, the runner of
 // scripts, the server's clock, the timers, the keeper of leases, the dispatcher of messages,
-// the gates, and the settling of what has no known outcome.
+// the parts of each kind of lock, and the settling of what has no known outcome.
 //
 // signalbox.Session is defined over Session here, which is how primitives reach the machinery
 // with nothing exported for it: (*session.Session)(s) is a conversion that only packages of

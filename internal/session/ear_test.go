@@ -7,9 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/gate"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
@@ -22,19 +19,33 @@ type tenant chan struct{}
 func (n tenant) Evict(error) {}
 func (n tenant) Recheck()    { n <- struct{}{} }
 
-// hold makes n the tenant of a lock, and answers its gate.
-func hold(t *testing.T, s *session.Session, key string, n tenant) *gate.Gate {
+// held is a part of a session that has tenants, by key.
+type held map[string]tenant
+
+func (held) Refuse(error) {}
+func (held) Evict(error)  {}
+func (held) Close()       {}
+
+func (h held) Recheck(key string) {
+	if n, is := h[key]; is {
+		n.Recheck()
+	}
+}
+
+func (h held) RecheckAll() {
+	for _, n := range h {
+		n.Recheck()
+	}
+}
+
+// hold makes tenants hold locks until the test ends.
+func hold(t *testing.T, s *session.Session, tenants held) {
 	t.Helper()
-	require.NoError(t, s.Begin())
-	g := s.Reentrant(layout.Native()).Gates.Use(key)
-	require.True(t, g.Try())
-	g.Won(clock.Now(), n)
-	t.Cleanup(func() {
-		g.Lost()
-		s.Reentrant(layout.Native()).Gates.Done(g, clock.Now())
-		s.End()
-	})
-	return g
+	session.PartOf(s, "held", func() held { return tenants })
+	for range tenants {
+		require.NoError(t, s.Begin())
+		t.Cleanup(s.End)
+	}
 }
 
 // P2: what was forced before the session listened it asks for when it does; from then on it is told
@@ -44,8 +55,7 @@ func TestASessionAsksForWhatItMayHaveMissed(t *testing.T) {
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	a, b := make(tenant, 8), make(tenant, 8)
-	hold(t, s, "a", a)
-	hold(t, s, "b", b)
+	hold(t, s, held{"a": a, "b": b})
 	redistest.Receive(t, "the question about a", a)
 	redistest.Receive(t, "the question about b", b)
 	channel := names.Session(names.DefaultPrefix, s.ID())

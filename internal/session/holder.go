@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -33,7 +34,7 @@ type held struct {
 // kinds are the kinds of locks by their letters.
 //
 //nolint:gochecknoglobals // a constant table
-var kinds = map[string]string{"r": "reentrant", "f": "fair", "w": "rwlock", "q": "redlock"}
+var kinds = map[string]string{"r": "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
 
 // KindName answers the kind that a letter stands for in holder keys: the letter where it is of a
 // release to come.
@@ -90,9 +91,9 @@ func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (h
 
 // Forcing is how a kind of lock is taken from its holder.
 type Forcing struct {
-	Layout *layout.Layout
-	Key    string
-	Letter string // of the kind: another kind's hold is not touched
+	Layout  *layout.Layout
+	Key     string
+	Letters string // of the kinds: another kind's hold is not touched
 	// Call makes the call that takes the lock from hold, and from no other, and tells the hold's session on
 	// the channel told. It answers 0 where the hold had gone before, else 1.
 	Call func(hold, told string) wire.Call
@@ -116,7 +117,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 			return nil // gone, by that or by itself
 		case err != nil:
 			return errs.Join(err, lost)
-		case h.letter != f.Letter:
+		case !strings.Contains(f.Letters, h.letter):
 			return WrongKind(h.letter)
 		}
 		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))

@@ -7,11 +7,7 @@ import (
 	"encoding/base64"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/settings"
 )
-
-// MaxHolder is the length of what a release says of a holder key, at the longest: layout, kind, stamp, hold, mark, label.
-const MaxHolder = 4 + 16 + layout.MaxHold + layout.SessionSize + settings.MaxLabel
 
 func newID() (string, error) {
 	var random [16]byte
@@ -21,15 +17,24 @@ func newID() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(random[:]), nil
 }
 
-// unmarked stands in a holder key where the session of a waiter stands otherwise.
+// Grants returns the channel on which this session and others are notified of grants, without the id of the session that
+// it ends with: one for all locks, if there are no slots.
+func (s *Session) Grants() string { return s.grants }
+
+// unmarked stands in the holder key of a redlock if no session waits for a message of its release.
 const unmarked = "----------------------"
 
-// Tail answers what stands behind a hold of this session in the holder key while nobody waits:
-// the place of the mark, and the label.
-func (s *Session) Tail() string { return s.tail }
+// Tail returns what stands behind a hold of this session in the holder key of a redlock that no session waits for: the
+// place of the mark, and the label.
+func (s *Session) Tail() string { return unmarked + s.Settings.Label }
 
 // NewHold answers a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
+
+// NewTicket returns a hold of the library's own layout that was never used before, with a mark behind it.
+func (s *Session) NewTicket(mark string) string {
+	return layout.NativeTicket(s.id, s.serial.Add(1), mark)
+}
 
 // NewHoldIn answers a hold that was never used before.
 func (s *Session) NewHoldIn(l *layout.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
@@ -75,14 +74,6 @@ func (p *Patience) End() {
 		p.session.patiences.Put(p)
 	}
 }
-
-// Waiter answers a waiter for a gate; give it back with Waited when it is in no queue.
-func (s *Session) Waiter() *gate.Waiter {
-	return s.waiters.Get().(*gate.Waiter) //nolint:errcheck,forcetypeassert // nothing else is ever put
-}
-
-// Waited takes a waiter back.
-func (s *Session) Waited(w *gate.Waiter) { s.waiters.Put(w) }
 
 // Fire implements wheel.Event. Once it has waited anew the patience is not its own any more: End may have let go of it.
 func (p *Patience) Fire() {

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/gate"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -40,7 +39,7 @@ type Session struct {
 	owned   bool // Close closes the client
 	bad     error
 	id      string
-	tail    string        // what stands behind a hold in its key, while nobody waits
+	grants  string        // see Grants
 	serial  atomic.Uint64 // attempts so far
 	closing atomic.Bool   // set under mu; no work is begun after it
 	evicted atomic.Bool   // set before Close evicts; who begins a hold after it evicts itself
@@ -50,7 +49,6 @@ type Session struct {
 
 	meeting   meeting
 	patiences sync.Pool // of *Patience
-	waiters   sync.Pool // of *gate.Waiter
 
 	mu struct {
 		sync.Mutex
@@ -113,9 +111,8 @@ func New(client rueidis.Client, set settings.Session, owned bool) *Session {
 		s.bad = errs.Join(s.bad, err)
 	}
 	s.id = id
-	s.tail = unmarked + set.Label
+	s.grants = names.Grants(set.Prefix)
 	s.patiences.New = func() any { return newPatience(s) }
-	s.waiters.New = func() any { return gate.NewWaiter() }
 	s.ear.session = s
 	s.ear.entry.Init(&s.ear)
 	s.mu.attention.deaf = set.Polling
@@ -237,7 +234,7 @@ func (s *Session) IsIdle() bool {
 }
 
 // Evicted answers nil, or, once Close has waited for holders long enough, what their leases end
-// with. A hold that begins asks after it made itself known to its gate: then either Close finds
+// with. A hold that begins asks after it made itself known: then either Close finds
 // it there, or it finds Close here.
 func (s *Session) Evicted() error {
 	if s.evicted.Load() {

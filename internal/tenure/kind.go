@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/line"
 	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -26,6 +27,8 @@ type Kind struct {
 	Named func(a Attempt) string
 	// Passing is how holds are passed on inside the process; nil where they are not.
 	Passing *Passing
+	// Scatter releases holds together; nil if each is released alone.
+	Scatter func(ctx context.Context, all []*Release)
 }
 
 // Lock is one lock of a kind: who asks, for what, and in which realm the lease counts. It is written once.
@@ -39,8 +42,25 @@ type Lock struct {
 	Over func()
 }
 
-// Take waits until the lock is the caller's.
+// Take waits until the lock is the caller's. If the question for replicas had no reply the hold is released, and Take waits
+// anew.
 func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
+	for fails := 0; ; fails++ {
+		lease, err := l.take(ctx)
+		if err == nil || l.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
+			return lease, err
+		}
+		patience := l.Base.Session.Patient(session.RetryPause(fails))
+		select {
+		case <-patience.Done():
+		case <-ctx.Done():
+		}
+		patience.End()
+	}
+}
+
+// take is Take without another try.
+func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
 	if l.passes() {
 		return l.takeHere(ctx)
 	}
@@ -53,8 +73,13 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 
 // Try takes the lock if it is free and nobody is before the caller.
 func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
-	if p := l.Kind.Passing; p != nil && p.Relays.Busy(l.Keys.Holder) {
-		return hold.Lease{}, errs.ErrHeld
+	if p := l.Kind.Passing; p != nil {
+		local := p.Queues.Use(l.Keys.Holder)
+		defer p.Queues.Done(local)
+		if !local.Try(l.Wish.Like) {
+			return hold.Lease{}, errs.ErrHeld
+		}
+		defer local.Tried(l.Wish.Like)
 	}
 	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
@@ -118,7 +143,7 @@ func (l *Lock) begin(ctx context.Context, q Queue, a Attempt) (hold.Lease, error
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when that is told, and the caller can try again at once. Where ctx ends
 		// meanwhile it goes on in the background.
-		_, _ = a.Release(ctx, max(l.Base.Set.Life(), a.Grant().Life))
+		_, _ = a.Release(ctx, 0, max(l.Base.Set.Life(), a.Grant().Life))
 		return hold.Lease{}, err
 	}
 	if err := l.Base.Session.Ready(); err != nil {
@@ -133,9 +158,11 @@ func (l *Lock) start(q Queue, a Attempt, until clock.Instant) hold.Lease {
 	n := &tenure{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
 	if l.passes() {
-		n.relay, n.since = l.Kind.Passing.Relays.Use(l.Keys.Holder), grant.Read
+		n.local, n.since = l.Kind.Passing.Queues.Use(l.Keys.Holder), grant.Read
+		n.local.Began(l.Wish.Like)
 	}
-	lease := n.Hold.Begin(n, l.Realm, grant.Stamp.Token(), grant.Last.LastToken())
+	first, last := grant.Tokens()
+	lease := n.Hold.Begin(n, l.Realm, first, last)
 	terms, life, sent := l.terms(grant)
 	terms.Hold = l.Kind.Named(a)
 	if !until.IsZero() {

@@ -4,57 +4,83 @@ package tenure
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/gate"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/line"
-	"github.com/signalbox-go/signalbox/internal/relay"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Passing is how holds of one kind are passed on inside the process.
+// Passing is how holds of one kind are handed over inside the process.
 type Passing struct {
-	// Relays are where those wait that holds are passed on to.
-	Relays *relay.Table
-	// Yield asks whether a hold may go on so; see line.Attempt.Yield.
+	// Queues are where goroutines wait for holds that are handed over to them.
+	Queues *handoff.Table
+	// Yield asks whether a hold may be handed over further; see line.Attempt.Yield. It is nil for kinds that release the hold
+	// instead, and queue again.
 	Yield *scripts.Script
+	// cost is a moving average of what it takes to give the lock to another process, in nanoseconds; 0 is unknown.
+	cost atomic.Int64
 }
 
-// passFor is for how long a hold is passed on before the server is asked whether others wait. The other bound is its block
-// of tokens.
-const passFor = gate.MaxTime
+const (
+	// turns is how many times as long as the hand-off to another process a turn of this process lasts: so little is lost to
+	// hand-offs.
+	turns = 10
+	// longestTurn bounds a turn if the server is far.
+	longestTurn = 20 * time.Millisecond
+)
 
-// passes reports whether what l takes is passed on.
-func (l *Lock) passes() bool { return l.Kind.Passing != nil && l.Wish.Like != "" }
+// turn returns for how long a hold is handed over inside the process, from its grant on, while others may wait. The
+// other bound is its block of tokens.
+func (p *Passing) turn() time.Duration {
+	if cost := p.cost.Load(); cost > 0 {
+		return min(turns*time.Duration(cost), longestTurn)
+	}
+	return longestTurn
+}
 
-// takeHere waits among those of this process until a hold is passed on, or granted, to the caller.
+// took notes how long the server took to give the lock to another process.
+func (p *Passing) took(d time.Duration) {
+	last, now := p.cost.Load(), int64(max(d, 1))
+	if last > 0 {
+		now = last + (now-last)/8
+	}
+	p.cost.Store(now) // of two at once one may not count
+}
+
+// passes reports whether l is for holds that are handed over.
+func (l *Lock) passes() bool { return l.Kind.Passing != nil && l.Wish.Like != handoff.Request{} }
+
+// takeHere waits among the goroutines of this process until a hold is handed over, or granted, to the caller.
 func (l *Lock) takeHere(ctx context.Context) (hold.Lease, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
 	defer l.Base.Session.End() // what it gets is counted on its own
-	relays := l.Kind.Passing.Relays
-	r := relays.Use(l.Keys.Holder)
-	defer relays.Done(r)
-	return r.Take(ctx, l.Wish.Like, l)
+	queues := l.Kind.Passing.Queues
+	q := queues.Use(l.Keys.Holder)
+	defer queues.Done(q)
+	return queues.Take(ctx, q, l.Wish.Like, l)
 }
 
 // Refuse implements session.Part.
 func (k *Kind) Refuse(err error) {
 	if k.Passing != nil {
-		k.Passing.Relays.Refuse(err)
+		k.Passing.Queues.Refuse(err)
 	}
 	k.Source.Refuse(err)
 }
 
-// Ready implements relay.Line.
+// Ready implements handoff.Source.
 func (l *Lock) Ready() error { return l.Base.Session.Ready() }
 
-// Place implements relay.Line.
-func (l *Lock) Place() (relay.Place, error) {
+// Ticket implements handoff.Source.
+func (l *Lock) Ticket() (handoff.Ticket, error) {
 	c, err := l.Stand()
 	if err != nil {
 		return nil, err
@@ -64,11 +90,11 @@ func (l *Lock) Place() (relay.Place, error) {
 
 // entrance is a Place in a line.
 type entrance interface {
-	// Enter returns when it stands in line, or was granted the lock, or answers why it is neither.
+	// Enter returns when it is in the queue, or was granted the lock, or why it is neither.
 	Enter(ctx context.Context) (granted bool, err error)
 }
 
-// Enter implements relay.Place. Where there is no line the candidate waits until it is granted the lock.
+// Enter implements handoff.Ticket. If there is no queue at the server the candidate waits until it is granted the lock.
 func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
 	if p, is := c.place.(entrance); is {
 		return p.Enter(ctx)
@@ -77,7 +103,7 @@ func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
 	return err == nil, err
 }
 
-// Leave implements relay.Place.
+// Leave implements handoff.Ticket.
 func (c *Candidate) Leave() {
 	if a := c.place.Leave(); a != nil {
 		a.Abandon()
@@ -91,23 +117,53 @@ type yielder interface {
 	Yield(ctx context.Context, script *scripts.Script) (line.Fate, error)
 }
 
-// Give implements relay.Giver.
+// Give implements handoff.Giver.
 func (n *tenure) Give(now clock.Instant) (hold.Lease, bool) {
-	if now.Mono()-n.since.Mono() >= passFor || n.lock.Base.Session.Ready() != nil {
+	if now.Mono()-n.since.Mono() >= n.lock.Kind.Passing.turn() || n.lock.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
 	return n.Pass(now)
 }
 
-// yield asks the server whether the hold may be passed on further, which gives it back where others wait for it.
-func (n *tenure) yield(sent clock.Instant) error {
+// spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.
+func (n *tenure) spent(now clock.Instant) error {
+	if a, is := n.attempt.(yielder); is && n.lock.Kind.Passing.Yield != nil {
+		return n.yield(now, a)
+	}
+	if a, is := n.attempt.(Requeuer); is && n.lock.Base.Session.Begin() == nil {
+		return n.requeue(now, a)
+	}
+	return n.release(now)
+}
+
+// requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
+// waiter. The session counts the candidate.
+func (n *tenure) requeue(now clock.Instant, a Requeuer) error {
+	l := n.lock
+	if err := n.Term.Stop(now); err != nil {
+		l.Base.Session.End()
+		return err // it was lost before; Lost sees to the rest
+	}
+	defer n.over()
+	patience := n.patience(now)
+	defer patience.End()
+	place, had, err := a.Requeue(patience, n.used(), n.lasts)
+	if err == nil {
+		l.Kind.Passing.took(clock.Now().Mono() - now.Mono())
+	}
+	if place == nil {
+		l.Base.Session.End()
+	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(l.Keys), place: place}); !n.local.Send(l.Wish.Like, c) {
+		c.Leave()
+	}
+	return n.released(had, err, errs.ErrLost)
+}
+
+// yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
+func (n *tenure) yield(sent clock.Instant, a yielder) error {
 	l := n.lock
 	patience := n.patience(sent)
 	defer patience.End()
-	a, is := n.attempt.(yielder)
-	if !is {
-		return n.releaseWithin(patience, sent, errs.ErrLost)
-	}
 	fate, err := a.Yield(patience, l.Kind.Passing.Yield)
 	now := clock.Now()
 	switch {
@@ -126,9 +182,9 @@ func (n *tenure) yield(sent clock.Instant) error {
 		return nil // given back in time, whatever the clock says by now
 	}
 	if grant := n.attempt.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
-		n.Refill(grant.Stamp.Token(), grant.Last.LastToken())
+		n.Refill(grant.Tokens())
 		n.since = grant.Read
-		if n.relay.Pass(now, l.Wish.Like, n) == relay.Passed {
+		if n.local.Pass(now, l.Wish.Like, n) == handoff.Passed {
 			return nil
 		}
 	}

@@ -43,6 +43,13 @@ type Place interface {
 	Leave() Attempt
 }
 
+// Requeuer is an Attempt that can be released and replaced by a new place in the queue in one call.
+type Requeuer interface {
+	// Requeue is Release, and queues the session again by the same wish. The place may be granted already; it is nil if
+	// there is none.
+	Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next Place, had bool, err error)
+}
+
 // Attempt is one hold id, and the hold that comes of it.
 type Attempt interface {
 	// Grant answers what the server gave.
@@ -53,10 +60,10 @@ type Attempt interface {
 	Begin(tenant line.Tenant)
 	// Lengthened says, before Begin, that the hold was given life anew, in answer to what was sent at sent.
 	Lengthened(life time.Duration, sent clock.Instant)
-	// Release gives the lock back, and waits for that as long as ctx lasts. It reports false where the server says that
-	// the hold has the lock no more. An error leaves it to be repeated in the background, until the hold has ended by
-	// itself, after lasts at the latest.
-	Release(ctx context.Context, lasts time.Duration) (had bool, err error)
+	// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
+	// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
+	// hold has ended by itself, after lasts at the latest.
+	Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error)
 	// Abandon gives the lock back, or takes back what was asked for, off the caller's path.
 	Abandon()
 	// Swap puts an attempt with that wish in the place of this one, which has the lock, by script.

@@ -33,6 +33,6 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 		n.over()
 		return hold.Lease{}, errs.Join(errs.ErrLost, err)
 	}
-	n.leaveRelay()
+	n.leaveLocal()
 	return l.start(n.queue, a, until), nil // which takes the place of n in the session and in the line
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/relay"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // tenure is the lock held by this process, from the grant to the release. It is the hold's home.
@@ -26,27 +27,35 @@ type tenure struct {
 	attempt Attempt
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
-	relay *relay.Relay // where others wait that it is passed on to; nil where it is not
-	// since is when the server granted it, or said that it may go on. Written by whoever begins or vacates the tenure,
-	// one after the other: the relay's lock is between them.
+	local *handoff.Queue // where goroutines wait that it is handed over to; nil if it is not
+	// since is when the server granted it, or said that it may go on. It is written by the goroutine that begins or vacates
+	// the tenure, one after the other: the lock of the queue is between them.
 	since clock.Instant
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
 func (n *tenure) Vacated(now clock.Instant) error {
-	if n.relay != nil {
-		switch n.relay.Pass(now, n.lock.Wish.Like, n) {
-		case relay.Passed:
+	if n.local != nil {
+		switch n.local.Pass(now, n.lock.Wish.Like, n) {
+		case handoff.Passed:
 			return nil
-		case relay.Refused:
-			return n.yield(now)
-		case relay.Unwanted:
+		case handoff.Refused:
+			return n.spent(now)
+		case handoff.Unwanted:
 		}
 	}
+	return n.release(now)
+}
+
+// release releases the hold.
+func (n *tenure) release(now clock.Instant) error {
 	patience := n.patience(now)
 	defer patience.End()
 	return n.releaseWithin(patience, now, errs.ErrLost)
 }
+
+// used returns the stamp of the last token that was used.
+func (n *tenure) used() wire.Stamp { return wire.StampOf(n.Token()) }
 
 // releaseWithin gives the hold back, and waits for that as long as patience lasts. gone is the answer where the server
 // says that the hold has nothing any more.
@@ -56,7 +65,12 @@ func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone
 	}
 	defer n.over()
 	// A renewal may have been executed as late as now: the hold ends after lasts at the latest.
-	had, err := n.attempt.Release(patience, n.lasts)
+	had, err := n.attempt.Release(patience, n.used(), n.lasts)
+	return n.released(had, err, gone)
+}
+
+// released returns the error of a release: gone if the server says that the hold had the lock no more.
+func (n *tenure) released(had bool, err, gone error) error {
 	switch {
 	case err != nil:
 		return &signalbox.UnconfirmedError{KeyEnds: clock.Now().Add(n.lasts).Time(), Err: err}
@@ -79,17 +93,18 @@ func (n *tenure) Lost(error, bool) {
 }
 
 func (n *tenure) over() {
-	n.leaveRelay()
+	n.leaveLocal()
 	n.lock.leave(n.queue)
 	if n.lock.Over != nil {
 		n.lock.Over()
 	}
 }
 
-// leaveRelay counts the hold out of where it is passed on.
-func (n *tenure) leaveRelay() {
-	if n.relay != nil {
-		n.lock.Kind.Passing.Relays.Done(n.relay)
+// leaveLocal counts the hold out of the queue of this process.
+func (n *tenure) leaveLocal() {
+	if n.local != nil {
+		n.local.Ended(n.lock.Wish.Like)
+		n.lock.Kind.Passing.Queues.Done(n.local)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestTheScriptsErrorIsTheScripts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "RPUSH", "list", "x")
-	script, replicated := runner(t, server).RunReplicated(t.Context(), withdraw("list"), 0, time.Second)
+	script, replicated := runner(t, server).RunReplicated(t.Context(), force("list"), 0, time.Second)
 	require.ErrorIs(t, script.Err, errs.ErrWrongKind)
 	require.NoError(t, replicated.Err)
 }

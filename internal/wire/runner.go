@@ -30,7 +30,6 @@ type Runner struct {
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
 
 	underWay texts // that Run sends
-	trip     trip
 }
 
 // NewRunner answers a Runner on client. It sends nothing.
@@ -82,7 +81,7 @@ func (r *Runner) runAside(ctx context.Context, command rueidis.Completed, call C
 }
 
 func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
-	result := r.do(ctx, command)
+	result := r.client.Do(ctx, command)
 	if noScript(result) {
 		result = r.sendText(ctx, call)
 	}

@@ -55,10 +55,10 @@ func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 		case <-ctx.Done(): // the server has refused the call, and nothing was sent since
 			return rueidis.NewResult(rueidis.RedisMessage{}, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err()))
 		}
-		if result := r.do(ctx, r.byDigest(call)); !noScript(result) {
+		if result := r.client.Do(ctx, r.byDigest(call)); !noScript(result) {
 			return result
 		}
 		seen = other
 	}
-	return r.do(ctx, r.byText(call))
+	return r.client.Do(ctx, r.byText(call))
 }

@@ -35,7 +35,7 @@ func TestCallsThatAreRefusedTogetherSendOneText(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	r := runner(t, proxy)
-	_, err := r.Run(t.Context(), withdraw("key")) // connects
+	_, err := r.Run(t.Context(), force("key")) // connects
 	require.NoError(t, err)
 	proxy.ResetCount()
 	for range 2 { // the second time after the server has forgotten the script

@@ -1,8 +1,8 @@
 -- holder/force v1
--- Takes a lock from a hold that somebody else has, for kinds that grant nothing at a release.
+-- Takes a lock from a hold of another session, for kinds that grant nothing at a release.
 -- Sent again it finds the hold gone.
 --
--- KEYS[1]  holder   string: see reentrant/acquire v1
+-- KEYS[1]  holder   string: see redlock/acquire v1
 -- ARGV[1]  hold     41 characters: who has it, as far as the sender knows
 -- ARGV[2]  verb     PUBLISH or SPUBLISH
 -- ARGV[3]  channel  where waiters listen
@@ -16,16 +16,11 @@ local holder = KEYS[1]
 local hold, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 21, 61) ~= hold then
+if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 4, 4) == 'l' or string.sub(value, 21, 61) ~= hold then
   return 0
 end
-local floor = string.sub(value, 5, 20)
-if string.sub(value, 4, 4) == 'r' then
-  -- Beyond the whole block: the holder may be passing the lock on inside its process.
-  floor = string.format('%016.0f', tonumber(floor) + 256)
-end
 redis.call('DEL', holder)
-redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
+redis.pcall('SET', holder, 'sb1-' .. string.sub(value, 5, 20), 'PX', keep_ms)
 redis.pcall(verb, channel, string.sub(hold, 1, 8))
 -- By the bus: whatever node the holder's session listens at.
 redis.pcall('PUBLISH', told, holder)

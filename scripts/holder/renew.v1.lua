@@ -3,10 +3,10 @@
 -- key, and touches those only that still belong to the hold that is named beside them.
 --
 -- KEYS[n]  holder   string: 'sb1', kind (1), stamp (16), hold (41), ...; see README.md
--- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold (41 characters, or 57 with the stamp before it), ttl_ms (positive integer; 0 asks only)
+-- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold (41 characters, or 42 with the mode behind it for kind l), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to say
--- effects  lengthens the life of the KEYS, and with it 'until' of those that a line stands behind (kind f); publishes nothing
--- cost     O(keys): GET and PEXPIRE each; TIME and SET too where a line stands behind it
+-- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes nothing
+-- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only
 local alive = {}
 for n, holder in ipairs(KEYS) do
   local hold, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
@@ -14,30 +14,20 @@ for n, holder in ipairs(KEYS) do
   local value = redis.pcall('GET', holder)
   alive[n] = 0
   if type(value) == 'string' then
-    if string.sub(value, 62 - #hold, 61) == hold then
-      if string.sub(value, 1, 4) == 'sb1f' then
-        local time = redis.call('TIME')
-        local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
-        local till = tonumber(string.sub(value, 62, 77)) or 0
-        if till > now then
-          alive[n] = 1
-          if ttl_ms ~= '0' then
-            till = math.max(till, now + ttl_ms * 1000)
-            local longer = string.sub(value, 1, 61) .. string.format('%016.0f', till) .. string.sub(value, 78)
-            local ms = string.format('%.0f', (till - now) / 1000 + 15000)
-            -- Not in one: PEXPIRE takes no memory, and what comes after it is not refused where that is full.
-            local kept = redis.pcall('PEXPIRE', holder, ms)
-            if kept == 1 then
-              kept = redis.pcall('SET', holder, longer, 'KEEPTTL')
-            end
-            alive[n] = kept['err'] and -1 or 1
-          end
-        end
-      else
-        alive[n] = 1
+    if string.sub(value, 1, 4) == 'sb1l' then
+      if string.sub(value, 21, 20 + #hold) == hold and string.sub(value, 62, 62) ~= '-' then
+        local after_ms = string.sub(value, 63, 63) == 'q' and 15000 or 0 -- a marked key outlives its hold
         if ttl_ms ~= '0' then
-          alive[n] = redis.call('PEXPIRE', holder, ttl_ms)
+          -- It is not made shorter.
+          alive[n] = type(redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')) == 'table' and -1 or 1
+        elseif after_ms == 0 or redis.call('PTTL', holder) > after_ms then
+          alive[n] = 1
         end
+      end
+    elseif string.sub(value, 21, 61) == hold then
+      alive[n] = 1
+      if ttl_ms ~= '0' then
+        alive[n] = redis.call('PEXPIRE', holder, ttl_ms)
       end
     end
   elseif value and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then

@@ -2,6 +2,7 @@
 -- Takes a lock, as Redisson's RLock has it, from a hold that somebody else has. Sent again it finds the hold gone.
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
+-- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
 -- ARGV[1]  hold     the field of who has it, as far as the sender knows
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  where waiters listen
@@ -11,7 +12,7 @@
 --          an error   the server's refusal
 -- effects  writes KEYS[1]; publishes 0 to channel, and KEYS[1] to told
 -- cost     O(1): HMGET, DEL and two messages
-local lock = KEYS[1]
+local lock, _token = KEYS[1], KEYS[2]
 local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- part redisson/tell

@@ -1,20 +1,25 @@
 -- redisson/release v1
--- Gives locks back that their holds still have, as Redisson's RLock has them, and tells whoever waits.
+-- Releases a lock that a hold still has, as Redisson's RLock has it, and notifies the waiters. It also undoes an acquire of unknown outcome.
 --
--- KEYS[n]  lock     hash: see redisson/acquire v1
--- ARGV[n]  request  five by key, at 5n-4 to 5n: held, _floor, verb, channel, _keep_ms
---            held     20 characters that the layout has no place for, and the hold (56)
---            _floor   not used: the key is gone
---            verb     PUBLISH or SPUBLISH, or both with a blank between
---            channel  where waiters listen
---            _keep_ms  not used, as the floor
--- returns  reply, {reply, ...}  bare for one key, a list for more; each is
---            0         this hold has it no more
---            1         given back; nobody listens, as far as this node knows
---            2         given back, and somebody listens, who may be of the hold's own session
---            an error  the server's refusal of that key
--- effects  writes KEYS; publishes 0 to channel
--- cost     O(keys): HGET, DEL and the message each
+-- KEYS[1]  lock     hash: see redisson/acquire v1
+-- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
+-- ARGV[1]  hold     56 characters
+-- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[3]  channel  where waiters listen
+-- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
+--          {1, now}  it had, and released it; nobody listens, as far as this node knows
+--          {2, now}  it had, and released it; a session listens, which may be the hold's own
+--          an error  the server's refusal
+-- effects  writes KEYS[1]; publishes 0 to channel
+-- cost     O(1): TIME, HGET, DEL and the message
+local lock, _token = KEYS[1], KEYS[2]
+local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
 
 -- part redisson/tell
 -- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
@@ -31,31 +36,18 @@ local function tell(verbs, channel, message)
 end
 -- end redisson/tell
 
-local replies = {}
-for n = 1, #KEYS do
-  local lock, held, _floor = KEYS[n], ARGV[5 * n - 4], ARGV[5 * n - 3]
-  local verb, channel, _keep_ms = ARGV[5 * n - 2], ARGV[5 * n - 1], ARGV[5 * n]
-  local value = redis.pcall('HGET', lock, string.sub(held, 21, 76))
-  local reply = 1
-
-  if type(value) == 'table' then
-    reply = value
-    if string.sub(value['err'], 1, 9) == 'WRONGTYPE' then
-      reply = 0
-    end
-  elseif not value then
-    reply = 0
-  else
-    local gone = redis.pcall('DEL', lock)
-    if type(gone) == 'table' then
-      reply = gone
-    elseif tell(verb, channel, '0') > 0 then
-      reply = 2
-    end
-  end
-  if #KEYS == 1 then
-    return reply
-  end
-  replies[n] = reply
+local has = redis.pcall('HGET', lock, hold)
+if type(has) == 'table' and string.sub(has['err'], 1, 9) ~= 'WRONGTYPE' then
+  return has
 end
-return replies
+if type(has) ~= 'string' then
+  return {0, now}
+end
+local gone = redis.pcall('DEL', lock)
+if type(gone) == 'table' then
+  return gone
+end
+if tell(verb, channel, '0') > 0 then
+  return {2, now}
+end
+return {1, now}

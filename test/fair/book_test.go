@@ -46,14 +46,17 @@ if was[4] and now - was[4] > 1000000 then was[5] = now end
 redis.call('HSET', book, 'noted', now, 'stall', was[5] or 0)
 local stalled = now - (was[5] or 0) < 3000000
 
-local value = redis.call('GET', holder) or ''
-if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 77) <= now then
+local value, ends_ms = redis.call('GET', holder) or '', redis.call('PTTL', holder)
+if string.sub(value, 63, 63) == 'q' then
+  ends_ms = ends_ms - 15000 -- the mark outlives the hold
+end
+if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 62) ~= 'f' or ends_ms <= 0 then
   count(stalled and 'stalled' or 'strangers')
   return -1
 end
-local hold = string.sub(value, 21, 61)
+local ticket = string.sub(value, 21, 62)
 if was[1] and was[1] >= stamp then count('fallen') end
-if was[2] == hold then
+if was[2] == ticket then
   count('followed')
 elseif was[2] and stalled then
   count('stalled')

@@ -25,7 +25,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 	const name = "sign"
 	held := w.hold(t, name)
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(locktest.Runs(scripts.FairEnter))
+	proxy.SetMatch(locktest.Runs(scripts.LockEnter))
 	var (
 		mu    sync.Mutex
 		signs []string
@@ -54,8 +54,8 @@ func TestLineHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	const name = "end"
 	held := w.hold(t, name)
 	keys := locktest.Keys(name)
-	w.server.MustDo(t, "EVAL", scripts.FairEnter.Source, 3, keys.Holder, keys.Line(), keys.Lives(),
-		strings.Repeat("a", 41), 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody", 60_000)
+	w.server.MustDo(t, "EVAL", scripts.LockEnter.Source, 3, keys.Holder, keys.Line(), keys.Lives(),
+		strings.Repeat("a", 41)+"f", 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody", 60_000)
 	require.Equal(t, 1, w.view.Waiting(name))
 	w.view.NoImmortals(t)
 	require.NoError(t, held.Unlock())

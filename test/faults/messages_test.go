@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -46,12 +47,16 @@ func served(t *testing.T, queues []*queue) {
 	}
 }
 
-// listening waits until the server has that many subscriptions.
+// listening waits until the waiter of each lock has a ticket, and hears of its grant: on the one channel of its session.
 func (w *world) listening(t *testing.T, queues []*queue) {
 	t.Helper()
 	redistest.Await(t, "everybody listens", func() bool {
-		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "*unlocked").([]any)
-		return ok && len(channels) == len(queues)
+		for _, q := range queues {
+			if w.view.Waiting(q.name) != 1 {
+				return false
+			}
+		}
+		return len(w.server.MustDo(t, "PUBSUB", "CHANNELS", names.Grants(names.DefaultPrefix)+"*").([]any)) == 1 //nolint:forcetypeassert // a list
 	})
 }
 

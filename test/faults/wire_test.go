@@ -31,7 +31,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				redistest.Slow(t, "the client gives a silent connection up after a second, and a request may come late for three")
 			}
 			w := newWorld(t)
-			w.strike(t, fault, w.link(t, locktest.Runs(scripts.ReentrantAcquire), client), func(l link, struck <-chan struct{}) uint64 {
+			w.strike(t, fault, w.link(t, locktest.Runs(scripts.LockEnter), client), func(l link, struck <-chan struct{}) uint64 {
 				ctx, cancel := context.WithCancel(locktest.Context(t))
 				defer cancel()
 				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
@@ -45,7 +45,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				require.NoError(t, locktest.Confirmed(got.Value.Unlock()))
 				return got.Value.Token()
 			})
-			w.strike(t, fault, w.link(t, locktest.Runs(scripts.ReentrantRelease), client), func(l link, struck <-chan struct{}) uint64 {
+			w.strike(t, fault, w.link(t, locktest.Runs(scripts.LockLeave), client), func(l link, struck <-chan struct{}) uint64 {
 				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
 				require.NoError(t, locktest.Confirmed(lease.Unlock()))
 				redistest.Receive(t, "the fault strikes", struck)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +30,7 @@ type kind struct {
 
 	op     string                        // what errors call Lock; TryLock has "try " before it
 	rival  func() locktest.Primitive     // the kind whose holders keep it out, itself but for readers
+	known  string                        // what the errors of other kinds call it
 	enters bool                          // a holder enters it again
 	enter  *scripts.Script               // takes the lock, or joins its queue
 	look   *scripts.Script               // polls the server from its queue
@@ -40,27 +40,28 @@ type kind struct {
 	layout string                        // "redisson", or the library's own
 }
 
+// eitherMode is what errors call an exclusive lock, whichever package made its hold.
+const eitherMode = "reentrant or fair"
+
 // kinds returns all of them.
 func kinds() []kind {
 	return []kind{
 		{
-			Primitive: locktest.Reentrant(), op: "lock", rival: locktest.Reentrant, enters: true, enter: scripts.ReentrantAcquire,
-			queued: func(s *site, n int) bool {
-				value, _ := s.server.MustDo(s, "GET", s.key()).(string)
-				marked := len(value) > 82 && value[61:83] != strings.Repeat("-", 22)
-				return marked && locktest.Listeners(s, s.server, locktest.Keys(s.name).Unlocked) >= n
-			},
-		},
-		{
-			Primitive: locktest.Fair(), op: "lock", rival: locktest.Fair, enters: true, enter: scripts.FairEnter, look: scripts.FairLook,
+			Primitive: locktest.Reentrant(), op: "lock", rival: locktest.Reentrant, known: eitherMode, enters: true,
+			enter: scripts.LockEnter, look: scripts.LockPoll,
 			queues: func(keys names.Set) []string { return []string{keys.Line(), keys.Lives()} },
 		},
 		{
-			Primitive: locktest.Writer(), op: "lock", rival: locktest.Writer, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
+			Primitive: locktest.Fair(), op: "lock", rival: locktest.Fair, known: eitherMode, enters: true,
+			enter: scripts.LockEnter, look: scripts.LockPoll,
+			queues: func(keys names.Set) []string { return []string{keys.Line(), keys.Lives()} },
+		},
+		{
+			Primitive: locktest.Writer(), op: "lock", rival: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
 			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWLives()} },
 		},
 		{
-			Primitive: locktest.Reader(), op: "read lock", rival: locktest.Writer, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
+			Primitive: locktest.Reader(), op: "read lock", rival: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
 			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWLives()} },
 		},
 		{

@@ -80,13 +80,14 @@ const (
 
 // world is all things: those that a lock of one kind and one name protects.
 type world struct {
-	reentrant, redisson, fair, rwlock, semaphore [names]*thing
+	// A reentrant and a fair lock of one name protect the same thing.
+	lock, redisson, rwlock, semaphore [names]*thing
 }
 
 func newWorld() *world {
 	w := &world{}
 	for i := range names {
-		w.reentrant[i], w.redisson[i], w.fair[i] = newThing(1), newThing(1), newThing(1)
+		w.lock[i], w.redisson[i] = newThing(1), newThing(1)
 		w.rwlock[i], w.semaphore[i] = newThing(readable), newThing(capacity)
 	}
 	return w
@@ -109,8 +110,8 @@ func (w *world) wish(s *signalbox.Session) wish {
 		l := reentrant.New(s, name, signalbox.Redisson())
 		return wish{k, []*thing{w.redisson[i]}, 1, l.Lock, l.TryLock}
 	case fairs:
-		l := fair.New(s, name)
-		return wish{k, []*thing{w.fair[i]}, 1, l.Lock, l.TryLock}
+		l := fair.New(s, fmt.Sprint("mixed/lock/", i))
+		return wish{k, []*thing{w.lock[i]}, 1, l.Lock, l.TryLock}
 	case writers:
 		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
 		return wish{k, []*thing{w.rwlock[i]}, readable, l.Lock, l.TryLock}
@@ -122,11 +123,11 @@ func (w *world) wish(s *signalbox.Session) wish {
 		p := semaphore.New(s, name, capacity).Permits(n)
 		return wish{k, []*thing{w.semaphore[i]}, n, p.Lock, p.TryLock}
 	case several:
-		j := rand.N(names)
-		l := multilock.New(reentrant.New(s, fmt.Sprint("mixed/reentrant/", i)), fair.New(s, fmt.Sprint("mixed/fair/", j)))
-		return wish{k, []*thing{w.reentrant[i], w.fair[j]}, 1, l.Lock, l.TryLock}
+		j := (i + 1 + rand.N(names-1)) % names
+		l := multilock.New(reentrant.New(s, fmt.Sprint("mixed/lock/", i)), fair.New(s, fmt.Sprint("mixed/lock/", j)))
+		return wish{k, []*thing{w.lock[i], w.lock[j]}, 1, l.Lock, l.TryLock}
 	default:
-		l := reentrant.New(s, name)
-		return wish{k, []*thing{w.reentrant[i]}, 1, l.Lock, l.TryLock}
+		l := reentrant.New(s, fmt.Sprint("mixed/lock/", i))
+		return wish{k, []*thing{w.lock[i]}, 1, l.Lock, l.TryLock}
 	}
 }

@@ -140,10 +140,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 		lease, err := w.kind.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
 		ended <- got{lease, w.secrets.Hear(err)}
 	}()
-	channel := locktest.Key(name) + ":unlocked"
-	if w.kind.Ordered() { // those who stand in line are told on a channel of their session
-		channel = names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()
-	}
+	channel := names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()
 	redistest.Await(t, "a waiter's subscription", func() bool {
 		reply, err := w.server.Do("PUBSUB", "NUMSUB", channel)
 		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})

@@ -42,14 +42,11 @@ type kind struct {
 // kinds are those that the suite runs with.
 func kinds() []kind {
 	return []kind{
-		{"reentrant", of(reentrant.New), func(*testing.T, *site, string) {}},
-		{"fair", of(fair.New), func(t *testing.T, s *site, name string) {
-			t.Helper()
-			deadInLine(t, s, locktest.Keys(name).Line(), locktest.Keys(name).Lives())
-		}},
+		{"reentrant", of(reentrant.New), deadBeforeAll},
+		{"fair", of(fair.New), deadBeforeAll},
 		{"rwlock", of(locktest.NewWrites), func(t *testing.T, s *site, name string) {
 			t.Helper()
-			deadInLine(t, s, locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
+			deadInLine(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
 		}},
 	}
 }
@@ -62,14 +59,20 @@ func of[L locker](make func(*signalbox.Session, string, ...signalbox.LockOption)
 	}
 }
 
+// deadBeforeAll is deadInLine for an exclusive lock, whose tickets end with a mode.
+func deadBeforeAll(t *testing.T, s *site, name string) {
+	t.Helper()
+	deadInLine(t, s, "f", locktest.Keys(name).Line(), locktest.Keys(name).Lives())
+}
+
 // deadInLine puts a session at the head of a line that is not heard of any more, and was passed over once, and
 // lets a hundred be known that went for good. See scripts/README.md for what the keys say.
-func deadInLine(t *testing.T, s *site, line, known string) {
+func deadInLine(t *testing.T, s *site, mode, line, known string) {
 	t.Helper()
 	const minutes = 5
 	at := func(d time.Duration) string { return fmt.Sprintf("%016d", time.Now().Add(d).UnixMicro()) }
 	number := strings.Repeat("0", 20)
-	dead := strings.Repeat("d", 41)
+	dead := strings.Repeat("d", 41) + mode
 	// It keeps its place for ten seconds after its life.
 	lives := []string{"from", at(-time.Second) + dead, dead[:22], at(-2*time.Second) + number}
 	for i := range 100 {

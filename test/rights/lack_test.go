@@ -37,7 +37,6 @@ var (
 	nobody  = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: signalbox.ErrNotHeld}}
 	vain    = effect{errs: map[step]error{wait: denied}}
 	stuck   = effect{errs: map[step]error{wait: denied, unlock: denied}}
-	ended   = effect{errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost}}
 )
 
 // lacks answers by kind what is missing without each right of one server: of several where their lack does the
@@ -58,24 +57,20 @@ func lacks() map[string]map[string]effect {
 		"+cluster|slots +cluster|shards": {},
 	}
 	of := map[string]map[string]effect{
-		"reentrant": {
-			"+get":     nothing,
-			"+del":     {errs: map[step]error{unlock: denied, leave: denied, force: denied}},
-			"+pttl":    {errs: map[step]error{try: denied, wait: denied}},
-			"+pexpire": ended,
-			"+exists +hget +hmget +hset +hdel +hlen +hrandfield +zadd +zcard +zmscore +zrange +zrank +zrem +zscore +unlink": {unasked: true},
-		},
-		"fair": {
-			"+get":          {errs: nothing.errs, heals: true},
-			"+del":          {errs: map[step]error{leave: denied, force: denied}, heals: true},
-			"+exists":       {errs: map[step]error{leave: denied, force: denied}},
-			"+pttl +unlink": {unasked: true},
-			"+pexpire":      {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
-			"+hget":         {errs: map[step]error{waiters: denied, wait: denied, unlock: denied}},
-			"+hmget":        vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
-			"+zadd": vain, "+zcard": vain, "+zscore": vain,
-			"+zrange": nobody, "+zrank": {errs: map[step]error{leave: denied}}, "+zrem": {errs: stuck.errs, heals: true},
-			"+zmscore": {unasked: true},
+		"exclusive": {
+			"+get":                  {errs: nothing.errs, heals: true},
+			"+del +unlink +zmscore": {unasked: true}, // del is called if memory is full
+			"+zcard":                {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
+			"+exists":               {errs: map[step]error{leave: denied}, heals: true},
+			"+pttl":                 {errs: map[step]error{try: denied, wait: denied}},
+			"+pexpire":              {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
+			"+hget":                 {errs: map[step]error{waiters: denied, wait: denied}},
+			"+hmget":                vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
+			"+setrange": vain, "+zadd": {errs: stuck.errs, heals: true}, "+zscore": vain,
+			"+zrange":  {errs: map[step]error{waiters: denied, wait: denied}},
+			"+zrank":   {errs: map[step]error{leave: denied}, heals: true},
+			"+zrem":    {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
+			"+zpopmin": {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
 		},
 		"rwlock": {
 			"+get":                       {errs: map[step]error{isLocked: denied}, heals: true},
@@ -93,9 +88,10 @@ func lacks() map[string]map[string]effect {
 			"+zrange": {errs: map[step]error{
 				try: denied, isLocked: denied, holder: denied, wait: denied, force: denied,
 			}},
-			"+zrank":   {errs: map[step]error{leave: denied}},
-			"+zrem":    {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
-			"+zmscore": {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+zrank":             {errs: map[step]error{leave: denied}},
+			"+zrem":              {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
+			"+zmscore":           {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+setrange +zpopmin": {unasked: true},
 		},
 	}
 	for _, effects := range of {
@@ -105,6 +101,7 @@ func lacks() map[string]map[string]effect {
 			}
 		}
 	}
+	of["reentrant"], of["fair"] = of["exclusive"], of["exclusive"] // one kind at the server
 	return of
 }
 

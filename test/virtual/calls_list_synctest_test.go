@@ -260,6 +260,11 @@ func calls() []call {
 	) error {
 		return drain(l.Waiters(ctx))
 	})})
+	all = append(all, call{name: "reentrant.Lock.Waiters", class: asks, hold: heldBy(newReentrant), ready: on(newReentrant, func(
+		_ *scene, l *reentrant.Lock, ctx context.Context,
+	) error {
+		return drain(l.Waiters(ctx))
+	})})
 	all = append(all, rwlocks()...)
 	all = append(all, semaphores()...)
 	all = append(all, latches()...)

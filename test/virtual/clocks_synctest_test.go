@@ -37,7 +37,7 @@ func (p *pair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 func (p *pair) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	node := command.Slot() % 2
 	p.tick()
-	if command.Commands()[1] == scripts.ReentrantAcquire.SHA1 {
+	if command.Commands()[1] == scripts.LockEnter.SHA1 {
 		p.acquires[node]++
 		if p.delay > 0 {
 			time.AfterFunc(p.delay, func() {

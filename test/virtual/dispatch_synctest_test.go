@@ -32,7 +32,7 @@ func (w *world) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
 func targetOf(name string) dispatch.Target {
 	return dispatch.Target{
 		Channel: locktest.Keys(name).Unlocked, Key: locktest.Key(name),
-		Look: scripts.ReentrantLook, Mark: "0123456789012345678901",
+		Look: scripts.RedlockLook, Mark: "0123456789012345678901",
 	}
 }
 

@@ -67,12 +67,12 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 		knowsScripts(w, users[0].Session)
 		holder, mu, behind := fair.New(users[1].Session, "a"), fair.New(users[0].Session, "a"), fair.New(users[2].Session, "a")
 
-		lost := w.losesReply(scripts.FairEnter, users[0].wire) // of a Lock that is granted at once
+		lost := w.losesReply(scripts.LockEnter, users[0].wire) // of a Lock that is granted at once
 		lease := atOnce(w.T, mu)
 		<-lost
 		require.NoError(w, lease.Err())
 		waiting := waitsInLine(w.Context(), holder)
-		lost = w.losesReply(scripts.FairLeave, users[0].wire)
+		lost = w.losesReply(scripts.LockLeave, users[0].wire)
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
 		<-lost
 		got := <-waiting
@@ -80,7 +80,7 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(w, got.lease.Err(), "the second Unlock took the hold of the next holder")
 
-		lost = w.losesReply(scripts.FairEnter, users[0].wire) // of a Lock that waits
+		lost = w.losesReply(scripts.LockEnter, users[0].wire) // of a Lock that waits
 		waiting = waitsInLine(w.Context(), mu)
 		<-lost
 		last := waitsInLine(w.Context(), behind)
@@ -202,7 +202,7 @@ func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) {
 		mu := fair.New(users[0].Session, "a")
 		var refuses atomic.Bool
 		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-			refused := refuses.Load() && runs(scripts.FairEnter, command, args)
+			refused := refuses.Load() && runs(scripts.LockEnter, command, args)
 			if refused {
 				c.WriteError(words)
 			}
@@ -245,7 +245,7 @@ func (w *world) strayEnter(u lineUser, name string) *stray {
 	s := &stray{world: w}
 	s.client, _ = w.client(w.T)
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
-		if !runs(scripts.FairEnter, command, args) {
+		if !runs(scripts.LockEnter, command, args) {
 			return false
 		}
 		request := append([]string{command}, args...)

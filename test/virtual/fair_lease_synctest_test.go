@@ -5,7 +5,6 @@ package virtual_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -64,13 +63,11 @@ func eachFairHold(t *testing.T, options []signalbox.LockOption, test func(h *fai
 
 // fairEnds returns when the hold of a fair lock ends on the server, or the zero time if there is none.
 func (w *world) fairEnds(name string) time.Time {
-	value, err := w.redis.Get(locktest.Key(name))
-	if err != nil || len(value) < 77 {
+	left := w.left(name)
+	if left == 0 {
 		return time.Time{}
 	}
-	micros, err := strconv.ParseInt(value[61:77], 10, 64)
-	require.NoError(w, err)
-	return time.UnixMicro(micros)
+	return time.Now().Add(left)
 }
 
 // fairHeld reports whether a fair lock is held, according to the server.

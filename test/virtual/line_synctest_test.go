@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,14 +84,10 @@ func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 	return lease
 }
 
-// left answers how many stand in line, and whether the lock is held, by the server's account.
+// inLine returns how many tickets there are, and whether the lock is held, by the server's account.
 func (w *world) inLine(name string) (waiting int, isHeld bool) {
-	line, _ := w.redis.ZMembers("sb:{" + name + "}:line")
-	value, _ := w.redis.Get("sb:{" + name + "}:lock")
-	if strings.HasPrefix(value, "sb1f") {
-		isHeld = value[61:77] > fmt.Sprintf("%016d", time.Now().UnixMicro())
-	}
-	return len(line), isHeld
+	line, _ := w.redis.ZMembers(locktest.Keys(name).Line())
+	return len(line), w.left(name) > 0
 }
 
 // P6: from the release to the entry there are one script and one message, and no look.
@@ -188,7 +183,7 @@ func TestALineCostsALookASecondHoweverManyWait(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		looks := w.counts(scripts.FairLook)
+		looks := w.counts(scripts.LockPoll)
 		time.Sleep(time.Duration(minutes) * time.Minute)
 		require.Greater(t, looks.Load(), int64(locks*minutes*60))
 		require.Less(t, looks.Load(), int64(locks*minutes*60*5/4+10))
@@ -213,14 +208,10 @@ func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
 			first := waitsInLine(t.Context(), fair.New(users[1].Session, name))
 			second := waitsInLine(t.Context(), fair.New(users[2].Session, name))
 			users[0].dead()
-			value, err := w.redis.Get("sb:{" + name + "}:lock")
-			require.NoError(t, err)
-			var until int64
-			_, err = fmt.Sscan(value[61:77], &until)
-			require.NoError(t, err)
+			until := time.Now().Add(w.left(name))
 			got := <-first
 			require.NoError(t, got.err)
-			require.WithinRange(t, got.at, time.UnixMicro(until), time.UnixMicro(until).Add(5*time.Millisecond))
+			require.WithinRange(t, got.at, until, until.Add(5*time.Millisecond))
 			require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 			require.NoError(t, got.lease.Unlock())
 			got = <-second

@@ -32,9 +32,9 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 				theirs := locktest.Must(c, c.other(1).Lock)
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
-				c.strikes[0].arm(1, scripts.ReentrantRelease)
+				c.strikes[0].arm(1, scripts.LockScatter)
 				if !answered {
-					c.strikes[1].arm(2, scripts.ReentrantAcquire) // the first is the try
+					c.strikes[1].arm(2, scripts.LockEnter) // the first is the try
 				}
 				waiting := locktest.LaterWith(ctx, c.both().Lock)
 				<-c.strikes[0].fired
@@ -77,7 +77,7 @@ func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
 	crossingBubble(t, [2]redistest.Kind{0, redistest.SwallowRequest}, func(c *crossing) {
 		lease := locktest.Must(c, c.both().Lock)
-		c.strikes[1].arm(1, scripts.ReentrantRelease)
+		c.strikes[1].arm(1, scripts.LockScatter)
 		err := lease.Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		require.ErrorContains(t, err, `"b"`)

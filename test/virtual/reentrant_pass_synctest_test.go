@@ -25,12 +25,12 @@ var layouts = map[string]struct {
 }{
 	"Native":   {nil, 0},
 	"Redisson": {[]signalbox.LockOption{signalbox.Redisson()}, 0},
-	"Fenced":   {[]signalbox.LockOption{signalbox.Redisson(signalbox.Fenced)}, 1},
+	"Fenced":   {[]signalbox.LockOption{signalbox.Redisson(signalbox.Fenced)}, 2},
 }
 
 // P3, P7: within 20 ms of the grant the lock goes from goroutine to goroutine of a session in the
-// order of arrival, with tokens that rise, and without the server; a fenced lock with one script
-// each, which counts the token. Others see the same process as the holder.
+// order of arrival, with tokens that rise, and without the server; a fenced lock with a release and
+// an acquire each, which counts the token. Others see the same process as the holder.
 func TestLockIsPassedOnInOrderWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	const goroutines = 5

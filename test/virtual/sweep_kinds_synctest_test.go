@@ -23,7 +23,7 @@ type swept struct {
 
 	rival                  locktest.Primitive // the kind that excludes it
 	acquire, release, undo *scripts.Script
-	yield                  *scripts.Script   // asks whether the lock may be passed on inside the process; nil if nothing does
+	yield                  *scripts.Script   // ends a turn while goroutines of the process wait, or asks for another; nil if nothing does
 	force                  []*scripts.Script // of a ForceUnlock; nil if there is none
 	retold                 bool              // an acquire that is repeated returns a later token of the same hold
 	scenarios              []scenario
@@ -41,31 +41,13 @@ type scenario struct {
 	steps []string
 }
 
-func sweptReentrant() swept {
-	const acquire = "reentrant/acquire"
+// sweptExclusive is a reentrant or a fair lock: one kind at the server.
+func sweptExclusive(p locktest.Primitive) swept {
+	const enter, poll = "lock/enter", "lock/poll"
 	return swept{
-		Primitive: locktest.Reentrant(), rival: locktest.Reentrant(), acquire: scripts.ReentrantAcquire,
-		release: scripts.ReentrantRelease, undo: scripts.ReentrantWithdraw, yield: scripts.ReentrantYield,
-		force: []*scripts.Script{scripts.HolderDescribe, scripts.HolderForce},
-		scenarios: []scenario{
-			{name: "LockOfAFreeLock", steps: []string{hello, acquire}},
-			{name: "LockThatWaits", held: true, after: 4, steps: []string{hello, acquire, subscribe, acquire, acquire}},
-			{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, acquire}},
-			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, acquire}},
-			{
-				name: "LockThatSubscribesAgain", held: true, after: 6, cut: 3,
-				steps: []string{hello, acquire, subscribe, acquire, subscribe, acquire, acquire},
-			},
-		},
-	}
-}
-
-func sweptFair() swept {
-	const enter, poll = "fair/enter", "fair/look"
-	return swept{
-		Primitive: locktest.Fair(), rival: locktest.Fair(),
-		acquire: scripts.FairEnter, release: scripts.FairLeave, undo: scripts.FairLeave,
-		force: []*scripts.Script{scripts.HolderDescribe, scripts.FairForce},
+		Primitive: p, rival: p,
+		acquire: scripts.LockEnter, release: scripts.LockLeave, undo: scripts.LockLeave,
+		force: []*scripts.Script{scripts.HolderDescribe, scripts.LockForce},
 		scenarios: []scenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
@@ -74,11 +56,20 @@ func sweptFair() swept {
 			{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}},
 			{
 				name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
-				match: locktest.Runs(scripts.FairLook), steps: []string{poll, poll, poll},
+				match: locktest.Runs(scripts.LockPoll), steps: []string{poll, poll, poll},
 			},
 		},
 	}
 }
+
+// sweptReentrant releases and queues again in one request at the end of a turn.
+func sweptReentrant() swept {
+	k := sweptExclusive(locktest.Reentrant())
+	k.yield = scripts.LockRequeue
+	return k
+}
+
+func sweptFair() swept { return sweptExclusive(locktest.Fair()) }
 
 // sweptSide is one side of a read-write lock. Both wait as a fair lock does, so each way to acquire is struck on one side.
 func sweptSide(side locktest.Primitive, scenarios ...scenario) swept {

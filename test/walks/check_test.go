@@ -66,7 +66,7 @@ func (w *walk) stranger(k lockKind) *attempt {
 // another kind has the name, and only one that needs a hold.
 func (w *walk) mayRefuse(r *request, a answer) bool {
 	switch r.verb {
-	case tries, enters, polls, describes, beats:
+	case tries, enters, polls, describes, beats, gathers:
 		return false
 	}
 	return len(w.kinds) > 1 && strings.HasPrefix(a.err, "WRONGTYPE ")
@@ -111,6 +111,9 @@ func (w *walk) issue(r *request, grants []grant) {
 		forgotten := w.gap && (w.scene.counts || w.clock <= w.top && (w.back || w.clock < w.topAt+second/10))
 		if first && stamp <= w.top && !forgotten {
 			w.fail("%s gave %s the token %d, which is not after %d", r.script.Name, g.hold, stamp, w.top)
+		}
+		if a.blocks && first {
+			stamp += block
 		}
 		if stamp > w.top || forgotten {
 			w.top, w.topAt, w.gap = stamp, w.clock, false

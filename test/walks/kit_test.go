@@ -24,6 +24,9 @@ const (
 	drops      verb = "drop"      // release by one key alone
 	beats      verb = "beat"      // a heartbeat alone
 	yields     verb = "yield"     // ask whether the hold may be handed over further
+	requeues   verb = "requeue"   // release, and take a ticket for another attempt of the session
+	gathers    verb = "gather"    // try, together with other locks
+	scatters   verb = "scatter"   // release, together with other locks
 	shares     verb = "share"     // ask whether a reader may share its hold
 	downgrades verb = "downgrade" // make a writer a reader
 	splits     verb = "split"     // release a part of the permits
@@ -67,6 +70,7 @@ type attempt struct {
 	issued int64 // the true time at which it was granted first, 0 if it never was
 	origin int64 // the true time at which its permits were granted first, to a hold that it is a part of
 	ended  bool  // the session is done with it
+	blocks bool  // its hold owns the tokens behind the first one too
 }
 
 // keep returns how long the sender of a call keeps the floor of an idle name, in milliseconds:
@@ -80,6 +84,7 @@ const permit = "permit"
 type request struct {
 	verb   verb
 	who    *attempt // nil if it is for no attempt
+	old    *attempt // another one that it ends; nil if there is none
 	script *scripts.Script
 	keys   []string
 	args   []any
@@ -210,6 +215,9 @@ func lengthened(r *request, reply any) outcome {
 
 // nothing reads replies that change no belief.
 func nothing(*request, any) outcome { return outcome{} }
+
+// holdName is the name of the n-th hold of a session.
+func holdName(session string, n int) string { return session + fmt.Sprintf("%019d", n) }
 
 // forced reads the replies of a force.
 func forced(_ *request, reply any) outcome {

@@ -8,54 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Kinds that give tickets: fair locks and read-write locks.
-
-// fairKind is a fair lock.
-type fairKind struct{ *walk }
-
-func (k *fairKind) letter() string { return "f" }
-
-func (k *fairKind) keys() []string {
-	return []string{k.name + "lock", k.name + "line", k.name + "lives"}
-}
-
-func (k *fairKind) verbs() []verb {
-	return []verb{tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, beats}
-}
-
-func (k *fairKind) fresh(session string) *attempt {
-	return &attempt{hold: holdName(session, 3_000_000+k.made())}
-}
-
-func (k *fairKind) newcomer(session string) *attempt { return k.fresh(session) }
-
-func (k *fairKind) grants() string { return k.name + "grants:" }
-
-func (k *fairKind) ask(v verb, a *attempt) *request {
-	life := a.lease
-	switch v {
-	case tries:
-		return k.request(v, a, acquired, scripts.FairEnter, k.keys(), k.enterArgs(a.hold, life, "0")...).gives(life)
-	case enters:
-		return k.request(v, a, acquired, scripts.FairEnter, k.keys(), k.enterArgs(a.hold, life, "1")...).gives(life)
-	case polls:
-		listed, args := k.pollArgs(k, a.session)
-		return k.request(v, nil, k.polled(a.session, listed), scripts.FairLook, k.keys(), args...)
-	case leaves, withdraws:
-		return k.request(v, a, k.left, scripts.FairLeave, k.keys(), a.hold, a.session, "PUBLISH", k.grants(), k.keep())
-	case drops:
-		return k.request(v, a, nothing, scripts.FairDrop, k.keys()[:1], a.hold)
-	case forces:
-		return k.request(v, a, forced, scripts.FairForce, k.keys(), a.hold, "PUBLISH", k.grants(), k.name+"told", k.keep())
-	case beats:
-		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
-	case renews:
-		if !a.ended && a.stamp != "" {
-			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.stamp+a.hold, life/1000).gives(life)
-		}
-	}
-	return nil
-}
+// What kinds with tickets have in common, and read-write locks.
 
 // enterArgs are the arguments that an acquire of every kind with tickets has.
 func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
@@ -84,15 +37,6 @@ func (w *walk) pollArgs(k lockKind, session string) (listed []string, args []any
 		}
 	}
 	return listed, []any{session, waitingLife, w.beat(), label, "PUBLISH", w.name + "grants:", names.String(), w.keep()}
-}
-
-func (k *fairKind) probes(a *attempt) []*request {
-	return []*request{
-		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(forces, a), k.ask(beats, a),
-		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], digits(noon)+a.hold, 0),
-		k.request(describes, a, nothing, scripts.FairWaiters, k.keys()[1:], 0, 100),
-		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
-	}
 }
 
 // rwKind is a read-write lock.

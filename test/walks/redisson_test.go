@@ -41,7 +41,7 @@ func (k *sharedKind) keys() []string {
 }
 
 func (k *sharedKind) verbs() []verb {
-	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, forces, yields}
+	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, forces}
 }
 
 func (k *sharedKind) ask(v verb, a *attempt) *request {
@@ -49,29 +49,21 @@ func (k *sharedKind) ask(v verb, a *attempt) *request {
 	switch v {
 	case tries, enters:
 		if k.fenced {
-			return k.request(v, a, k.fencedReply, scripts.RedissonFence, []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, k.notAfter(), "").gives(life)
+			return k.request(v, a, counted, scripts.RedissonFence, []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 		}
-		return k.request(v, a, unstamped, scripts.RedissonAcquire, key, a.hold, life/1000, k.notAfter(), "").gives(life)
+		return k.request(v, a, unstamped, scripts.RedissonAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 	case polls:
 		return k.request(v, nil, nothing, scripts.RedissonLook, key, "")
-	case withdraws:
-		return k.request(v, a, nothing, scripts.RedissonWithdraw, key, a.hold, "PUBLISH", k.channel())
+	case leaves, withdraws:
+		return k.request(v, a, nothing, scripts.RedissonRelease, key, a.hold, "PUBLISH", k.channel())
 	case forces:
 		return k.request(v, a, forced, scripts.RedissonForce, key, a.hold, "PUBLISH", k.channel(), k.name+"told")
 	}
 	if a.ended || a.issued == 0 {
 		return nil
 	}
-	switch v {
-	case leaves:
-		return k.request(v, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel(), k.keep())
-	case renews:
+	if v == renews {
 		return k.request(v, a, lengthened, scripts.RedissonRenew, key, a.hold, life/1000).gives(life)
-	case yields:
-		if k.fenced {
-			return k.request(v, a, k.fencedReply, scripts.RedissonFenceNext, []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, "", "", "").gives(life)
-		}
-		return k.request(v, a, yielded, scripts.RedissonYield, key, a.hold, life/1000, digits(0), "PUBLISH", k.channel()).gives(life)
 	}
 	return nil
 }
@@ -86,16 +78,10 @@ func unstamped(r *request, reply any) outcome {
 	return o
 }
 
-// fencedReply reads the replies with a number of the counter.
-func (k *sharedKind) fencedReply(r *request, reply any) outcome {
-	n, list := code(reply)
-	switch n {
-	case 2:
-		return outcome{has: []grant{{r.who.hold, digits(list[1].(int64)), r.sent, r.life}}}
-	case 3:
-		return outcome{has: []grant{{r.who.hold, digits(list[1].(int64)), r.sent, r.life}}}
-	case 0:
-		return outcome{lost: r.verb == yields}
+// counted reads the replies to an acquire with a number of the counter.
+func counted(r *request, reply any) outcome {
+	if n, list := code(reply); n == 1 {
+		return outcome{has: []grant{{r.who.hold, digits(list[2].(int64)), r.sent, r.life}}}
 	}
 	return acquired(r, reply)
 }
@@ -103,10 +89,8 @@ func (k *sharedKind) fencedReply(r *request, reply any) outcome {
 func (k *sharedKind) probes(a *attempt) []*request {
 	key := []string{k.name + "lock"}
 	return []*request{
-		k.ask(tries, a), k.ask(polls, a), k.ask(withdraws, a), k.ask(forces, a),
-		k.request(leaves, a, nothing, scripts.RedissonRelease, key, "sb1r"+digits(0)+a.hold, digits(0), "PUBLISH", k.channel(), k.keep()),
+		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(forces, a),
 		k.request(renews, a, lengthened, scripts.RedissonRenew, key, a.hold, 0),
-		k.request(yields, a, yielded, scripts.RedissonYield, key, a.hold, 1000, digits(0), "PUBLISH", k.channel()),
 		k.request(describes, nil, described, scripts.RedissonDescribe, key),
 	}
 }

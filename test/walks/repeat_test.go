@@ -22,7 +22,7 @@ func (w *walk) entries() map[string]bool {
 		end := strings.TrimPrefix(key, w.name)
 		switch kind := fmt.Sprint(w.do("TYPE", key)); kind {
 		case "string":
-			if value := fmt.Sprint(w.do("GET", key)); len(value) >= 83 && value[20] != '-' {
+			if value := fmt.Sprint(w.do("GET", key)); len(value) >= 63 && value[20] != '-' {
 				all[end+" "+value[20:61]] = true
 			}
 		case "zset":
@@ -103,7 +103,7 @@ func repeats(t *testing.T, s scene, v verb, state string, meanwhile func(w *walk
 // each runs a check for each verb and state of each native kind.
 func eachRepeat(t *testing.T, check func(t *testing.T, s scene, v verb, state string)) {
 	t.Helper()
-	for _, s := range scenes()[:5] {
+	for _, s := range scenes()[:4] {
 		w := newWalk(t, s, 0)
 		verbs := slices.Compact(slices.Sorted(slices.Values(w.kinds[0].verbs())))
 		for _, v := range verbs {
@@ -152,10 +152,26 @@ func TestRepeatedRequestOutlivesALostKey(t *testing.T) {
 				}
 			}
 			if places > 1 {
-				w.fail("%s stands in two places: %v", who, then)
+				w.bothAreLeft(who, then)
 			}
 		}
 	})
+}
+
+// bothAreLeft checks a hold that stands in two places. Only an exclusive lock may have it there: a free lock without a
+// mark is taken without a look at the queue, which still has the ticket. The leave ends both.
+func (w *walk) bothAreLeft(who string, entries map[string]bool) {
+	w.Helper()
+	k, isExclusive := w.kinds[0].(*exclusiveKind)
+	if !isExclusive {
+		w.fail("%s stands in two places: %v", who, entries)
+	}
+	w.send(k.ask(leaves, w.byHold[who]))
+	for entry := range w.entries() {
+		if strings.HasSuffix(entry, who) {
+			w.fail("%s has left, and is still there: %v", who, entry)
+		}
+	}
 }
 
 // P5: another session has the lock by the time of the second request, which takes nothing from it.

@@ -30,13 +30,12 @@ type scene struct {
 
 func scenes() []scene {
 	return []scene{
-		{name: "Reentrant", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&reentrantKind{walk: w}} }},
-		{name: "Quorum", reads: true, patience: longestLease, kinds: func(w *walk) []lockKind { return []lockKind{&quorumKind{reentrantKind{walk: w}}} }},
-		{name: "Fair", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&fairKind{walk: w}} }},
+		{name: "Exclusive", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&exclusiveKind{walk: w}} }},
+		{name: "Quorum", reads: true, patience: longestLease, kinds: func(w *walk) []lockKind { return []lockKind{&quorumKind{walk: w}} }},
 		{name: "ReadWrite", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&rwKind{walk: w}} }},
 		{name: "Semaphore", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&permitKind{walk: w}} }},
 		{name: "All", reads: true, patience: longestLease, kinds: func(w *walk) []lockKind {
-			return []lockKind{&fairKind{walk: w}, &rwKind{walk: w}, &reentrantKind{walk: w}, &quorumKind{reentrantKind{walk: w}}}
+			return []lockKind{&exclusiveKind{walk: w}, &rwKind{walk: w}, &quorumKind{walk: w}}
 		}},
 		{name: "Redisson", reads: true, kinds: func(w *walk) []lockKind {
 			return []lockKind{&sharedKind{javaKind: javaKind{walk: w}}}
@@ -99,7 +98,7 @@ func TestEveryWalkEndsWithAUsableName(t *testing.T) {
 }
 
 // The long form: walks from seeds that are drawn, each of which a failure names. With
-// SIGNALBOX_WALK=Fair/123 only that walk is taken.
+// SIGNALBOX_WALK=Exclusive/123 only that walk is taken.
 func TestSoakEveryWalkEndsWithAUsableName(t *testing.T) {
 	t.Parallel()
 	length, err := time.ParseDuration(os.Getenv("SIGNALBOX_SOAK"))

@@ -174,8 +174,10 @@ func (w *walk) add(a *attempt) {
 // expects is what a session believes from the moment on at which it sends something.
 func (w *walk) expects(r *request) {
 	switch r.verb {
-	case leaves, drops, withdraws:
+	case leaves, drops, withdraws, scatters:
 		r.who.ended = true
+	case requeues:
+		r.old.ended = true
 	case yields:
 		r.who.until = 0
 	case downgrades:

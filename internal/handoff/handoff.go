@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handoff
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/hold"
+)
+
+// Request is what a goroutine wants. Holds are handed over between equal requests. The zero Request is of a kind of lock
+// that hands nothing over.
+type Request struct {
+	// Most is how many holds of it a session can have at once; 0 is any number.
+	Most int
+	// Lease and Replicas are the terms of the hold: how long each renewal lengthens it, and how many replicas had it before
+	// it was granted.
+	Lease    time.Duration
+	Replicas int
+	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
+	Permits, Capacity int
+	// Own says that each goroutine asks for itself: its ticket, and the hold that it gets, go to no other goroutine. The
+	// first waiter asks next.
+	Own bool
+}
+
+// Ticket is a place in the server's queue. One goroutine at a time waits with it, and may leave it to another.
+type Ticket interface {
+	// Enter returns when the ticket is in the queue or was granted, or why it is neither.
+	Enter(ctx context.Context) (granted bool, err error)
+	// Wait waits until the ticket is granted, or returns why it is not.
+	Wait(ctx context.Context) error
+	// Begin ends the ticket and returns a lease of what it was granted, or why there is none. Waiting may have failed with
+	// err in the same instant.
+	Begin(ctx context.Context, err error) (hold.Lease, error)
+	// Leave ends the ticket, and releases off the caller's path what it was granted in the same instant.
+	Leave()
+	// Ended returns the error of a waiter whose ctx has ended while another one waited for both.
+	Ended(ctx context.Context) error
+}
+
+// Source makes tickets.
+type Source interface {
+	// Ready returns why no goroutine may wait, or nil. It is called under the lock of the Queue.
+	Ready() error
+	// Ticket returns a new ticket, or why there is none. Nothing is sent.
+	Ticket() (Ticket, error)
+}
+
+// Giver is a hold that no goroutine uses any more.
+type Giver interface {
+	// Give makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
+	Give(now clock.Instant) (hold.Lease, bool)
+}
+
+// Queue is where the goroutines of one session wait for one lock. A Table makes it.
+type Queue struct {
+	key   string
+	users int // guarded by the lock of its shard
+
+	mu struct {
+		sync.Mutex
+		class class // the first one; most locks need no other
+	}
+}
+
+// news is what a waiter is notified of: the lease that it has, or why it gets none, or that it is sent to the server, with
+// the ticket of another one, or, if that is nil, for one of its own.
+type news struct {
+	lease  hold.Lease
+	err    error
+	seeks  bool
+	ticket Ticket
+}
+
+// Verdict is what became of a hold that no goroutine uses any more.
+type Verdict int
+
+const (
+	// Passed: a waiter has it.
+	Passed Verdict = iota
+	// Refused: a waiter wants it, and the hold refuses to be handed over.
+	Refused
+	// Unwanted: no goroutine waits for it.
+	Unwanted
+)
+
+// Pass hands a hold over to the first waiter with the same request.
+func (q *Queue) Pass(now clock.Instant, r Request, from Giver) Verdict {
+	verdict, call := q.pass(now, r, from)
+	if call != nil {
+		call()
+	}
+	return verdict
+}
+
+func (q *Queue) pass(now clock.Instant, r Request, from Giver) (Verdict, context.CancelFunc) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.findLocked(r)
+	if c == nil {
+		return Unwanted, nil
+	}
+	w := c.first(nil)
+	if w == nil {
+		return Unwanted, nil
+	}
+	lease, ok := from.Give(now)
+	if !ok {
+		return Refused, nil
+	}
+	return Passed, c.serve(w, news{lease: lease})
+}
+
+// Deliver gives a lease that no waiter asked for to the first waiter, and reports whether there is one.
+func (q *Queue) Deliver(r Request, lease hold.Lease) bool {
+	isServed, call := q.deliver(r, lease)
+	if call != nil {
+		call()
+	}
+	return isServed
+}
+
+func (q *Queue) deliver(r Request, lease hold.Lease) (isServed bool, call context.CancelFunc) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.findLocked(r)
+	if c == nil {
+		return false, nil
+	}
+	w := c.first(nil)
+	if w == nil {
+		return false, nil
+	}
+	return true, c.serve(w, news{lease: lease})
+}
+
+// Send sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
+func (q *Queue) Send(r Request, t Ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.findLocked(r)
+	return c != nil && c.send(t)
+}
+
+// Began counts a hold of the session.
+func (q *Queue) Began(r Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.openLocked(r).held++
+}
+
+// Ended counts a hold out. It is over, or no longer waited for.
+func (q *Queue) Ended(r Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.openLocked(r)
+	c.held--
+	c.wanted()
+}
+
+// Try reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
+// as many holds as it can have. Tried is to follow.
+func (q *Queue) Try(r Request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for c := &q.mu.class; c != nil; c = c.more {
+		if c.head != nil {
+			return false
+		}
+	}
+	c := q.openLocked(r)
+	if c.isFull() {
+		return false
+	}
+	c.asking++
+	return true
+}
+
+// Tried ends what Try began. If that got a hold, Began was called before.
+func (q *Queue) Tried(r Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.openLocked(r)
+	c.asking--
+	c.wanted()
+}
+
+// refuse ends the wait of all waiters that do nothing but wait.
+func (q *Queue) refuse(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for c := &q.mu.class; c != nil; c = c.more {
+		for w := c.head; w != nil; {
+			next := w.next
+			if w.idle() {
+				c.serve(w, news{err: err})
+			}
+			w = next
+		}
+	}
+}
+
+// findLocked returns the class of a request, or nil if it is not in use.
+func (q *Queue) findLocked(r Request) *class {
+	for c := &q.mu.class; c != nil; c = c.more {
+		if c.request == r && !c.isUnused() {
+			return c
+		}
+	}
+	return nil
+}
+
+// openLocked is findLocked for a caller that is about to use the class. A class that is unused serves for another
+// request: there are as many as requests at one time, however many requests there are.
+func (q *Queue) openLocked(r Request) *class {
+	if c := q.findLocked(r); c != nil {
+		return c
+	}
+	c := &q.mu.class
+	for !c.isUnused() {
+		if c.more == nil {
+			c.more = &class{}
+		}
+		c = c.more
+	}
+	c.request, c.ticket = r, nil
+	return c
+}

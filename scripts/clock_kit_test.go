@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"time"
+)
+
+// timed goes before a script in the place of clocked, if keys are to end by the clock of the place as well: a lock of kind
+// l has the end of its hold in the life of its key. All ends are set ten years later, so that the server ends no key.
+//
+//nolint:dupword // blocks of Lua end one behind the other
+const timed = `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
+local later = 315360000000
+local at = later + seconds * 1000 + math.floor(us / 1000)
+local function ends(key)
+  local ms = server.pcall('PEXPIRETIME', key)
+  return type(ms) == 'number' and ms or -1
+end
+local function is_over(key)
+  return ends(key) >= 0 and ends(key) <= at
+end
+local function ask(how, command, key, ...)
+  local args = {...}
+  if command == 'TIME' then
+    return {seconds, us}
+  elseif command == 'PTTL' then
+    return ends(key) < 0 and ends(key) or ends(key) - at
+  elseif command == 'PEXPIRETIME' then
+    return ends(key) < 0 and ends(key) or ends(key) - later
+  elseif command == 'PEXPIRE' then
+    return server[how]('PEXPIREAT', key, string.format('%.0f', at + args[1]), unpack(args, 2))
+  elseif command == 'SET' and args[2] == 'PX' then
+    return server[how]('SET', key, args[1], 'PXAT', string.format('%.0f', at + args[3]))
+  end
+  local reply = server[how](command, key, ...)
+  if command == 'GET' and is_over(key) then
+    return false
+  elseif command == 'MGET' and not reply['err'] then
+    for n, each in ipairs({key, ...}) do
+      reply[n] = not is_over(each) and reply[n]
+    end
+  end
+  return reply
+end
+local redis = setmetatable({
+  call = function(...) return ask('call', ...) end, pcall = function(...) return ask('pcall', ...) end,
+}, {__index = server})
+`
+
+// laterMS is what timed adds to each end.
+const laterMS = 315_360_000_000
+
+// ttl returns how long a key lives, in milliseconds: -1 without an end, and -2 if it is missing.
+func (p *place) ttl(key string) int64 {
+	p.Helper()
+	if !p.isTimed {
+		ms, _ := p.server.MustDo(p, "PTTL", key).(int64)
+		return ms
+	}
+	ends, _ := p.server.MustDo(p, "PEXPIRETIME", key).(int64)
+	if ends < 0 {
+		return ends
+	}
+	return max(ends-laterMS-p.clock/1000, 0)
+}
+
+// expires sets the life of a key.
+func (p *place) expires(key string, life time.Duration) {
+	p.Helper()
+	if !p.isTimed {
+		p.server.MustDo(p, "PEXPIRE", key, life.Milliseconds())
+		return
+	}
+	p.server.MustDo(p, "PEXPIREAT", key, laterMS+p.clock/1000+life.Milliseconds())
+}

@@ -1,0 +1,80 @@
+-- lock/gather v1
+-- Takes locks one after the other, for a caller that wants all of them, and none behind the first that it cannot take. A
+-- lock for which a queue may exist is not taken. Sent again for the same tickets it returns the stamps of their holds.
+--
+-- KEYS[n]  holder   string: see lock/enter v1
+-- ARGV[n]  request  four by key, at 4n-3 to 4n: ticket, life_ms, not_after, label
+--            ticket     hold (41), fresh for every attempt, and mode (1)
+--            life_ms    how long the hold lasts, a positive integer
+--            not_after  stamp; executed later, nothing is written
+--            label      of the caller, 0 to 64 bytes
+-- returns  {reply, ...}  one a key, the last for the first that was not taken; each is
+--            stamp              taken; the tokens of stamp to stamp + 255 are the hold's
+--            {0, left_ms, now}  held, for left_ms at the most, or a queue may exist
+--            {-1, now}          later than not_after
+--            {-2, kind}         the name is in use by another kind of lock, or is no lock's key ('?')
+--            an error           the server's refusal of that key
+-- effects  writes KEYS; publishes nothing
+-- cost     O(keys): TIME, MGET once; SET each; GET if MGET finds no string; held: PTTL
+
+-- part line/now
+-- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- end line/now
+
+-- One command for all of them. It has nothing for a key of another type: that is asked for again.
+local values = redis.pcall('MGET', unpack(KEYS))
+local replies = {}
+for n = 1, #KEYS do
+  local holder, ticket, life_ms, not_after = KEYS[n], ARGV[4 * n - 3], ARGV[4 * n - 2], ARGV[4 * n - 1]
+  local label = ARGV[4 * n]
+  local value = values[n] or redis.pcall('GET', holder)
+  local kind = type(value) == 'string' and string.sub(value, 1, 4)
+  local reply, taken = now, true
+
+  if now > not_after then
+    reply, taken = {-1, now}, false
+  elseif kind == 'sb1-' and #value == 20 then
+    if now <= string.sub(value, 5, 20) then
+      reply = string.format('%016.0f', tonumber(string.sub(value, 5, 20)) + 1)
+    end
+  elseif kind == 'sb1l' and #value >= 63 and #value <= 127 then
+    local ttl, after_ms = redis.call('PTTL', holder), string.sub(value, 63, 63) == 'q' and 15000 or 0
+    if string.sub(value, 21, 62) == ticket then
+      reply, taken = string.sub(value, 5, 20), false
+      if ttl >= 0 and ttl < life_ms + after_ms then -- it is not made shorter
+        redis.call('PEXPIRE', holder, life_ms + after_ms)
+      end
+    else
+      if string.sub(value, 62, 62) == '-' then
+        ttl = 0 -- marked, without a hold
+      elseif ttl >= 0 then
+        ttl = math.max(ttl - after_ms, 0)
+      end
+      reply, taken = {0, ttl, now}, false
+    end
+  elseif kind then
+    reply, taken = {-2, '?'}, false
+    if string.sub(kind, 1, 3) == 'sb1' and #kind == 4 and kind ~= 'sb1l' and kind ~= 'sb1-' then
+      reply[2] = string.sub(kind, 4)
+    end
+  elseif value then
+    reply, taken = value, false
+    if type(redis.pcall('ZSCORE', holder, 'sb1w')) == 'string' then
+      reply = {-2, 'w'} -- a lock that several may hold: see rwlock/enter v1
+    end
+  end
+
+  if taken then
+    local written = redis.pcall('SET', holder, 'sb1l' .. reply .. ticket .. '-' .. label, 'PX', life_ms)
+    if written['err'] then
+      reply = written
+    end
+  end
+  replies[n] = reply
+  if type(reply) == 'table' then
+    break
+  end
+end
+return replies

@@ -1,0 +1,48 @@
+-- lock/scatter v1
+-- Releases several locks for which no queue can exist. Any number of times.
+--
+-- KEYS[n]  holder   string: see lock/enter v1
+-- ARGV[n]  request  three by key, at 3n-2 to 3n: ticket, used, keep_ms
+--            ticket   hold (41) and mode (1)
+--            used     stamp of the last token that was used; '' if it is not known: the last of the block then
+--            keep_ms  how long the floor is kept
+-- returns  {reply, ...}  one a key; each is
+--            0         the ticket does not hold
+--            1         released
+--            2         a queue may exist: nothing is done, and lock/leave releases it
+--            an error  the server's refusal of that key
+-- effects  writes KEYS: the floors; publishes nothing
+-- cost     O(keys): MGET once; SET each; GET if MGET finds no string
+
+local values = redis.pcall('MGET', unpack(KEYS))
+local replies = {}
+for n = 1, #KEYS do
+  local holder, ticket, used, keep_ms = KEYS[n], ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n]
+  local value = values[n] or redis.pcall('GET', holder)
+  local reply = 0
+  if type(value) == 'table' then
+    reply = value
+  elseif value and string.sub(value, 1, 4) == 'sb1l' and string.sub(value, 21, 62) == ticket then
+    reply = 2
+    if string.sub(value, 63, 63) ~= 'q' then
+      reply = 1
+      local floor = string.sub(value, 5, 20)
+      if used == '' then
+        floor = string.format('%016.0f', tonumber(floor) + 255)
+      elseif used > floor then
+        floor = used
+      end
+      local said = 'sb1-' .. floor
+      if redis.pcall('SET', holder, said, 'PX', keep_ms)['err'] then
+        -- DEL takes no memory, and makes the server accept what follows.
+        local gone = redis.pcall('DEL', holder)
+        redis.pcall('SET', holder, said, 'PX', keep_ms)
+        if type(gone) == 'table' then
+          reply = gone
+        end
+      end
+    end
+  end
+  replies[n] = reply
+end
+return replies

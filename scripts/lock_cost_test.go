@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// lockCosts are the rows of an exclusive lock, with crowds that wait and have died.
+func lockCosts() (rows []costRow) {
+	keys := on("lock", "line", "lives")
+	queued := func(until int64, value string) func(m *measured, n int) {
+		return func(m *measured, n int) {
+			m.queue(n, "line", "lives", turnMode, until)
+			m.set(value, time.Minute)
+		}
+	}
+	mine, other := ours+turnMode, theirs+fairMode
+	held, free := lockSays(mine, noon, "q"), idleSays(noon)
+	enter := []any{other, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS}
+	leave := []any{mine, we, "PUBLISH", "g", keepMS, digits(noon), "0"}
+	requeue := []any{mine, nth("a", 7) + turnMode, lease * 1000, later, life, beatNumber(2), label, "PUBLISH", "g", keepMS, digits(noon), "0"}
+	poll := []any{they, life, beatNumber(2), label, "PUBLISH", "g", attempt(other), keepMS}
+	listed := func(until int64, value string) func(m *measured, n int) {
+		return func(m *measured, n int) {
+			queued(until, value)(m, n)
+			m.server.MustDo(m, "ZADD", m.name+"line", noon, other)
+		}
+	}
+	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
+		search := 0
+		if until < noon {
+			search = bound(crowd)
+		}
+		rows = append(rows,
+			costRow{script: scripts.LockEnter, crowd: "Held" + crowd, base: 160, fill: queued(until, held), keys: keys, args: with(enter...)},
+			costRow{script: scripts.LockEnter, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys, args: with(enter...)},
+			costRow{script: scripts.LockPoll, crowd: "Free" + crowd, base: 200 + search, fill: listed(until, free), keys: keys, args: with(poll...)},
+			costRow{script: scripts.LockLeave, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys, args: with(leave...)},
+			costRow{script: scripts.LockRequeue, crowd: crowd, base: 200 + search, fill: queued(until, held), keys: keys, args: with(requeue...)},
+			costRow{
+				script: scripts.LockForce, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
+				args: with(ours, "PUBLISH", "g", "t", keepMS),
+			},
+		)
+	}
+	return append(rows, lockBatchCosts(queued(alive, held), keys)...)
+}
+
+// lockBatchCosts are those of calls for many attempts, tickets or keys.
+func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int) []string) []costRow {
+	var attempts strings.Builder
+	for n := range 1000 {
+		attempts.WriteString(fmt.Sprintf("0%018d", n) + turnMode)
+	}
+	poll := []any{they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String(), keepMS}
+	foreign := func(m *measured, n int) {
+		m.queue(n, "line", "lives", "", alive) // tickets of a kind that has no mode
+		m.set(lockSays(ours+turnMode, noon, "q"), time.Minute)
+	}
+	forgotten := func(m *measured, n int) { m.queue(n, "line", "lives", turnMode, noon-hour) }
+	return []costRow{
+		{script: scripts.LockPoll, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
+		{script: scripts.LineBeat, crowd: "Living", base: 160, fill: fill, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.LineBeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("line", "lives"), args: with(0, 100)},
+		{
+			script: scripts.LockLeave, crowd: "Foreign", base: 100 + 130*12, fill: foreign, keys: keys,
+			args: with(ours+turnMode, we, "PUBLISH", "g", keepMS, "", "1"),
+		},
+		{
+			script: scripts.LockGather, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
+			args: each(ours+turnMode, lease, later, label),
+		},
+		{
+			script: scripts.LockScatter, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
+			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: each(ours+turnMode, digits(noon), keepMS),
+		},
+	}
+}
+
+// recorded goes around a script and returns its commands in order.
+const recorded = `
+local server, commands = redis, {}
+local redis = setmetatable({
+  call = function(command, ...)
+    commands[#commands + 1] = command
+    return server.call(command, ...)
+  end,
+  pcall = function(command, ...)
+    commands[#commands + 1] = command
+    return server.pcall(command, ...)
+  end,
+}, {__index = server})
+local function script()
+`
+
+const recordedEnd = `
+end
+script()
+return table.concat(commands, ' ')
+`
+
+// commands returns what a script asks the server for.
+func (q *queued) commands(script *scripts.Script, keys []string, args ...any) any {
+	q.Helper()
+	reply, err := q.eval(timed+recorded+script.Source+recordedEnd, keys, append(slices.Clip(args), q.time()...)...)
+	require.NoError(q, err)
+	return reply
+}
+
+// The common paths ask the server for what their headers say, and for no more.
+func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(q *queued)
+		call    func(q *queued) any
+		want    string
+	}{
+		"EnterFree":     {func(*queued) {}, func(q *queued) any { return q.runs("1", "") }, "TIME GET SET"},
+		"EnterReleased": {func(q *queued) { q.has(theirs); q.leaves(theirs) }, func(q *queued) any { return q.runs("1", q.next()) }, "TIME GET SET"},
+		"EnterKnown": {
+			func(q *queued) { q.has(theirs); q.queues(nth("a", 2)) }, func(q *queued) any { return q.runs("1", "") }, "TIME GET PTTL ZRANGE HGET ZADD",
+		},
+		"TryHeld":     {func(q *queued) { q.has(theirs) }, func(q *queued) any { return q.runs("0", "") }, "TIME GET PTTL"},
+		"LeaveAlone":  {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.ends("1") }, "GET SET"},
+		"LeaveUnsure": {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.ends("0") }, "GET TIME ZREM SET"},
+		"LeaveToTheNext": {
+			func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any { return q.ends("1") }, "GET TIME ZPOPMIN HGET SET PUBLISH",
+		},
+		"LeaveMarked": {
+			func(q *queued) { q.has(ours); q.queues(theirs); q.leaves(theirs) }, func(q *queued) any { return q.ends("1") }, "GET TIME ZPOPMIN SET",
+		},
+		"RequeueAlone": {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.again("1") }, "TIME GET SET"},
+		"RequeueToTheNext": {
+			func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any { return q.again("1") },
+			"TIME GET HGET ZRANGE ZADD HSET PEXPIRE HLEN ZPOPMIN HGET SET PUBLISH",
+		},
+		"RequeueOfAKnownSession": {
+			func(q *queued) { q.beat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life / 8 },
+			func(q *queued) any { return q.again("1") }, "TIME GET HGET ZRANGE ZADD ZPOPMIN HGET SET PUBLISH",
+		},
+		"RequeueWithAHeartbeat": {
+			func(q *queued) { q.beat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life/8 + 1 },
+			func(q *queued) any { return q.again("1") }, "TIME GET HGET ZRANGE ZADD HSET PEXPIRE HMGET ZPOPMIN HGET SET PUBLISH",
+		},
+		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
+			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, lease)
+		}, "GET PEXPIRE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := queuedOf(newPlace(t), lockQueue)
+			c.prepare(q)
+			require.Equal(t, c.want, c.call(q))
+		})
+	}
+}
+
+// runs returns the commands of an enter.
+func (q *queued) runs(queues, number string) any {
+	q.Helper()
+	return q.commands(q.enter, q.all, q.enterArgs(ours, queues, number)...)
+}
+
+// ends returns the commands of a leave, which is sure or not.
+func (q *queued) ends(sure string) any {
+	q.Helper()
+	args := q.leaveArgs(ours)
+	args[6] = sure
+	return q.commands(q.leave, q.all, args...)
+}
+
+// again returns the commands of a requeue.
+func (q *queued) again(sure string) any {
+	q.Helper()
+	return q.commands(scripts.LockRequeue, q.all, q.requeueArgs(ours, nth("a", 9), sure)...)
+}

@@ -1,0 +1,12 @@
+-- Leaves the lock free, with the floor of its tokens. The mark stays if a queue may exist. If memory is full the DEL,
+-- which takes none, makes the server accept what follows.
+local function set_free(floor, stays)
+  local said, ms = 'sb1-' .. floor, keep_ms
+  if stays then
+    said, ms = 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 600000
+  end
+  if redis.pcall('SET', holder, said, 'PX', ms)['err'] then
+    redis.call('DEL', holder)
+    redis.pcall('SET', holder, said, 'PX', ms)
+  end
+end

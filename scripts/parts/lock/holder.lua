@@ -1,0 +1,27 @@
+-- What the holder key says: the stamp of the hold, or the floor if there is no hold; the ticket that holds, and whether
+-- a queue may exist. other is the kind of another lock, or '?' if the key is no lock's. The floor of a key that was lost
+-- is the lowest stamp.
+local value = redis.pcall('GET', holder)
+local floor, held, marked, other = '0000000000000000', '', false, nil
+if type(value) == 'string' then
+  local kind = string.sub(value, 1, 4)
+  if kind == 'sb1l' and #value >= 63 and #value <= 127 then
+    floor, held, marked = string.sub(value, 5, 20), string.sub(value, 21, 62), string.sub(value, 63, 63) == 'q'
+    if string.sub(held, 42) == '-' then
+      held = ''
+    end
+  elseif kind == 'sb1-' and #value == 20 then
+    floor = string.sub(value, 5, 20)
+  else
+    other = '?'
+    if string.sub(kind, 1, 3) == 'sb1' and #kind == 4 and kind ~= 'sb1l' and kind ~= 'sb1-' then
+      other = string.sub(kind, 4)
+    end
+  end
+elseif value then
+  -- A lock that several may hold is a sorted set: see rwlock/enter v1.
+  if type(redis.pcall('ZSCORE', holder, 'sb1w')) ~= 'string' then
+    redis.call('GET', holder) -- refused: so is this, and all
+  end
+  other = 'w'
+end

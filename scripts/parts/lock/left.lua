@@ -1,0 +1,13 @@
+-- For how long the hold lasts, in microseconds: for the life of its key, which is 15 seconds longer if it is marked. Only a
+-- marked key can outlive its hold. A key whose end was taken away has a hold without an end.
+local ttl, left = 0, 0
+if held ~= '' then
+  ttl = redis.call('PTTL', holder)
+  if ttl < 0 then
+    left = 15000000
+  elseif marked then
+    left = math.max(ttl - 15000, 0) * 1000
+  else
+    left = math.max(ttl, 1) * 1000
+  end
+end

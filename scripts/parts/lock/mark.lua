@@ -1,0 +1,9 @@
+-- Marks the key of a hold: a queue may exist. The key lives 15 seconds longer from here on. A sender without the right
+-- to that changes nothing.
+local function mark()
+  redis.call('SETRANGE', holder, 62, 'q')
+  if ttl >= 0 and type(redis.pcall('PEXPIRE', holder, ttl + 15000)) == 'table' then
+    redis.call('SETRANGE', holder, 62, '-')
+    redis.call('PEXPIRE', holder, ttl + 15000) -- refused: so is this, and all
+  end
+end

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	second = 1_000_000 // in the unit of stamps
+	// life is what a heartbeat gives here, and lw what the longest gives that there is.
+	life, longestLife = 3 * second, 30 * second
+	// keeps is for how long the holder key outlives its hold.
+	keeps = 15 * time.Second
+	// keepsPlace is for how long a dead session keeps its places.
+	keepsPlace = 10 * second
+	// lineLife is for how long the keys of a line live after their last use.
+	lineLife = 10 * time.Minute
+)
+
+// line is one lock with a queue of one test.
+type line struct {
+	*place
+
+	tickets, lives, grants string
+	suffix                 string // what a ticket says behind its hold: how many permits it wants
+	beats                  int    // heartbeats so far
+}
+
+func newLine(tb testing.TB) *line {
+	tb.Helper()
+	return lineOf(newPlace(tb))
+}
+
+func lineOf(p *place) *line {
+	name := strings.TrimSuffix(p.key, "lock")
+	return &line{place: p, tickets: name + "line", lives: name + "lives", grants: name + "grants:"}
+}
+
+func (p *line) keys() []string { return []string{p.key, p.tickets, p.lives} }
+
+// ask answers what the script answers, which must not fail.
+func (p *line) ask(script *scripts.Script, keys []string, args ...any) []any {
+	p.Helper()
+	reply, err := p.tryKeys(script, keys, args...)
+	require.NoError(p, err)
+	if list, ok := reply.([]any); ok {
+		return list
+	}
+	return []any{reply}
+}
+
+// nth is the n-th hold of a session.
+func nth(letter string, n int) string { return session(letter) + fmt.Sprintf("%019d", n) }
+
+// attempt is what a message says of a hold.
+func attempt(hold string) string { return hold[22:] }
+
+// beatNumber is that of the n-th heartbeat.
+func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
+
+// next answers the number of a heartbeat that is sent now.
+func (p *line) next() string {
+	p.beats++
+	return beatNumber(p.beats)
+}
+
+func (p *line) enterArgs(hold, queues, number string) []any {
+	return []any{hold, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS}
+}
+
+func (p *line) lookArgs(session string, holds ...string) []any {
+	var attempts strings.Builder
+	for _, hold := range holds {
+		attempts.WriteString(attempt(hold))
+	}
+	return []any{session, life, p.next(), label, "PUBLISH", p.grants, attempts.String(), keepMS}
+}
+
+// beat sends a heartbeat alone.
+func (p *line) beat(session string, lw int64, number string) {
+	p.Helper()
+	require.Equal(p, []any{int64(1)}, p.ask(scripts.LineBeat, []string{p.lives}, session, lw, number, label))
+}
+
+// inLine answers who stands in line.
+func (p *line) inLine() []any {
+	p.Helper()
+	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
+	return holds
+}
+
+// said answers what lives says of a session, "" for nothing.
+func (p *line) said(session string) string {
+	p.Helper()
+	text, _ := p.server.MustDo(p, "HGET", p.lives, session).(string)
+	return text
+}
+
+// lived is what lives says of a session that counts as living until then, by the n-th heartbeat.
+func lived(until int64, n int) string { return digits(until) + beatNumber(n) + label }
+
+// unchanged answers a function that checks that nothing was written to any of the keys.
+func (p *line) unchanged() func() {
+	p.Helper()
+	return p.unchangedKeys(p.keys)
+}
+
+// requireEnds checks that every key that there is has an end, and those of the line theirs.
+func (p *line) requireEnds() {
+	p.Helper()
+	for _, key := range p.keys() {
+		ms := p.ttl(key)
+		require.NotEqual(p, int64(-1), ms, "%s has no end", key)
+		if key != p.key && ms >= 0 {
+			require.InDelta(p, lineLife.Milliseconds(), ms, float64(patience.Milliseconds()), key)
+		}
+	}
+}
+
+// hears listens for what a session is told.
+func (p *line) hears(session string) *listener {
+	p.Helper()
+	at := *p.place
+	at.channel = p.grants + session
+	return at.listen()
+}
+
+// unpaid is what a session is told of a lock that it has, where the number of its heartbeat is not known.
+func unpaid(hold string, stamp int64) string {
+	return attempt(hold) + digits(stamp) + strings.Repeat("-", 20)
+}
+
+// grantOf is what a session is told of the lock.
+func grantOf(hold string, stamp int64, paid int) string {
+	return attempt(hold) + digits(stamp) + beatNumber(paid)
+}
+
+// naive is what the models of all locks with a queue have: their clock, who waits and lives, and who was notified.
+type naive struct {
+	now      int64
+	tickets  []ticket
+	sessions map[string]lifeOf
+	told     map[string][]string // what each session was told by messages
+}
+
+type ticket struct {
+	hold string
+	at   int64
+}
+
+type lifeOf struct {
+	until  int64
+	number string
+}
+
+func (m *naive) lives(session string) bool {
+	l, known := m.sessions[session]
+	return known && l.until > m.now && l.until-m.now <= longestLife
+}
+
+func (m *naive) isGone(session string) bool {
+	l, known := m.sessions[session]
+	return !known || l.until+keepsPlace <= m.now
+}
+
+func (m *naive) beat(session, number string) {
+	l := lifeOf{m.now + life, number}
+	if m.lives(session) {
+		l.until, l.number = max(l.until, m.sessions[session].until), max(l.number, m.sessions[session].number)
+	}
+	m.sessions[session] = l
+}

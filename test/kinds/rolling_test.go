@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P1, P9: a reentrant and a fair lock of one name are one lock, within a session and between sessions. The context of the
+// one enters the other, and each waits in the other's queue.
+func TestReentrantAndFairAreOneLock(t *testing.T) {
+	t.Parallel()
+	for _, modes := range [][2]locktest.Primitive{{locktest.Reentrant(), locktest.Fair()}, {locktest.Fair(), locktest.Reentrant()}} {
+		t.Run(modes[0].Name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, kind{Primitive: modes[0], enters: true}, common)
+			one, other := modes[0], modes[1]
+			session := s.session()
+			held := s.must(of(one, session, s.name))
+			for _, where := range []*signalbox.Session{session, s.session()} {
+				require.ErrorIs(t, second(of(other, where, s.name).TryLock(t.Context())), signalbox.ErrHeld)
+			}
+			again := s.again(of(other, session, s.name), held)
+			require.Equal(t, held.Token(), again.Token())
+			h, err := of(other, s.session(), s.name).(holder).Holder(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, one.Name, h.Kind, "the mode of the hold, whoever asks")
+			waiting := s.wait(t.Context(), of(other, s.session(), s.name), 1)
+			require.NoError(t, held.Unlock())
+			require.False(t, locktest.IsClosed(waiting))
+			require.NoError(t, again.Unlock())
+			next := locktest.MustHave(t, waiting)
+			require.Greater(t, next.Token(), held.Token())
+			require.NoError(t, next.Unlock())
+			s.awaitFree()
+		})
+	}
+}
+
+// rolling is a service of several processes that change from one mode of a lock to the other while they use it.
+type rolling struct {
+	*site
+
+	visits int // how often each goroutine of a process takes the lock before the process may change
+	made   atomic.Int64
+
+	// These are guarded by the lock under test alone: the race detector sees a second holder.
+	count int64
+	token uint64
+}
+
+// process is one process of the service.
+type process struct {
+	service *rolling
+	session *signalbox.Session
+	lock    mutex
+	stop    chan struct{}
+	settled sync.WaitGroup // all goroutines have taken the lock often enough
+	group   sync.WaitGroup
+	failed  atomic.Pointer[error]
+}
+
+// start begins a process that uses the lock in one mode.
+func (r *rolling) start(mode locktest.Primitive, goroutines int) *process {
+	r.Helper()
+	session := r.session()
+	p := &process{service: r, session: session, lock: of(mode, session, r.name), stop: make(chan struct{})}
+	p.settled.Add(goroutines)
+	for range goroutines {
+		p.group.Go(func() {
+			settle := sync.OnceFunc(p.settled.Done)
+			defer settle()
+			for n := 1; !locktest.IsClosed(p.stop); n++ {
+				if err := p.visit(); err != nil {
+					p.failed.CompareAndSwap(nil, &err)
+					return
+				}
+				if n == r.visits {
+					settle()
+				}
+			}
+		})
+	}
+	return p
+}
+
+// visit takes the lock once and counts.
+func (p *process) visit() error {
+	r := p.service
+	return p.lock.Do(r.Context(), func(_ context.Context, lease signalbox.Lease) error {
+		if lease.Token() <= r.token {
+			return fmt.Errorf("the token %d comes after %d", lease.Token(), r.token)
+		}
+		r.token = lease.Token()
+		r.count++
+		r.made.Add(1)
+		return nil
+	})
+}
+
+// end stops a process.
+func (p *process) end() {
+	p.service.Helper()
+	close(p.stop)
+	p.group.Wait()
+	if err := p.failed.Load(); err != nil {
+		require.NoError(p.service, *err)
+	}
+	require.NoError(p.service, p.session.Close(p.service.Context()))
+}
+
+// P1, P3, P6: while the processes of a service change from reentrant to fair and back, one after the other and under load, no
+// visit is lost, no token falls, and every call returns.
+func TestRollingChangeOfTheModeLosesNothing(t *testing.T) {
+	t.Parallel()
+	const goroutines = 4
+	r := &rolling{site: newSite(t, kind{Primitive: locktest.Reentrant(), enters: true}, common), visits: redistest.Rounds(10, 100)}
+	processes := make([]*process, 4)
+	for i := range processes {
+		processes[i] = r.start(locktest.Reentrant(), goroutines)
+	}
+	for _, mode := range []locktest.Primitive{locktest.Fair(), locktest.Reentrant()} {
+		for i, old := range processes {
+			old.settled.Wait()
+			processes[i] = r.start(mode, goroutines)
+			processes[i].settled.Wait()
+			old.end()
+		}
+	}
+	for _, p := range processes {
+		p.end()
+	}
+	require.Equal(t, r.made.Load(), r.count)
+	r.awaitFree()
+}

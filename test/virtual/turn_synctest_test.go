@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// longestTurn bounds for how long a reentrant lock is handed over inside one process while others may wait.
+const longestTurn = 20 * time.Millisecond
+
+// P6: while goroutines of one session keep coming, a waiter of another session has the lock after at most a turn, one use
+// and the way to the server and back, whichever package it uses; a turn ends with one call, which also queues again.
+func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
+	t.Parallel()
+	const latency, use, visits = time.Millisecond, time.Millisecond, 20
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, latency)
+		defer closeAll()
+		busy := reentrant.New(users[0].Session, "a")
+		var served atomic.Bool
+		var uses atomic.Int64
+		var goroutines sync.WaitGroup
+		for range 4 {
+			goroutines.Go(func() {
+				for !served.Load() {
+					lease, err := busy.Lock(w.Context())
+					if err != nil {
+						w.Error(err)
+						return
+					}
+					uses.Add(1)
+					time.Sleep(use)
+					if err := lease.Unlock(); err != nil {
+						w.Error(err)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for _, other := range []locktest.Lock{reentrant.New(users[1].Session, "a"), fair.New(users[1].Session, "a")} {
+			scripts, before := w.scripts.Load(), uses.Load()
+			for range visits {
+				asked := time.Now()
+				lease := atOnce(w.T, other)
+				require.LessOrEqual(w, time.Since(asked), longestTurn+use+6*latency)
+				require.NoError(w, lease.Unlock())
+			}
+			require.Greater(w, uses.Load()-before, int64(2*visits), "the others do not wait for ever")
+			require.Less(w, w.scripts.Load()-scripts, uses.Load()-before, "most uses are handed over inside the process")
+		}
+		served.Store(true)
+		goroutines.Wait()
+	})
+}
+
+// P4, P6: whatever happens to the call that ends a turn and queues again, waiters here and elsewhere are served soon, and
+// nothing is left.
+func TestACallThatEndsATurnMayFail(t *testing.T) {
+	t.Parallel()
+	const soon = 5 * time.Second
+	for _, kind := range []redistest.Kind{
+		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
+		redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
+	} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				fault := newStrike(kind)
+				s, _, closeAll := w.struckSession(fault)
+				defer closeAll()
+				users, closeOthers := w.lineUsers(w.T, 1, time.Millisecond)
+				defer closeOthers()
+				mu, other := reentrant.New(s, "a"), reentrant.New(users[0].Session, "a")
+				for _, isStruck := range []bool{false, true} { // the server knows the scripts from the first round
+					lease := atOnce(w.T, mu)
+					here, there := waitsInLine(w.Context(), mu), waitsInLine(w.Context(), other)
+					if isStruck {
+						fault.arm(1, scripts.LockRequeue)
+					}
+					released, last := time.Now(), lease.Token()
+					require.NoError(w, locktest.Confirmed(lease.Unlock()))
+					for range 2 {
+						var got had
+						select {
+						case got = <-here:
+						case got = <-there:
+						}
+						require.NoError(w, got.err)
+						require.Less(w, got.at.Sub(released), soon)
+						require.Greater(w, got.lease.Token(), last)
+						last = got.lease.Token()
+						require.NoError(w, locktest.Confirmed(got.lease.Unlock())) // the connection may be silent still
+					}
+				}
+				require.True(w, locktest.IsClosed(fault.fired))
+				time.Sleep(soon)
+				tickets, _ := w.redis.ZMembers(locktest.Keys("a").Line())
+				require.Empty(w, tickets)
+				require.NoError(w, atOnce(w.T, other).Unlock())
+				requireIdle(w.T, s, users[0].Session)
+			})
+		})
+	}
+}

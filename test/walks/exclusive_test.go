@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package walks_test
+
+import (
+	"fmt"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The modes of an exclusive lock: a ticket is for a turn of its session, or for one goroutine.
+const turn, ordered = "r", "f"
+
+// block is how many tokens behind its first one a hold owns.
+const block = 255
+
+// exclusiveKind is an exclusive lock: reentrant and fair locks of one name.
+type exclusiveKind struct{ *walk }
+
+func (k *exclusiveKind) letter() string { return "l" }
+func (k *exclusiveKind) grants() string { return k.name + "grants:" }
+
+func (k *exclusiveKind) keys() []string {
+	return []string{k.name + "lock", k.name + "line", k.name + "lives"}
+}
+
+// reach returns the keys that a request declares: the holder alone if the slot is being moved.
+func (k *exclusiveKind) reach() []string {
+	if !k.ends && k.IntN(8) == 0 {
+		return k.keys()[:1]
+	}
+	return k.keys()
+}
+
+func (k *exclusiveKind) verbs() []verb {
+	return []verb{
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, beats,
+		requeues, requeues, gathers, scatters,
+	}
+}
+
+// fresh returns an attempt whose hold is named by its ticket: the hold, and the mode.
+func (k *exclusiveKind) fresh(session string) *attempt {
+	return &attempt{hold: holdName(session, 1_000_000+k.made()) + []string{turn, ordered}[k.IntN(2)], blocks: true}
+}
+
+func (k *exclusiveKind) newcomer(session string) *attempt { return k.fresh(session) }
+
+func (k *exclusiveKind) ask(v verb, a *attempt) *request {
+	life := a.lease
+	switch v {
+	case tries:
+		return k.request(v, a, k.alone, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "0")...).gives(life)
+	case enters:
+		return k.request(v, a, acquired, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "1")...).gives(life)
+	case gathers:
+		return k.request(v, a, k.gathered, scripts.LockGather, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
+	case polls:
+		listed, args := k.pollArgs(k, a.session)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.LockPoll, k.reach(), args...)
+	case leaves, withdraws, drops:
+		return k.leave(v, a)
+	case scatters:
+		used := k.used(a)
+		read := func(_ *request, reply any) outcome {
+			_, list := code(reply)
+			k.released(used, list[0] == int64(1))
+			return outcome{}
+		}
+		return k.request(v, a, read, scripts.LockScatter, k.keys()[:1], a.hold, used, k.keep())
+	case forces:
+		return k.request(v, a, forced, scripts.LockForce, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
+	case beats:
+		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+	case renews:
+		if !a.ended && a.stamp != "" {
+			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)
+		}
+	case requeues:
+		if !a.ended && a.stamp != "" {
+			return k.requeue(a)
+		}
+	}
+	return nil
+}
+
+// used returns the last token that a used, or "" if that is not known.
+func (k *exclusiveKind) used(a *attempt) string {
+	if a.stamp == "" || k.IntN(4) == 0 {
+		return ""
+	}
+	return digits(stampOf(a.stamp) + k.Int64N(block+1))
+}
+
+// leave ends an attempt, with the holder alone if it drops it.
+func (k *exclusiveKind) leave(v verb, a *attempt) *request {
+	keys, used := k.reach(), k.used(a)
+	if v == drops {
+		keys = k.keys()[:1]
+	}
+	read := func(r *request, reply any) outcome {
+		n, _ := code(reply)
+		k.released(used, n == 1 || n == 3)
+		return k.left(r, reply)
+	}
+	return k.request(v, a, read, scripts.LockLeave, keys, a.hold, a.session, "PUBLISH", k.grants(), k.keep(), used, "0")
+}
+
+// requeue releases the hold of an attempt and queues another of its session.
+func (k *exclusiveKind) requeue(old *attempt) *request {
+	next := k.attempt(k, old.session, k.fresh)
+	next.hold = next.hold[:41] + old.hold[41:]
+	k.byHold[next.hold] = next
+	next.lease = old.lease
+	used := k.used(old)
+	read := func(r *request, reply any) outcome {
+		n, list := code(reply)
+		if n >= -1 {
+			k.released(used, list[len(list)-1] == int64(1))
+		}
+		switch n {
+		case 1:
+			return acquired(r, reply)
+		case 0:
+			return outcome{has: k.grantsIn(next.session, text(list, 4)), waits: true, more: text(list, 2) == "1"}
+		}
+		return outcome{late: n == -1, kind: map[bool]string{true: text(list, 1)}[n == -2]}
+	}
+	r := k.request(requeues, next, read, scripts.LockRequeue, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.beat(),
+		label, "PUBLISH", k.grants(), k.keep(), used, "0").gives(next.lease)
+	r.old = old
+	return r
+}
+
+// released takes down that a hold was released whose last token is known: later ones of its block
+// may be given to others.
+func (k *exclusiveKind) released(used string, had bool) { //nolint:revive // a fact, not a switch
+	if had && used != "" {
+		k.top = min(k.top, stampOf(used))
+	}
+}
+
+// alone reads the reply to a try. P1 and the order of the queue: as long as nothing was lost a try
+// takes the lock before no ticket of a living session.
+func (k *exclusiveKind) alone(r *request, reply any) outcome {
+	k.Helper()
+	o := acquired(r, reply)
+	if len(o.has) == 0 || r.who.issued > 0 || k.calm > 0 || r.who.session == sessionOf(20) {
+		return o
+	}
+	if k.expiries(k.keys()[1:2])[0] == -2 {
+		return o
+	}
+	tickets, _ := k.do("ZRANGE", k.keys()[1], 0, -1).([]any)
+	for _, ticket := range tickets {
+		life, _ := k.do("HGET", k.keys()[2], fmt.Sprint(ticket)[:22]).(string)
+		if life != "" && stampOf(life[:16]) > k.clock {
+			k.fail("%s has the lock before %s, which waits", r.who.hold, ticket)
+		}
+	}
+	return o
+}
+
+// gathered reads the reply for the one key of a gather.
+func (k *exclusiveKind) gathered(r *request, reply any) outcome {
+	_, list := code(reply)
+	return k.alone(r, list[0])
+}
+
+func (k *exclusiveKind) probes(a *attempt) []*request {
+	probes := []*request{
+		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, 0),
+		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100),
+		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+		k.ask(scatters, a), k.ask(beats, a),
+	}
+	for _, keys := range [][]string{k.keys(), k.keys()[:1]} {
+		for _, v := range []verb{tries, enters, polls, leaves, forces} {
+			r := k.ask(v, a)
+			r.keys = keys
+			probes = append(probes, r)
+		}
+		next := k.fresh(a.session)
+		probes = append(probes, k.request(requeues, a, nothing, scripts.LockRequeue, keys, a.hold, next.hold, second, k.notAfter(), waitingLife,
+			k.beat(), label, "PUBLISH", k.grants(), k.keep(), "", "0"))
+	}
+	return append(probes, k.ask(gathers, a))
+}
