@@ -55,21 +55,22 @@ func (p *signalboxProcess) close() error {
 	return err
 }
 
+// signalboxLocker makes a lock for each call, as a request does.
 type signalboxLocker struct {
-	lock   ownLock
+	lock   func() ownLock
 	lease  signalbox.Lease
 	unlock func() error
 }
 
 func (p *signalboxProcess) locker(_ context.Context, name string) locker {
-	l := &signalboxLocker{lock: p.lock(p.session, name)}
+	l := &signalboxLocker{lock: func() ownLock { return p.lock(p.session, name) }}
 	l.unlock = func() error { return l.lease.Unlock() }
 	return l
 }
 
 // Lock implements locker.
 func (l *signalboxLocker) Lock(ctx context.Context) (unlock func() error, err error) {
-	l.lease, err = l.lock.Lock(ctx)
+	l.lease, err = l.lock().Lock(ctx)
 	return l.unlock, err
 }
 

@@ -23,9 +23,12 @@ func sharing(processes, each int) crew {
 	return crew{processes, each, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "shared") }}
 }
 
+// manyProcesses is how many have clients with buffers of the usual size.
+const manyProcesses = 16
+
 // closedLoop measures a crew for a window, after a warm-up.
 func (b *bench) closedLoop(impl implementation, c crew, window time.Duration) (one sample, err error) {
-	processes, end, err := b.start(impl, c.processes, setup{})
+	processes, end, err := b.start(impl, c.processes, setup{lean: c.processes > manyProcesses})
 	if err != nil {
 		return sample{}, err
 	}
@@ -95,20 +98,33 @@ func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker,
 	return s, err
 }
 
+// deadline is that of each call, as a request has one: longer than any wait.
+const deadline = time.Minute
+
 func (r *runner) run(ctx context.Context, stop *atomic.Bool) error {
 	for !stop.Load() {
-		asked := time.Now()
-		unlock, err := r.locker.Lock(ctx)
-		if err != nil {
-			return over(ctx, fmt.Errorf("lock: %w", err))
-		}
-		r.waits.add(time.Since(asked))
-		if err := unlock(); err != nil {
-			return fmt.Errorf("unlock: %w", err)
+		if err := r.once(ctx); err != nil {
+			return err
 		}
 		if !stop.Load() {
 			r.ops++
 		}
+	}
+	return nil
+}
+
+// once takes the lock and releases it.
+func (r *runner) once(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	asked := time.Now()
+	unlock, err := r.locker.Lock(call)
+	if err != nil {
+		return over(ctx, fmt.Errorf("lock: %w", err))
+	}
+	r.waits.add(time.Since(asked))
+	if err := unlock(); err != nil {
+		return fmt.Errorf("unlock: %w", err)
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ type scale struct {
 
 	crowd int // processes that wait for one lock
 
+	gridProcesses, gridGoroutines []int // that want one lock
+	gridSections                  []time.Duration
+
 	fewQueued, manyQueued int // waiters of one lock whose scripts are compared
 
 	parties, counted  int // goroutines that wait for one latch; ids that it has counted when its scripts are compared
@@ -49,7 +52,8 @@ func full() scale {
 		rounds: 5, warmUp: 100 * time.Millisecond, window: 500 * time.Millisecond,
 		contendedRounds: 3, contended: 2 * time.Second,
 		lease: 30 * time.Second, patience: 1500 * time.Millisecond,
-		crowd: 100, fewQueued: 10, manyQueued: 10_000,
+		crowd: 100, gridProcesses: []int{1, 8, 100}, gridGoroutines: []int{1, 2, 4, 16, 64}, gridSections: gridSections(),
+		fewQueued: 10, manyQueued: 10_000,
 		parties: 10_000, counted: 100_000,
 		fewOut: 10, manyOut: 100_000,
 		readers: 10_000, releases: 2_000,
@@ -65,7 +69,7 @@ func short() scale {
 	s.rounds, s.warmUp, s.window = 2, 20*time.Millisecond, 150*time.Millisecond
 	s.contendedRounds, s.contended = 1, 500*time.Millisecond
 	s.held, s.heldLease, s.heldFor = 2_000, 600*time.Millisecond, 1800*time.Millisecond
-	s.manyQueued = 2_000
+	s.gridProcesses, s.gridGoroutines, s.gridSections = []int{8}, []int{2}, []time.Duration{time.Millisecond}
 	s.counted = 10_000
 	s.manyQueued, s.manyOut = 2_000, 2_000
 	s.readers, s.releases = 2_000, 500

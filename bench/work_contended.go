@@ -2,23 +2,58 @@
 
 package main
 
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
 // oneProcess is 64 goroutines of one process that want one lock.
 func oneProcess(b *bench) ([]table, error) {
 	all, err := b.contended(sharing(1, 64))
 	return []table{b.loopTable("64 goroutines of one process, one lock", all)}, err
 }
 
-// eightProcesses is eight processes that want one lock, with one goroutine each and with 16.
-func eightProcesses(b *bench) ([]table, error) {
-	single, err := b.contended(sharing(8, 1))
-	if err != nil {
-		return nil, err
+// processes is eight and a hundred processes that want one lock, with few and many goroutines.
+func processes(b *bench) ([]table, error) {
+	var tables []table
+	for _, c := range []crew{sharing(8, 1), sharing(8, 2), sharing(8, 16), sharing(b.scale.crowd, 1), sharing(b.scale.crowd, 16)} {
+		all, err := b.contended(c)
+		if err != nil {
+			return nil, err
+		}
+		title := fmt.Sprintf("%d processes, one lock, %d goroutines each", c.processes, c.each)
+		tables = append(tables, b.loopTable(title, all))
 	}
-	many, err := b.contended(sharing(8, 16))
-	return []table{
-		b.loopTable("8 processes, one lock, 1 goroutine each", single),
-		b.loopTable("8 processes, one lock, 16 goroutines each", many),
-	}, err
+	return tables, nil
+}
+
+// grid is every crew that wants one lock, with every section: the worst case is among them.
+func grid(b *bench) ([]table, error) {
+	var tables []table
+	for _, processes := range b.scale.gridProcesses {
+		for _, each := range b.scale.gridGoroutines {
+			for _, section := range b.scale.gridSections {
+				c := crew{processes, each, func(ctx context.Context, p process, _ int) locker {
+					return dwelling{p.locker(ctx, "shared"), section}
+				}}
+				all, err := b.interleave(locks(b.chosen), 1, func(impl implementation) (sample, error) {
+					return b.closedLoop(impl, c, b.scale.contended)
+				})
+				if err != nil {
+					return nil, err
+				}
+				title := fmt.Sprintf("%d processes, %d goroutines each, sections of %v", processes, each, section)
+				tables = append(tables, b.loopTable(title, all))
+			}
+		}
+	}
+	return tables, nil
+}
+
+// gridSections are the sections of the grid.
+func gridSections() []time.Duration {
+	return []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond}
 }
 
 // contended measures a crew that wants one lock.

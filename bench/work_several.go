@@ -87,7 +87,8 @@ func (p *signalboxProcess) together(set []string, kind func(*signalbox.Session, 
 	for i, name := range set {
 		members[i] = kind(p.session, name)
 	}
-	l := &signalboxLocker{lock: multilock.New(members...)}
+	all := multilock.New(members...)
+	l := &signalboxLocker{lock: func() ownLock { return all }}
 	l.unlock = func() error { return l.lease.Unlock() }
 	return l
 }

@@ -20,7 +20,7 @@ func tiny() scale {
 		rounds: 1, warmUp: 5 * time.Millisecond, window: 20 * time.Millisecond,
 		contendedRounds: 1, contended: 40 * time.Millisecond,
 		lease: 30 * time.Second, patience: 5 * time.Millisecond,
-		crowd: 5, fewQueued: 2, manyQueued: 20,
+		crowd: 5, gridProcesses: []int{2}, gridGoroutines: []int{2}, gridSections: []time.Duration{0, time.Millisecond}, fewQueued: 2, manyQueued: 20,
 		parties: 20, counted: 50, fewOut: 2, manyOut: 20, readers: 20, releases: 5,
 		javaWarmUp: 20 * time.Millisecond, javaHeld: 10, javaReleases: 3, javaLease: 30 * time.Second, javaHeldFor: 100 * time.Millisecond,
 		held: 70, heldLease: 30 * time.Second, heldFor: 20 * time.Millisecond,
@@ -32,7 +32,7 @@ func tiny() scale {
 func slow() map[string]string {
 	const rivals = "rivals that fail to get a lock try again after pauses of their own"
 	return map[string]string{
-		"processes": rivals, "handoff": rivals, "crowd": rivals, "permits": rivals, "quorum": rivals,
+		"processes": rivals, "handoff": rivals, "crowd": rivals, "grid": rivals, "permits": rivals, "quorum": rivals,
 		"queued":  "the lines of two sessions form while others are served",
 		"several": "the nodes of a cluster serve two seconds after their start",
 		"java":    "three programs in Java start, and are warmed up",
