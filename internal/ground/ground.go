@@ -62,16 +62,10 @@ func Keys(b *primitive.Base, g *layout.Ground) line.Keys {
 // lines is a line as a tenure.Source.
 type lines struct{ *line.Lines }
 
-func (s lines) Use(keys line.Keys) tenure.Queue { return queue{s.Lines.Use(keys), s.Lines} }
+func (s lines) Use(keys line.Keys) tenure.Queue { return queue{s.Lines.Use(keys)} }
 
 // queue is line.Queue as a tenure.Queue.
-type queue struct {
-	*line.Queue
-
-	lines *line.Lines
-}
-
-func (q queue) Done() { q.lines.Done(q.Queue) }
+type queue struct{ *line.Queue }
 
 func (q queue) Try(ctx context.Context, wish line.Wish) (tenure.Attempt, error) {
 	return granted(q.Queue.Try(ctx, wish))

@@ -77,21 +77,24 @@ type Attempt struct {
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
 func (q *Queue) begin(wish Wish) *Attempt {
-	ls := q.lines
-	a := &Attempt{q: q, name: ls.session.NewTicket(wish.Mark), wish: wish}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.mu.attempts[a.attempt()] = a
-	q.attempts++
+	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish}
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	a.beginLocked()
 	return a
 }
 
-// beginWaiting makes an attempt known that is to stand in line.
-func (q *Queue) beginWaiting(wish Wish) *Attempt {
-	a := q.begin(wish)
+func (a *Attempt) beginLocked() {
+	a.q.lines.mu.attempts[a.attempt()] = a
+	a.q.attempts++
+}
+
+// beginWaiting makes an attempt known that is to stand in line, where it stays.
+func (q *Queue) beginWaiting(a *Attempt, wish Wish) *Attempt {
+	*a = Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true}
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
-	a.queues = true
+	a.beginLocked()
 	if q.waiting = append(q.waiting, a); len(q.waiting) == 1 {
 		q.lines.mu.waited++
 	}

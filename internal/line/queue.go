@@ -57,6 +57,9 @@ type beat struct {
 // over is when what b paid for can be trusted no more.
 func (b beat) over() clock.Instant { return renewal.Deadline(b.sent, b.life) }
 
+// Done counts a user out.
+func (q *Queue) Done() { q.lines.Done(q) }
+
 // beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
 // share one: the grant that it pays for is counted from the first of them, which is never too late.
 func (q *Queue) beatLocked(now clock.Instant) beat {

@@ -76,9 +76,14 @@ type Place struct {
 
 // Stand answers a place in line. Nothing is sent before Wait.
 func (q *Queue) Stand(wish Wish) *Place {
-	p := &Place{q: q, wish: wish, attempt: q.beginWaiting(wish)}
-	p.last.Follow(q)
-	return p
+	s := &struct {
+		Place
+
+		first Attempt
+	}{Place: Place{q: q, wish: wish}} // one object: mostly there is no other attempt
+	s.attempt = q.beginWaiting(&s.first, wish)
+	s.last.Follow(q)
+	return &s.Place
 }
 
 // Enter enters the line, and returns when that stands there or was granted the lock, or answers why it did neither. The
@@ -100,7 +105,7 @@ func (p *Place) Wait(ctx context.Context) error {
 		}
 		p.attempt.leaveLine(over)
 		p.attempt.Abandon()
-		p.attempt = p.q.beginWaiting(p.wish)
+		p.attempt = p.q.beginWaiting(new(Attempt), p.wish)
 	}
 }
 
