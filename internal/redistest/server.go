@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -65,6 +66,8 @@ func startSingle(r reporter, c config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A node without other nodes listens for them too, by default 10,000 ports higher, where a client may have its port.
+	set.bus = slices.Contains(set.args, "--cluster-enabled")
 	return start(r, set)
 }
 
