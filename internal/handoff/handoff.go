@@ -115,29 +115,6 @@ func (q *Queue) pass(now clock.Instant, r Request, from Giver) (Verdict, context
 	return Passed, c.serve(w, news{lease: lease})
 }
 
-// Deliver gives a lease that no waiter asked for to the first waiter, and reports whether there is one.
-func (q *Queue) Deliver(r Request, lease hold.Lease) bool {
-	isServed, call := q.deliver(r, lease)
-	if call != nil {
-		call()
-	}
-	return isServed
-}
-
-func (q *Queue) deliver(r Request, lease hold.Lease) (isServed bool, call context.CancelFunc) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	c := q.findLocked(r)
-	if c == nil {
-		return false, nil
-	}
-	w := c.first(nil)
-	if w == nil {
-		return false, nil
-	}
-	return true, c.serve(w, news{lease: lease})
-}
-
 // Send sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
 func (q *Queue) Send(r Request, t Ticket) bool {
 	q.mu.Lock()

@@ -218,23 +218,3 @@ func TestMostTwo_TwoHold_ThirdWaits(t *testing.T) {
 		m.Ended(two)
 	})
 }
-
-// A lease that no goroutine asked for goes to the first waiter.
-func TestDeliver_GoesToTheFirstWaiter(t *testing.T) {
-	t.Parallel()
-	inRoom(t, func(m *room) {
-		require.False(t, m.Deliver(one, leased(5)))
-		guests := m.behindAHold(2)
-		m.Began(one)
-		require.True(t, m.Deliver(one, leased(6)))
-		synctest.Wait()
-		guests[0].requireHas(6)
-		guests[1].requireWaits()
-		m.ends()
-		require.Len(t, m.places, 1, "the session holds")
-		m.ends()
-		m.holds(7)
-		guests[1].requireHas(7)
-		m.ends()
-	})
-}
