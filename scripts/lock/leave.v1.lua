@@ -179,7 +179,7 @@ if #chosen == 42 then -- another is of another kind of lock, and is dropped
     refused = true
   end
   redis.call('ZADD', line, head[2], chosen) -- it keeps its place
-  if redis.call('ZCARD', line) == 1 and type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then
+  if type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then
     redis.call('ZREM', line, chosen) -- a sender without the right to that leaves no key without an end
   end
   if refused then

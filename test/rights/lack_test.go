@@ -58,14 +58,13 @@ func lacks() map[string]map[string]effect {
 	}
 	of := map[string]map[string]effect{
 		"exclusive": {
-			"+get":                  {errs: nothing.errs, heals: true},
-			"+del +unlink +zmscore": {unasked: true}, // del is called if memory is full
-			"+zcard":                {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
-			"+exists":               {errs: map[step]error{leave: denied}, heals: true},
-			"+pttl":                 {errs: map[step]error{try: denied, wait: denied}},
-			"+pexpire":              {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
-			"+hget":                 {errs: map[step]error{waiters: denied, wait: denied}},
-			"+hmget":                vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
+			"+get":                         {errs: nothing.errs, heals: true},
+			"+del +unlink +zmscore +zcard": {unasked: true}, // del is called if memory is full
+			"+exists":                      {errs: map[step]error{leave: denied}, heals: true},
+			"+pttl":                        {errs: map[step]error{try: denied, wait: denied}},
+			"+pexpire":                     {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
+			"+hget":                        {errs: map[step]error{waiters: denied, wait: denied}},
+			"+hmget":                       vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
 			"+setrange": vain, "+zadd": {errs: stuck.errs, heals: true}, "+zscore": vain,
 			"+zrange":  {errs: map[step]error{waiters: denied, wait: denied}},
 			"+zrank":   {errs: map[step]error{leave: denied}, heals: true},
