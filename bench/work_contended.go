@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,8 +23,7 @@ func processes(b *bench) ([]table, error) {
 		if err != nil {
 			return nil, err
 		}
-		title := fmt.Sprintf("%d processes, one lock, %d goroutines each", c.processes, c.each)
-		tables = append(tables, b.loopTable(title, all))
+		tables = append(tables, b.loopTable(c.String()+", one lock", all))
 	}
 	return tables, nil
 }
@@ -43,12 +43,20 @@ func grid(b *bench) ([]table, error) {
 				if err != nil {
 					return nil, err
 				}
-				title := fmt.Sprintf("%d processes, %d goroutines each, sections of %v", processes, each, section)
-				tables = append(tables, b.loopTable(title, all))
+				tables = append(tables, b.loopTable(fmt.Sprintf("%v, sections of %v", c, section), all))
 			}
 		}
 	}
 	return tables, nil
+}
+
+// String implements fmt.Stringer.
+func (c crew) String() string {
+	text := fmt.Sprintf("%d processes of %d goroutines", c.processes, c.each)
+	if c.each == 1 {
+		text = strings.TrimSuffix(text, "s")
+	}
+	return text
 }
 
 // gridSections are the sections of the grid.
