@@ -206,6 +206,10 @@ func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	}
 }
 
+// certain is how many requests there are at least: three that acquire, and the releases of three kinds, which the client
+// may write together.
+const certain = 4
+
 // faultAt acquires and releases a multilock while the at-th script fails.
 func (w *world) faultAt(kind redistest.Kind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
 	w.Helper()
@@ -237,7 +241,9 @@ func (w *world) faultAt(kind redistest.Kind, at int, how string, of func(*signal
 			require.ErrorIs(w, err, signalbox.ErrUnconfirmed, what)
 		}
 	}
-	require.True(w, locktest.IsClosed(fault.fired), what)
+	if at <= certain {
+		require.True(w, locktest.IsClosed(fault.fired), what)
+	}
 	time.Sleep(10 * time.Second) // a third of a lease
 	requireFree(w.T, view)
 	requireIdle(w.T, s)
