@@ -92,3 +92,23 @@ func TestASharedLockIsEnteredAgainWithoutTheServer(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
 }
+
+// Redisson keeps no queue for its RLock and its RFencedLock: a call that would list it says so, and sends nothing.
+func TestWaitersOfASharedLockAreABadOption(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	for name, mu := range map[string]*reentrant.Lock{
+		"RLock":       reentrant.New(s, "a", signalbox.Redisson()),
+		"RFencedLock": reentrant.New(s, "a", signalbox.Redisson(signalbox.Fenced)),
+	} {
+		n := 0
+		for w, err := range mu.Waiters(t.Context()) {
+			require.ErrorIs(t, err, signalbox.ErrBadOption, name)
+			require.ErrorContains(t, err, "has no queue at the server", name)
+			require.Zero(t, w, name)
+			n++
+		}
+		require.Equal(t, 1, n, name)
+	}
+}

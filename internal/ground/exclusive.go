@@ -4,10 +4,12 @@ package ground
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strconv"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -169,6 +171,9 @@ func (x *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, err
 func (x *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
 	if err := x.Ready(ctx); err != nil {
 		return wire.Reply{}, err
+	}
+	if x.table.Waiters == nil {
+		return wire.Reply{}, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, x.Layout.Name)
 	}
 	reply, err := x.Session.Runner.Run(ctx, wire.Call{
 		Script: x.table.Waiters,
