@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fair is a lock across processes that is granted in the order in which it was asked for, by
-// whatever process, and that its holder can enter again.
+// Package fair is a lock across processes that is granted in the order of the calls, over all
+// processes, and that its holder can enter again.
 //
-// # Usage
+//	mu := fair.New(session, "order/42")
+//	lease, err := mu.Lock(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Unlock()
 //
-// See the examples. The API is that of package reentrant, and so is the lock at the server: both can
-// be used on one name at the same time, and exclude each other.
+// The API is that of package reentrant, and so is the lock at the server: both can be used on one name
+// at the same time, and exclude each other.
 //
 // # Guarantees
 //
@@ -18,21 +23,24 @@
 //     order among themselves, and each reentrant ticket ahead of one may cost a turn instead of one use.
 //  2. No turns: a hold is never handed over inside the process past a waiter.
 //
-// # Not guaranteed
+// # Not promised
 //
-// What package reentrant does not guarantee either.
+// What package reentrant does not promise.
 //
-// # Redis
+// # Time
 //
-// Keys, channels, scripts and costs are those of package reentrant, except that nothing is handed over
-// inside the process: every Lock that waits costs a round trip and a message, and every Unlock a round
-// trip.
+// As in package reentrant.
 //
-// With signalbox.Redisson the keys are those of Redisson's RFairLock: the name,
-// "redisson_lock_queue:{<name>}" and "redisson_lock_timeout:{<name>}". The channels are
-// "redisson_lock__channel:{<name>}:<hold>", and the scripts redisson/fair-*. Order and bounds are
-// those of Redisson's queue, see docs/guarantees.md: a waiter that died is skipped after 5 minutes
-// at the earliest, or after signalbox.FairLockWaitTimeout. Each waiter tries once a second, and is
-// woken by a message of its own. The lock excludes package reentrant's with that layout, and shares no
-// queue with it.
+// # Cost
+//
+// As in package reentrant, but nothing is handed over inside the process: every Lock that waits costs
+// a round trip and a message, every Unlock a round trip, and every waiting goroutine a poll a second.
+//
+// # Redisson
+//
+// With signalbox.Redisson the lock is Java's RFairLock. Order and bounds are then those of Redisson's
+// queue: a dead waiter is skipped after 5 minutes, or after signalbox.FairLockWaitTimeout. The lock
+// excludes package reentrant's with that layout, and shares no queue with it.
+//
+// docs/internals/reentrant.md has the failures, the keys and all costs.
 package fair

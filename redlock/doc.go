@@ -35,7 +35,7 @@
 //     majority during a hold. They may tell different times.
 //   - A holder checks its lease before it writes.
 //   - A server loses all holds or none. One that lost all grants nothing for the longest lease.
-//   - All processes use the same lease for the name, or set GreatestLease.
+//   - All processes use one lease for the name, or set GreatestLease.
 //
 // So let the resource refuse a token that is smaller than one it has seen.
 //
