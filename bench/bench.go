@@ -93,7 +93,7 @@ func (b *bench) interleave(impls []implementation, rounds int, measure func(impl
 	return all, nil
 }
 
-// clear lets nobody pay for what another one left behind.
+// clear removes what one implementation left behind, so that the next does not pay for it.
 func (b *bench) clear() error {
 	defer runtime.GC()
 	if b.empty != nil {
@@ -103,7 +103,7 @@ func (b *bench) clear() error {
 	return err
 }
 
-// start answers n processes of impl and how to end them.
+// start returns n processes of impl and how to end them.
 func (b *bench) start(impl implementation, n int, set setup) ([]process, func() error, error) {
 	set.addr, set.addrs = b.server.Addr(), b.addrs
 	if set.lease == 0 {
@@ -127,5 +127,5 @@ func (b *bench) start(impl implementation, n int, set setup) ([]process, func() 
 	return all, end, nil
 }
 
-// numbered answers a name of its own for each i.
+// numbered returns a name of its own for each i.
 func numbered(prefix string, i int) string { return prefix + strconv.Itoa(i) }

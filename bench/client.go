@@ -15,7 +15,7 @@ const (
 	leanRing   = 8
 )
 
-// rueidisOption answers the options of a client of rueidis, as its defaults have them.
+// rueidisOption returns the options of a client of rueidis, as its defaults have them.
 func rueidisOption(s setup) rueidis.ClientOption {
 	o := rueidis.ClientOption{InitAddress: []string{s.addr}}
 	if s.lean {
@@ -25,7 +25,7 @@ func rueidisOption(s setup) rueidis.ClientOption {
 	return o
 }
 
-// tunedClient answers the client that signalbox wants, which the limit uses as well.
+// tunedClient returns the client that signalbox wants, which the limit uses as well.
 func tunedClient(s setup) (rueidis.Client, error) {
 	o := rueidisOption(s)
 	signalbox.Tune(&o)
@@ -35,7 +35,7 @@ func tunedClient(s setup) (rueidis.Client, error) {
 // poolSize lets every goroutine of the works with 64 of them have a connection.
 const poolSize = 64
 
-// pooledClient answers a client of go-redis. Its pool lets callers wait for a connection as
+// pooledClient returns a client of go-redis. Its pool lets callers wait for a connection as
 // long as a lease: thousands of them that poll share it.
 func pooledClient(s setup) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: poolSize, PoolTimeout: s.lease})

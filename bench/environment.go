@@ -32,7 +32,7 @@ func describe(w io.Writer, server *redistest.Server) error {
 	return err
 }
 
-// processor answers the name of the processor, as far as Linux tells.
+// processor returns the name of the processor, as far as Linux reports it.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -12,7 +12,7 @@ type figure func(sample) float64
 
 func rate(s sample) float64 { return float64(s.ops) / s.elapsed.Seconds() }
 
-// per answers a figure divided by the operations of its round.
+// per returns a figure divided by the operations of its round.
 func per(f figure) figure {
 	return func(s sample) float64 { return f(s) / float64(max(s.ops, 1)) }
 }
@@ -24,17 +24,17 @@ func clientCPU(s sample) float64 { return s.used.clientCPU.Seconds() }
 func mallocs(s sample) float64   { return float64(s.used.mallocs) }
 func bytes(s sample) float64     { return float64(s.used.bytes) }
 
-// quantile answers a quantile of the waits of one round, in seconds.
+// quantile returns a quantile of the waits of one round, in seconds.
 func quantile(q float64) figure {
 	return func(s sample) float64 { return s.waits.quantile(q).Seconds() }
 }
 
-// named answers a figure that only one work measures.
+// named returns a figure that only one work measures.
 func named(name string) figure {
 	return func(s sample) float64 { return s.figures[name] }
 }
 
-// median answers the median of a figure over the rounds.
+// median returns the median of a figure over the rounds.
 func (s series) median(f figure) float64 {
 	values := make([]float64, len(s.samples))
 	for i, one := range s.samples {
@@ -43,7 +43,7 @@ func (s series) median(f figure) float64 {
 	return median(values)
 }
 
-// ratio answers the median over the rounds of a figure's ratio to the other's in the same
+// ratio returns the median over the rounds of a figure's ratio to the other's in the same
 // round.
 func (s series) ratio(other series, f figure) float64 {
 	values := make([]float64, 0, len(s.samples))
@@ -55,7 +55,7 @@ func (s series) ratio(other series, f figure) float64 {
 	return median(values)
 }
 
-// waits answers the waits of all rounds.
+// waits returns the waits of all rounds.
 func (s series) waits() *waits {
 	all := new(waits)
 	for _, one := range s.samples {
@@ -64,10 +64,10 @@ func (s series) waits() *waits {
 	return all
 }
 
-// longest answers the longest wait of all rounds.
+// longest returns the longest wait of all rounds.
 func (s series) longest() time.Duration { return s.waits().max }
 
-// evenness answers the round whose least served goroutine had the median share of the most
+// evenness returns the round whose least served goroutine had the median share of the most
 // served one's operations.
 func (s series) evenness() sample {
 	sorted := slices.SortedFunc(slices.Values(s.samples), func(a, b sample) int {
@@ -88,7 +88,7 @@ func median(values []float64) float64 {
 	return (values[mid-1] + values[mid]) / 2
 }
 
-// find answers the series of an implementation, if it ran.
+// find returns the series of an implementation, if it ran.
 func find(all []series, name string) (series, bool) {
 	i := slices.IndexFunc(all, func(s series) bool { return s.impl.name == name })
 	if i < 0 {
@@ -97,7 +97,7 @@ func find(all []series, name string) (series, bool) {
 	return all[i], true
 }
 
-// bestPeer answers which other lock has the greatest median of a figure.
+// bestPeer returns which other lock has the greatest median of a figure.
 func bestPeer(all []series, f figure) (series, bool) {
 	var best series
 	for _, s := range all {

@@ -13,7 +13,7 @@ import (
 // errStopped ends waits at the end of a measurement, which is no failure.
 var errStopped = errors.New("the measurement is over")
 
-// over answers err, or nil where the measurement is over: then it is what the end of ctx made of
+// over returns err, or nil where the measurement is over: then it is what the end of ctx made of
 // a call, whatever its words.
 func over(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errStopped) {
@@ -23,7 +23,7 @@ func over(ctx context.Context, err error) error {
 }
 
 // group is goroutines that are about to end by themselves. Some of a lock's waiters may not:
-// those whose wake-up got lost, and who wait for a lock that is free.
+// those whose wake-up got lost, and which wait for a lock that is free.
 type group struct {
 	running sync.WaitGroup
 	left    atomic.Int64
@@ -39,7 +39,7 @@ func (g *group) run(fn func()) {
 }
 
 // wait returns when all have ended. Where none has for patience it calls giveUp, which must end
-// the others, and answers how many there were.
+// the others, and returns how many there were.
 func (g *group) wait(patience time.Duration, giveUp func()) (stuck int64) {
 	ended := make(chan struct{})
 	go func() {

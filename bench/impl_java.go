@@ -34,7 +34,7 @@ func pairings() []pairing {
 	}
 }
 
-// redisson answers a kind of lock of the Java program. No process of it is started here.
+// redisson returns a kind of lock of the Java program. No process of it is started here.
 func redisson(name, kind string) pairing {
 	return pairing{implementation{name: name, excludes: true}, kind}
 }
@@ -42,7 +42,7 @@ func redisson(name, kind string) pairing {
 // isReader reports whether others have the lock beside it, so that it is never handed over.
 func (p pairing) isReader() bool { return p.kind == "read" || p.name == ownReader().name }
 
-// implementationsOf answers them as interleave takes them.
+// implementationsOf returns them as interleave takes them.
 func implementationsOf(all []pairing) []implementation {
 	var impls []implementation
 	for _, p := range all {

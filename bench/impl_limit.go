@@ -44,7 +44,7 @@ func startLimit(s setup) (process, error) {
 	return p, nil
 }
 
-// load answers the digest of a script that the server has from then on.
+// load returns the digest of a script that the server has from then on.
 func load(client rueidis.Client, script string) (string, error) {
 	return client.Do(context.Background(), client.B().ScriptLoad().Script(script).Build()).ToString()
 }
@@ -71,7 +71,7 @@ func (p *limitProcess) locker(ctx context.Context, name string) locker {
 	return l
 }
 
-// Lock implements locker. It does not wait: nobody else may use the name.
+// Lock implements locker. It does not wait: no other goroutine may use the name.
 func (l *limitLocker) Lock(ctx context.Context) (func() error, error) {
 	p := l.process
 	take := p.client.B().Evalsha().Sha1(p.take).Numkeys(1).Key(l.key).Arg(limitValue, p.lifeMS).Build()

@@ -52,7 +52,7 @@ func (p permitsInMemory) Lock(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// slot answers what goroutine i of an implementation takes a permit of. The peers have a lock for each permit, and each
+// slot returns what goroutine i of an implementation takes a permit of. The peers have a lock for each permit, and each
 // goroutine its own of them from the beginning: the best that they can do, and less than a semaphore, since
 // one waits though another permit is free.
 func slot(impl implementation, i int) string {

@@ -32,7 +32,7 @@ func quorumImplementations() []implementation {
 // majority is how many of n servers decide.
 func majority(n int) int { return n/2 + 1 }
 
-// each answers a process for each server of a setup.
+// each returns a process for each server of a setup.
 func each[P process](s setup, start func(setup) (process, error)) (all []P, err error) {
 	for _, addr := range s.addrs {
 		one := s
@@ -49,7 +49,7 @@ func each[P process](s setup, start func(setup) (process, error)) (all []P, err 
 	return all, nil
 }
 
-// fan is the limit: the scripts of the limit on one server, sent to all at once, done when a quorum has answered.
+// fan is the limit: the scripts of the limit on one server, sent to all at once, done when a majority has replied.
 type fan struct{ servers []*limitProcess }
 
 func startFan(s setup) (process, error) {
@@ -85,7 +85,7 @@ func (l *fanLocker) Lock(ctx context.Context) (unlock func() error, err error) {
 }
 
 func (l *fanLocker) ask(do func(*limitLocker) error) error {
-	answered := make(chan error, len(l.servers))
+	replied := make(chan error, len(l.servers))
 	for _, s := range l.servers {
 		go func() {
 			// The release of one that was late may come after the next take: this is no lock.
@@ -93,11 +93,11 @@ func (l *fanLocker) ask(do func(*limitLocker) error) error {
 			if errors.Is(err, rueidis.Nil) || errors.Is(err, errGone) {
 				err = nil
 			}
-			answered <- err
+			replied <- err
 		}()
 	}
 	for range majority(len(l.servers)) {
-		if err := <-answered; err != nil {
+		if err := <-replied; err != nil {
 			return err
 		}
 	}

@@ -105,7 +105,7 @@ func (p *counterProcess) locker(ctx context.Context, name string) locker {
 	return l
 }
 
-// Lock implements locker. It does not wait: nobody writes.
+// Lock implements locker. It does not wait: there is no writer.
 func (l *counterLocker) Lock(ctx context.Context) (func() error, error) {
 	p := l.process
 	n, err := p.client.Do(ctx, p.client.B().Evalsha().Sha1(p.count).Numkeys(1).Key(l.key).Arg(p.lifeMS).Build()).AsInt64()

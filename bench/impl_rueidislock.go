@@ -65,7 +65,7 @@ func (l *rueidislockLocker) Lock(ctx context.Context) (unlock func() error, err 
 
 type rueidislockKeeper struct {
 	process *rueidislockProcess
-	held    []context.Context // they tell of a loss
+	held    []context.Context // cancelled by a loss
 	cancel  []context.CancelFunc
 }
 

@@ -98,7 +98,7 @@ func (k *signalboxKeeper) lost() int {
 	return n
 }
 
-// drop gives a lock back. What is lost after the locks were watched, while they are given back, is no failure of the run.
+// drop releases a lock. A lock that is lost while they are released, after they were watched, is no failure of the run.
 func (k *signalboxKeeper) drop(i int) error {
 	if err := k.leases[i].Unlock(); !errors.Is(err, signalbox.ErrLost) {
 		return err

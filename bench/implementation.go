@@ -14,7 +14,7 @@ import (
 type implementation struct {
 	name  string
 	start func(setup) (process, error)
-	// excludes is false for the limit: it costs what a lock costs at the least, and is none.
+	// excludes is false for the limit: it costs what a lock costs at the least, but excludes no other holder.
 	excludes bool
 	// sends names commands that the client sends by themselves and that scripts call as
 	// well; see usage.requests.
@@ -33,7 +33,7 @@ type setup struct {
 // process is what one process would have of an implementation: a client, and what it needs
 // besides.
 type process interface {
-	// locker answers a handle on the lock name, for one goroutine. ctx bounds its unlocks,
+	// locker returns a handle on the lock name, for one goroutine. ctx bounds its unlocks,
 	// where the implementation takes a context for that.
 	locker(ctx context.Context, name string) locker
 	close() error
@@ -41,22 +41,22 @@ type process interface {
 
 // locker is a handle on one lock, for one goroutine.
 type locker interface {
-	// Lock waits for the lock, and answers how to give it back.
+	// Lock waits for the lock, and returns how to give it back.
 	Lock(ctx context.Context) (unlock func() error, err error)
 }
 
 // holder is a process whose locks are renewed while they are held.
 type holder interface {
 	process
-	// keeper answers room for n locks.
+	// keeper returns room for n locks.
 	keeper(n int) keeper
 }
 
 // keeper takes locks and keeps of each what a program needs to give it back, and no more,
-// so that the memory of a held lock can be told. Each i is for one goroutine.
+// so that the memory of a held lock can be measured. Each i is for one goroutine.
 type keeper interface {
 	keep(ctx context.Context, i int, name string) error
-	// lost answers how many of the locks have been lost, as their holder is told.
+	// lost returns how many of the locks have been lost, as their holder notices.
 	lost() int
 	drop(i int) error
 }
@@ -71,7 +71,7 @@ const (
 	fairName  = "signalbox fair"
 )
 
-// selected answers the implementations of a list of names; all of them for "".
+// selected returns the implementations of a list of names; all of them for "".
 func selected(list string) ([]implementation, error) {
 	all := implementations()
 	if list == "" {

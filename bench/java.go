@@ -33,7 +33,7 @@ func hasJava() (bool, error) {
 	return err == nil, nil
 }
 
-// redissonVersion answers which Redisson the Java program was built with.
+// redissonVersion returns which Redisson the Java program was built with.
 func redissonVersion() string {
 	jars, err := filepath.Glob(filepath.Join(javaFolder, "lib", "redisson-[0-9]*.jar"))
 	if err != nil || len(jars) == 0 {
@@ -42,7 +42,7 @@ func redissonVersion() string {
 	return "Redisson " + strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "redisson-"), ".jar")
 }
 
-// java is a process in Java with a client of Redisson. It runs loops by itself, and is told which by a line each; it ends
+// java is a process in Java with a client of Redisson. It runs loops by itself, each named by a line; it ends
 // when its input does, and so with this process.
 type java struct {
 	command *exec.Cmd
@@ -69,22 +69,22 @@ func startJava(addr string, lease time.Duration) (*java, error) {
 	if err := j.command.Start(); err != nil {
 		return nil, err
 	}
-	if _, err := j.answer(); err != nil { // its first line says that it is there
+	if _, err := j.reply(); err != nil { // its first line shows that it runs
 		return nil, errors.Join(err, j.close())
 	}
 	return j, nil
 }
 
-// do lets it run one verb, and answers what that answers.
+// do lets it run one verb, and returns its reply.
 func (j *java) do(verb string, arguments ...any) (string, error) {
 	j.sent++
 	if _, err := fmt.Fprintln(j.in, append([]any{j.sent, "bench", verb}, arguments...)...); err != nil {
 		return "", fmt.Errorf("java: %w", err)
 	}
-	return j.answer()
+	return j.reply()
 }
 
-func (j *java) answer() (string, error) {
+func (j *java) reply() (string, error) {
 	line, err := j.out.ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("java: %w", err)
@@ -97,7 +97,7 @@ func (j *java) answer() (string, error) {
 	return value, nil
 }
 
-// numbers is do for a verb that answers numbers with commas between them.
+// numbers is do for a verb that returns numbers with commas between them.
 func (j *java) numbers(verb string, arguments ...any) ([]int64, error) {
 	text, err := j.do(verb, arguments...)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // crew says who works: each goroutine of each process locks and unlocks without a pause.
 type crew struct {
 	processes, each int
-	// locker answers what goroutine i of all of them uses.
+	// locker returns what goroutine i of all of them uses.
 	locker func(ctx context.Context, p process, i int) locker
 }
 
@@ -61,7 +61,7 @@ type shift struct {
 	runners []*runner
 	elapsed time.Duration
 	used    usage
-	stuck   int64 // goroutines that waited on although nobody had the lock any more
+	stuck   int64 // goroutines that waited on although the lock was free
 }
 
 // loop runs the lockers for a window. What ends after the window is counted as a wait, so that

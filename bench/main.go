@@ -130,7 +130,7 @@ func profileTo(path string) (stop func(), err error) {
 	}, nil
 }
 
-// selectedWorks answers the works of a list of names; all of them for "".
+// selectedWorks returns the works of a list of names; all of them for "".
 func selectedWorks(list string) ([]work, error) {
 	all := works()
 	if list == "" {

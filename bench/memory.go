@@ -14,7 +14,7 @@ type memory struct {
 	goroutines   int
 }
 
-// remains answers what is kept after a garbage collection. It collects twice: the first one
+// remains returns what is kept after a garbage collection. It collects twice: the first one
 // only moves what pools hold to where the second frees it.
 func remains() memory {
 	runtime.GC()
@@ -24,14 +24,14 @@ func remains() memory {
 	return memory{m.HeapAlloc, m.StackInuse, runtime.NumGoroutine()}
 }
 
-// eachOf answers by how many bytes the heap and the stacks have grown, for each of n; 0 where
+// eachOf returns by how many bytes the heap and the stacks have grown, for each of n; 0 where
 // they shrank, which happens where what is measured keeps next to nothing.
 func (m memory) eachOf(n int, before memory) (heap, stacks float64) {
 	grown := func(now, then uint64) float64 { return float64(max(now, then)-then) / float64(n) }
 	return grown(m.heap, before.heap), grown(m.stacks, before.stacks)
 }
 
-// spread calls do for 0 to n-1 from 64 goroutines, and answers the first error.
+// spread calls do for 0 to n-1 from 64 goroutines, and returns the first error.
 func spread(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -45,7 +45,7 @@ func begin(server *redistest.Server) (*meter, error) {
 	return m, err
 }
 
-// end answers what was used since begin. sends is that of the implementation.
+// end returns what was used since begin. sends is that of the implementation.
 func (m *meter) end(sends []string) (usage, error) {
 	now, err := readClient()
 	if err != nil {
@@ -61,7 +61,7 @@ func (m *meter) end(sends []string) (usage, error) {
 	return used, nil
 }
 
-// count adds up the calls between two looks at the statistics.
+// count adds up the calls between two readings of the statistics.
 func (u *usage) count(before, after map[string]redistest.CommandStat, sends []string) {
 	for name, stat := range after {
 		calls := stat.Calls - before[name].Calls
@@ -75,7 +75,7 @@ func (u *usage) count(before, after map[string]redistest.CommandStat, sends []st
 	}
 }
 
-// isRequest tells what a client sends from what its scripts call, which the server counts
+// isRequest separates what a client sends from what its scripts call, which the server counts
 // alike: no script can call the commands listed here, or none here does, and what an
 // implementation sends besides, none of its own scripts calls.
 func isRequest(name string, sends []string) bool {

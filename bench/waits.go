@@ -36,7 +36,7 @@ func (w *waits) merge(other *waits) {
 	w.max = max(w.max, other.max)
 }
 
-// quantile answers the wait that the share q of all waits does not exceed; 0 without waits.
+// quantile returns the wait that the share q of all waits does not exceed; 0 without waits.
 func (w *waits) quantile(q float64) time.Duration {
 	rank := uint64(q * float64(w.n))
 	var seen uint64
@@ -49,7 +49,7 @@ func (w *waits) quantile(q float64) time.Duration {
 	return w.max
 }
 
-// bin answers the bin of d: below 32 ns one each nanosecond, from there on the octave and the
+// bin returns the bin of d: below 32 ns one each nanosecond, from there on the octave and the
 // five bits that follow the leading one.
 func bin(d time.Duration) int {
 	ns := uint64(max(d, 0))
@@ -57,7 +57,7 @@ func bin(d time.Duration) int {
 	return min(octave*binsAnOctave+int(ns>>octave), (octaves+1)*binsAnOctave-1)
 }
 
-// ceiling answers the longest wait of a bin.
+// ceiling returns the longest wait of a bin.
 func ceiling(i int) time.Duration {
 	if i < 2*binsAnOctave {
 		return time.Duration(i)

@@ -15,7 +15,7 @@ import (
 const holdFor = 2 * time.Millisecond
 
 // crowd is a lock that a hundred processes wait for. Who had it queues again when the next one
-// has it, so that nobody takes a lock again that it has just given back: each operation is
+// has it, so that no owner takes the lock again that it has just released: each operation is
 // a hand-off.
 func crowd(b *bench) ([]table, error) {
 	all, err := b.interleave(locks(b.chosen), b.scale.contendedRounds, b.crowded)
@@ -50,7 +50,7 @@ func (r *relay) enter() {
 	}
 }
 
-// leave notes that its owner is about to unlock, and answers what closes when the next one is
+// leave notes that its owner is about to unlock, and returns what closes when the next one is
 // in.
 func (r *relay) leave() <-chan struct{} {
 	entered := make(chan struct{})
@@ -61,7 +61,7 @@ func (r *relay) leave() <-chan struct{} {
 	return entered
 }
 
-// count answers what there was since the last call.
+// count returns what there was since the last call.
 func (r *relay) count() (ops int, w *waits) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -99,7 +99,7 @@ func (b *bench) passes(impl implementation) (one sample, err error) {
 	return one, unlock()
 }
 
-// passOn unlocks while the other waits, and answers how long it took until the other had it.
+// passOn unlocks while the other one waits, and returns how long it took until the other had it.
 func passOn(ctx context.Context, unlock func() error, other locker) (func() error, time.Duration, error) {
 	entered := make(chan entry, 1)
 	go func() {

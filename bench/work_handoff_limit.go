@@ -53,8 +53,9 @@ func (b *bench) messages(impl implementation) (one sample, err error) {
 	return one, err
 }
 
-// listen answers when messages arrive on a channel, and what tells that it listens no more,
-// which is after ctx ended. It returns when the subscription is confirmed.
+// listen subscribes to a channel and returns when the subscription is confirmed. The first result
+// has the time at which each message arrived. The second one is closed when the subscription ends,
+// which is after ctx ended.
 func listen(ctx context.Context, client rueidis.Client, channel string) (<-chan time.Time, <-chan struct{}, error) {
 	arrived, confirmed, ended := make(chan time.Time, 1), make(chan struct{}, 1), make(chan struct{})
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { confirmed <- struct{}{} })

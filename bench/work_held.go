@@ -29,7 +29,7 @@ func held(b *bench) ([]table, error) {
 		{"stack/lock", medianOf(named("stacks"), size)},
 		{"goroutines", medianOf(named("goroutines"), number)},
 		{"taken in", medianOf(named("taken in"), span)},
-		{"given back in", medianOf(named("given back in"), span)},
+		{"released in", medianOf(named("released in"), span)},
 	})}, err
 }
 
@@ -77,9 +77,9 @@ func (b *bench) holdWith(ctx context.Context, impl implementation, k keeper) (on
 	}
 	began = time.Now()
 	err = spread(ctx, n, func(_ context.Context, i int) error { return k.drop(i) })
-	one.figures["given back in"] = time.Since(began).Seconds()
+	one.figures["released in"] = time.Since(began).Seconds()
 	if one.figures["lost"] > 0 {
-		err = nil // it is told by the figure
+		err = nil // the figure shows it
 	}
 	return one, err
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// across compares the locks with those of Redisson, which a process in Java uses: what one costs that nobody else wants,
+// across compares the locks with those of Redisson, which a process in Java uses: what an uncontended one costs,
 // how soon another process has it, what it costs to hold many, and what it costs that one of many readers leaves.
 func across(b *bench) ([]table, error) {
 	has, err := hasJava()
@@ -131,16 +131,16 @@ func (b *bench) javaLoop(j *java, kind string) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	answer, err := j.numbers("bench-loop", kind, "again", b.scale.window.Milliseconds())
+	reply, err := j.numbers("bench-loop", kind, "again", b.scale.window.Milliseconds())
 	if err != nil {
 		return sample{}, err
 	}
-	if len(answer) != 2 {
-		return sample{}, fmt.Errorf("java: %v", answer)
+	if len(reply) != 2 {
+		return sample{}, fmt.Errorf("java: %v", reply)
 	}
-	one := sample{ops: int(answer[0]), elapsed: time.Duration(answer[1]), waits: new(waits)}
+	one := sample{ops: int(reply[0]), elapsed: time.Duration(reply[1]), waits: new(waits)}
 	one.used, err = m.end(nil)
-	// Behind the script of each unlock goes a DEL, which cannot be told from those that scripts call.
+	// Behind the script of each unlock goes a DEL, which cannot be separated from those that scripts call.
 	one.used.requests += int64(one.ops)
 	return one, err
 }
@@ -158,7 +158,7 @@ func (b *bench) javaPasses(j *java, kind string) (sample, error) {
 	return one, err
 }
 
-// javaPass lets two clients pass a lock to and fro, and answers the nanoseconds that each hand-off took.
+// javaPass lets two clients hand a lock to and fro, and returns the nanoseconds that each hand-off took.
 func (j *java) javaPass(kind string, window time.Duration) ([]int64, error) {
 	return j.numbers("bench-pass", kind, "handoff", window.Milliseconds(), leastWait.Microseconds(), spreadWait.Microseconds())
 }

@@ -94,7 +94,7 @@ func (b *bench) openLatch(n int) (one opened, err error) {
 	return one, nil
 }
 
-// countLatch tells what a count-down costs the server behind few and behind many others.
+// countLatch measures what a count-down costs the server behind few and behind many others.
 func (b *bench) countLatch() (table, error) {
 	t := table{
 		title:  "What counted ids cost the server, count-down latch",
@@ -142,7 +142,7 @@ func (b *bench) countLatch() (table, error) {
 	return t, err
 }
 
-// sessions answers n sessions, each with a client of its own, and how to end them.
+// sessions returns n sessions, each with a client of its own, and how to end them.
 func (b *bench) sessions(n int) ([]*signalbox.Session, func() error, error) {
 	processes, end, err := b.start(signalboxLock(), n, setup{})
 	if err != nil {

@@ -85,7 +85,7 @@ func permitsOut(b *bench) ([]table, error) {
 	return []table{t}, nil
 }
 
-// acquireBeside takes and gives back one permit for a window while n are out, and answers the server's seconds for
+// acquireBeside acquires and releases one permit for a window while n are out, and returns the server's seconds for
 // each time.
 func (b *bench) acquireBeside(n int) (ops int, each float64, err error) {
 	if err := b.clear(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// queued is what it costs the server that many stand in line for a fair lock: its time in scripts for
+// queued is what many waiters of a fair lock cost the server: its time in scripts for
 // one hand-off, which is the release that grants the lock to the next, and the entering of who had it.
 func queued(b *bench) ([]table, error) {
 	t := table{
@@ -36,7 +36,7 @@ func queued(b *bench) ([]table, error) {
 	return []table{t}, nil
 }
 
-// handOffsBehind measures hand-offs for a window while n wait, and answers the server's seconds for
+// handOffsBehind measures hand-offs for a window while n wait, and returns the server's seconds for
 // each.
 func (b *bench) handOffsBehind(n int) (ops int, each float64, err error) {
 	if err := b.clear(); err != nil {
@@ -76,7 +76,7 @@ func (b *bench) handOffsBehind(n int) (ops int, each float64, err error) {
 	return ops, scriptTime(before, b.server.CommandStats()).Seconds() / float64(ops), nil
 }
 
-// stand stands in line again and again.
+// stand queues again and again.
 func stand(ctx context.Context, l locker, passed chan<- error) {
 	for ctx.Err() == nil {
 		unlock, err := l.Lock(ctx)
@@ -110,7 +110,7 @@ func (b *bench) standing(line string, n int) error {
 	}
 }
 
-// scriptTime answers the server's time in scripts between two looks at its statistics.
+// scriptTime returns the server's time in scripts between two readings of its statistics.
 func scriptTime(before, after map[string]redistest.CommandStat) time.Duration {
 	return after["evalsha"].Time - before["evalsha"].Time + after["eval"].Time - before["eval"].Time
 }

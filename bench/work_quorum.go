@@ -68,7 +68,7 @@ func quorum(b *bench) (tables []table, err error) {
 	return append(tables, tabulate("5 servers at a distance, 1 goroutine", note, all, stepColumns())), nil
 }
 
-// alsoOver answers the implementations over several servers whose names were chosen, and those that go with them.
+// alsoOver returns the implementations over several servers whose names were chosen, and those that go with them.
 func alsoOver(chosen []implementation) []implementation {
 	return slices.DeleteFunc(quorumImplementations(), func(impl implementation) bool {
 		name := impl.name

@@ -55,7 +55,7 @@ func readRelease(b *bench) ([]table, error) {
 	return []table{t}, nil
 }
 
-// releaseBeside answers the server's seconds for the release of one reader beside n others.
+// releaseBeside returns the server's seconds for the release of one reader beside n others.
 func (b *bench) releaseBeside(n int) (each float64, err error) {
 	if err := b.clear(); err != nil {
 		return 0, err

@@ -46,7 +46,7 @@ func (b *bench) outnumbered(impl implementation) (one sample, err error) {
 	return one, nil
 }
 
-// separate tells the remote runner from the local ones.
+// separate keeps the remote runner apart from the local ones.
 func separate(locals []*runner, remote *runner, elapsed time.Duration) sample {
 	ops := 0
 	for _, r := range locals {

@@ -81,7 +81,7 @@ func (b *bench) several(set []string) ([]series, error) {
 func newReentrant(s *signalbox.Session, name string) multilock.Member { return reentrant.New(s, name) }
 func newFair(s *signalbox.Session, name string) multilock.Member      { return fair.New(s, name) }
 
-// together answers a locker of the names as one.
+// together returns a locker of the names as one.
 func (p *signalboxProcess) together(set []string, kind func(*signalbox.Session, string) multilock.Member) locker {
 	members := make([]multilock.Member, len(set))
 	for i, name := range set {
@@ -93,7 +93,7 @@ func (p *signalboxProcess) together(set []string, kind func(*signalbox.Session, 
 	return l
 }
 
-// inTurn answers a locker that takes the names one after the other.
+// inTurn returns a locker that takes the names one after the other.
 func (p *signalboxProcess) inTurn(set []string) locker {
 	all := make(lockersInTurn, len(set))
 	for i, name := range set {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// uncontended is one goroutine that locks and unlocks, nobody else there.
+// uncontended is one goroutine that locks and unlocks, without others.
 func uncontended(b *bench) ([]table, error) {
 	again, err := b.sideBySide(crew{1, 1, func(ctx context.Context, p process, _ int) locker {
 		return p.locker(ctx, "again")

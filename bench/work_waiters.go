@@ -14,7 +14,7 @@ import (
 func waiters(b *bench) ([]table, error) {
 	all, err := b.interleave(locks(b.chosen), 1, b.wait)
 	title := fmt.Sprintf("%s goroutines wait for %d locks of another process", number(float64(b.scale.waiters)), b.scale.waited)
-	note := fmt.Sprintf("Idle is measured for %v; then all locks are given back, and each waiter unlocks as soon as it has its lock.", b.scale.idle) + leftWaiting(all)
+	note := fmt.Sprintf("Idle is measured for %v; then all locks are released, and each waiter unlocks as soon as it has its lock.", b.scale.idle) + leftWaiting(all)
 	second := func(f figure) figure {
 		return func(s sample) float64 { return f(s) / s.elapsed.Seconds() }
 	}

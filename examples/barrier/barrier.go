@@ -10,21 +10,21 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 )
 
-// Barrier lets parties, in whatever processes, go on together, again and again: each phase is a round of one
+// Barrier lets parties of any processes continue together, again and again: each phase is a round of one
 // latch. A round does not open before all have arrived, so that none can be a phase behind.
 type Barrier struct {
 	latch   *countdown.Latch
 	parties int
 }
 
-// NewBarrier answers the barrier of that name.
+// NewBarrier returns the barrier of that name.
 func NewBarrier(s *signalbox.Session, name string, parties int) *Barrier {
 	return &Barrier{latch: countdown.New(s, name), parties: parties}
 }
 
 // Await says that a party has arrived, and waits for all the others. A party that was started again while others were
 // still to come arrives once more, and counts once. Where all had come by then it arrives for the next phase: who must
-// know that keeps the ID of the round with its work, and asks Latch.RoundOf of that first. ErrReset says that somebody
+// know that keeps the ID of the round with its work, and asks Latch.RoundOf of that first. ErrReset says that a party
 // broke the barrier, or gave up while it began the phase, and so does ErrNoRound to who was just arriving.
 func (b *Barrier) Await(ctx context.Context, party string) error {
 	phase, err := b.Arrive(ctx, party)
@@ -34,9 +34,9 @@ func (b *Barrier) Await(ctx context.Context, party string) error {
 	return phase.Wait(ctx)
 }
 
-// Arrive says that a party has arrived, and answers the phase that it is to wait for.
+// Arrive says that a party has arrived, and returns the phase that it is to wait for.
 func (b *Barrier) Arrive(ctx context.Context, party string) (phase countdown.Round, err error) {
-	phase, err = b.latch.Start(ctx, b.parties) // who comes first begins the phase
+	phase, err = b.latch.Start(ctx, b.parties) // the first party begins the phase
 	if errors.Is(err, signalbox.ErrRunning) {
 		phase, err = b.latch.Round(ctx)
 	}
@@ -46,5 +46,5 @@ func (b *Barrier) Arrive(ctx context.Context, party string) (phase countdown.Rou
 	return phase, err
 }
 
-// Break sends all away who wait, with ErrReset.
+// Break ends the wait of all parties with ErrReset.
 func (b *Barrier) Break(ctx context.Context) error { return b.latch.Reset(ctx) }

@@ -2,7 +2,7 @@
 
 // Command barrier shows a cyclic barrier made of a count-down latch: workers that do their work in phases, and begin
 // none before all have ended the one before; one of them is started again in the midst of a phase, and in the end
-// somebody breaks the barrier.
+// a party breaks the barrier.
 //
 // It brings a small server of its own, in memory. SIGNALBOX_REDIS=redis://host:6379 names a real one.
 package main
@@ -108,7 +108,7 @@ func (w *show) die(ctx context.Context, barrier *Barrier, party string) error {
 	return nil
 }
 
-// breakIt waits in vain, and is told.
+// breakIt waits until the barrier is broken, and gets the error.
 func breakIt(ctx context.Context, here *place) error {
 	s, err := here.session(ctx)
 	if err != nil {

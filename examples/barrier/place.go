@@ -40,7 +40,7 @@ func openPlace() (*place, error) {
 	}, nil
 }
 
-// session answers a session of its own, as another process would have one.
+// session returns a session of its own, as another process would have one.
 func (p *place) session(ctx context.Context) (*signalbox.Session, error) {
 	if p.embedded == nil {
 		return signalbox.Dial(ctx, os.Getenv(serverVariable), signalbox.WithPrefix(prefix))

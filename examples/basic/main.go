@@ -39,7 +39,7 @@ func run(ctx context.Context, url string) error {
 	defer cancel()
 	lease, err := mu.Lock(wait)
 	if err != nil {
-		return err // errors.Is(err, signalbox.ErrHeld): somebody else had it all the time
+		return err // errors.Is(err, signalbox.ErrHeld): another holder had it all the time
 	}
 	defer lease.Unlock()
 
@@ -49,7 +49,7 @@ func run(ctx context.Context, url string) error {
 
 // README:end.
 
-// charge stands for the work: a store that is told the token refuses those smaller than the
+// charge stands for the work: a store that gets the token refuses those smaller than the
 // greatest it has seen.
 func charge(ctx context.Context, token uint64) error {
 	fmt.Printf("charging order 42 with token %d\n", token)

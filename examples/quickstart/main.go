@@ -2,7 +2,7 @@
 
 // Command quickstart shows what signalbox does, in a few seconds: workers that take one lock in
 // turn and lose no update, fencing tokens that rise, entering again, a lease that outlives its
-// TTL, and a holder that dies and whose lock passes on.
+// TTL, and a holder that dies, and whose lock goes to the next waiter.
 //
 // It brings a small server of its own, in memory. SIGNALBOX_REDIS=redis://host:6379 names a
 // real one; then the workers are processes, and the holder that dies is killed.

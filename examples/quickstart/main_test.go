@@ -86,7 +86,7 @@ func TestTheTourSaysThatThereIsNoServer(t *testing.T) {
 	require.Regexp(t, `^quickstart: SIGNALBOX_REDIS: signalbox: dial: .*connection refused\n$`, stderr.String())
 }
 
-// program answers the program, to be started in a process of its own with the server at url, or
+// program returns the program, to be started in a process of its own with the server at url, or
 // with its own.
 func program(t *testing.T, url string) *exec.Cmd {
 	t.Helper()

@@ -42,7 +42,7 @@ func openPlace(ctx context.Context) (*place, error) {
 	}, nil
 }
 
-// session answers a session of its own, as another process would have one.
+// session returns a session of its own, as another process would have one.
 func (p *place) session(ctx context.Context) (*signalbox.Session, error) {
 	if p.embedded == nil {
 		return signalbox.Dial(ctx, os.Getenv(serverVariable), signalbox.WithPrefix(prefix))
@@ -54,7 +54,7 @@ func (p *place) session(ctx context.Context) (*signalbox.Session, error) {
 	return signalbox.NewSession(client, signalbox.WithPrefix(prefix)), nil
 }
 
-// client answers a client for the data that the locks protect.
+// client returns a client for the data that the locks protect.
 func (p *place) client() (rueidis.Client, error) {
 	if p.embedded == nil {
 		o, err := rueidis.ParseURL(os.Getenv(serverVariable))

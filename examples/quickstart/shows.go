@@ -81,7 +81,7 @@ func countAlone(ctx context.Context, p *place) error {
 	mu := reentrant.New(s, counterName)
 	for range rounds {
 		err := mu.Do(ctx, func(ctx context.Context, _ signalbox.Lease) error { return addOne(ctx, client) })
-		if err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) { // the lock is given back in the background; the counter tells the rest
+		if err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) { // the lock is released in the background; the counter shows the rest
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func showEntering(ctx context.Context, _ *place, s *signalbox.Session) error {
 }
 
 // showRenewal holds a lock for longer than its key lives without renewal. A machine that stands still for that long cannot
-// renew: then it is told, and takes it again.
+// renew: then it gets ErrLost, and acquires the lock again.
 func showRenewal(ctx context.Context, _ *place, s *signalbox.Session) error {
 	for {
 		err := holdForLong(ctx, s)

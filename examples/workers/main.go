@@ -2,7 +2,7 @@
 
 // Command workers is a pool of workers that is bounded over all processes: however many workers there are, no more
 // than three small jobs run at once, or one that is large and one that is small. The jobs call something that bears no
-// more, such as somebody's API.
+// more, such as the API of another service.
 //
 // It brings a small server of its own, in memory; then the workers are goroutines with a session each.
 // SIGNALBOX_REDIS=redis://host:6379 names a real one; then they are processes.
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// pool starts the workers, waits for them, and looks at the semaphore meanwhile.
+// pool starts the workers, waits for them, and watches the semaphore meanwhile.
 func pool(ctx context.Context) error {
 	here, err := openPlace(ctx)
 	if err != nil {

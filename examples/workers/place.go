@@ -48,7 +48,7 @@ func openPlace(ctx context.Context) (*place, error) {
 	}, nil
 }
 
-// session answers a session of its own, as another process would have one.
+// session returns a session of its own, as another process would have one.
 func (p *place) session(ctx context.Context, label string) (*signalbox.Session, error) {
 	options := []signalbox.SessionOption{signalbox.WithPrefix(prefix), signalbox.WithLabel(label)}
 	if p.embedded == nil {
@@ -64,7 +64,7 @@ func (p *place) session(ctx context.Context, label string) (*signalbox.Session, 
 	return signalbox.NewSession(client, options...), nil
 }
 
-// startWorkers answers a channel that tells when all workers are done.
+// startWorkers returns a channel that is closed when all workers are done.
 func (p *place) startWorkers(ctx context.Context) <-chan error {
 	all, ctx := errgroup.WithContext(ctx)
 	for n := 1; n <= workers; n++ {
