@@ -67,7 +67,7 @@ race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under 
 	GOWORK=off go test -race -shuffle=on -timeout $(LONGEST) -count=$(REPEAT) $(PACKAGES)
 
 # What make cover measures: the packages of the library, without the kits that only tests import.
-covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|wiretest|locktest)$$' | paste -sd,)
+covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|locktest)$$' | paste -sd,)
 
 .PHONY: cover
 cover: MODULES := $(filter-out tools/%,$(MODULES))

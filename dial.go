@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/dialurl"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -53,7 +52,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	if ctx == nil {
 		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
 	}
-	o, err := dialurl.Parse(url)
+	o, err := wire.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}

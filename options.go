@@ -10,20 +10,20 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // SessionOption sets something for a session; see NewSession and Dial.
-type SessionOption func(*settings.Session)
+type SessionOption func(*session.Settings)
 
 // LockOption sets something for one lock; the primitives' New take it. If a value is not valid, or
 // this kind of lock does not have the option, every call on that lock returns ErrBadOption, and so
 // does its Check.
-type LockOption func(*settings.Lock)
+type LockOption func(*session.LockSettings)
 
 // Apply sets the option in l, for locks that take options of their own beside these. A nil option sets
 // nothing.
-func (o LockOption) Apply(l *settings.Lock) {
+func (o LockOption) Apply(l *session.LockSettings) {
 	if o != nil {
 		o(l)
 	}
@@ -39,7 +39,7 @@ func (o LockOption) Apply(l *settings.Lock) {
 // program forgot is a bug in the program. Hold ids and passwords are never logged. With
 // WithHashedNames, names are logged as digests.
 func WithLogger(logger *slog.Logger) SessionOption {
-	return func(s *settings.Session) {
+	return func(s *session.Settings) {
 		if logger == nil {
 			s.Err = fmt.Errorf("%w: the logger is nil", ErrBadOption)
 			return
@@ -51,8 +51,8 @@ func WithLogger(logger *slog.Logger) SessionOption {
 // WithCloseGrace sets how long Close waits for holders and for calls if its context has no
 // deadline; 5 s by default. d is more than 0 and at most 24 h.
 func WithCloseGrace(d time.Duration) SessionOption {
-	return func(s *settings.Session) {
-		if err := settings.CheckCloseGrace(d); err != nil {
+	return func(s *session.Settings) {
+		if err := session.CheckCloseGrace(d); err != nil {
 			s.Err = err
 			return
 		}
@@ -63,7 +63,7 @@ func WithCloseGrace(d time.Duration) SessionOption {
 // WithPrefix sets what stands before every key and channel; "sb:" by default. Processes meet
 // on a name only where their prefixes are equal. At most 64 bytes, no braces.
 func WithPrefix(prefix string) SessionOption {
-	return func(s *settings.Session) {
+	return func(s *session.Settings) {
 		if err := names.CheckPrefix(prefix); err != nil {
 			s.Err = err
 			return
@@ -81,22 +81,22 @@ func WithPrefix(prefix string) SessionOption {
 // guess, so this hides names from a passing look, and from nobody who searches for one. Two
 // names share a lock if their digests are equal, which nobody has ever seen.
 func WithHashedNames() SessionOption {
-	return func(s *settings.Session) { s.Hashed = true }
+	return func(s *session.Settings) { s.Hashed = true }
 }
 
 // WithPolling lets waiters try again after pauses, from 2 to 250 ms and jittered, and never
 // subscribe; those in a line, or at a latch, look ten times a second. It is for servers where publishing
 // costs more than trying, such as large clusters without sharded channels. Such a session is told of a ForceUnlock by its next renewal.
 func WithPolling() SessionOption {
-	return func(s *settings.Session) { s.Polling = true }
+	return func(s *session.Settings) { s.Polling = true }
 }
 
 // WithLabel sets what the session's holds say of their holder, for people who want to know who has
 // a lock; "host:pid" by default, "" for nothing. At most 64 bytes of UTF-8 without control
 // characters. Whoever can read the server can read it: no secrets.
 func WithLabel(label string) SessionOption {
-	return func(s *settings.Session) {
-		if err := settings.CheckLabel(label); err != nil {
+	return func(s *session.Settings) {
+		if err := session.CheckLabel(label); err != nil {
 			s.Err = err
 			return
 		}
@@ -108,7 +108,7 @@ func WithLabel(label string) SessionOption {
 // that does not have one of these options ignores it. The exception is Redisson: a kind that has no
 // such layout returns ErrBadOption unless its own options include Native.
 func WithDefaults(options ...LockOption) SessionOption {
-	return func(s *settings.Session) {
+	return func(s *session.Settings) {
 		for _, option := range options {
 			if option != nil {
 				option(&s.Lock)
@@ -122,9 +122,9 @@ func WithDefaults(options ...LockOption) SessionOption {
 // From 100 ms to 24 h. A shorter life is a faster recovery from a crashed holder, and less
 // patience with a server that is away.
 func RenewedLease(life time.Duration) LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.RenewedLease)
-		if err := settings.CheckDuration("a renewed lease", life); err != nil {
+	return func(l *session.LockSettings) {
+		l.Give(session.RenewedLease)
+		if err := session.CheckDuration("a renewed lease", life); err != nil {
 			l.Fail(err)
 			return
 		}
@@ -135,9 +135,9 @@ func RenewedLease(life time.Duration) LockOption {
 // FixedLease makes leases that are not renewed: they are ErrLost after life, less what is
 // allowed for clocks. From 100 ms to 24 h.
 func FixedLease(life time.Duration) LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.FixedLease)
-		if err := settings.CheckDuration("a fixed lease", life); err != nil {
+	return func(l *session.LockSettings) {
+		l.Give(session.FixedLease)
+		if err := session.CheckDuration("a fixed lease", life); err != nil {
 			l.Fail(err)
 			return
 		}
@@ -155,13 +155,13 @@ func FixedLease(life time.Duration) LockOption {
 // from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts from before the
 // acquire was sent. While it waits it takes a connection of its own. It needs the right to WAIT.
 func WaitReplicas(n int, timeout time.Duration) LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.WaitReplicas)
-		if err := settings.CheckReplicas(n, timeout); err != nil {
+	return func(l *session.LockSettings) {
+		l.Give(session.WaitReplicas)
+		if err := session.CheckReplicas(n, timeout); err != nil {
 			l.Fail(err)
 			return
 		}
-		l.Replicas = settings.Replicas{Count: n, Wait: timeout}
+		l.Replicas = session.Replicas{Count: n, Wait: timeout}
 	}
 }
 
@@ -183,9 +183,9 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // capacity that was set by SetCapacity for at least an hour. A latch has no tokens; see
 // countdown.Keep. In Redisson's layout, which cannot store it, the option is ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.TokenFloor)
-		if err := settings.CheckFloor(d); err != nil {
+	return func(l *session.LockSettings) {
+		l.Give(session.TokenFloor)
+		if err := session.CheckFloor(d); err != nil {
 			l.Fail(err)
 			return
 		}
@@ -241,8 +241,8 @@ func Redisson(options ...RedissonOption) LockOption {
 		}
 	}
 	in, err := java.layout()
-	return func(l *settings.Lock) {
-		l.Give(settings.Redisson)
+	return func(l *session.LockSettings) {
+		l.Give(session.Redisson)
 		if err != nil {
 			l.Fail(err)
 			return
@@ -307,7 +307,7 @@ func (j *redissonClients) layout() (*layout.Layout, error) {
 	if slices.Contains(j.which, layout.Fenced) {
 		return nil, fmt.Errorf("%w: Fenced is for a reentrant lock, FairLockWaitTimeout for a fair one", ErrBadOption)
 	}
-	if err := settings.CheckFairWait(*j.fairWait); err != nil {
+	if err := session.CheckFairWait(*j.fairWait); err != nil {
 		return nil, err
 	}
 	return layout.RedissonFair(*j.fairWait, j.which...), nil
@@ -329,10 +329,10 @@ func (w redissonFairWait) apply(java *redissonClients) {
 // Native makes a lock one in the library's own layout, which is the default. It is for single locks
 // of a session that has Redisson among its defaults. It also cancels a default of semaphore.Plain.
 func Native() LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.Native)
-		l.Given &^= settings.Redisson // Native cancels it
-		l.Plain = l.Plain && l.Given&settings.Plain != 0
+	return func(l *session.LockSettings) {
+		l.Give(session.Native)
+		l.Given &^= session.Redisson // Native cancels it
+		l.Plain = l.Plain && l.Given&session.Plain != 0
 		l.Layout = layout.Native()
 	}
 }
@@ -342,9 +342,9 @@ func Native() LockOption {
 // from 100 ms to 24 h. Without it a lease is renewed for as long as its process lives. A lock with
 // MaxHold is not handed over inside the process.
 func MaxHold(d time.Duration) LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.MaxHold)
-		if err := settings.CheckDuration("a greatest hold", d); err != nil {
+	return func(l *session.LockSettings) {
+		l.Give(session.MaxHold)
+		if err := session.CheckDuration("a greatest hold", d); err != nil {
 			l.Fail(err)
 			return
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -84,8 +84,8 @@ func Tune(o *rueidis.ClientOption) {
 	}
 }
 
-func collect(options []SessionOption) settings.Session {
-	set := settings.Default()
+func collect(options []SessionOption) session.Settings {
+	set := session.Defaults()
 	for _, option := range options {
 		if option != nil {
 			option(&set)

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // requireRefused checks that every call on a latch, and on its rounds, answers the error, and sends nothing.
@@ -180,7 +179,7 @@ func TestEveryNameIsALatchOfItsOwn(t *testing.T) {
 func TestWhatStepsCost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := newSession(t, proxy)
 	l := countdown.New(s, "a")

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/primitive"
-	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -21,7 +21,7 @@ import (
 // Latches of one name in one session are the same latch. It is safe for concurrent use. New makes one; the zero Latch
 // is of no use.
 type Latch struct {
-	base  primitive.Base
+	base  acquire.Base
 	realm *realm
 	keys  keys
 	keep  time.Duration
@@ -40,7 +40,7 @@ func hasLatch(l *layout.Layout) bool { return l.Latch != nil }
 // locks of its name. Its options are Keep, signalbox.Redisson and signalbox.Native; any other
 // option is ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
-	l := &Latch{base: primitive.MakeIn(s, name, settings.Countdown, options, hasLatch)}
+	l := &Latch{base: acquire.MakeIn(s, name, session.Countdown, options, hasLatch)}
 	if l.base.Err != nil {
 		return l
 	}
@@ -95,9 +95,9 @@ func (l *Latch) Reset(ctx context.Context) error {
 }
 
 // root returns the base of the lock. A nil Latch has an empty one, whose calls return ErrBadOption.
-func (l *Latch) root() *primitive.Base {
+func (l *Latch) root() *acquire.Base {
 	if l == nil {
-		return new(primitive.Base)
+		return new(acquire.Base)
 	}
 	return &l.base
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 const (
@@ -28,8 +28,8 @@ const (
 // a sixtieth less. A round that was not used for that long is forgotten. d is from a minute to 30
 // days; 24 hours by default. With signalbox.Redisson Keep is ErrBadOption: keys there never end.
 func Keep(d time.Duration) signalbox.LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.Keep)
+	return func(l *session.LockSettings) {
+		l.Give(session.Keep)
 		if d < minKeep || d > maxKeep {
 			l.Fail(fmt.Errorf("%w: to keep rounds for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep))
 			return

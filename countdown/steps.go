@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -216,7 +216,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, l.realm.look(l.keys, ""))
 	if err != nil {
-		return account{}, primitive.CutShort(ctx, err)
+		return account{}, acquire.CutShort(ctx, err)
 	}
 	return readLook(reply)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
@@ -215,8 +215,8 @@ func (o *one) try(ctx context.Context, behind []one) ([]hold.Lease, error) {
 
 // gatherers answers those that may be taken in one step with the one before them: up to the first that is always
 // taken alone, so that the order is kept.
-func gatherers(behind []one) []member.Gatherer {
-	var together []member.Gatherer
+func gatherers(behind []one) []session.Gatherer {
+	var together []session.Gatherer
 	for i := range behind {
 		if behind[i].place.Gatherer == nil {
 			break

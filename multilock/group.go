@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // group is the members that one call took, from the first of them to the last one's release. It is the home of
@@ -134,19 +134,19 @@ func (g *group) takeParts() bool {
 func (g *group) returnParts() error {
 	answers := make([]error, len(g.parts))
 	var steps []func()
-	lots := make(map[member.Lot]*lot)
+	lots := make(map[session.Lot]*lot)
 	for i, part := range g.parts {
 		home, err := leave(part)
 		answers[i] = err
-		returner, together := home.(member.Returner)
+		returner, together := home.(session.Returner)
 		switch {
 		case home == nil:
-		case !together || returner.Lot() == member.Lot{}:
+		case !together || returner.Lot() == session.Lot{}:
 			steps = append(steps, func() { answers[i] = home.Vacated(clock.Now()) })
 		default:
 			its := lots[returner.Lot()]
 			if its == nil {
-				its = &lot{homes: make([]member.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
+				its = &lot{homes: make([]session.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
 				lots[returner.Lot()] = its
 				steps = append(steps, its.giveBack)
 			}
@@ -169,12 +169,12 @@ func leave(part hold.Lease) (hold.Home, error) {
 
 // lot is what is given back in one step.
 type lot struct {
-	homes   []member.Returner
+	homes   []session.Returner
 	places  []int // of homes in answers
 	answers []error
 }
 
-func (l *lot) add(place int, home member.Returner) {
+func (l *lot) add(place int, home session.Returner) {
 	l.homes, l.places = append(l.homes, home), append(l.places, place)
 }
 

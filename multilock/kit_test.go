@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -87,7 +86,7 @@ func named(s *signalbox.Session, names ...string) []lock {
 
 // inOrder sorts locks of one session as they are taken.
 func inOrder(locks []lock) []lock {
-	slices.SortFunc(locks, func(a, b lock) int { return member.Compare(member.Place(a.Place()), member.Place(b.Place())) })
+	slices.SortFunc(locks, func(a, b lock) int { return session.Compare(session.Place(a.Place()), session.Place(b.Place())) })
 	return locks
 }
 
@@ -135,7 +134,7 @@ func scriptsRun(server *redistest.Server, do func()) int64 {
 }
 
 // nameOf answers the name of a lock.
-func nameOf(l lock) string { return member.Place(l.Place()).Name }
+func nameOf(l lock) string { return session.Place(l.Place()).Name }
 
 // pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
 const pooled, wanted = 3, 2

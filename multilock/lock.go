@@ -10,10 +10,9 @@ import (
 	"slices"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/member"
-	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -41,7 +40,7 @@ type Lock struct {
 type one struct {
 	Member
 
-	place member.Place
+	place session.Place
 	index int // in members
 }
 
@@ -66,19 +65,19 @@ func (l *Lock) add(i int, m Member) error {
 	if m == nil {
 		return fmt.Errorf("%w: member %d is nil", errs.ErrBadOption, i)
 	}
-	place := member.Place(m.Place())
+	place := session.Place(m.Place())
 	if place.Session == nil {
 		return cmp.Or(m.Check(), fmt.Errorf("%w: member %d has no place", errs.ErrBadOption, i))
 	}
-	known := slices.IndexFunc(l.members, func(o one) bool { return member.Same(o.place, place) })
+	known := slices.IndexFunc(l.members, func(o one) bool { return session.Same(o.place, place) })
 	switch {
 	case known < 0:
 		l.at[i] = len(l.members)
 		l.members = append(l.members, one{m, place, len(l.members)})
 		return nil
-	case place.Side == member.Counted || l.members[known].place.Side == member.Counted:
+	case place.Side == session.Counted || l.members[known].place.Side == session.Counted:
 		return fmt.Errorf("%w: member %q is given twice: ask once for as much as is wanted", errs.ErrBadOption, place.Name)
-	case place.Side == member.Whole && l.members[known].place.Side == member.Shared:
+	case place.Side == session.Whole && l.members[known].place.Side == session.Shared:
 		l.members[known].Member, l.members[known].place = m, place
 	}
 	l.at[i] = known
@@ -92,7 +91,7 @@ func (l *Lock) order() {
 		if a.place.Session != b.place.Session {
 			return cmp.Compare(a.place.Session.ID(), b.place.Session.ID())
 		}
-		return member.Compare(a.place, b.place)
+		return session.Compare(a.place, b.place)
 	})
 	moved := make([]int, len(l.members))
 	for i := range l.members {
@@ -175,7 +174,7 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
 	if fn == nil {
-		return explain("lock", cmp.Or(l.ready(ctx), primitive.ErrNoFunc))
+		return explain("lock", cmp.Or(l.ready(ctx), acquire.ErrNoFunc))
 	}
 	lease, err := l.lock(ctx)
 	if err != nil {

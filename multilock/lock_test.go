@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -55,7 +55,7 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 		theirs := mustLock(t, others[i])
 		_, err := all(mine).TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
-		require.ErrorContains(t, err, fmt.Sprintf("%q", member.Place(mine[i].Place()).Name), "the member that is held")
+		require.ErrorContains(t, err, fmt.Sprintf("%q", session.Place(mine[i].Place()).Name), "the member that is held")
 		require.Equal(t, []int{i}, held(t, mine))
 		require.NoError(t, theirs.Unlock())
 	}

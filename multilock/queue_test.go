@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -49,7 +48,7 @@ func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 func TestReleasedMembersAreHandedOverToTheirWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	mine, theirs := named(locktest.SteadySession(t, proxy), "a", "b", "c"), locktest.SteadySession(t, server)
 	lease := mustLock(t, all(mine))

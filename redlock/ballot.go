@@ -11,7 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -84,7 +83,7 @@ type ballot struct {
 	mu struct {
 		sync.Mutex
 		seats []seat // by server
-		tally quorum.Tally
+		tally tally
 		over  bool
 		floor string // a stamp, not before the token that the hold's leases have; zeros where there is none
 	}
@@ -97,7 +96,7 @@ const noFloor = "0000000000000000"
 func (l *Lock) ask(mark bool) *ballot {
 	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, decided: make(chan struct{})}
 	b.rechecks, b.sent = l.group.holds.asked(), clock.Now()
-	b.mu.tally.N, b.mu.floor = len(l.members), noFloor
+	b.mu.tally.n, b.mu.floor = len(l.members), noFloor
 	b.mu.seats, b.claims = make([]seat, len(l.members)), make([]string, len(l.members))
 	for i, m := range l.members {
 		b.claims[i] = m.ID() + b.attempt + m.Tail()
@@ -212,7 +211,7 @@ func (b *ballot) count(i int, v vote) {
 		at.late = v
 	}
 	isOurs := over && !at.asked && !at.given
-	if b.mu.tally.Add(v.choice == granted) {
+	if b.mu.tally.add(v.choice == granted) {
 		close(b.decided)
 	}
 	b.mu.Unlock()
@@ -230,13 +229,13 @@ func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 		return 0, errs.Ended(ctx)
 	}
 	b.mu.Lock()
-	verdict, token := b.mu.tally.Verdict(), wire.Stamp(0)
+	verdict, token := b.mu.tally.verdict(), wire.Stamp(0)
 	for i := range b.mu.seats {
 		token = max(token, b.mu.seats[i].stamp)
 	}
 	b.mu.Unlock()
 	err := errLost
-	if verdict == quorum.Carried {
+	if verdict == carried {
 		token, err = b.fence(ctx, token)
 	}
 	// Looked at now that the last needed answer is in, also if this goroutine slept meanwhile.

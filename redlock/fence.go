@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -34,12 +33,12 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 		}
 		kept <- l.number(i, err)
 	})
-	count := quorum.Tally{N: len(l.members)}
+	count := tally{n: len(l.members)}
 	var failures []error
-	for count.Verdict() == quorum.Open {
+	for count.verdict() == open {
 		select {
 		case err := <-kept:
-			count.Add(err == nil)
+			count.add(err == nil)
 			if err != nil && !errors.Is(err, errLost) {
 				failures = append(failures, err)
 			}
@@ -47,7 +46,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 			return 0, errs.Ended(ctx)
 		}
 	}
-	if count.Verdict() == quorum.Failed {
+	if count.verdict() == failed {
 		return 0, errs.Join(append(failures, errLost)...)
 	}
 	return token, nil

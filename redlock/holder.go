@@ -9,7 +9,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -96,7 +95,7 @@ func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
 	if err := l.root().Made(); err != nil {
 		return session.Holder{}, err
 	}
-	enough := quorum.Size(len(l.members))
+	enough := majority(len(l.members))
 	holders, counts := make(map[string]session.Holder), make(map[string]int)
 	free, most, best := 0, 0, ""
 	var failures []error
@@ -153,7 +152,7 @@ func (l *Lock) force(ctx context.Context) error {
 	if err := l.root().Made(); err != nil {
 		return err
 	}
-	count := quorum.Tally{N: len(l.members)}
+	count := tally{n: len(l.members)}
 	taken := false
 	var failures []error
 	err := l.gather(ctx, func(ctx context.Context, m *session.Session) opinion {
@@ -170,17 +169,17 @@ func (l *Lock) force(ctx context.Context) error {
 		})}
 	}, func(o opinion) bool {
 		isFree := o.err == nil || errors.Is(o.err, errs.ErrNotHeld)
-		count.Add(isFree)
+		count.add(isFree)
 		if !isFree {
 			failures = append(failures, o.err)
 		}
 		taken = taken || o.err == nil
-		return count.Verdict() != quorum.Open
+		return count.verdict() != open
 	})
 	switch {
 	case err != nil:
 		return err
-	case count.Verdict() == quorum.Failed:
+	case count.verdict() == failed:
 		return errs.Join(failures...)
 	case !taken:
 		return errs.ErrNotHeld

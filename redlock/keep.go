@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -86,16 +85,16 @@ func named(m *session.Session, calls []wire.Call) []wire.Call {
 
 // count counts what the servers say of each hold.
 type count struct {
-	tallies   [][]quorum.Tally // by call and key
+	tallies   [][]tally // by call and key
 	undecided int
 }
 
 func newCount(members int, calls []wire.Call) *count {
-	c := &count{tallies: make([][]quorum.Tally, len(calls))}
+	c := &count{tallies: make([][]tally, len(calls))}
 	for n, call := range calls {
-		c.tallies[n] = make([]quorum.Tally, len(call.Keys))
+		c.tallies[n] = make([]tally, len(call.Keys))
 		for i := range c.tallies[n] {
-			c.tallies[n][i].N = members
+			c.tallies[n][i].n = members
 		}
 		c.undecided += len(call.Keys)
 	}
@@ -109,7 +108,7 @@ func (c *count) add(outcomes []wire.Outcome) {
 			if outcomes[n].Err != nil || i >= outcomes[n].Reply.Len() || outcomes[n].Reply.Int(i) < 0 {
 				continue
 			}
-			if tallies[i].Add(outcomes[n].Reply.Int(i) == alive) {
+			if tallies[i].add(outcomes[n].Reply.Int(i) == alive) {
 				c.undecided--
 			}
 		}
@@ -122,12 +121,12 @@ func (c *count) outcomes() []wire.Outcome {
 	for n, tallies := range c.tallies {
 		said := make([]int64, len(tallies))
 		for i, t := range tallies {
-			switch t.Verdict() {
-			case quorum.Carried:
+			switch t.verdict() {
+			case carried:
 				said[i] = alive
-			case quorum.Failed:
+			case failed:
 				said[i] = gone
-			case quorum.Open:
+			case open:
 				said[i] = unsaid
 			}
 		}

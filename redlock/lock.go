@@ -9,21 +9,20 @@ import (
 	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 // Lock is one name on several servers, as one process sees it. It holds nothing itself: what is held is the
 // lease. Locks of one name over the same sessions, in whatever order, are the same lock. It is safe for concurrent
 // use. New makes one; the zero Lock is of no use.
 type Lock struct {
-	base       primitive.Base
+	base       acquire.Base
 	group      *group
 	members    []*session.Session // in the order of New, by which errors number them
 	keys       []string           // of an acquire
@@ -48,7 +47,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 		l.base.Name, l.base.Err = shown(l.members, name), err
 		return l
 	}
-	l.base = primitive.Make(sessions[0], name, settings.Redlock, lockOptions(options))
+	l.base = acquire.Make(sessions[0], name, session.Redlock, lockOptions(options))
 	l.base.Name = shown(l.members, name)
 	longest, err := greatest(l.base.Set, l.base.Quorum)
 	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
@@ -154,9 +153,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
 // root returns the base of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.
-func (l *Lock) root() *primitive.Base {
+func (l *Lock) root() *acquire.Base {
 	if l == nil {
-		return new(primitive.Base)
+		return new(acquire.Base)
 	}
 	return &l.base
 }

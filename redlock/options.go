@@ -7,26 +7,26 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/settings"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // Option sets something for one lock: a signalbox.LockOption, or an option of this package, which
 // other kinds of lock do not have.
-type Option interface{ Apply(l *settings.Lock) }
+type Option interface{ Apply(l *session.LockSettings) }
 
 // option is an option of this package.
-type option func(*settings.Lock)
+type option func(*session.LockSettings)
 
 // Apply implements Option.
-func (o option) Apply(l *settings.Lock) { o(l) }
+func (o option) Apply(l *session.LockSettings) { o(l) }
 
 // Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder, although the
 // servers' clocks may differ by up to a day, as long as a server that remembers the last token is among those that grant
 // the next. A Lock takes one more round trip, in which a quorum stores the token. All processes must use Fenced for the
 // name: holds without it are not remembered.
 func Fenced() Option {
-	return option(func(l *settings.Lock) {
-		l.Give(settings.Fenced)
+	return option(func(l *session.LockSettings) {
+		l.Give(session.Fenced)
 		l.Quorum.Fenced = true
 	})
 }
@@ -35,9 +35,9 @@ func Fenced() Option {
 // lock's own: while a new length is rolled out, for one. A server that lost its data grants the name to
 // nobody for so long. From the lock's own lease to 24 h.
 func GreatestLease(d time.Duration) Option {
-	return option(func(l *settings.Lock) {
-		l.Give(settings.GreatestLease)
-		if err := settings.CheckDuration("a greatest lease", d); err != nil {
+	return option(func(l *session.LockSettings) {
+		l.Give(session.GreatestLease)
+		if err := session.CheckDuration("a greatest lease", d); err != nil {
 			l.Fail(err)
 			return
 		}
@@ -57,7 +57,7 @@ func lockOptions(options []Option) []signalbox.LockOption {
 }
 
 // greatest answers the longest lease that anybody has for a name, by the options of one lock.
-func greatest(set settings.Terms, q settings.Quorum) (time.Duration, error) {
+func greatest(set session.Terms, q session.Quorum) (time.Duration, error) {
 	switch {
 	case q.Greatest == 0:
 		return set.Lease, nil

@@ -10,7 +10,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -60,7 +59,7 @@ func (n *tenure) release(left time.Duration) error {
 	spread(l.members, func(i int, m *session.Session) {
 		back <- n.releaseAt(i, m, left)
 	})
-	count := quorum.Tally{N: len(l.members)}
+	count := tally{n: len(l.members)}
 	var failures []error
 	for range l.members {
 		r := <-back
@@ -68,13 +67,13 @@ func (n *tenure) release(left time.Duration) error {
 			failures = append(failures, r.err)
 			continue
 		}
-		count.Add(r.had)
-		switch count.Verdict() {
-		case quorum.Carried:
+		count.add(r.had)
+		switch count.verdict() {
+		case carried:
 			return nil
-		case quorum.Failed:
+		case failed:
 			return errs.ErrLost
-		case quorum.Open:
+		case open:
 		}
 	}
 	// A renewal may have been executed as late as now.

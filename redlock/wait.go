@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/quorum"
 	"github.com/signalbox-go/signalbox/internal/wheel"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -187,7 +186,7 @@ func (c *contention) hear(ctx context.Context) error {
 		}
 		c.waits[i].Held(v.left)
 	}
-	need := max(quorum.Size(len(c.lock.members))-c.last.granted, 1)
+	need := max(majority(len(c.lock.members))-c.last.granted, 1)
 	return c.pause(ctx, longestWait, min(need, len(c.last.held)))
 }
 
@@ -274,9 +273,9 @@ func (b *ballot) summary(before string) summary {
 // final answers why no later vote can be won, or nil.
 func (s summary) final() error {
 	switch {
-	case s.doubles > 0 && s.granted+s.doubles >= quorum.Size(s.n):
+	case s.doubles > 0 && s.granted+s.doubles >= majority(s.n):
 		return fmt.Errorf("%w: several of the sessions go to the same server, which has one vote: there is no quorum", errs.ErrBadOption)
-	case s.n-s.finals < quorum.Size(s.n):
+	case s.n-s.finals < majority(s.n):
 		return errs.Join(s.failures...)
 	}
 	return nil

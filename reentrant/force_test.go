@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -166,7 +165,7 @@ func TestAForgedMessageChangesNothing(t *testing.T) {
 // holds it and the order to take it.
 func forcer(t *testing.T, server *redistest.Server, between func(order int)) *reentrant.Lock {
 	t.Helper()
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.LockForce.SHA1 })
 	proxy.OnRequest(func(order int, _ []string) { between(order) })

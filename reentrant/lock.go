@@ -7,19 +7,19 @@ import (
 	"iter"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/ground"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use. New
 // makes one; the zero Lock is of no use.
-type Lock struct{ core ground.Exclusive }
+type Lock struct{ core acquire.Exclusive }
 
 // New returns the lock name of the session. It sends nothing and never fails: if the name or an
 // option is not valid, every call returns the error, and so does Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := new(Lock)
-	l.core.Make(s, name, ground.Turns, options)
+	l.core.Make(s, name, acquire.Turns, options)
 	return l
 }
 
@@ -106,9 +106,9 @@ func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 func (l *Lock) ForceUnlock(ctx context.Context) error { return l.root().ForceUnlock(ctx) }
 
 // root returns the core of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.
-func (l *Lock) root() *ground.Exclusive {
+func (l *Lock) root() *acquire.Exclusive {
 	if l == nil {
-		return new(ground.Exclusive)
+		return new(acquire.Exclusive)
 	}
 	return &l.core
 }

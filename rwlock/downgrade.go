@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -54,7 +54,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 		if wire.Judge(err) != wire.Final {
 			l.downgradeLater(call, term)
 		}
-		return primitive.CutShort(ctx, err)
+		return acquire.CutShort(ctx, err)
 	}
 	l.downgraded(reply, term)
 	return lease.Err()

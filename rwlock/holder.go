@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -72,7 +72,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, primitive.CutShort(ctx, err)
+		return nil, acquire.CutShort(ctx, err)
 	case reply.Int(0) == -2:
 		return nil, session.WrongKind(reply.Text(1))
 	}
@@ -148,7 +148,7 @@ func (l *Lock) take(ctx context.Context, holds []holding) error {
 		_, err = s.Runner.Run(ctx, call)
 	}
 	if err != nil {
-		return primitive.CutShort(ctx, err)
+		return acquire.CutShort(ctx, err)
 	}
 	l.realm.Recheck(l.base.Names.Holder) // as the message would, and also where nobody listens
 	return nil

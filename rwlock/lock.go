@@ -6,41 +6,39 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/ground"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/line"
-	"github.com/signalbox-go/signalbox/internal/primitive"
-	"github.com/signalbox-go/signalbox/internal/settings"
-	"github.com/signalbox-go/signalbox/internal/tenure"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use. New
 // makes one; the zero Lock is of no use.
 type Lock struct {
-	base          primitive.Base
+	base          acquire.Base
 	table         *layout.RWLock
 	realm         *realm
-	reads, writes tenure.Lock
+	reads, writes acquire.Lock
 }
 
 // New answers the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: primitive.MakeIn(s, name, settings.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
+	l := &Lock{base: acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
 	if l.base.Err != nil {
 		return l
 	}
 	l.table = l.base.Layout.RWLock
 	l.realm = realmOf(l.base.Session, l.base.Layout)
 	life := l.base.Set.Life()
-	l.writes = tenure.Lock{
-		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: ground.Keys(&l.base, &l.table.Ground),
-		Wish: line.Wish{Life: life, Floor: l.base.Floor, Args: []string{"w"}},
+	l.writes = acquire.Lock{
+		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground),
+		Wish: queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"w"}},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
-	l.reads.Wish = line.Wish{Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true}
+	l.reads.Wish = queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true}
 	return l
 }
 
@@ -126,9 +124,9 @@ func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker {
 }
 
 // root returns the base of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.
-func (l *Lock) root() *primitive.Base {
+func (l *Lock) root() *acquire.Base {
 	if l == nil {
-		return new(primitive.Base)
+		return new(acquire.Base)
 	}
 	return &l.base
 }

@@ -6,11 +6,11 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // Place answers where the lock, to write, stands among all locks, for package multilock.
-func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, member.Whole, nil) }
+func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.Whole, nil) }
 
 // Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock. The method Reader of
 // a Lock makes one; the zero Reader is of no use.
@@ -29,4 +29,4 @@ func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r
 func (r Reader) Check() error { return r.lock.Check() }
 
 // Place answers where the lock, to read, stands among all locks.
-func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, member.Shared, nil) }
+func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.Shared, nil) }

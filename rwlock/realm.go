@@ -8,11 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/ground"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/tenure"
 )
 
 // kind is what the session knows read-write locks as.
@@ -20,7 +19,7 @@ const kind = "rwlock"
 
 // realm is what one session has of the read-write locks of one layout.
 type realm struct {
-	tenure.Kind
+	acquire.Kind
 
 	readers, writers hold.Realm
 
@@ -39,7 +38,7 @@ type roomKey struct {
 func realmOf(s *session.Session, l *layout.Layout) *realm {
 	return session.PartOf(s, l.RWLock.Realm, func() *realm {
 		r := &realm{
-			Kind:    ground.New(s, l, &l.RWLock.Ground, nil),
+			Kind:    acquire.NewKind(s, l, &l.RWLock.Ground, nil),
 			readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind},
 		}
 		r.mu.rooms = make(map[roomKey]*room)

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/primitive"
-	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -23,8 +22,8 @@ const shareFor = 20 * time.Millisecond
 type room struct {
 	realm *realm
 	key   roomKey
-	lock  tenure.Lock // of the shared holds
-	users int         // callers and holds; guarded by the lock of the realm
+	lock  acquire.Lock // of the shared holds
+	users int          // callers and holds; guarded by the lock of the realm
 
 	mu struct {
 		sync.Mutex
@@ -32,7 +31,7 @@ type room struct {
 		lease     hold.Lease // of the newest shared hold
 		until     clock.Instant
 		led       bool // somebody leads: nobody else asks the server
-		candidate *tenure.Candidate
+		candidate *acquire.Candidate
 		waiting   []*reader
 	}
 }
@@ -210,7 +209,7 @@ func (m *room) close() {
 }
 
 // stand answers who stands in line for the room.
-func (m *room) stand() (*tenure.Candidate, error) {
+func (m *room) stand() (*acquire.Candidate, error) {
 	m.mu.Lock()
 	c := m.mu.candidate
 	m.mu.Unlock()
@@ -290,7 +289,7 @@ func (m *room) tryAlone(ctx context.Context) (hold.Lease, error) {
 	lease, err := m.lock.Try(ctx)
 	if err != nil {
 		m.realm.done(m.key, m)
-		return hold.Lease{}, primitive.CutShort(ctx, err)
+		return hold.Lease{}, acquire.CutShort(ctx, err)
 	}
 	return lease, nil
 }

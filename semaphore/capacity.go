@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/primitive"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -21,7 +21,7 @@ import (
 // when it is read. One round trip, which writes nothing.
 func (m *Semaphore) Available(ctx context.Context) (int, error) {
 	n, err := m.available(ctx)
-	return n, m.root().Explain("available", primitive.CutShort(ctx, err))
+	return n, m.root().Explain("available", acquire.CutShort(ctx, err))
 }
 
 func (m *Semaphore) available(ctx context.Context) (int, error) {
@@ -63,7 +63,7 @@ func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err erro
 //
 // After an error the capacity may have been set or not; the call is safe to repeat. One round trip.
 func (m *Semaphore) SetCapacity(ctx context.Context, n int) error {
-	return m.root().Explain("set capacity", primitive.CutShort(ctx, m.setCapacity(ctx, n)))
+	return m.root().Explain("set capacity", acquire.CutShort(ctx, m.setCapacity(ctx, n)))
 }
 
 // errLate is the error of a call that the server executed after its not-after.

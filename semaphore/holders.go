@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/primitive"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -65,7 +65,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 		Args:   []string{letters, strconv.Itoa(from), strconv.Itoa(holdersPage)},
 	})
 	if err != nil {
-		return reply, primitive.CutShort(ctx, err)
+		return reply, acquire.CutShort(ctx, err)
 	}
 	if reply.Len() == 2 && reply.Int(0) == -2 {
 		return reply, session.WrongKind(reply.Text(1))

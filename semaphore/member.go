@@ -7,7 +7,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/member"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // Permits is some permits of a semaphore with the surface of a lock, for package multilock. The method Permits of a
@@ -46,7 +46,7 @@ func (p Permits) Check() error {
 }
 
 // Place answers where the semaphore stands among all locks.
-func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, member.Counted, nil) }
+func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, session.Counted, nil) }
 
 // enter answers a lease by the one that ctx carries, or why it cannot, and whether that is all.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {

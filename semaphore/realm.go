@@ -5,12 +5,11 @@ package semaphore
 import (
 	"fmt"
 
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/ground"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/tenure"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -19,14 +18,14 @@ const kind = "semaphore"
 
 // realm is what one session has of the semaphores of one layout.
 type realm struct {
-	tenure.Kind
+	acquire.Kind
 
 	hold hold.Realm
 }
 
 func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *realm {
 	return session.PartOf(s, table.Realm, func() *realm {
-		return &realm{ground.New(s, l, &table.Ground, refusal), hold.Realm{Kind: kind}}
+		return &realm{acquire.NewKind(s, l, &table.Ground, refusal), hold.Realm{Kind: kind}}
 	})
 }
 

@@ -10,15 +10,13 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/ground"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/line"
-	"github.com/signalbox-go/signalbox/internal/primitive"
-	"github.com/signalbox-go/signalbox/internal/settings"
-	"github.com/signalbox-go/signalbox/internal/tenure"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // MaxPermits is the greatest capacity.
@@ -28,12 +26,12 @@ const MaxPermits = 1<<31 - 1
 // Semaphores of one name in one session are the same. It is safe for concurrent use. New makes one; the zero
 // Semaphore is of no use.
 type Semaphore struct {
-	base     primitive.Base
+	base     acquire.Base
 	table    *layout.Semaphore
 	kind     *realm
-	keys     line.Keys
+	keys     queue.Keys
 	capacity int
-	one      tenure.Lock // a wish for one permit, which most are
+	one      acquire.Lock // a wish for one permit, which most are
 }
 
 // ExactCapacity makes the calls that ask for permits return ErrCapacity if the server has another
@@ -41,8 +39,8 @@ type Semaphore struct {
 // fail: during a deployment some processes still pass the old number. A waiter continues to wait
 // when the number changes.
 func ExactCapacity() signalbox.LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.ExactCapacity)
+	return func(l *session.LockSettings) {
+		l.Give(session.ExactCapacity)
 		l.Exact = true
 	}
 }
@@ -51,8 +49,8 @@ func ExactCapacity() signalbox.LockOption {
 // users in Java have neither ids nor leases. See "Redisson's layout" in the package's
 // documentation. Without that layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
-	return func(l *settings.Lock) {
-		l.Give(settings.Plain)
+	return func(l *session.LockSettings) {
+		l.Give(session.Plain)
 		l.Plain = true
 	}
 }
@@ -66,7 +64,7 @@ func Plain() signalbox.LockOption {
 // New sends nothing and never fails: if a name, a capacity or an option is not valid, every call
 // returns the error, and so does Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
-	m := &Semaphore{base: primitive.MakeIn(s, name, settings.Semaphore, options, has), capacity: capacity}
+	m := &Semaphore{base: acquire.MakeIn(s, name, session.Semaphore, options, has), capacity: capacity}
 	m.base.Err = errs.Join(m.base.Err, checkCapacity(capacity))
 	if m.base.Err != nil {
 		return m
@@ -75,7 +73,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 		return m
 	}
 	m.kind = realmOf(m.base.Session, m.base.Layout, m.table)
-	m.keys = ground.Keys(&m.base, &m.table.Ground)
+	m.keys = acquire.KeysOf(&m.base, &m.table.Ground)
 	m.one = m.wanting(1)
 	return m
 }
@@ -83,7 +81,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 func has(l *layout.Layout) bool { return l.Semaphore != nil }
 
 // tableOf answers what the semaphore is on the server.
-func tableOf(b *primitive.Base) (*layout.Semaphore, error) {
+func tableOf(b *acquire.Base) (*layout.Semaphore, error) {
 	switch {
 	case !b.Plain:
 		return b.Layout.Semaphore, nil
@@ -148,7 +146,7 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, err
 // end.
 func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
 	if fn == nil {
-		return m.root().Explain("acquire", cmp.Or(m.root().Ready(ctx), primitive.ErrNoFunc))
+		return m.root().Explain("acquire", cmp.Or(m.root().Ready(ctx), acquire.ErrNoFunc))
 	}
 	lease, err := m.Acquire(ctx, n)
 	if err != nil {
@@ -160,9 +158,9 @@ func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, 
 
 // root returns the base of the lock. A nil Semaphore has an empty one, whose calls return
 // ErrBadOption.
-func (m *Semaphore) root() *primitive.Base {
+func (m *Semaphore) root() *acquire.Base {
 	if m == nil {
-		return new(primitive.Base)
+		return new(acquire.Base)
 	}
 	return &m.base
 }
@@ -200,7 +198,7 @@ func (m *Semaphore) hopeless(ctx context.Context, n int, held error) error {
 }
 
 // ask answers the wish for n permits, or what is wrong with it.
-func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
+func (m *Semaphore) ask(ctx context.Context, n int) (*acquire.Lock, error) {
 	if err := m.root().Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -219,14 +217,14 @@ func (m *Semaphore) ask(ctx context.Context, n int) (*tenure.Lock, error) {
 }
 
 // wanting answers a wish for n permits.
-func (m *Semaphore) wanting(n int) tenure.Lock {
+func (m *Semaphore) wanting(n int) acquire.Lock {
 	mark, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {
 		exact = "1"
 	}
-	return tenure.Lock{
+	return acquire.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
-		Wish: line.Wish{
+		Wish: queue.Wish{
 			Life: m.base.Set.Life(), Floor: m.base.Floor, Mark: mark, Like: m.like(n), Beside: true,
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},

@@ -17,7 +17,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // errFull is a refusal that passes.
@@ -122,7 +122,7 @@ func TestALockerPanicsForWhatDoesNotPass(t *testing.T) {
 	t.Parallel()
 	refusals := []error{
 		fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed), // of a session that closes
-		wiretest.Result(wiretest.Refusal("a script's own words")).Error(),
+		redistest.Result(redistest.Refusal("a script's own words")).Error(),
 	}
 	for _, s := range sentinels() {
 		if !s.passes {

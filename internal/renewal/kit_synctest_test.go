@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -75,7 +75,7 @@ func (m *model) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
 		})
 	}
 	if t.refusal != "" {
-		return all(calls, wiretest.Outcome(wiretest.Refusal(t.refusal)))
+		return all(calls, redistest.Outcome(redistest.Refusal(t.refusal)))
 	}
 	if t.mute {
 		return mute(calls)
@@ -106,7 +106,7 @@ func all(calls []wire.Call, outcome wire.Outcome) []wire.Outcome {
 func mute(calls []wire.Call) []wire.Outcome {
 	outcomes := make([]wire.Outcome, len(calls))
 	for i, call := range calls {
-		outcomes[i] = wiretest.Outcome(slices.Repeat([]any{-1}, len(call.Keys)))
+		outcomes[i] = redistest.Outcome(slices.Repeat([]any{-1}, len(call.Keys)))
 	}
 	return outcomes
 }
@@ -149,7 +149,7 @@ func (m *model) execute(calls []wire.Call) []wire.Outcome {
 				}
 			}
 		}
-		outcomes[c] = wiretest.Outcome(alive)
+		outcomes[c] = redistest.Outcome(alive)
 	}
 	return outcomes
 }

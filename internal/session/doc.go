@@ -8,6 +8,15 @@
 // with nothing exported for it: (*session.Session)(s) is a conversion that only packages of
 // this module can write.
 //
+// It also holds what options set, checked in one place, and what a lock tells those who take several at once: where it
+// stands in the order of all locks, and which of them go together, in one script.
+//
+// # Guarantees
+//
+//  1. The places of one session have a total order, the same in every process and whether or not there is a cluster:
+//     by slot, then by key.
+//  2. Two places of one session with the same kind and key are the same lock.
+//
 // # Goroutines
 //
 // None while nothing is held, waited for or settled. While something is: the driver of the

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 // noServer is a client that nothing is asked of.
@@ -28,7 +27,7 @@ func TestPatienceThatEndsLateGoesOn(t *testing.T) {
 		0: 0, 200 * time.Millisecond: 200 * time.Millisecond, time.Hour: time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := session.New(noServer{}, settings.Default(), false)
+			s := session.New(noServer{}, session.Defaults(), false)
 			begun := time.Now()
 			p := s.FireLate(by)
 			<-p.Done()

@@ -18,14 +18,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Session is the machinery of one client. New makes one.
 type Session struct {
-	Settings settings.Session
+	Settings Settings
 	Runner   *wire.Runner
 	Clock    *wire.ServerClock
 	Timers   *timers.Timers
@@ -98,7 +97,7 @@ func (s *Session) allParts() []Part {
 }
 
 // New answers a Session on client. It sends nothing and starts nothing.
-func New(client rueidis.Client, set settings.Session, owned bool) *Session {
+func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s := &Session{
 		client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, closed: make(chan struct{}),
 		bad: errs.Join(set.Err, set.Lock.Err),

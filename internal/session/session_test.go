@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settings"
 )
 
 // P5: an id is never used twice: not by another session, nor for another attempt.
@@ -94,7 +93,7 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 // P7: a session that is none starts nothing and says so.
 func TestASessionWithoutAClientIsNotReady(t *testing.T) {
 	t.Parallel()
-	require.ErrorIs(t, session.New(nil, settings.Default(), true).Ready(), errs.ErrBadOption)
+	require.ErrorIs(t, session.New(nil, session.Defaults(), true).Ready(), errs.ErrBadOption)
 	var none *session.Session
 	require.ErrorIs(t, none.Ready(), errs.ErrBadOption)
 	_, err := none.Names(layout.Native(), "a")

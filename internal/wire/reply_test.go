@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 const noon wire.Stamp = 1_780_000_000_000_000
 
 func TestAReplyIsReadByPlace(t *testing.T) {
 	t.Parallel()
-	reply := wiretest.Outcome([]any{1, noon.Text(), "short", -7}).Reply
+	reply := redistest.Outcome([]any{1, noon.Text(), "short", -7}).Reply
 	require.Equal(t, 4, reply.Len())
 	require.Equal(t, int64(1), reply.Int(0))
 	require.Equal(t, noon, reply.Stamp(1))
@@ -26,12 +26,12 @@ func TestAReplyIsReadByPlace(t *testing.T) {
 func TestWhatIsNotThereReadsAsZero(t *testing.T) {
 	t.Parallel()
 	for _, returned := range []any{[]any{}, []any{1, "text"}, 1, "text"} {
-		reply := wiretest.Outcome(returned).Reply
+		reply := redistest.Outcome(returned).Reply
 		require.Zero(t, reply.Int(9))
 		require.Empty(t, reply.Text(9))
 		require.Zero(t, reply.Stamp(9))
 	}
-	reply := wiretest.Outcome([]any{1, "text"}).Reply
+	reply := redistest.Outcome([]any{1, "text"}).Reply
 	require.Zero(t, reply.Int(1), "a text is no integer")
 	require.Empty(t, reply.Text(0), "an integer is no text")
 	require.Zero(t, reply.Stamp(1))
@@ -39,7 +39,7 @@ func TestWhatIsNotThereReadsAsZero(t *testing.T) {
 
 func TestABareReplyIsAnArrayOfOne(t *testing.T) {
 	t.Parallel()
-	reply := wiretest.Outcome(noon.Text()).Reply
+	reply := redistest.Outcome(noon.Text()).Reply
 	require.Equal(t, 1, reply.Len())
 	require.Equal(t, noon, reply.Stamp(0))
 	require.Zero(t, reply.Int(0))

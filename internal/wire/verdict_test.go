@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
@@ -52,7 +52,7 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Final, nil},
 		"something that no server says today":                                                                      {wire.Final, nil},
 	} {
-		err := wiretest.Outcome(wiretest.Refusal(words)).Err
+		err := redistest.Outcome(redistest.Refusal(words)).Err
 		require.Equal(t, c.verdict, wire.Judge(err), words)
 		require.ErrorContains(t, err, strings.TrimPrefix(words, "ERR "), "the server's words are lost")
 		for _, sentinel := range []error{errs.ErrWrongKind, errs.ErrRefused, errs.ErrDenied, errs.ErrClosed} {
@@ -84,7 +84,7 @@ func TestADenialSaysWhatToGrant(t *testing.T) {
 		"DENIED Redis is running in protected mode because protected mode is enabled":                   "wants a password",
 		"ERR unknown command 'EVAL', with args beginning with: 'x' ":                                    "the server has no EVAL",
 	} {
-		require.ErrorContains(t, wiretest.Outcome(wiretest.Refusal(words)).Err, want, words)
+		require.ErrorContains(t, redistest.Outcome(redistest.Refusal(words)).Err, want, words)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestADenialDoesNotRepeatArguments(t *testing.T) {
 		"ERR unknown command 'EVALSHA', with args beginning with: 'digest' '1' 'sb:{a}:lock' 'secret' ",
 		"ERR unknown command 'AUTH', with args beginning with: 'secret' ",
 	} {
-		err := wiretest.Outcome(wiretest.Refusal(words)).Err
+		err := redistest.Outcome(redistest.Refusal(words)).Err
 		require.ErrorIs(t, err, errs.ErrDenied)
 		require.Equal(t, wire.Final, wire.Judge(err))
 		require.NotContains(t, err.Error(), "secret")

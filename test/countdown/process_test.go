@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // limit is how long a test waits for processes. Only a broken promise takes that long.
@@ -25,7 +24,7 @@ const limit = time.Minute
 func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	l := countdown.New(locktest.Session(t, server), "jobs")
 	const workers, jobs = 4, 200
 	r := mustStart(t, l, workers*jobs+1) // one more, so that nobody but the test opens it

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 const (
@@ -38,7 +37,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 

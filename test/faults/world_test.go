@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // kind is a kind of lock, with the kind that excludes it.
@@ -34,7 +33,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server) // so that each is one request from the start
+	redistest.LoadScripts(t, server) // so that each is one request from the start
 	holder, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	return &world{kind{locktest.Reentrant(), locktest.Reentrant()}, server, holder, other, locktest.NewView(t, server)}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // quick are the faults that are noticed at once, so that a history has many of them.
@@ -133,7 +132,7 @@ func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.Kind) *ga
 		model: model,
 		known: func(history []porcupine.Operation) []porcupine.Operation { return history },
 	}
-	wiretest.LoadScripts(t, g.server)
+	redistest.LoadScripts(t, g.server)
 	return g
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/member"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // P6: the order of members is that of a cluster's slots, also for a process that does not know the cluster: the places of locks of every
@@ -21,11 +21,11 @@ func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes")) // a cluster of one, which knows all slots
 	c.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, redistest.Slots-1)
-	of := func(s *signalbox.Session) (places []member.Place) {
+	of := func(s *signalbox.Session) (places []session.Place) {
 		for _, m := range everything(s) {
-			places = append(places, member.Place(m.Place()))
+			places = append(places, session.Place(m.Place()))
 		}
-		slices.SortFunc(places, member.Compare)
+		slices.SortFunc(places, session.Compare)
 		return places
 	}
 	apart, single := of(locktest.SteadySession(t, c)), of(locktest.SteadySession(t, redistest.Start(t)))

@@ -18,7 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -32,7 +31,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	var wires []*redistest.Proxy
 	var urls []string
 	for _, s := range w.servers {
-		wiretest.LoadScripts(t, s)
+		redistest.LoadScripts(t, s)
 		wire := redistest.NewProxy(t, s.Addr())
 		wires, urls = append(wires, wire), append(urls, "redis://"+wire.Addr())
 	}

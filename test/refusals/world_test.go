@@ -18,7 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 const (
@@ -53,7 +52,7 @@ func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
 	w.server.MustDo(t, "ACL", "SETUSER", teller, "on", ">"+password, "~*", "&*", "+@all")
-	wiretest.LoadScripts(t, w.server)
+	redistest.LoadScripts(t, w.server)
 	desk := locktest.As{Server: w.server, User: "operator", Password: operator}
 	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
 	w.view = locktest.NewView(t, desk)

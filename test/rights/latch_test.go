@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // rounds is what a program does with a latch, and what each of it ended with.
@@ -108,7 +107,7 @@ func TestEachRightThatALatchLacksIsToldOrDoneWithout(t *testing.T) {
 			s := newSite(t, redistest.Start(t))
 			require.Contains(t, all, without)
 			s.allow(t, "latches", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == without }))
-			wiretest.LoadScripts(t, s.data[0])
+			redistest.LoadScripts(t, s.data[0])
 			one, other := locktest.Session(t, s.as("latches")), locktest.Session(t, s.as("latches"))
 			got := playRounds(t, one, other, locktest.Session(t, s), "a latch")
 			for step, ended := range map[string][2]error{

@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 )
 
 // limit is how long a test waits for many. Only a broken promise takes that long.
@@ -29,7 +28,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/internal/wire/wiretest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -36,7 +35,7 @@ func strikes(t *testing.T, more func() bool) {
 	t.Helper()
 	const capacity, processes, lease = 5, 3, time.Second
 	server := redistest.Start(t)
-	wiretest.LoadScripts(t, server)
+	redistest.LoadScripts(t, server)
 	v := newView(t, server, children)
 	stop := v.check(t, capacity)
 	crowd := make([]*redistest.Process, processes)

@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/settings"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -59,7 +58,7 @@ func logged() (*slog.Logger, *bytes.Buffer) {
 // owned returns a session whose Close also closes its client, as Dial makes it.
 func (w *world) owned(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
 	c, lines := w.client(w.T)
-	set := settings.Default()
+	set := session.Defaults()
 	for _, option := range options {
 		option(&set)
 	}
@@ -77,7 +76,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 			lasts  time.Duration
 			option []signalbox.SessionOption
 		}{
-			"Default":  {0, settings.DefaultCloseGrace, nil},
+			"Default":  {0, session.DefaultCloseGrace, nil},
 			"Grace":    {0, 2 * time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(2 * time.Minute)}},
 			"Deadline": {time.Minute, time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(time.Second)}},
 		} {
@@ -168,7 +167,7 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 				defer cancel()
 				return s.Close(ctx)
 			},
-			settings.DefaultCloseGrace: func(s *signalbox.Session) error { return s.Close(context.Background()) },
+			session.DefaultCloseGrace: func(s *signalbox.Session) error { return s.Close(context.Background()) },
 		} {
 			bubble(t, func(w *world) {
 				s, lines := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
@@ -338,7 +337,7 @@ func TestCloseLogsALeaseOfAQuorumOnce(t *testing.T) {
 		lease := q.mustLock(redlock.New(sessions, "a"))
 		for i, s := range sessions {
 			lasted := took(func() { _ = s.Close(context.Background()) })
-			require.LessOrEqual(q, lasted, settings.DefaultCloseGrace+time.Second, "session %d", i)
+			require.LessOrEqual(q, lasted, session.DefaultCloseGrace+time.Second, "session %d", i)
 		}
 		require.ErrorIs(q, lease.Err(), signalbox.ErrClosed)
 		require.Equal(q, 1, bytes.Count(lines.Bytes(), []byte("kind=redlock name=a")))

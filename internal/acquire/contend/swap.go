@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contend
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it is answered or ctx ends. Where
+// it fails what was to come is given back in the background, and a is left to the caller, who does not know whether it
+// has the lock still.
+func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish queue.Wish) (queue.Holder, error) {
+	a.Begin(nil)
+	b := a.queue.begin(wish)
+	if err := b.replace(ctx, script, a); err != nil {
+		b.Abandon()
+		return nil, err
+	}
+	a.end()
+	a.vacate(false)
+	if a.copyLeft(0) > 0 {
+		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
+	} else {
+		a.forget()
+	}
+	return b, nil
+}
+
+// replace repeats the script until a has what old had.
+func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *attempt) error {
+	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Grants}, a.wish.Args...)
+	var t wire.LastReply
+	for {
+		got, err := a.send(ctx, script, args)
+		switch {
+		case err != nil:
+			err = t.Take(ctx, err)
+		case got.outcome == taken:
+			a.began()
+			return nil
+		case got.outcome == held:
+			return errs.ErrLost
+		}
+		if err == nil {
+			err = pause(ctx, a.queue.contests.session, &t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits before the next try.
+func pause(ctx context.Context, s *session.Session, t *wire.LastReply) error {
+	patience := s.Patient(session.RetryPause(t.Fails))
+	t.Fails++
+	defer patience.End()
+	select {
+	case <-patience.Done():
+		return nil
+	case <-ctx.Done():
+		return t.Ended(ctx)
+	}
+}

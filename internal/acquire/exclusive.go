@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Mode is what a reentrant and a fair lock differ in. At the server they are one kind.
+type Mode string
+
+const (
+	// Turns hands a hold over inside the process, for one turn: reentrant.
+	Turns Mode = "r"
+	// Ordered has a ticket for each goroutine, and hands nothing over: fair.
+	Ordered Mode = "f"
+)
+
+// Exclusive is a lock that one holder has at a time. It is written once. Packages reentrant and fair are made of it.
+type Exclusive struct {
+	Base
+
+	table  *layout.Exclusive
+	tenure Lock
+}
+
+// realm is what one session has of the exclusive locks of one layout.
+type realm struct {
+	Kind
+
+	hold hold.Realm
+}
+
+// Make makes x the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
+func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
+	kind, tableIn := session.Reentrant, func(l *layout.Layout) *layout.Exclusive { return l.Lock }
+	if mode == Ordered {
+		kind, tableIn = session.Fair, func(l *layout.Layout) *layout.Exclusive { return l.Fair }
+	}
+	x.Base = MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l) != nil })
+	if x.Err != nil {
+		return
+	}
+	table := tableIn(x.Layout)
+	x.table = table
+	r := session.PartOf(x.Session, table.Realm, func() *realm {
+		r := &realm{NewKind(x.Session, x.Layout, &table.Ground, nil), hold.Realm{Kind: string(x.kindOf(kind))}}
+		if table.Scatter != nil {
+			r.Scatter = scatterBy(table.Scatter)
+		}
+		return r
+	})
+	x.tenure = Lock{Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground), Wish: x.wish(mode)}
+}
+
+// kindOf returns what the session calls the kind in its log.
+func (x *Exclusive) kindOf(kind session.Kind) session.Kind {
+	if x.table.Moded {
+		return "lock" // both
+	}
+	return kind
+}
+
+// wish returns what the lock asks for. Holds whose time counts from the grant are not handed over.
+func (x *Exclusive) wish(mode Mode) queue.Wish {
+	w := queue.Wish{Life: x.Set.Life(), Floor: x.Floor}
+	if x.table.Moded {
+		w.Mark = string(mode)
+	}
+	if mode == Turns && !x.Set.Fixed && x.Set.MaxHold == 0 {
+		w.Like = handoff.Request{Most: 1, Lease: x.Set.Lease, Replicas: x.Replicas.Count}
+	}
+	return w
+}
+
+// Acquire waits until the lock is the caller's, or enters it again by the lease that ctx carries.
+func (x *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := x.enter(ctx)
+	if carried || err != nil {
+		return lease, err
+	}
+	return x.tenure.Take(ctx)
+}
+
+// TryAcquire takes the lock if it is free and has no living waiter, or enters it again.
+func (x *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := x.enter(ctx)
+	if carried || err != nil {
+		return lease, err
+	}
+	return x.tenure.Try(ctx)
+}
+
+// enter returns a lease by the one that ctx carries.
+func (x *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	if err = x.Made(); err != nil {
+		return hold.Lease{}, false, err
+	}
+	return x.Enter(ctx, x.tenure.Realm)
+}
+
+// ForceUnlock ends the hold that the server names, of whatever process, and hands the lock over.
+func (x *Exclusive) ForceUnlock(ctx context.Context) error {
+	if err := x.Made(); err != nil {
+		return x.Explain("force unlock", err)
+	}
+	return x.Base.ForceUnlock(ctx, x.table.Letters, func(hold, told string) wire.Call {
+		return wire.Call{
+			Script: x.table.Force,
+			Keys:   x.tenure.Keys.All,
+			Args:   []string{hold, x.Session.PublishIn(x.Layout), x.tenure.Keys.Grants, told, x.Floor},
+		}
+	})
+}
+
+// Place returns where the lock stands among all locks, for package multilock. Locks of one name and realm are one lock.
+func (x *Exclusive) Place() signalbox.Place {
+	if x.Made() != nil {
+		return signalbox.Place{}
+	}
+	var together session.Gatherer
+	if x.table.Gather != nil {
+		together = (*gatherer)(x)
+	}
+	return x.Base.Place(x.tenure.Realm.Kind, session.Whole, together)
+}
+
+// waitersPage is how many waiters one script returns.
+const waitersPage = 100
+
+// Waiters returns the waiters of all processes, the first one first. An error ends the sequence.
+func (x *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
+	return func(yield func(signalbox.Waiter, error) bool) {
+		for position, after := 1, "0"; ; {
+			reply, err := x.waitersAfter(ctx, after)
+			if err != nil {
+				yield(signalbox.Waiter{}, x.Explain("waiters", err))
+				return
+			}
+			n := reply.Len() / 4
+			for i := range n {
+				if !yield(x.waiterAt(reply, 4*i, position), nil) {
+					return
+				}
+				position++
+			}
+			if n < waitersPage {
+				return
+			}
+			after = reply.Text(4*n - 3)
+		}
+	}
+}
+
+func (x *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
+	if err := x.Ready(ctx); err != nil {
+		return wire.Reply{}, err
+	}
+	if x.table.Waiters == nil {
+		return wire.Reply{}, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, x.Layout.Name)
+	}
+	reply, err := x.Session.Runner.Run(ctx, wire.Call{
+		Script: x.table.Waiters,
+		Keys:   x.tenure.Keys.All[1:], // without the holder
+		Args:   []string{after, strconv.Itoa(waitersPage)},
+	})
+	return reply, CutShort(ctx, err)
+}
+
+// waiterAt reads the four elements from i on.
+func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter {
+	w := signalbox.Waiter{
+		Position: position,
+		Session:  x.Layout.Session(reply.Text(i)),
+		Alive:    reply.Int(i+2) == 1,
+		Label:    reply.Text(i + 3),
+	}
+	if since := reply.Stamp(i + 1); since != 0 {
+		w.Since = since.Time()
+	}
+	return w
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// maxTogether bounds how many locks one script takes: 64 of them take a server some 0.1 ms.
+const maxTogether = 64
+
+// gatherer is an Exclusive that is taken together with others.
+type gatherer Exclusive
+
+// Gather implements session.Gatherer.
+//
+// The caller waits for this lock while it holds none of those behind: they are tried, never waited for. So a waiter holds
+// only what is before it in order.
+func (g *gatherer) Gather(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
+	leases, _ := g.together(ctx, behind) // what went wrong is found out by the call for this lock alone
+	if len(leases) > 0 {
+		return leases, nil
+	}
+	return some((*Exclusive)(g).Acquire(ctx))
+}
+
+// TryGather implements session.Gatherer. A call that may have been executed is not followed by another one: that could find
+// the lock held by what the first one took.
+func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
+	leases, err := g.together(ctx, behind)
+	switch {
+	case len(leases) > 0:
+		return leases, nil
+	case err != nil && wire.Judge(err) == wire.Unknown:
+		return nil, CutShort(ctx, err)
+	}
+	return some((*Exclusive)(g).TryAcquire(ctx))
+}
+
+// together takes the lock, and of those behind as many as one call gets.
+func (g *gatherer) together(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
+	x := (*Exclusive)(g)
+	if lot := x.lot(ctx, behind); len(lot) > 1 {
+		return Together(ctx, lot, x.take)
+	}
+	return nil, nil
+}
+
+func some(lease hold.Lease, err error) ([]hold.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []hold.Lease{lease}, nil
+}
+
+// lot returns the lock, and of those behind the first ones that can be taken by the same script.
+func (x *Exclusive) lot(ctx context.Context, behind []session.Gatherer) []*Lock {
+	if !x.goesTogether(ctx) {
+		return nil
+	}
+	lot := []*Lock{&x.tenure}
+	for _, other := range behind {
+		g, is := other.(*gatherer)
+		next := (*Exclusive)(g)
+		if !is || len(lot) == maxTogether || next.tenure.Lot() != x.tenure.Lot() || !next.goesTogether(ctx) {
+			break
+		}
+		lot = append(lot, &next.tenure)
+	}
+	return lot
+}
+
+// goesTogether reports whether the lock may be taken with others by one script: it waits for no replicas, and ctx does not
+// carry it.
+func (x *Exclusive) goesTogether(ctx context.Context) bool {
+	if ctx == nil || ctx.Err() != nil || x.Made() != nil || x.Replicas.Count > 0 {
+		return false
+	}
+	_, carried := hold.Carried(ctx, x.tenure.Realm, x.Names.Holder)
+	return !carried
+}
+
+// take asks for locks in one call, and returns what it got of the first ones.
+func (x *Exclusive) take(ctx context.Context, queues []Queue, wishes []queue.Wish) ([]Attempt, error) {
+	asked := make([]queue.Asked, len(queues))
+	for i := range asked {
+		asked[i] = queue.Asked{Queue: queues[i].(waiting).Queue, Wish: wishes[i]} //nolint:errcheck,forcetypeassert // a lock with Gather has a line
+	}
+	attempts, err := queue.Gather(ctx, x.table.Gather, asked)
+	got := make([]Attempt, len(attempts))
+	for i, a := range attempts {
+		got[i] = attempt{a}
+	}
+	return got, err
+}
+
+// scatterBy returns what releases holds by a script, as far as they have no queue.
+func scatterBy(script *scripts.Script) func(context.Context, []*Release) {
+	return func(ctx context.Context, all []*Release) {
+		returned := make([]*queue.Returned, len(all))
+		for i, r := range all {
+			returned[i] = &queue.Returned{Attempt: r.Attempt.(attempt).Attempt, Used: r.Used, Lasts: r.Lasts} //nolint:errcheck,forcetypeassert // as in take
+		}
+		queue.Scatter(ctx, script, returned)
+		for i, r := range returned {
+			all[i].Had, all[i].Err = r.Had, r.Err
+		}
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/contend"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// NewKind answers the kind of lock that stands on g in a session. refusal makes an error of the answers of its scripts that
+// no other kind has; nil is a kind that has none.
+func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal func(wire.Reply) error) Kind {
+	if refusal == nil {
+		refusal = unknown
+	}
+	k := Kind{Renew: g.Renew, Named: Attempt.Name}
+	if named := g.Named; named != nil {
+		k.Named = func(a Attempt) string { return named(a.Grant().Stamp.Text(), a.Name()) }
+	}
+	if g.Contest != nil {
+		if g.Contest.Passes {
+			k.Passing = &Passing{Queues: handoff.NewTable()}
+		}
+		k.Source = contend.New(s, contend.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
+		return k
+	}
+	if g.Line.Yield != nil || g.Line.Requeue != nil {
+		k.Passing = &Passing{Queues: handoff.NewTable(), Yield: g.Line.Yield}
+	}
+	k.Source = lines{queue.New(s, queue.Kind{
+		Enter: g.Line.Enter, Look: g.Line.Look, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
+		Labelled: g.Line.Labelled, Refusal: refusal,
+	})}
+	return k
+}
+
+func unknown(reply wire.Reply) error {
+	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Int(0))
+}
+
+// KeysOf answers what a lock that stands on g is on the server.
+func KeysOf(b *Base, g *layout.Ground) queue.Keys {
+	k := g.Keys(b.Names)
+	return queue.Keys{Holder: k.Holder, Lives: k.Lives, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Slot}
+}
+
+// lines is a line as a Source.
+type lines struct{ *queue.Lines }
+
+func (s lines) Use(keys queue.Keys) Queue { return waiting{s.Lines.Use(keys)} }
+
+// waiting is queue.Queue as a Queue.
+type waiting struct{ *queue.Queue }
+
+func (q waiting) Try(ctx context.Context, wish queue.Wish) (Attempt, error) {
+	return granted(q.Queue.Try(ctx, wish))
+}
+
+func (q waiting) Stand(wish queue.Wish) Place { return place{q.Queue.Stand(wish)} }
+
+// place is queue.Place as a Place.
+type place struct{ *queue.Place }
+
+func (p place) Leave() Attempt {
+	if a := p.Place.Leave(); a != nil {
+		return attempt{a}
+	}
+	return nil
+}
+
+// attempt is queue.Attempt as a Attempt.
+type attempt struct{ *queue.Attempt }
+
+func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish queue.Wish) (Attempt, error) {
+	return granted(a.Attempt.Swap(ctx, script, wish))
+}
+
+// Requeue implements Requeuer.
+func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (Place, bool, error) {
+	p, had, err := a.Attempt.Requeue(ctx, used, lasts)
+	if p == nil {
+		return nil, had, err
+	}
+	return place{p}, had, err
+}
+
+func granted(a *queue.Attempt, err error) (Attempt, error) {
+	if err != nil {
+		return nil, err
+	}
+	return attempt{a}, nil
+}

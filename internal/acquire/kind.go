@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Kind is one kind of lock in one session.
+type Kind struct {
+	Source
+
+	// Renew lengthens the life of holds.
+	Renew *scripts.Script
+	// Named answers what renewals call the hold of an attempt.
+	Named func(a Attempt) string
+	// Passing is how holds are passed on inside the process; nil where they are not.
+	Passing *Passing
+	// Scatter releases holds together; nil if each is released alone.
+	Scatter func(ctx context.Context, all []*Release)
+}
+
+// Lock is one lock of a kind: who asks, for what, and in which realm the lease counts. It is written once.
+type Lock struct {
+	Kind  *Kind
+	Base  *Base
+	Keys  queue.Keys
+	Realm *hold.Realm
+	Wish  queue.Wish
+	// Over, where there is one, is called when a hold is over, given back or lost.
+	Over func()
+}
+
+// Take waits until the lock is the caller's. If the question for replicas had no reply the hold is released, and Take waits
+// anew.
+func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
+	for fails := 0; ; fails++ {
+		lease, err := l.take(ctx)
+		if err == nil || l.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
+			return lease, err
+		}
+		patience := l.Base.Session.Patient(session.RetryPause(fails))
+		select {
+		case <-patience.Done():
+		case <-ctx.Done():
+		}
+		patience.End()
+	}
+}
+
+// take is Take without another try.
+func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
+	if l.passes() {
+		return l.takeHere(ctx)
+	}
+	c, err := l.Stand()
+	if err != nil {
+		return hold.Lease{}, err
+	}
+	return c.Begin(ctx, c.Wait(ctx))
+}
+
+// Try takes the lock if it is free and nobody is before the caller.
+func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
+	if p := l.Kind.Passing; p != nil {
+		local := p.Queues.Use(l.Keys.Holder)
+		defer p.Queues.Done(local)
+		if !local.Try(l.Wish.Like) {
+			return hold.Lease{}, errs.ErrHeld
+		}
+		defer local.Tried(l.Wish.Like)
+	}
+	if err := l.Base.Session.Begin(); err != nil {
+		return hold.Lease{}, err
+	}
+	q := l.Kind.Use(l.Keys)
+	a, err := q.Try(ctx, l.Wish)
+	if err == nil {
+		var lease hold.Lease
+		if lease, err = l.begin(ctx, q, a); err == nil {
+			return lease, nil
+		}
+	}
+	l.leave(q)
+	return hold.Lease{}, CutShort(ctx, err)
+}
+
+// Candidate waits for the lock. Whoever has it waits, and begins the hold or leaves.
+type Candidate struct {
+	lock  *Lock
+	queue Queue
+	place Place
+}
+
+// Stand answers a candidate, or why the session takes none.
+func (l *Lock) Stand() (*Candidate, error) {
+	if err := l.Base.Session.Begin(); err != nil {
+		return nil, err
+	}
+	q := l.Kind.Use(l.Keys)
+	return &Candidate{lock: l, queue: q, place: q.Stand(l.Wish)}, nil
+}
+
+// Ended answers the error of one whose ctx has ended while another waited for both.
+func (c *Candidate) Ended(ctx context.Context) error { return c.place.Ended(ctx) }
+
+// Wait waits until the lock is granted, or answers why it is not. Begin is to follow, or another Wait.
+func (c *Candidate) Wait(ctx context.Context) error { return c.place.Wait(ctx) }
+
+// Begin leaves its place with what was granted, though it be in the instant in which waiting failed with err, and
+// answers its first lease, or why there is none.
+func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
+	if a := c.place.Leave(); a != nil {
+		var lease hold.Lease
+		if lease, err = c.lock.begin(ctx, c.queue, a); err == nil {
+			return lease, nil
+		}
+	}
+	c.lock.leave(c.queue)
+	return hold.Lease{}, err
+}
+
+// leave counts a call that failed, or a hold that is over, out of the queue and the session.
+func (l *Lock) leave(q Queue) {
+	q.Done()
+	l.Base.Session.End()
+}
+
+// begin makes the hold that was granted, or gives it back: where replicas do not have it that were asked for, or
+// the session closed meanwhile.
+func (l *Lock) begin(ctx context.Context, q Queue, a Attempt) (hold.Lease, error) {
+	if err := l.replicate(ctx, a); err != nil {
+		// Waited for, so that nothing is left when that is told, and the caller can try again at once. Where ctx ends
+		// meanwhile it goes on in the background.
+		_, _ = a.Release(ctx, 0, max(l.Base.Set.Life(), a.Grant().Life))
+		return hold.Lease{}, err
+	}
+	if err := l.Base.Session.Ready(); err != nil {
+		a.Abandon()
+		return hold.Lease{}, err
+	}
+	return l.start(q, a, clock.Instant{}), nil
+}
+
+// start makes the hold that was granted. It ends by until at the latest, where that is not the zero Instant.
+func (l *Lock) start(q Queue, a Attempt, until clock.Instant) hold.Lease {
+	n := &tenure{lock: l, queue: q, attempt: a}
+	grant := a.Grant()
+	if l.passes() {
+		n.local, n.since = l.Kind.Passing.Queues.Use(l.Keys.Holder), grant.Read
+		n.local.Began(l.Wish.Like)
+	}
+	first, last := grant.Tokens()
+	lease := n.Hold.Begin(n, l.Realm, first, last)
+	terms, life, sent := l.terms(grant)
+	terms.Hold = l.Kind.Named(a)
+	if !until.IsZero() {
+		terms.Until = until
+		terms.Renewed = terms.Renewed && !terms.Fixed // it was given all that is left
+	}
+	n.lasts = max(terms.Life, grant.Life)
+	n.Term.Init(l.Base.Session.Keeper, &n.Hold, terms, life, sent)
+	a.Begin(n) // from here on Close finds it
+	n.Term.Start(sent, life)
+	if err := l.Base.Session.Evicted(); err != nil {
+		n.Term.Break(err, false)
+	}
+	return lease
+}
+
+// replicate waits until replicas have the hold, where that is asked for. Whoever grants a lock writes it on a
+// wire of its own, on which nobody can wait for it here. So the hold is lengthened first: who has that has what
+// the server wrote before, and the grant with it.
+func (l *Lock) replicate(ctx context.Context, a Attempt) error {
+	if l.Base.Replicas.Count == 0 {
+		return nil
+	}
+	sent, life := clock.Now(), l.Base.Set.Life()
+	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{
+		Script: l.Kind.Renew,
+		Keys:   []string{l.Keys.Holder},
+		Args:   []string{l.Kind.Named(a), renewal.Milliseconds(life)},
+	}, l.Base.Replicas)
+	if err == nil && reply.Int(0) != 1 {
+		err = errs.ErrLost
+	}
+	if err = errs.Join(err, shortfall); err != nil {
+		return CutShort(ctx, err)
+	}
+	a.Lengthened(life, sent)
+	return nil
+}
+
+// terms answers what the hold is to keep, and for how long it has the lock to begin with, from when.
+func (l *Lock) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration, sent clock.Instant) {
+	set := l.Base.Set
+	life, sent = grant.Life, grant.Sent
+	terms = renewal.Terms{Script: l.Kind.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
+	switch {
+	case set.Fixed:
+		// Where the grant gives less than was asked for, one renewal gives the rest, and no more.
+		terms.Until, terms.Fixed, terms.Renewed = grant.Read.Add(set.Lease), true, life < set.Lease
+	case set.MaxHold > 0:
+		terms.Until = grant.Read.Add(set.MaxHold)
+	}
+	// By the monotonic clock: the wall clock may have been set back between the two.
+	if asked := grant.Read.Add(set.Life()); asked.Mono() < sent.Add(life).Mono() {
+		life, sent = set.Life(), grant.Read // the grant is longer than the request
+	}
+	return terms, life, sent
+}

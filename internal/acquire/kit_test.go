@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// patience is how long a test waits for what must happen. It is reached by failing tests only.
+const patience = 20 * time.Second
+
+// place is a server, and a proxy before it.
+type place struct {
+	*testing.T
+
+	server *redistest.Server
+	proxy  *redistest.Proxy
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{T: t, server: redistest.Start(t)}
+	p.proxy = redistest.NewProxy(t, p.server.Addr())
+	redistest.LoadScripts(t, p.server)
+	p.proxy.SetMatch(func(request []string) bool { return len(request) > 1 && request[1] == scripts.SemaphoreSplit.SHA1 })
+	return p
+}
+
+// user is one session that uses the semaphore "a", of three permits.
+type user struct {
+	place   *place
+	session *signalbox.Session
+	options []signalbox.LockOption
+	kind    *acquire.Kind
+	realm   hold.Realm
+}
+
+// join answers a session behind the proxy, whose leases are of these options.
+func (p *place) join(options ...signalbox.LockOption) *user {
+	p.Helper()
+	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
+	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
+	s := (*session.Session)(u.session)
+	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Ground, nil)
+	session.PartOf(s, "semaphore", func() acquire.Source { return kind.Source })
+	u.kind = &kind
+	p.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = u.session.Close(ended) // says that leases were left, which the test knows
+	})
+	return u
+}
+
+// wanting answers a wish for n permits.
+func (u *user) wanting(n int) *acquire.Lock {
+	u.place.Helper()
+	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
+	require.NoError(u.place, base.Check())
+	return &acquire.Lock{
+		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Ground),
+		Wish: queue.Wish{Life: base.Set.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
+	}
+}
+
+// has takes all permits.
+func (u *user) has() hold.Lease {
+	u.place.Helper()
+	lease, err := u.wanting(3).Try(u.place.T.Context())
+	require.NoError(u.place, err)
+	return lease
+}
+
+// swap keeps one permit of those that lease has.
+func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
+	u.place.Helper()
+	return u.wanting(1).Swap(lease, scripts.SemaphoreSplit)
+}
+
+// terms answers what the hold of lease is to keep.
+func (u *user) terms(lease hold.Lease) renewal.Terms {
+	u.place.Helper()
+	term, has := lease.Of(&u.realm, "sb:{a}:permits")
+	require.True(u.place, has)
+	return *term.Terms()
+}
+
+// holds answers how many holds the server has.
+func (p *place) holds() (n int) {
+	p.Helper()
+	list, _ := p.server.MustDo(p, "ZRANGE", "sb:{a}:permits", 0, -1).([]any)
+	for _, member := range list {
+		if len(fmt.Sprint(member)) > 41 {
+			n++
+		}
+	}
+	return n
+}
+
+// rests waits until neither the session nor the server know of anything, and nothing is counted in.
+func (u *user) rests() {
+	u.place.Helper()
+	s := (*session.Session)(u.session)
+	redistest.Await(u.place, "rest", func() bool {
+		queues, attempts, _ := u.kind.Source.(interface {
+			Len() (queues, attempts, ears int)
+		}).Len()
+		return queues == 0 && attempts == 0 && s.Settler.Open() == 0 && u.place.holds() == 0
+	})
+	require.NoError(u.place, u.session.Close(u.place.T.Context()), "nobody is counted in")
+}

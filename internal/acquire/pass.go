@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Passing is how holds of one kind are handed over inside the process.
+type Passing struct {
+	// Queues are where goroutines wait for holds that are handed over to them.
+	Queues *handoff.Table
+	// Yield asks whether a hold may be handed over further; see queue.Attempt.Yield. It is nil for kinds that release the hold
+	// instead, and queue again.
+	Yield *scripts.Script
+	// cost is a moving average of what it takes to give the lock to another process, in nanoseconds; 0 is unknown.
+	cost atomic.Int64
+}
+
+const (
+	// turns is how many times as long as the hand-off to another process a turn of this process lasts: so little is lost to
+	// hand-offs.
+	turns = 10
+	// longestTurn bounds a turn if the server is far.
+	longestTurn = 20 * time.Millisecond
+)
+
+// turn returns for how long a hold is handed over inside the process, from its grant on, while others may wait. The
+// other bound is its block of tokens.
+func (p *Passing) turn() time.Duration {
+	if cost := p.cost.Load(); cost > 0 {
+		return min(turns*time.Duration(cost), longestTurn)
+	}
+	return longestTurn
+}
+
+// took notes how long the server took to give the lock to another process.
+func (p *Passing) took(d time.Duration) {
+	last, now := p.cost.Load(), int64(max(d, 1))
+	if last > 0 {
+		now = last + (now-last)/8
+	}
+	p.cost.Store(now) // of two at once one may not count
+}
+
+// passes reports whether l is for holds that are handed over.
+func (l *Lock) passes() bool { return l.Kind.Passing != nil && l.Wish.Like != handoff.Request{} }
+
+// takeHere waits among the goroutines of this process until a hold is handed over, or granted, to the caller.
+func (l *Lock) takeHere(ctx context.Context) (hold.Lease, error) {
+	if err := l.Base.Session.Begin(); err != nil {
+		return hold.Lease{}, err
+	}
+	defer l.Base.Session.End() // what it gets is counted on its own
+	queues := l.Kind.Passing.Queues
+	q := queues.Use(l.Keys.Holder)
+	defer queues.Done(q)
+	return queues.Take(ctx, q, l.Wish.Like, l)
+}
+
+// Refuse implements session.Part.
+func (k *Kind) Refuse(err error) {
+	if k.Passing != nil {
+		k.Passing.Queues.Refuse(err)
+	}
+	k.Source.Refuse(err)
+}
+
+// Ready implements handoff.Source.
+func (l *Lock) Ready() error { return l.Base.Session.Ready() }
+
+// Ticket implements handoff.Source.
+func (l *Lock) Ticket() (handoff.Ticket, error) {
+	c, err := l.Stand()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// entrance is a Place in a line.
+type entrance interface {
+	// Enter returns when it is in the queue, or was granted the lock, or why it is neither.
+	Enter(ctx context.Context) (granted bool, err error)
+}
+
+// Enter implements handoff.Ticket. If there is no queue at the server the candidate waits until it is granted the lock.
+func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
+	if p, is := c.place.(entrance); is {
+		return p.Enter(ctx)
+	}
+	err = c.place.Wait(ctx)
+	return err == nil, err
+}
+
+// Leave implements handoff.Ticket.
+func (c *Candidate) Leave() {
+	if a := c.place.Leave(); a != nil {
+		a.Abandon()
+	}
+	c.lock.leave(c.queue)
+}
+
+// yielder is an Attempt that can be asked about.
+type yielder interface {
+	// Yield asks by script whether the hold may go on; see queue.Attempt.Yield.
+	Yield(ctx context.Context, script *scripts.Script) (queue.Fate, error)
+}
+
+// Give implements handoff.Giver.
+func (n *tenure) Give(now clock.Instant) (hold.Lease, bool) {
+	if now.Mono()-n.since.Mono() >= n.lock.Kind.Passing.turn() || n.lock.Base.Session.Ready() != nil {
+		return hold.Lease{}, false
+	}
+	return n.Pass(now)
+}
+
+// spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.
+func (n *tenure) spent(now clock.Instant) error {
+	if a, is := n.attempt.(yielder); is && n.lock.Kind.Passing.Yield != nil {
+		return n.yield(now, a)
+	}
+	if a, is := n.attempt.(Requeuer); is && n.lock.Base.Session.Begin() == nil {
+		return n.requeue(now, a)
+	}
+	return n.release(now)
+}
+
+// requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
+// waiter. The session counts the candidate.
+func (n *tenure) requeue(now clock.Instant, a Requeuer) error {
+	l := n.lock
+	if err := n.Term.Stop(now); err != nil {
+		l.Base.Session.End()
+		return err // it was lost before; Lost sees to the rest
+	}
+	defer n.over()
+	patience := n.patience(now)
+	defer patience.End()
+	place, had, err := a.Requeue(patience, n.used(), n.lasts)
+	if err == nil {
+		l.Kind.Passing.took(clock.Now().Mono() - now.Mono())
+	}
+	if place == nil {
+		l.Base.Session.End()
+	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(l.Keys), place: place}); !n.local.Send(l.Wish.Like, c) {
+		c.Leave()
+	}
+	return n.released(had, err, errs.ErrLost)
+}
+
+// yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
+func (n *tenure) yield(sent clock.Instant, a yielder) error {
+	l := n.lock
+	patience := n.patience(sent)
+	defer patience.End()
+	fate, err := a.Yield(patience, l.Kind.Passing.Yield)
+	now := clock.Now()
+	switch {
+	case err != nil && wire.Judge(err) == wire.Unknown:
+		// The lease was unlocked in time. If the hold is gone, this question gave it back, and only the answer was lost.
+		return n.releaseWithin(patience, now, nil)
+	case err != nil:
+		return n.releaseWithin(patience, now, errs.ErrLost)
+	case fate == queue.Gone:
+		n.Term.Gone()
+		return errs.ErrLost
+	case fate == queue.GivenBack:
+		if n.Term.Stop(now) == nil {
+			n.over()
+		}
+		return nil // given back in time, whatever the clock says by now
+	}
+	if grant := n.attempt.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
+		n.Refill(grant.Tokens())
+		n.since = grant.Read
+		if n.local.Pass(now, l.Wish.Like, n) == handoff.Passed {
+			return nil
+		}
+	}
+	// Nobody waits any more; or it ended while the question was on its way, and Lost sees to it.
+	return n.releaseWithin(patience, now, errs.ErrLost)
+}

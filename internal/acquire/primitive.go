@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Base is what locks of every kind do alike: what New makes of its arguments, how a lease that a context carries is
+// entered again, who holds a lock, and how errors are worded. It is written by Make, and only read after that.
+type Base struct {
+	Session  *session.Session
+	Name     string // as errors call it
+	Layout   *layout.Layout
+	Names    names.Set
+	Slot     uint16 // whose node's clock counts; 0 outside a cluster
+	Set      session.Terms
+	Replicas session.Replicas
+	Quorum   session.Quorum
+	Exact    bool // a semaphore's, as Plain; see session.LockSettings
+	Plain    bool
+	Keep     time.Duration // a latch's; 0 if it is not set
+	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
+	Err      error         // what New was given is no lock; the error of every call
+}
+
+// Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
+func Make(s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption) Base {
+	return MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return l == layout.Native() })
+}
+
+// MakeIn is Make for a kind that has the layouts of which has says so.
+func MakeIn(
+	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
+) Base {
+	b := Base{Session: (*session.Session)(s)}
+	b.Name = b.Session.Shown(name)
+	if b.Err = b.Session.Made(); b.Err != nil {
+		return b
+	}
+	set := b.Session.Settings.Lock
+	set.StartFor(kind)
+	if len(options) > 0 {
+		set = with(set, options)
+	}
+	b.Layout = cmp.Or(set.Layout, layout.Native())
+	b.Names, b.Err = b.Session.Names(b.Layout, name)
+	b.Err = errs.Join(b.Err, set.Check(kind))
+	if b.Err == nil && !has(b.Layout) {
+		b.Err = fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, b.Layout.Name)
+	}
+	if b.Err == nil && b.Layout != layout.Native() {
+		b.Err = set.Homeless(b.Layout.Name)
+	}
+	b.Slot = b.Session.Slot(b.Names.Holder)
+	b.Set, b.Replicas, b.Quorum = set.Terms, set.Replicas, set.Quorum
+	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
+	b.Floor = renewal.Milliseconds(set.Floor)
+	return b
+}
+
+// with returns set with options applied. Apart, so that a lock without options does not move its set to the heap.
+func with(set session.LockSettings, options []signalbox.LockOption) session.LockSettings {
+	for _, option := range options {
+		option.Apply(&set)
+	}
+	return set
+}
+
+// Made answers what was wrong with what New was given, or that b is of a lock that no New made, or nil.
+func (b *Base) Made() error {
+	if b.Err == nil && b.Session == nil {
+		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
+	}
+	return b.Err
+}
+
+// Check answers what is wrong with the name, the options or the session, or nil.
+func (b *Base) Check() error {
+	err := b.Made()
+	if err == nil {
+		err = b.Session.Ready()
+	}
+	return b.Explain("check", err)
+}
+
+// Valid answers what is wrong with the lock or with ctx, or nil.
+func (b *Base) Valid(ctx context.Context) error {
+	err := b.Made()
+	if err == nil && ctx == nil {
+		err = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
+	}
+	return err
+}
+
+// Ready answers why the server cannot be asked under ctx, or nil.
+func (b *Base) Ready(ctx context.Context) error {
+	if err := b.Valid(ctx); err != nil {
+		return err
+	}
+	if err := b.Session.Ready(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	return nil
+}
+
+// Enter answers a lease of realm by the one that ctx carries, if it does, and whether it does.
+func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, carried bool, err error) {
+	if err = b.Valid(ctx); err != nil {
+		return hold.Lease{}, false, err
+	}
+	outer, carried := hold.Carried(ctx, realm, b.Names.Holder)
+	if !carried {
+		return hold.Lease{}, false, b.Ready(ctx)
+	}
+	lease, err = outer.Again()
+	if err == nil && isDone(ctx) {
+		_ = lease.Unlock() // beside the outer one: no more than a count
+		return hold.Lease{}, true, errs.Ended(ctx)
+	}
+	return lease, true, err
+}
+
+// isDone reports whether ctx has ended, without the look at the clock that the Err of a lease's
+// context takes: entering has just looked.
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Grants answers the channel on which a session is told that the lock is its own, without the session that it
+// ends with: one for all its locks, or, in a cluster, one in the slot of each.
+func (b *Base) Grants() string {
+	if b.Session.Runner.Clustered() {
+		return b.Names.Grants()
+	}
+	return b.Session.Grants()
+}
+
+// Place answers where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
+// has no place.
+func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalbox.Place {
+	if b.Made() != nil {
+		return signalbox.Place{}
+	}
+	key := b.Names.Holder
+	return signalbox.Place{
+		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Side: side, Gatherer: g,
+	}
+}
+
+// Evict ends a hold of the lock for cause, as Close does with leases that it does not wait for. A
+// hold that begins after that is ended by the call that begins it, and is not logged: no program
+// forgot it.
+func (b *Base) Evict(h *hold.Hold, cause error) {
+	if kind, lasted, evicted := h.Evict(cause); evicted {
+		b.Session.LogLeft(kind, b.Name, lasted)
+	}
+}
+
+// Explain gives an error the operation and the name.
+func (b *Base) Explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: err}
+}
+
+// ErrNoFunc is the error of a Do that has nothing to run.
+var ErrNoFunc = fmt.Errorf("%w: the function is nil", errs.ErrBadOption)
+
+// Taker takes a lock, and waits for it.
+type Taker func(context.Context) (hold.Lease, error)
+
+// Do takes the lock by take, runs fn and gives the lock back, also when fn panics or ends its
+// goroutine.
+func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, signalbox.Lease) error) error {
+	return b.DoAs(ctx, "lock", take, fn)
+}
+
+// DoAs is Do by a take that errors call op.
+func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
+	if fn == nil {
+		return b.Explain(op, cmp.Or(b.Ready(ctx), ErrNoFunc))
+	}
+	lease, err := take(ctx)
+	if err != nil {
+		return b.Explain(op, err)
+	}
+	defer func() { err = errs.Join(err, b.Explain("unlock", lease.Unlock())) }()
+	return fn(lease.Enter(ctx), signalbox.Lease(lease))
+}
+
+// Locker answers a sync.Locker that takes the lock by take.
+func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
+	return b.LockerAs(ctx, "lock", take)
+}
+
+// LockerAs is Locker by a take that errors call op.
+func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
+	return (*signalbox.Locker)(hold.NewLocker(ctx, b.Session.Logger(), func(ctx context.Context) (hold.Lease, error) {
+		lease, err := take(ctx)
+		return lease, b.Explain(op, err)
+	}))
+}
+
+// Holder answers who has the lock, by the server's account, or ErrNotHeld.
+func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {
+	h, err := b.holder(ctx)
+	return signalbox.Holder(h), b.Explain("holder", err)
+}
+
+// IsLocked answers whether anybody has the lock, by the server's account.
+func (b *Base) IsLocked(ctx context.Context) (bool, error) {
+	_, err := b.holder(ctx)
+	if errors.Is(err, errs.ErrNotHeld) {
+		return false, nil
+	}
+	return err == nil, b.Explain("is locked", err)
+}
+
+func (b *Base) holder(ctx context.Context) (session.Holder, error) {
+	if err := b.Ready(ctx); err != nil {
+		return session.Holder{}, err
+	}
+	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
+	return h, CutShort(ctx, err)
+}
+
+// ForceUnlock takes the lock from its holder, of one of the kinds that letters stand for, by the call that take makes for
+// its hold.
+func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, told string) wire.Call) error {
+	err := b.Ready(ctx)
+	if err == nil {
+		err = b.Session.Force(ctx, session.Forcing{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
+	}
+	return b.Explain("force unlock", CutShort(ctx, err))
+}
+
+// CutShort answers err, or what ctx ended with where that ended the call.
+func CutShort(ctx context.Context, err error) error {
+	if err != nil && ctx != nil && ctx.Err() != nil && wire.Judge(err) == wire.Unknown {
+		return errs.Ended(ctx)
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+var errRefused = errors.New("refused")
+
+func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Session {
+	t.Helper()
+	s := signalbox.NewSession(redistest.Start(t).Client(t, signalbox.Tune), options...)
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// P9: a layout is a lock's own, whatever the session's others have.
+// every is a kind that has every layout.
+func every(*layout.Layout) bool { return true }
+
+func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.Redisson()))
+	for name, c := range map[string]struct {
+		options []signalbox.LockOption
+		key     string
+	}{
+		"Default": {nil, "a"},
+		"Native":  {[]signalbox.LockOption{signalbox.Native()}, "p:{a}:lock"},
+		"Last":    {[]signalbox.LockOption{signalbox.Native(), signalbox.Redisson(signalbox.PlainChannels)}, "a"},
+	} {
+		b := acquire.MakeIn(s, "a", session.Reentrant, c.options, every)
+		require.NoError(t, b.Check(), name)
+		require.Equal(t, c.key, b.Names.Holder, name)
+	}
+	native := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.Native()})
+	require.NoError(t, native.Check())
+}
+
+// P9.
+func TestABaseHasTheNamesAndTheTermsThatWereAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.RenewedLease(time.Minute)))
+	b := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{nil, signalbox.MaxHold(time.Hour)})
+	require.NoError(t, b.Check())
+	require.NoError(t, b.Ready(t.Context()))
+	require.Equal(t, "p:{a}:lock", b.Names.Holder)
+	require.Equal(t, time.Minute, b.Set.Lease)
+	require.Equal(t, time.Hour, b.Set.MaxHold)
+	other := acquire.Make(s, "a", session.Reentrant, nil)
+	require.Zero(t, other.Set.MaxHold, "options of one lock are not those of the next")
+}
+
+func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
+	t.Parallel()
+	s, closed := newSession(t), newSession(t)
+	require.NoError(t, closed.Close(t.Context()))
+	for name, c := range map[string]struct {
+		base acquire.Base
+		want error
+	}{
+		"NoSession":     {acquire.Make(nil, "a", session.Reentrant, nil), signalbox.ErrBadOption},
+		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", session.Reentrant, nil), signalbox.ErrBadOption},
+		"NoName":        {acquire.Make(s, "", session.Reentrant, nil), signalbox.ErrBadName},
+		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), session.Reentrant, nil), signalbox.ErrBadName},
+		"NoLayout":      {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
+		"HashedName":    {acquire.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", session.Reentrant, []signalbox.LockOption{signalbox.Redisson()}, every), signalbox.ErrBadOption},
+		"BadOption":     {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
+		"ClosedSession": {acquire.Make(closed, "a", session.Reentrant, nil), signalbox.ErrClosed},
+	} {
+		require.ErrorIs(t, c.base.Ready(t.Context()), c.want, name)
+		var op *signalbox.OpError
+		require.ErrorAs(t, c.base.Check(), &op, name)
+		require.Equal(t, "check", op.Op)
+		require.Equal(t, c.base.Name, op.Name)
+		require.ErrorIs(t, op, c.want)
+		_, carried, err := c.base.Enter(t.Context(), &hold.Realm{})
+		require.False(t, carried)
+		require.ErrorIs(t, err, c.want, name)
+	}
+}
+
+func TestEnteringNeedsAContextThatLives(t *testing.T) {
+	t.Parallel()
+	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
+	_, _, err := b.Enter(nil, &hold.Realm{}) //nolint:staticcheck // the nil context is what is tested
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errRefused)
+	_, carried, err := b.Enter(ctx, &hold.Realm{})
+	require.False(t, carried)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errRefused)
+	_, carried, err = b.Enter(t.Context(), &hold.Realm{})
+	require.False(t, carried)
+	require.NoError(t, err)
+}
+
+func TestErrorsSayWhatWasAskedOfWhichLock(t *testing.T) {
+	t.Parallel()
+	b := acquire.Make(newSession(t), "order/42", session.Reentrant, nil)
+	require.NoError(t, b.Explain("lock", nil))
+	require.EqualError(t, b.Explain("lock", errRefused), `signalbox: lock "order/42": refused`)
+	require.ErrorIs(t, b.Explain("lock", errRefused), errRefused)
+}
+
+func TestDoRunsNothingWithoutALease(t *testing.T) {
+	t.Parallel()
+	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
+	refuse := func(context.Context) (hold.Lease, error) { return hold.Lease{}, errRefused }
+	err := b.Do(t.Context(), refuse, func(context.Context, signalbox.Lease) error {
+		t.Error("it ran")
+		return nil
+	})
+	require.EqualError(t, err, `signalbox: lock "a": refused`)
+}
+
+// P4: the lease is given back whatever becomes of the function, and both errors are told.
+func TestDoGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
+	take := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
+	err := b.Do(t.Context(), take, func(ctx context.Context, _ signalbox.Lease) error {
+		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld, "it is bound to the lease")
+		return errRefused
+	})
+	require.ErrorIs(t, err, errRefused)
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+	require.PanicsWithValue(t, "no funds", func() {
+		_ = b.Do(t.Context(), take, func(context.Context, signalbox.Lease) error { panic("no funds") })
+	})
+}
+
+func TestALockerPanicsWithTheNameOfItsLock(t *testing.T) {
+	t.Parallel()
+	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
+	k := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })
+	defer func() {
+		err, _ := recover().(error)
+		require.ErrorContains(t, err, `lock "a"`)
+		require.ErrorIs(t, err, signalbox.ErrDenied)
+	}()
+	k.Lock()
+}

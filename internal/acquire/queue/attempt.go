@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// state is one of the states of the package doc.
+type state uint8
+
+const (
+	entering state = iota
+	inLine
+	granted
+	begun
+	gone
+	over
+)
+
+// Grant is what the server gave: a hold that lasts for Life from Sent at the least.
+type Grant struct {
+	Stamp wire.Stamp // of the token
+	Last  wire.Stamp // whose tokens are the hold's as well; not before Stamp
+	Life  time.Duration
+	Sent  clock.Instant
+	Read  clock.Instant // when it was heard of
+	// Counted says that the layout counts its tokens, and Token is the only one of the hold.
+	Counted bool
+	Token   uint64
+}
+
+// Tokens returns the first and the last token of the hold.
+func (g Grant) Tokens() (first, last uint64) {
+	if g.Counted {
+		return g.Token, g.Token
+	}
+	return g.Stamp.Token(), g.Last.LastToken()
+}
+
+// Tenant is who holds the lock in this process.
+type Tenant interface {
+	// Evict ends the hold for cause.
+	Evict(cause error)
+	// Recheck asks the server whether the hold is there still, and does not wait for the answer.
+	Recheck()
+}
+
+// Attempt is one hold id: a wish for the lock, the place in its line, and the hold that comes of it.
+// An id is not used for a second attempt. The fields are guarded by the lock of its Lines.
+type Attempt struct {
+	q      *Queue
+	name   string        // the ticket: the hold id, and the mark of the wish; assigned once
+	wish   Wish          // assigned once
+	queues bool          // it stands in line, or came to try; assigned once, before it is sent
+	news   chan struct{} // room for one, coalesces; nil until a goroutine waits for it
+
+	state    state
+	told     context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell
+	refusal  error              // why it is over before it began, where the server said so
+	grant    Grant
+	tenant   Tenant
+	urgent   bool       // the next look lists it: it may have been granted
+	enters   int        // how many were sent; a requeue for it is one
+	atOnce   bool       // an enter was answered that it has the lock
+	unknown  bool       // an enter of it was not answered
+	stood    bool       // an enter of it was answered that it has the lock, or a ticket
+	refused  bool       // an enter of it was refused; see hasNothing
+	notAfter wire.Stamp // of the newest enter; 0 where none was sent
+}
+
+// begin makes an attempt known that comes to try, before anything of it is sent.
+func (q *Queue) begin(wish Wish) *Attempt {
+	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish}
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	a.beginLocked()
+	return a
+}
+
+func (a *Attempt) beginLocked() {
+	a.q.lines.mu.attempts[a.attempt()] = a
+	a.q.attempts++
+}
+
+// beginWaiting makes an attempt known that is to stand in line, where it stays.
+func (q *Queue) beginWaiting(a *Attempt, wish Wish) *Attempt {
+	*a = Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true}
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	a.beginLocked()
+	if q.waiting = append(q.waiting, a); len(q.waiting) == 1 {
+		q.lines.mu.waited++
+	}
+	return a
+}
+
+// forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
+func (a *Attempt) forget() {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.forgetLocked()
+}
+
+func (a *Attempt) forgetLocked() {
+	ls, attempt := a.q.lines, a.attempt()
+	if ls.mu.attempts[attempt] == a {
+		delete(ls.mu.attempts, attempt)
+		a.q.attempts--
+	}
+}
+
+// leaveLine ends the waiting of a in state. It reports whether a was granted in the same instant: then
+// it is begun instead.
+func (a *Attempt) leaveLine(to state) (isGranted bool) {
+	ls, q := a.q.lines, a.q
+	ls.mu.Lock()
+	isGranted = a.state == granted
+	if a.state = to; isGranted {
+		a.state = begun
+	}
+	for i, other := range q.waiting {
+		if other == a {
+			if q.waiting = append(q.waiting[:i], q.waiting[i+1:]...); len(q.waiting) == 0 {
+				ls.mu.waited--
+			}
+			break
+		}
+	}
+	var left *ear
+	if len(q.waiting) == 0 {
+		ls.session.Timers.Cancel(&q.next)
+		q.planned = false
+		if q.ear != nil && q.ear.leaveLocked() {
+			left = q.ear
+		}
+		q.ear = nil
+	}
+	ls.mu.Unlock()
+	if left != nil {
+		left.close()
+	}
+	return isGranted
+}
+
+// grantedLocked takes the news that a has the lock on the life that heartbeat paid for.
+func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
+	switch a.state {
+	case entering, inLine:
+		b, ok := a.q.paidLocked(paid, now)
+		switch {
+		case a.isOlderLocked(token):
+			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
+			a.urgent = true
+		case ok:
+			a.grant = a.grantAt(token, b.life, b.sent, now)
+			if a.q.lines.kind.Requeue == nil {
+				a.grant.Last = token.BlockEnd()
+			}
+			a.state = granted
+			a.wake()
+			if a.told != nil {
+				a.told()
+			}
+		case a.queues:
+			// A hint: that life is over by our clock, or not known. The look lengthens what there is.
+			a.urgent = true
+			a.q.lines.looks.Put(a.q)
+		}
+	case over:
+		a.leaveAgain() // the leaving overtook the entering
+	case granted, begun, gone:
+	}
+}
+
+// isSpent reports whether what a was granted is over before it began: its goroutine did not run for that
+// long. Then a waits on, and a look at once tells whether it has the lock still, and lengthens that.
+func (a *Attempt) isSpent() bool {
+	ls, now := a.q.lines, clock.Now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if a.state != granted || !renewal.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
+		return false
+	}
+	a.state, a.urgent = inLine, true
+	ls.looks.Put(a.q)
+	return true
+}
+
+// wake wakes the goroutine that waits, if there is one. Under the lock, as newsLocked: what happened before that made the
+// channel is seen by the goroutine itself.
+func (a *Attempt) wake() {
+	select {
+	case a.news <- struct{}{}:
+	default: // one is there already, or no goroutine waits
+	}
+}
+
+// wakes returns the channel on which a goroutine that waits is woken, and the state of a.
+func (a *Attempt) wakes() (<-chan struct{}, state) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	if a.news == nil {
+		a.news = make(chan struct{}, 1)
+	}
+	return a.news, a.state
+}
+
+// Grant answers what the server gave.
+func (a *Attempt) Grant() Grant {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	return a.grant
+}
+
+// Begin says who has the lock now, and can be evicted from here on. Of an exclusive lock it ends the older hold that the
+// session may have: its message that it was ended by force may come later than the newer grant. The older one is the one
+// with the smaller token, which can be a itself: another attempt was granted the lock before the goroutine of a ran.
+func (a *Attempt) Begin(tenant Tenant) {
+	if older := a.begin(tenant); older != nil {
+		older.Evict(errs.ErrLost)
+	}
+}
+
+func (a *Attempt) begin(tenant Tenant) (older Tenant) {
+	q := a.q
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	a.tenant = tenant
+	if q.lines.kind.Requeue == nil || tenant == nil {
+		return nil
+	}
+	if a.isOlderLocked(a.grant.Stamp) {
+		return tenant
+	}
+	if q.holding != nil && q.holding != a {
+		older = q.holding.tenant
+	}
+	q.holding = a
+	return older
+}
+
+// isOlderLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.
+// Such a grant was over before its message arrived: the newer hold is the one at the server.
+func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
+	holding := a.q.holding
+	return holding != nil && holding != a && holding.grant.Stamp > token
+}
+
+// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket of an
+// exclusive lock, the grant took it out; of other locks only an attempt that was granted at once is sure.
+func (a *Attempt) isSureLocked() bool {
+	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.Requeue != nil)
+}
+
+// Lengthened says that the hold was given life anew, in answer to what was sent at sent. Before Begin.
+func (a *Attempt) Lengthened(life time.Duration, sent clock.Instant) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.grant.Life, a.grant.Sent = life, sent
+}
+
+// Name answers what the hold is called where holds are written down.
+func (a *Attempt) Name() string {
+	if a.q.lines.kind.Labelled {
+		return a.ticket() + a.q.lines.session.Settings.Label
+	}
+	return a.ticket()
+}
+
+// ticket answers what the attempt is called in its line.
+func (a *Attempt) ticket() string { return a.name }
+
+// attempt answers the part of the hold id that is not the session's.
+func (a *Attempt) attempt() string {
+	end := len(a.name) - len(a.wish.Mark)
+	return a.name[end-attemptSize : end]
+}

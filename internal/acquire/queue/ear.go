@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// ear is one channel on which grants are heard, for all lines that are told on it.
+type ear struct {
+	lines   *Lines
+	channel string
+	users   int // lines; guarded by the lock of its Lines
+
+	open     sync.Once
+	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
+}
+
+// earLocked answers the ear of a channel and counts a line in.
+func (ls *Lines) earLocked(channel string) *ear {
+	e := ls.mu.ears[channel]
+	if e == nil {
+		e = &ear{lines: ls, channel: channel}
+		ls.mu.ears[channel] = e
+	}
+	e.users++
+	return e
+}
+
+// leaveLocked counts a line out. It reports whether it was the last one, and e is to be closed.
+func (e *ear) leaveLocked() bool {
+	e.users--
+	if e.users > 0 {
+		return false
+	}
+	delete(e.lines.mu.ears, e.channel)
+	return true
+}
+
+// listen begins the listening, once. Not under the lock: where the channel is live already it calls
+// Subscribed at once.
+func (e *ear) listen() {
+	e.open.Do(func() { e.listener.Store(e.lines.session.Dispatch.Listen(e.channel, dispatch.BySlot, e)) })
+}
+
+// close ends the listening, if it was begun. Not under the lock.
+func (e *ear) close() {
+	if listener := e.listener.Load(); listener != nil {
+		listener.Close()
+	}
+}
+
+// isDeaf reports whether grants cannot be heard, as things are now.
+func (e *ear) isDeaf() bool {
+	listener := e.listener.Load()
+	if listener == nil {
+		return false // about to listen
+	}
+	select {
+	case <-listener.Live():
+		return false
+	default:
+		return true
+	}
+}
+
+// Subscribed implements dispatch.Hearer: messages before now may be lost, so everybody looks who
+// may have been granted something.
+func (e *ear) Subscribed() {
+	ls := e.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, q := range ls.mu.queues {
+		if q.ear == e && q.sentLocked() {
+			ls.looks.Put(q)
+		}
+	}
+}
+
+// Lost implements dispatch.Hearer: it brings the next polls forward, to those of a session that
+// hears no messages.
+func (e *ear) Lost() {
+	ls := e.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, q := range ls.mu.queues {
+		if q.ear == e {
+			q.hastenLocked()
+		}
+	}
+}
+
+// Heard implements dispatch.Hearer: grants.
+func (e *ear) Heard(message string) { e.lines.granted(message) }
+
+// grant is what is told of a grant: the attempt, the stamp of its token, and the number of the heartbeat
+// that paid for it.
+type grant struct {
+	attempt string
+	token   wire.Stamp
+	paid    string
+}
+
+const attemptSize, stampSize, numberSize = 19, 16, 20
+
+// grants answers what text tells of, one grant behind the other; nothing where it is no such text.
+func grants(text string) iter.Seq[grant] {
+	const size = attemptSize + stampSize + numberSize
+	return func(yield func(grant) bool) {
+		if len(text)%size != 0 {
+			return
+		}
+		for ; len(text) >= size; text = text[size:] {
+			t := grant{
+				attempt: text[:attemptSize],
+				token:   wire.ParseStamp(text[attemptSize : attemptSize+stampSize]),
+				paid:    text[attemptSize+stampSize : size],
+			}
+			if t.token != 0 && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// granted takes the news that attempts of this session have the lock.
+func (ls *Lines) granted(text string) {
+	if text == "" {
+		return
+	}
+	now := clock.Now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for g := range grants(text) {
+		ls.grantedLocked(g, now)
+	}
+}
+
+// grantedLocked takes one grant. An attempt that is not known is that of a copy of this process, restored from a
+// snapshot, or was given back while the message was on its way. What is of nobody ends by itself.
+func (ls *Lines) grantedLocked(g grant, now clock.Instant) {
+	if a := ls.mu.attempts[g.attempt]; a != nil {
+		a.grantedLocked(g.token, g.paid, now)
+	}
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Asked is a lock that is asked for together with others, exclusive as they are and in the same slot.
+type Asked struct {
+	Queue *Queue
+	Wish  Wish
+}
+
+// Gather takes locks in one call, in order: free ones that have no queue, and none behind the first that it cannot take.
+// It returns the holds of those that it took. After an error it took none.
+func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Attempt, error) {
+	s, first := asked[0].Queue.lines.session, asked[0].Queue
+	if err := s.Meet(ctx, first.keys.Holder); err != nil {
+		return nil, err
+	}
+	attempts := make([]*Attempt, len(asked))
+	call := wire.Call{Script: script, Keys: make([]string, len(asked)), Args: make([]string, 0, 4*len(asked))}
+	sent := clock.Now()
+	for i, one := range asked {
+		a := one.Queue.begin(one.Wish)
+		a.toSend(sent)
+		attempts[i], call.Keys[i] = a, one.Queue.keys.Holder
+		call.Args = append(call.Args, a.ticket(), renewal.Milliseconds(a.wish.Life), a.notAfter.Text(), s.Settings.Label)
+	}
+	reply, err := s.Runner.Run(ctx, call)
+	if err != nil {
+		for _, a := range attempts {
+			a.unanswered(err)
+			a.Abandon()
+		}
+		return nil, err
+	}
+	taken := 0
+	for i, a := range attempts[:min(reply.Len(), len(attempts))] {
+		if a.gathered(reply, i, sent) && i == taken { // each is read: the server may have granted those behind, too
+			taken++
+		}
+	}
+	for _, a := range attempts[taken:] {
+		a.Abandon()
+	}
+	return attempts[:taken], nil
+}
+
+// gathered reports whether a got its lock, by the n-th part of the reply. What went wrong with a lock that it did not get
+// is found out by the call that asks for that lock alone.
+func (a *Attempt) gathered(reply wire.Reply, n int, sent clock.Instant) bool {
+	part, err := reply.Part(n)
+	stamp := wire.Stamp(0)
+	if err == nil {
+		stamp = part.Stamp(0)
+	}
+	ls, now := a.q.lines, clock.Now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if stamp == 0 {
+		return false
+	}
+	a.stood = true
+	if renewal.Deadline(sent, a.wish.Life).Reached(now) || a.isOlderLocked(stamp) {
+		return false // over before it began
+	}
+	a.grant, a.state = a.grantAt(stamp, a.wish.Life, sent, now), begun
+	return true
+}
+
+// Returned is a hold that is released together with others, and what became of that.
+type Returned struct {
+	Attempt *Attempt
+	Used    wire.Stamp    // see Attempt.Release
+	Lasts   time.Duration // see Attempt.Release
+	Had     bool
+	Err     error
+}
+
+// Scatter releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
+// call, and the others, which hand their locks over, in one pipeline.
+func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
+	s := all[0].Attempt.q.lines.session
+	call := wire.Call{Script: script}
+	for _, r := range all {
+		r.Attempt.Begin(nil) // see Release
+		call.Keys = append(call.Keys, r.Attempt.q.keys.Holder)
+		call.Args = append(call.Args, r.Attempt.Name(), floor(r.Used), r.Attempt.wish.Floor)
+	}
+	reply, err := s.Runner.Run(ctx, call)
+	var rest []*Returned
+	for i, r := range all {
+		part, failure := reply, err
+		if err == nil {
+			part, failure = reply.Part(i)
+		}
+		r.Err = failure
+		switch {
+		case failure != nil && wire.Judge(failure) == wire.Unknown:
+			r.over()
+		case failure != nil || part.Int(0) == marked || !r.isSure():
+			r.Had = failure == nil && part.Int(0) == 1
+			rest = append(rest, r)
+		default:
+			r.Had = part.Int(0) == 1
+			r.over()
+		}
+	}
+	leaveTogether(ctx, s, rest)
+}
+
+// marked is the reply for a lock that may have a queue: it is not released.
+const marked = 2
+
+func (r *Returned) isSure() bool {
+	ls := r.Attempt.q.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return r.Attempt.isSureLocked()
+}
+
+// over ends a hold that was released, or may have been.
+func (r *Returned) over() {
+	r.Attempt.end()
+	if r.Err != nil {
+		r.Attempt.leaveUntil(clock.Now().Add(r.Lasts))
+		return
+	}
+	r.Attempt.forget()
+}
+
+// leaveTogether releases holds by a call each.
+func leaveTogether(ctx context.Context, s *session.Session, all []*Returned) {
+	if len(all) == 0 {
+		return
+	}
+	calls := make([]wire.Call, len(all))
+	for i, r := range all {
+		calls[i] = r.Attempt.leaveCall(r.Used)
+	}
+	for i, answer := range s.Runner.RunMany(ctx, calls) {
+		r := all[i]
+		if wire.TryAgain(answer.Err) {
+			r.Had, r.Err = r.Attempt.Release(ctx, r.Used, r.Lasts)
+			continue
+		}
+		if r.Err = answer.Err; r.Err != nil {
+			r.over()
+			continue
+		}
+		r.Attempt.end()
+		r.Attempt.handed(answer.Reply)
+		r.Attempt.released(false)
+		r.Had = r.Had || answer.Reply.Int(0) == 1
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Abandon leaves the line, or gives the lock back, off the caller's path: at once, and where a copy of
+// the entering may still be on its way, once more when its not-after is over.
+func (a *Attempt) Abandon() {
+	if a.end() {
+		a.leaveAgain()
+	} else {
+		a.forget()
+	}
+}
+
+// end makes a be over, and reports whether it may have something on the server.
+func (a *Attempt) end() (may bool) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.state, a.tenant = over, nil
+	if a.q.holding == a {
+		a.q.holding = nil
+	}
+	return a.unknown || a.stood || a.refused
+}
+
+// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
+// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
+// hold has ended by itself, after lasts at the latest.
+func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
+	// It is begun until the server answers: what a look still says of it is no reason to leave once
+	// more, which might be executed first, and the release then hear that there is nothing to give back.
+	a.Begin(nil)
+	runner, call := a.q.lines.session.Runner, a.leaveCall(used)
+	reply, err := runner.Run(ctx, call)
+	if err != nil && wire.TryAgain(err) {
+		reply, err = runner.Run(ctx, a.q.alone(call)) // the lock at least can be released
+	}
+	a.end()
+	if err != nil {
+		a.leaveUntil(clock.Now().Add(lasts))
+		return false, err
+	}
+	a.handed(reply)
+	a.released(reply.Int(0) == released || reply.Int(0) == unreached)
+	return reply.Int(0) == 1 || reply.Int(0) == released, nil
+}
+
+// Replies to a leave with the holder key alone, after which it is repeated: the queue was out of reach.
+const (
+	released  = 3  // the hold had the lock
+	unreached = -3 // it had not
+)
+
+// released ends the leaving, unless something of a may still be at the server, or come there.
+func (a *Attempt) released(mayStand bool) { //nolint:revive // a fact about the reply, not a switch
+	if mayStand || a.copyLeft(0) > 0 {
+		a.leaveAgain()
+	} else {
+		a.forget()
+	}
+}
+
+// alone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
+func (q *Queue) alone(call wire.Call) wire.Call {
+	if drop := q.lines.kind.Drop; drop != nil {
+		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
+	}
+	call.Keys = call.Keys[:1]
+	return call
+}
+
+// leaveCall returns the call that ends a. used is the stamp of the last token that was used, 0 if it is not known. It may
+// be called under the lock of the Lines if a is over.
+func (a *Attempt) leaveCall(used wire.Stamp) wire.Call {
+	ls, keys := a.q.lines, a.q.keys
+	args := append(make([]string, 0, 7), a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
+	if ls.kind.Requeue != nil {
+		args = append(args, floor(used))
+	}
+	return wire.Call{Script: ls.kind.Leave, Keys: keys.All, Args: append(args, flag(a.isSureLocked()))}
+}
+
+// floor returns a stamp as scripts take it: "" if it is not known.
+func floor(used wire.Stamp) string {
+	if used == 0 {
+		return ""
+	}
+	return used.Text()
+}
+
+func flag(is bool) string { //nolint:revive // a fact, not a switch
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// leaveAgain repeats the leaving for as long as what a may have had can last.
+func (a *Attempt) leaveAgain() {
+	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.wish.Life, lives*lookCeiling)))
+}
+
+// leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
+// outcome until that can come no more.
+func (a *Attempt) leaveUntil(until clock.Instant) {
+	t := &session.Settlement{Call: a.leaveCall(0), Until: until, Arrives: a.arrives(), Over: a.givenUp}
+	t.Settled = func(reply wire.Reply) time.Duration {
+		a.handed(reply)
+		left := a.copyLeft(reply.Stamp(1))
+		if code := reply.Int(0); code == released || code == unreached {
+			return max(left, session.RetryPause(0))
+		}
+		if left == 0 {
+			a.forget()
+			return 0
+		}
+		t.Until = session.TakeBackUntil(left, a.wish.Life)
+		return left
+	}
+	a.q.lines.session.Settler.Settle(t)
+}
+
+// copyLeft answers for how long a copy of the entering may still come, where it is server o'clock; 0 is
+// not at all.
+func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	if !a.unknown {
+		return 0
+	}
+	return session.StillComing(a.notAfter, server)
+}
+
+// arrives returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of
+// which unknown changes no more: callers may hold the lock of its Lines.
+func (a *Attempt) arrives() clock.Instant {
+	if !a.unknown {
+		return clock.Instant{}
+	}
+	return clock.Now().Add(session.MaxPatience)
+}
+
+// givenUp ends the leaving, settled or not. Where it is not, and the session goes on in that line, its
+// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on. If the
+// server has nothing of a, the session sends no heartbeats either.
+func (a *Attempt) givenUp(err error) {
+	ls := a.q.lines
+	ls.mu.Lock()
+	isKnown := ls.mu.attempts[a.attempt()] == a
+	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !hasNothing(err)
+	if isKnown && !goesOn {
+		a.forgetLocked()
+	}
+	ls.mu.Unlock()
+	if goesOn {
+		a.leaveAgain()
+	}
+}
+
+// handed takes from the answer to a leave who of this session has the lock next.
+func (a *Attempt) handed(reply wire.Reply) { a.q.lines.Handed(a.q.keys.Holder, reply) }
+
+// Handed takes from the answer to a script that let somebody in, {_, _, grants, more}, which attempts of this session
+// it was, and whether a look is due. A shorter one tells nothing.
+func (ls *Lines) Handed(holder string, reply wire.Reply) {
+	if reply.Len() < 4 {
+		return
+	}
+	ls.granted(reply.Text(2))
+	if reply.Int(3) == 1 {
+		ls.lookAt(holder)
+	}
+}
+
+// lookAt looks at a line at once, if somebody of this session waits in it.
+func (ls *Lines) lookAt(holder string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if q := ls.mu.queues[holder]; q != nil {
+		ls.looks.Put(q)
+	}
+}

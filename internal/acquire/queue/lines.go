@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Kind is how one kind of lock stands in line. The arguments and replies of its steps are those of package scripts;
+// Enter has those of the Wish behind them.
+type Kind struct {
+	Enter, Look, Leave *scripts.Script
+	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts can do with that key alone
+	// has Requeue instead, which releases a hold and queues the session again in one call. Such a kind is exclusive.
+	Drop, Requeue *scripts.Script
+	// Labelled says that holds are written down with the label of their session, and are named with it.
+	Labelled bool
+	// Refusal answers the error that an answer of Enter below -2 stands for.
+	Refusal func(wire.Reply) error
+}
+
+// Wish is what an attempt asks for.
+type Wish struct {
+	Life time.Duration // of the hold, where it is given at once
+	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as
+	// scripts take it.
+	Floor string
+	// Mark stands behind the hold id in the line, and in the name of the hold: what each ticket has to tell. As
+	// long as all others of the kind.
+	Mark string
+	// Args are those of Enter that other kinds do not have.
+	Args []string
+	// Like is the request between whose wishes a session hands holds over; zero if it hands none over.
+	Like handoff.Request
+	// Beside says that others of the session may have the lock at the same time.
+	Beside bool
+}
+
+// Lines has the lines of one kind of lock in one session.
+type Lines struct {
+	session *session.Session
+	kind    Kind
+	looks   *timers.Collector[*Queue]
+	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
+	cancel  context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		queues   map[string]*Queue   // by holder key; those that somebody uses, or waited in a moment ago
+		waited   int                 // those in which somebody waits
+		attempts map[string]*Attempt // by attempt; those that may have something on the server
+		ears     map[string]*ear     // by channel; those that a line is told on in which somebody waits
+		number   int64               // of the newest heartbeat
+	}
+}
+
+// New answers the lines of s. It starts nothing.
+func New(s *session.Session, kind Kind) *Lines {
+	ls := &Lines{session: s, kind: kind}
+	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
+	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
+	ls.mu.queues = make(map[string]*Queue)
+	ls.mu.attempts = make(map[string]*Attempt)
+	ls.mu.ears = make(map[string]*ear)
+	return ls
+}
+
+// Use answers the line with these keys and counts the caller as its user.
+func (ls *Lines) Use(keys Keys) *Queue {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	q := ls.mu.queues[keys.Holder]
+	if q == nil {
+		q = &Queue{lines: ls, keys: keys}
+		q.next.Init(q)
+		ls.mu.queues[keys.Holder] = q
+	}
+	q.users++
+	return q
+}
+
+// Done counts a user out. A line that was waited in is remembered for a while: its last heartbeats pay for
+// the next wait as well.
+func (ls *Lines) Done(q *Queue) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	q.users--
+	switch {
+	case q.users > 0:
+	case len(q.beats) > 0:
+		ls.session.Timers.Schedule(&q.next, dispatch.Linger)
+	default:
+		ls.dropLocked(q)
+	}
+}
+
+// dropLocked forgets a line that nobody uses.
+func (ls *Lines) dropLocked(q *Queue) {
+	if q.users > 0 || ls.mu.queues[q.keys.Holder] != q {
+		return
+	}
+	delete(ls.mu.queues, q.keys.Holder)
+}
+
+// Len answers how many lines are in use or remembered, how many attempts may have something on the server, and on how
+// many channels grants are heard.
+func (ls *Lines) Len() (queues, attempts, ears int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return len(ls.mu.queues), len(ls.mu.attempts), len(ls.mu.ears)
+}
+
+// Refuse implements session.Part. Who waits looks whether the session is ready, and finds that it
+// is not.
+func (ls *Lines) Refuse(error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, a := range ls.mu.attempts {
+		a.wake()
+	}
+}
+
+// Evict implements session.Part.
+func (ls *Lines) Evict(cause error) {
+	for _, tenant := range ls.tenants(anybody) {
+		tenant.Evict(cause)
+	}
+}
+
+// Recheck implements session.Part.
+func (ls *Lines) Recheck(key string) {
+	for _, tenant := range ls.tenants(func(a *Attempt) bool { return a.q.keys.Holder == key }) {
+		tenant.Recheck()
+	}
+}
+
+// RecheckAll implements session.Part.
+func (ls *Lines) RecheckAll() {
+	for _, tenant := range ls.tenants(anybody) {
+		tenant.Recheck()
+	}
+}
+
+func anybody(*Attempt) bool { return true }
+
+// tenants answers who holds a lock by one of these attempts.
+func (ls *Lines) tenants(which func(*Attempt) bool) []Tenant {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	var tenants []Tenant
+	for _, a := range ls.mu.attempts {
+		if a.tenant != nil && which(a) {
+			tenants = append(tenants, a.tenant)
+		}
+	}
+	return tenants
+}
+
+// Close implements session.Part.
+func (ls *Lines) Close() {
+	ls.cancel()
+	ls.looks.Close()
+}

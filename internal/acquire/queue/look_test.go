@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// States: what the answer to a look makes of attempts in every state.
+func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
+	t.Parallel()
+	const now = wire.Stamp(1780000000000000)
+	u := newPlace(t).plain()
+	u.withoutLooks() // which would move them further
+	for name, c := range map[string]struct {
+		before state
+		place  string
+		has    bool   // it is said to have the lock
+		paid   string // "" is not known, else the look's own heartbeat
+		want   state
+		urgent bool
+	}{
+		"InLine":                {inLine, "1", false, "", inLine, false},
+		"Gone":                  {inLine, "0", false, "", gone, false},
+		"Granted":               {inLine, "0", true, "its own", granted, false},
+		"GrantedByThisLook":     {inLine, "1", true, "its own", granted, false},
+		"GrantedSomehow":        {inLine, "0", true, "", inLine, true},
+		"EnteringNotThere":      {entering, "0", false, "", entering, false},
+		"EnteringGranted":       {entering, "0", true, "its own", granted, false},
+		"ToldMeanwhile":         {granted, "0", true, "its own", granted, false},
+		"GoneMeanwhile":         {begun, "0", false, "", begun, false},
+		"LostItsPlaceBefore":    {gone, "0", true, "its own", gone, false},
+		"OverAndNotYetReleased": {begun, "0", true, "", begun, false},
+	} {
+		a := u.q.beginWaiting(new(Attempt), wish)
+		u.mu.Lock()
+		a.state, a.notAfter = c.before, 1
+		l := look{q: u.q, beat: u.q.beatLocked(clock.Now()), listed: []*Attempt{a}}
+		u.mu.Unlock()
+		grants, paid := "", strings.Repeat("-", numberSize)
+		if c.paid != "" {
+			paid = l.beat.number
+		}
+		if c.has {
+			grants = a.attempt() + now.Text() + paid
+		}
+		l.answered(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
+		u.mu.Lock()
+		require.Equal(t, c.want, a.state, name)
+		require.Equal(t, c.urgent, a.urgent, name)
+		if c.want == granted && c.before != granted {
+			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: l.beat.life, Sent: l.beat.sent, Read: a.grant.Read}, a.grant, name)
+		}
+		u.mu.Unlock()
+		a.leaveLine(over)
+		a.forget()
+	}
+}
+
+// P2: whatever a message says that is none, nothing comes of it.
+func TestAMessageThatIsNoneIsNoGrant(t *testing.T) {
+	t.Parallel()
+	u := newPlace(t).plain()
+	a := u.q.beginWaiting(new(Attempt), wish)
+	u.mu.Lock()
+	number := u.q.beatLocked(clock.Now()).number
+	u.mu.Unlock()
+	e := &ear{lines: u.Lines}
+	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
+	for _, message := range []string{
+		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,
+		strings.Repeat("x", len(good)),
+	} {
+		e.Heard(message)
+		u.mu.Lock()
+		require.Equal(t, entering, a.state, message)
+		u.mu.Unlock()
+	}
+	e.Heard(good)
+	u.mu.Lock()
+	require.Equal(t, granted, a.state)
+	u.mu.Unlock()
+	require.True(t, a.leaveLine(over))
+	a.forget()
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P6, states: in line, and a look finds what no message told.
+func TestALookFindsTheGrantWhoseMessageVanished(t *testing.T) {
+	redistest.Slow(t, "a waiter that no message reaches polls after a second")
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.proxy.DropPushes(true)
+	holder.gives(held)
+	a := within(t, "the lock", waiting).mustHave(t)
+	await(t, "the message that vanished", func() bool { return p.proxy.DroppedPushes() > 0 })
+	require.Equal(t, lives*lookEvery, a.Grant().Life)
+	u.gives(a)
+	p.nothingLeft(holder, u)
+}
+
+// P6: messages before a subscription was confirmed are lost, so everybody looks.
+func TestASubscriptionIsFollowedByALook(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.only(scripts.LockPoll)
+	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
+		u.looks()
+		began := time.Now()
+		u.looks()
+		return time.Since(began) < lookEvery/2
+	})
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// P6: nor is a look that failed the last.
+func TestALookThatFailsIsFollowedByOne(t *testing.T) {
+	redistest.Slow(t, "a waiter that no message reaches polls after a second")
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.proxy.DropPushes(true)
+	p.only(scripts.LockPoll)
+	failed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	within(t, "a look that fails", failed.Fired())
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// P6: the server loses the line, and everybody who waits forms a new one, however many they are.
+func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
+	redistest.Slow(t, "a waiter that no message reaches polls after a second")
+	t.Parallel()
+	for name, lose := range map[string]func(p *place){
+		"TheLine":    func(p *place) { p.server.MustDo(p, "DEL", keysOf(p, "a").All[1]) },
+		"Everything": func(p *place) { p.server.MustDo(p, "FLUSHALL") },
+		"Restart":    func(p *place) { p.server.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			holder, u := p.plain(), p.plain()
+			held := holder.takes()
+			var waiting []<-chan outcome
+			const n = 64 // four times what a look lists
+			for i := range n {
+				waiting = append(waiting, u.waiting(t.Context(), i+1))
+			}
+			before := p.inLine()
+			lose(p)
+			if name == "TheLine" {
+				await(t, "all of them", func() bool { return len(p.inLine()) == n })
+				for _, hold := range p.inLine() {
+					require.NotContains(t, before, hold, "an id is used once")
+				}
+				holder.gives(held)
+			}
+			for range n {
+				a := takeAny(t, waiting)
+				u.gives(a)
+			}
+			if name != "TheLine" {
+				_, _ = held.Release(t.Context(), 0, time.Second)
+			}
+			p.nothingLeft(holder, u)
+		})
+	}
+}
+
+// takeAny answers the attempt of the first that has it.
+func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
+	t.Helper()
+	await(t, "the lock", func() bool {
+		for _, w := range waiting {
+			select {
+			case got := <-w:
+				a = got.mustHave(t)
+				return true
+			default:
+			}
+		}
+		return false
+	})
+	return a
+}
+
+// P1, P5: two copies of one process, restored from a snapshot, have one session id. What the one
+// holds is not the other's to give back.
+func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.behind()
+	copied := u.session.NewHold()
+	keys := u.q.keys
+	p.server.MustDo(t, "SET", keys.Holder, "sb1l1780000000000000"+copied+"f-", "PX", 3_600_000)
+	p.only(scripts.LockPoll)
+	p.proxy.ResetCount()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	u.looks()
+	require.Equal(t, copied+"f", p.holder())
+	u.Lines.granted(told(copied[22:], strings.Repeat("-", numberSize)))
+	require.Zero(t, u.session.Settler.Open())
+	p.server.MustDo(t, "DEL", keys.Holder)
+	u.looks()
+	u.gives(within(t, "the lock, once that has ended", waiting).mustHave(t))
+	p.nothingLeft(u)
+}
+
+// P2: nor are its heartbeats.
+func TestAGrantThatACopysHeartbeatPaidForIsAHint(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u, other := p.plain(), p.plain()
+	u.mu.Lock()
+	other.mu.Lock()
+	mine, copied := u.nextNumberLocked(), other.nextNumberLocked()
+	u.mu.Unlock()
+	other.mu.Unlock()
+	require.Len(t, mine, numberSize)
+	require.Equal(t, mine[:12], copied[:12])
+	require.NotEqual(t, mine, copied)
+}
+
+// States: entering or in line, and a message whose heartbeat is not known, or over: it is asked at once.
+func TestAGrantThatNothingKnownPaidForIsAskedForAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.behind()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.only(scripts.LockPoll)
+	attempt := p.inLine()[0][22:]
+	hinted := func() {
+		looks := p.proxy.Replies()
+		u.Lines.granted(told(attempt, "000000000001notknown"))
+		await(t, "a look", func() bool { return p.proxy.Replies() > looks })
+		require.Empty(t, waiting)
+	}
+	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
+		hinted()
+		began := time.Now()
+		hinted()
+		return time.Since(began) < lookEvery/2
+	})
+
+	u.mu.Lock()
+	entered := u.mu.attempts[attempt]
+	entered.state = entering // its answer is on its way: the look has to list it all the same
+	entered.grantedLocked(1, "000000000001notknown", clock.Now())
+	require.True(t, entered.urgent)
+	entered.state = inLine
+	tries := &Attempt{q: u.q}
+	tries.grantedLocked(1, "000000000001notknown", clock.Now())
+	require.False(t, tries.urgent, "one that came to try is in no line")
+	u.mu.Unlock()
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// States: begun, and the release gets no answer. It is repeated.
+func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+		p := newPlace(t)
+		u, other := p.behind(), p.plain()
+		a := u.takes()
+		waiting := other.waiting(t.Context(), 1)
+		p.only(scripts.LockLeave)
+		struck := p.proxy.Arm(redistest.Fault{Kind: kind})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-struck.Fired(); cancel() }()
+		_, err := a.Release(ctx, 0, lease)
+		require.Error(t, err)
+		p.proxy.CutAll()
+		other.gives(within(t, "the lock", waiting).mustHave(t))
+		p.nothingLeft(u, other)
+	}
+}
+
+// P5: a look that says that the session has the lock, while it is given back, is no reason to give it
+// back once more: the release would hear that there is nothing to give back.
+func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.behind()
+	a := u.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	p.only(scripts.LockLeave)
+	p.proxy.ResetCount()
+	arrives := make(chan struct{})
+	p.proxy.OnRequest(func(int, []string) { <-arrives })
+	released := make(chan bool, 1)
+	go func() {
+		had, err := a.Release(t.Context(), 0, lease)
+		released <- had && err == nil
+	}()
+	await(t, "the release to begin", func() bool { return p.proxy.Requests() > 0 })
+	u.mu.Lock()
+	a.grantedLocked(a.grant.Stamp, "", a.grant.Read)
+	u.mu.Unlock()
+	require.Zero(t, u.session.Settler.Open())
+	close(arrives)
+	require.True(t, within(t, "the release", released))
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(u)
+}
+
+// P6: Close sends everybody away who waits, whatever for.
+func TestCloseSendsEverybodyAway(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(p *place){
+		"InLine": func(*place) {},
+		"Away":   func(p *place) { p.proxy.Refuse(); p.proxy.CutAll() },
+		"Answering": func(p *place) {
+			p.only(scripts.LockEnter)
+			p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			holder, u := p.plain(), p.behind()
+			held := holder.takes()
+			prepare(p)
+			var waiting []<-chan outcome
+			for range 5 {
+				waiting = append(waiting, u.taking(t.Context()))
+			}
+			await(t, "five who wait", func() bool {
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				return len(u.q.waiting) == 5 && (name == "Away" || u.q.sentLocked())
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_ = u.session.Close(ctx)
+			for _, w := range waiting {
+				err := within(t, "the end of a wait", w).err
+				require.True(t, errors.Is(err, errs.ErrClosed), err)
+			}
+			holder.gives(held)
+		})
+	}
+}

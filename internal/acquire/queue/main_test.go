@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(8, m)) }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// Keys are those of one lock, and the channel of its grants.
+type Keys struct {
+	// Holder says who has the lock, Lives until when the sessions in line count as living.
+	Holder, Lives string
+	// All are the keys of Enter, Look and Leave, as these take them.
+	All []string
+	// Grants is the channel without the session that it ends with, or, of a lock that has no line, that of its messages.
+	Grants string
+	// Slot is that of the keys, in a cluster.
+	Slot uint16
+}
+
+// Queue is the line of one lock, as one session sees it. Its fields are guarded by the lock of its
+// Lines.
+type Queue struct {
+	lines *Lines
+	keys  Keys        // assigned once
+	next  wheel.Entry // the next look; where nobody uses it, the end of its being remembered
+
+	users    int
+	attempts int           // those of its attempts that Lines knows
+	waiting  []*Attempt    // entering or in line, as they came
+	turn     int           // which of them the next look lists
+	beats    []beat        // whose lives are not over, as they were sent
+	heard    clock.Instant // when the newest heartbeat that was answered was sent
+	last     error         // why the last poll had no reply, or nil
+	planned  bool          // a poll is scheduled
+	due      time.Duration // monotonic: when it is due
+	holding  *Attempt      // the newest exclusive hold of the session, until its release begins
+	ear      *ear          // where its grants are heard; nil while nobody waits, or nobody needs it yet
+}
+
+// beat is one heartbeat: the session counts as living for life from its execution, and so for
+// life from its first sending. There is one for each number, and none is ever changed.
+type beat struct {
+	number string
+	sent   clock.Instant
+	life   time.Duration
+}
+
+// over is when what b paid for can be trusted no more.
+func (b beat) over() clock.Instant { return renewal.Deadline(b.sent, b.life) }
+
+// Done counts a user out.
+func (q *Queue) Done() { q.lines.Done(q) }
+
+// beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
+// share one: the grant that it pays for is counted from the first of them, which is never too late.
+func (q *Queue) beatLocked(now clock.Instant) beat {
+	life := q.lifeLocked()
+	if n := len(q.beats); n > 0 && q.beats[n-1].life == life && now.Mono()-q.beats[n-1].sent.Mono() < life/64 {
+		return q.beats[n-1]
+	}
+	kept := 0
+	for kept < len(q.beats) && q.beats[kept].over().Reached(now) {
+		kept++
+	}
+	q.beats = append(q.beats[:0], q.beats[kept:]...)
+	b := beat{number: q.lines.nextNumberLocked(), sent: now, life: life}
+	q.beats = append(q.beats, b)
+	return b
+}
+
+// paidLocked answers the heartbeat with that number, if it is known and not over.
+func (q *Queue) paidLocked(number string, now clock.Instant) (beat, bool) {
+	for _, b := range q.beats {
+		if b.number == number {
+			return b, !b.over().Reached(now)
+		}
+	}
+	return beat{}, false
+}
+
+// beatenLocked reports whether a heartbeat was answered so lately that one more is not worth it.
+func (q *Queue) beatenLocked(now clock.Instant) bool {
+	return !q.heard.IsZero() && !q.heard.Add(q.lifeLocked()/8).Reached(now)
+}
+
+// nextNumberLocked answers the number of a heartbeat that is about to be sent. Numbers rise for as long
+// as the session lives, whatever line they are for. Behind the digits stand 48 random bits: two copies of
+// one process, restored from one snapshot, must not take each other's heartbeats for their own.
+func (ls *Lines) nextNumberLocked() string {
+	ls.mu.number++
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
+	const digits = numberSize - 8
+	number := make([]byte, digits, numberSize)
+	for i := range number {
+		number[i] = '0'
+	}
+	count := strconv.FormatInt(ls.mu.number, 10)
+	copy(number[digits-len(count):], count)
+	return string(base64.RawURLEncoding.AppendEncode(number, random[:]))
+}
+
+const (
+	// lookEvery is the pause between the looks of a session at one line.
+	lookEvery = time.Second
+	// lookCeiling is the longest pause between looks, however many lines are waited in.
+	lookCeiling = 10 * time.Second
+	// lookCost is what one line more adds to the pause: a thousand looks a second are the budget.
+	lookCost = time.Millisecond
+	// deafEvery is the pause where grants are not heard.
+	deafEvery = 100 * time.Millisecond
+	// lives is how many pauses a waiter's life lasts: two looks may fail. The scripts do not believe in a
+	// life of more than lives times lookCeiling.
+	lives = 3
+)
+
+// everyLocked answers the pause between looks, as things are now.
+func (q *Queue) everyLocked() time.Duration {
+	every := lookEvery
+	if q.ear != nil && q.ear.isDeaf() {
+		every = deafEvery
+	}
+	return min(max(every, time.Duration(q.lines.mu.waited)*lookCost), lookCeiling)
+}
+
+// lifeLocked answers for how long a heartbeat makes the session count as living.
+func (q *Queue) lifeLocked() time.Duration { return lives * max(lookEvery, q.everyLocked()) }
+
+// Fire implements wheel.Event: the next look is due, or nobody has come for a while.
+func (q *Queue) Fire() { q.lines.looks.Put(q) }
+
+// LastError implements wire.Poll.
+func (q *Queue) LastError() error {
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	return q.last
+}
+
+// busy reports whether somebody of this session is before whoever comes with that wish: has, wants or gives back
+// the lock; or, where several can have it at once, stands in line for it, and is not only about to enter.
+func (q *Queue) busy(wish Wish) bool {
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	if !wish.Beside {
+		return q.attempts > 0
+	}
+	return slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == inLine })
+}
+
+// sentLocked reports whether anybody who waits may have been granted the lock.
+func (q *Queue) sentLocked() bool {
+	for _, a := range q.waiting {
+		if a.notAfter != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hear makes sure that grants are heard, or will be. The caller waits in q.
+func (q *Queue) hear() {
+	ls := q.lines
+	ls.mu.Lock()
+	if q.ear == nil {
+		q.ear = ls.earLocked(q.keys.Grants + ls.session.ID())
+	}
+	e := q.ear
+	ls.mu.Unlock()
+	e.listen()
+}
+
+// hearAlready makes sure that grants are heard where that costs nothing: before the first enter, which
+// then need not be followed by a look.
+func (q *Queue) hearAlready() {
+	s := q.lines.session
+	if s.Dispatch.Channels() > 0 && s.Dispatch.IsLive(q.keys.Grants+s.ID()) {
+		q.hear()
+	}
+}

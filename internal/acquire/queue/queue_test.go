@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// P6: however many wait, a look lists the first ones each time, and every other one in its turn.
+func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 100, 128, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			q := &Queue{}
+			for range n {
+				q.waiting = append(q.waiting, &Attempt{q: q, state: inLine})
+			}
+			q.waiting[0].state = entering
+			seen := make(map[*Attempt]bool)
+			for range n/(maxListed-maxFirst) + 2 {
+				listed := q.listLocked()
+				require.LessOrEqual(t, len(listed), maxListed)
+				for _, a := range q.waiting[:min(n, maxFirst)] {
+					require.Equal(t, a.state == inLine, slices.Contains(listed, a))
+				}
+				once := make(map[*Attempt]bool)
+				for _, a := range listed {
+					require.False(t, once[a], "twice")
+					once[a], seen[a] = true, true
+				}
+			}
+			require.Len(t, seen, n-1)
+		})
+	}
+}
+
+func TestOneThatMayHaveBeenGrantedIsListedFirst(t *testing.T) {
+	t.Parallel()
+	q := &Queue{}
+	for range 100 {
+		q.waiting = append(q.waiting, &Attempt{q: q, state: inLine})
+	}
+	q.waiting[77].urgent, q.waiting[77].state = true, entering
+	require.Same(t, q.waiting[77], q.listLocked()[0])
+	require.NotContains(t, q.listLocked()[:1], q.waiting[77])
+}
+
+// P2: a heartbeat is known until its life is over by our clocks, and is never changed.
+func TestAHeartbeatPaysForItsOwnLife(t *testing.T) {
+	t.Parallel()
+	ls := &Lines{}
+	q := &Queue{lines: ls}
+	now := clock.Now()
+	first := q.beatLocked(now)
+	second := q.beatLocked(now.Add(time.Second))
+	require.Less(t, first.number, second.number)
+	got, ok := q.paidLocked(first.number, now.Add(2*time.Second))
+	require.True(t, ok)
+	require.Equal(t, first, got)
+	end := first.over()
+	require.Less(t, end.Until(now), first.life)
+	_, ok = q.paidLocked(first.number, end)
+	require.False(t, ok, "it is over")
+	_, ok = q.paidLocked(second.number, end)
+	require.True(t, ok)
+	_, ok = q.paidLocked("000000000003abcdefgh", now)
+	require.False(t, ok, "it is not known")
+	// The wall clock counts too: the host may have been suspended.
+	_, ok = q.paidLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
+	require.False(t, ok)
+	for n := range 10_000 {
+		q.beatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
+	}
+	require.LessOrEqual(t, len(q.beats), 31)
+}
+
+// P7: looks keep to a budget of a thousand a second, and lives to what the scripts believe.
+func TestLooksOfManyLinesKeepToTheirBudget(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lines int
+		every time.Duration
+	}{{1, time.Second}, {1000, time.Second}, {3000, 3 * time.Second}, {10_000, 10 * time.Second}, {100_000, 10 * time.Second}} {
+		ls := &Lines{}
+		ls.mu.waited = c.lines
+		q := &Queue{lines: ls}
+		require.Equal(t, c.every, q.everyLocked())
+		require.Equal(t, 3*c.every, q.lifeLocked())
+		require.LessOrEqual(t, q.lifeLocked(), 30*time.Second)
+	}
+}
+
+func TestAHeartbeatThatWasAnsweredLatelySparesOne(t *testing.T) {
+	t.Parallel()
+	q := &Queue{lines: &Lines{}}
+	now := clock.Now()
+	require.False(t, q.beatenLocked(now), "none was answered")
+	q.heard = now
+	require.True(t, q.beatenLocked(now.Add(100*time.Millisecond)))
+	require.False(t, q.beatenLocked(now.Add(lives*lookEvery/8)))
+	require.False(t, q.beatenLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// P2: what was granted and is over before its goroutine runs begins nothing. A look tells what there is.
+func TestGrantThatIsOverBeforeItBeginsIsLookedAt(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, waiter := p.plain(), p.plain()
+	held := holder.takes()
+	got := waiter.waiting(t.Context(), 1)
+	waiter.mu.Lock()
+	a := waiter.q.waiting[0]
+	a.state = granted
+	a.grant = Grant{Stamp: 1, Life: time.Second, Sent: clock.Now().Add(-2 * time.Second)}
+	waiter.mu.Unlock()
+	a.wake()
+	await(t, "it waits again", func() bool {
+		state, _ := a.now()
+		return state == inLine
+	})
+	require.Empty(t, got)
+	holder.gives(held)
+	b := within(t, "the lock", got).mustHave(t)
+	require.Same(t, a, b)
+	require.Equal(t, a.ticket(), p.holder())
+	waiter.gives(b)
+	p.nothingLeft(holder, waiter)
+}

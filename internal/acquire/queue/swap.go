@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Swap puts an attempt with that wish in the place of a, which has the lock, by script, and repeats that until it is
+// answered or ctx ends. The arguments of script are the new ticket, its life, its not-after and the old name, and
+// behind them those of Leave but for the name. It answers as Leave does, and the stamp of the new token behind that; or
+// 0 where a has nothing any more, or -1 where it came after its not-after.
+//
+// Where it fails what was to come is given back in the background, and a is left to the caller, who does not know
+// whether it has the lock still.
+func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish Wish) (*Attempt, error) {
+	a.Begin(nil)
+	b := a.q.begin(wish)
+	if err := b.replace(ctx, script, a); err != nil {
+		b.Abandon()
+		return nil, err
+	}
+	a.end()
+	if a.copyLeft(0) > 0 {
+		a.leaveAgain()
+	} else {
+		a.forget()
+	}
+	return b, nil
+}
+
+// replace repeats the script until a has what old had.
+func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Attempt) error {
+	ls, q := a.q.lines, a.q
+	t := &wire.LastReply{}
+	for {
+		sent := clock.Now()
+		reply, err := ls.session.Runner.Run(ctx, a.replaceCall(script, old, sent))
+		switch {
+		case err != nil:
+			a.unanswered(err)
+			err = t.Take(ctx, err)
+		case reply.Int(0) == 1:
+			a.replaced(reply, sent)
+			return nil
+		case reply.Int(0) == 0:
+			return errs.ErrLost
+		default:
+			ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), clock.Now())
+		}
+		if err == nil {
+			err = a.pause(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
+	ls, q := a.q.lines, a.q
+	leave := old.leaveCall(0)
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	a.notAfter = ls.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	return wire.Call{
+		Script: script,
+		Keys:   q.keys.All,
+		Args:   append([]string{a.ticket(), micros(a.wish.Life), a.notAfter.Text()}, leave.Args...),
+	}
+}
+
+// replaced takes the answer by which a has the lock.
+func (a *Attempt) replaced(reply wire.Reply, sent clock.Instant) {
+	ls, now := a.q.lines, clock.Now()
+	ls.mu.Lock()
+	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.wish.Life, Sent: sent, Read: now}
+	a.state, a.stood = begun, true
+	ls.mu.Unlock()
+	a.handed(reply)
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+var permitsKind = Kind{
+	Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
+}
+
+// permitsKeys answers the keys of the semaphore of the tests, which has three permits.
+func permitsKeys(tb testing.TB) Keys {
+	tb.Helper()
+	n, err := names.Make(names.DefaultPrefix, "a")
+	require.NoError(tb, err)
+	return Keys{
+		Holder: n.Permits(), Lives: n.PermitsLives(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
+		Grants: names.Grants(names.DefaultPrefix),
+	}
+}
+
+// permits answers a wish for n of them.
+func permits(n int) Wish {
+	return Wish{Life: lease, Floor: "60000", Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
+}
+
+// sharer answers a session that uses the semaphore.
+func (p *place) sharer(at dialer, client ...func(*rueidis.ClientOption)) *user {
+	p.Helper()
+	return p.joinAs(at, permitsKind, permitsKeys(p), nil, client...)
+}
+
+// has takes n permits, which are free.
+func (u *user) has(n int) *Attempt {
+	u.place.Helper()
+	a, err := u.q.Try(u.place.T.Context(), permits(n))
+	require.NoError(u.place, err)
+	return a
+}
+
+// swap keeps one permit of those that a has.
+func (u *user) swap(ctx context.Context, a *Attempt) (*Attempt, error) {
+	return a.Swap(ctx, scripts.SemaphoreSplit, permits(1))
+}
+
+// onlySwaps lets the proxy count swaps, from here on.
+func (p *place) onlySwaps() {
+	p.only(scripts.SemaphoreSplit)
+	p.proxy.ResetCount()
+}
+
+// sharing answers the holds of the semaphore, by the server's account.
+func (p *place) sharing() (holds []string) {
+	p.Helper()
+	list, _ := p.server.MustDo(p, "ZRANGE", permitsKeys(p).Holder, 0, -1).([]any)
+	for _, member := range list {
+		if name := fmt.Sprint(member); len(name) > 41 {
+			holds = append(holds, name)
+		}
+	}
+	return holds
+}
+
+// notShared waits until neither the sessions nor the server know of any hold.
+func (p *place) notShared(users ...*user) {
+	p.Helper()
+	await(p, "the end of everything", func() bool {
+		for _, u := range users {
+			if _, attempts, _ := u.Len(); attempts > 0 || u.session.Settler.Open() > 0 {
+				return false
+			}
+		}
+		return len(p.sharing()) == 0
+	})
+}
+
+// P3: what comes in the place of a hold has a life and a later token of its own, and nobody else sees a moment without.
+func TestASwapPutsAHoldInThePlaceOfAnother(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.sharer(p.server)
+	a := u.has(3)
+	b, err := u.swap(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, []string{b.Name()}, p.sharing())
+	require.Greater(t, b.Grant().Stamp, a.Grant().Stamp)
+	require.Equal(t, lease, b.Grant().Life)
+	_, attempts, _ := u.Len()
+	require.Equal(t, 1, attempts, "the old one is forgotten")
+	had, err := a.Release(t.Context(), 0, lease)
+	require.NoError(t, err)
+	require.False(t, had)
+	u.gives(b)
+	p.notShared(u)
+}
+
+// What a swap lets go of is granted to those who wait: of its own session by the answer, of others by message.
+func TestWhatASwapFreesIsGranted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u, other := p.sharer(p.server), p.sharer(p.server)
+	a := u.has(3)
+	var waiting []<-chan outcome
+	for i, who := range []*user{u, other} {
+		answered := make(chan outcome, 1)
+		go func() {
+			a, err := who.q.Take(t.Context(), permits(1))
+			answered <- outcome{a, err}
+		}()
+		await(t, "a place in line", func() bool {
+			return p.server.MustDo(t, "ZCARD", permitsKeys(t).All[1]) == int64(i+1)
+		})
+		waiting = append(waiting, answered)
+	}
+	b, err := u.swap(t.Context(), a)
+	require.NoError(t, err)
+	require.Len(t, p.sharing(), 3)
+	u.gives(within(t, "a permit", waiting[0]).mustHave(t))
+	other.gives(within(t, "a permit", waiting[1]).mustHave(t))
+	u.gives(b)
+	p.notShared(u, other)
+}
+
+// P5: a swap whose request or answer is lost is repeated, and counts once.
+func TestASwapWithoutAnAnswerIsRepeated(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
+	t.Parallel()
+	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			u := p.sharer(p.proxy)
+			a := u.has(3)
+			p.onlySwaps()
+			struck := p.proxy.Arm(redistest.Fault{Kind: kind})
+			b, err := u.swap(t.Context(), a)
+			require.NoError(t, err)
+			require.True(t, struck.HasFired())
+			require.Equal(t, []string{b.Name()}, p.sharing())
+			u.gives(b)
+			p.notShared(u)
+		})
+	}
+}
+
+// P4: a copy that comes after its not-after, when what it was for is over, does nothing.
+func TestACopyOfASwapThatComesTooLateDoesNothing(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
+	t.Parallel()
+	p := newPlace(t)
+	u := p.sharer(p.proxy)
+	a := u.has(3)
+	p.onlySwaps()
+	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: session.MaxPatience + time.Second})
+	b, err := u.swap(t.Context(), a) // repeated when the wire was given up
+	require.NoError(t, err)
+	u.gives(b)
+	await(t, "the copy", func() bool { return p.proxy.Replies() >= p.proxy.Requests() })
+	p.notShared(u)
+}
+
+// A swap that the server executes after its not-after is answered so, and sent with a later one.
+func TestASwapThatComesTooLateIsSentAgain(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
+	t.Parallel()
+	p := newPlace(t)
+	u := p.sharer(p.proxy, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
+	a := u.has(3)
+	p.onlySwaps()
+	p.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: session.MaxPatience + time.Second})
+	began := wire.Stamp(time.Now().UnixMicro())
+	b, err := u.swap(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, 2, p.proxy.Requests())
+	require.Greater(t, b.Grant().Stamp, began+wire.Stamp(session.MaxPatience.Microseconds()), "the first did nothing")
+	u.gives(b)
+	p.notShared(u)
+}
+
+// P2: nothing is put in the place of a hold that is gone.
+func TestASwapOfAHoldThatIsGoneIsALoss(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.sharer(p.server)
+	a := u.has(3)
+	p.server.MustDo(t, "DEL", permitsKeys(t).Holder)
+	_, err := u.swap(t.Context(), a)
+	require.ErrorIs(t, err, errs.ErrLost)
+	require.Empty(t, p.sharing())
+	a.Abandon() // as the caller does who does not know
+	p.notShared(u)
+}
+
+// Nor in that of one that the server refuses to look for.
+func TestASwapIsToldWhyWaitingCannotHelp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.sharer(p.server)
+	a := u.has(3)
+	p.server.MustDo(t, "SET", permitsKeys(t).Lives, "somebody's")
+	p.server.MustDo(t, "ZADD", permitsKeys(t).All[1], 1, strings.Repeat("-", 41)+"0000000001") // so that lives is asked
+	_, err := u.swap(t.Context(), a)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, []string{a.Name()}, p.sharing(), "nothing is half done")
+	p.server.MustDo(t, "DEL", permitsKeys(t).Lives, permitsKeys(t).All[1])
+	a.Abandon()
+	p.notShared(u)
+}
+
+// P4: where ctx ends before it is known what became of a swap, neither hold is left: whether it was executed, or will
+// be, or not at all.
+func TestASwapThatIsGivenUpLeavesNeitherHold(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
+	t.Parallel()
+	for _, fault := range []redistest.Fault{
+		{Kind: redistest.SwallowRequest}, {Kind: redistest.SwallowReply}, {Kind: redistest.DelayRequest, Delay: delay},
+	} {
+		t.Run(fault.Kind.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			u := p.sharer(p.proxy)
+			a := u.has(3)
+			p.onlySwaps()
+			struck := p.proxy.Arm(fault)
+			ctx, cancel := context.WithCancel(t.Context())
+			failed := make(chan error, 1)
+			go func() {
+				_, err := u.swap(ctx, a)
+				failed <- err
+			}()
+			within(t, "the fault", struck.Fired())
+			cancel()
+			require.ErrorIs(t, within(t, "the end of the swap", failed), context.Canceled)
+			a.Abandon()
+			p.notShared(u)
+			await(t, "what was delayed", func() bool { return fault.Kind != redistest.DelayRequest || p.proxy.Replies() > 0 })
+			require.Empty(t, p.sharing())
+		})
+	}
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Try takes the lock if it is free and nobody is before the caller. It is refused without a round trip
+// while somebody of this session is.
+func (q *Queue) Try(ctx context.Context, wish Wish) (*Attempt, error) {
+	if q.busy(wish) {
+		return nil, errs.ErrHeld
+	}
+	var err error
+	for range 2 { // the second where the server's clock had to be learnt anew
+		var a *Attempt
+		if a, err = q.tryOnce(ctx, wish); !errors.Is(err, errLate) {
+			return a, err
+		}
+	}
+	return nil, err
+}
+
+// errLate is the error of a try that the server executed after its not-after.
+var errLate = errors.New("the server took longer than the lease lasts")
+
+func (q *Queue) tryOnce(ctx context.Context, wish Wish) (*Attempt, error) {
+	if err := q.lines.session.Meet(ctx, q.keys.Holder); err != nil {
+		return nil, err
+	}
+	a := q.begin(wish)
+	answer, err := a.enter(ctx)
+	switch {
+	case err != nil && wire.Judge(err) == wire.Unknown:
+		a.Abandon()
+		return nil, err
+	case err == nil && answer == taken:
+		a.leaveLine(begun)
+		return a, nil
+	case err == nil && answer == tooSlow:
+		// Given back before another try, which would find it held otherwise.
+		if _, err = a.Release(ctx, 0, wish.Life); err == nil {
+			err = errLate
+		}
+		return nil, err
+	case err == nil && answer == older:
+		a.Abandon()
+		return nil, errs.ErrHeld
+	case err == nil && answer == late:
+		err = errLate
+	case err == nil:
+		err = errs.ErrHeld
+	}
+	a.forget()
+	return nil, err
+}
+
+// Place is somebody's standing in line: an attempt, and a new one where that has lost its place. Whoever has it
+// waits, one at a time, and may leave the waiting to another.
+type Place struct {
+	q       *Queue
+	wish    Wish
+	attempt *Attempt
+	last    wire.LastReply
+}
+
+// Stand answers a place in line. Nothing is sent before Wait.
+func (q *Queue) Stand(wish Wish) *Place {
+	s := &struct {
+		Place
+
+		first Attempt
+	}{Place: Place{q: q, wish: wish}} // one object: mostly there is no other attempt
+	s.attempt = q.beginWaiting(&s.first, wish)
+	s.last.Follow(q)
+	return &s.Place
+}
+
+// Enter enters the line, and returns when that stands there or was granted the lock, or answers why it did neither. The
+// place is kept until Leave.
+func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
+	if err = p.attempt.stand(ctx, &p.last); err != nil {
+		return false, err
+	}
+	state, _ := p.attempt.now()
+	return state == granted && !p.attempt.isSpent(), nil
+}
+
+// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
+func (p *Place) Wait(ctx context.Context) error {
+	for {
+		err := p.attempt.wait(ctx, &p.last)
+		if !errors.Is(err, errGone) {
+			return err
+		}
+		p.attempt.leaveLine(over)
+		p.attempt.Abandon()
+		p.attempt = p.q.beginWaiting(new(Attempt), p.wish)
+	}
+}
+
+// Ended answers the error of one whose ctx has ended while another waited for both in this place.
+func (p *Place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
+
+// Leave ends the place, and answers what was granted, in the same instant too, or nil.
+func (p *Place) Leave() *Attempt {
+	if p.attempt.leaveLine(over) {
+		return p.attempt
+	}
+	p.attempt.Abandon()
+	return nil
+}
+
+// errTold says that a message granted an attempt before the reply to its enter.
+var errTold = errors.New("it was granted by a message meanwhile")
+
+// errGone says that an attempt lost its place: its session was not heard of for too long, or the
+// server lost what it knew.
+var errGone = errors.New("it stands in line no more")
+
+// wait enters the line and waits until a is granted, or answers why it is not.
+func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
+	for {
+		if err := a.stand(ctx, t); err != nil {
+			return err
+		}
+		state, refusal := a.now()
+		switch state {
+		case granted:
+			if a.isSpent() {
+				continue
+			}
+			return nil
+		case gone:
+			return errGone
+		case over:
+			return refusal
+		case inLine:
+			news, state := a.wakes()
+			if state != inLine || a.q.lines.session.Ready() != nil {
+				continue // Close may have come before the channel
+			}
+			select {
+			case <-news:
+			case <-ctx.Done():
+			}
+		case entering, begun:
+		}
+	}
+}
+
+// stand enters the line until a is no longer about to, or answers why that cannot be.
+func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
+	s := a.q.lines.session
+	a.q.hearAlready()
+	for {
+		// Close sets closing and then wakes everybody: it finds a, which was begun, or a finds it set.
+		if err := s.Ready(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return t.Ended(ctx)
+		}
+		if state, _ := a.now(); state != entering {
+			if state == inLine {
+				t.Held()
+			}
+			return nil
+		}
+		if err := a.join(ctx, t); err != nil {
+			return err
+		}
+	}
+}
+
+// join enters the line once, and waits a moment where that came to nothing.
+func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
+	s := a.q.lines.session
+	err := s.Meet(ctx, a.q.keys.Holder)
+	answer := waits
+	if err == nil {
+		answer, err = a.enter(ctx)
+	}
+	switch {
+	case err != nil:
+		if err = t.Take(ctx, err); err != nil {
+			return err
+		}
+	case answer == taken:
+		t.Fails = 0
+		return nil
+	case answer == waits:
+		t.Held() // here, since ctx may have ended meanwhile: it is what was heard last all the same
+		return nil
+	}
+	return a.pause(ctx, t)
+}
+
+func (a *Attempt) now() (state, error) {
+	ls := a.q.lines
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return a.state, a.refusal
+}
+
+// answer is what an enter was answered.
+type answer int
+
+const (
+	taken   answer = iota
+	waits          // it stands in line; or it came to try, and does not have the lock
+	late           // executed after its not-after, with no effect
+	tooSlow        // it has the lock, but the answer took longer than that lasts
+	older          // it had the lock, and the session has a newer hold
+)
+
+// enter sends one enter. Where the answer says so, or a message did meanwhile, a is granted.
+func (a *Attempt) enter(ctx context.Context) (answer, error) {
+	q, s := a.q, a.q.lines.session
+	ctx, answered := a.untilTold(ctx)
+	defer answered()
+	sent := clock.Now()
+	number, times, again := a.toSend(sent)
+	call := wire.Call{Script: q.lines.kind.Enter, Keys: q.keys.All}
+	call.Args = append(make([]string, 0, 11+len(a.wish.Args)),
+		a.ticket(), times.life, times.notAfter, flag(a.queues),
+		times.living, number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor)
+	call.Args = append(call.Args, a.wish.Args...)
+	if q.lines.kind.Requeue == nil {
+		call.Args = append(call.Args, flag(again))
+	}
+	reply, err := s.Runner.Run(ctx, call)
+	if err != nil && wire.TryAgain(err) && q.lines.kind.Requeue != nil {
+		reply, err = a.enterAlone(ctx, call, err)
+	}
+	if err != nil {
+		a.unanswered(err)
+		return waits, err
+	}
+	if a.queues && reply.Int(0) == 0 {
+		q.hear()
+	}
+	return a.answered(reply, sent, number)
+}
+
+// enterAlone repeats an enter that was refused because its slot is being moved, with the holder key alone: a free lock
+// that has no queue can be had by that. The two count as one enter: the first did nothing.
+func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
+	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
+	if err == nil && reply.Int(0) == unreached {
+		a.q.lines.session.Clock.Told(a.q.keys.Slot, reply.Stamp(1), clock.Now())
+		return reply, refusal
+	}
+	return reply, err
+}
+
+// untilTold answers a context for an enter that ends when a is granted meanwhile: the answer may be lost, and
+// what a has does not last until that is known. Where nobody else waits nobody listens.
+func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.CancelFunc) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	if a.q.ear == nil {
+		return ctx, func() {}
+	}
+	ctx, a.told = errs.WithCancel(ctx, errTold)
+	return ctx, a.told
+}
+
+// times are the times of an enter, as scripts take them.
+type times struct{ life, notAfter, living string }
+
+// textOf writes them in one allocation.
+func textOf(life time.Duration, notAfter wire.Stamp, living time.Duration) times {
+	var room [64]byte
+	text := strconv.AppendInt(room[:0], life.Microseconds(), 10)
+	first := len(text)
+	text = notAfter.Append(text)
+	second := len(text)
+	all := string(strconv.AppendInt(text, living.Microseconds(), 10))
+	return times{life: all[:first], notAfter: all[first:second], living: all[second:]}
+}
+
+// toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
+// session live. again reports whether it is not the first.
+func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool) {
+	q, s := a.q, a.q.lines.session
+	q.lines.mu.Lock()
+	defer q.lines.mu.Unlock()
+	life := q.lifeLocked()
+	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	a.enters++
+	if a.queues && !q.beatenLocked(sent) {
+		number = q.beatLocked(sent).number
+	}
+	return number, textOf(a.wish.Life, a.notAfter, life), a.enters > 1
+}
+
+// unanswered takes the error of an enter.
+func (a *Attempt) unanswered(err error) {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
+	a.refused = a.refused || !hasNothing(err)
+}
+
+// hasNothing reports whether a refused call shows that the server has nothing of its attempt, or can be asked no more: the
+// key belongs to another program, or the client was closed.
+func hasNothing(err error) bool {
+	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
+}
+
+// answered takes the answer to an enter.
+func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) (answer, error) {
+	ls, q, now := a.q.lines, a.q, clock.Now()
+	switch reply.Int(0) {
+	case 1:
+		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
+	case 0:
+		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
+	case -1:
+		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
+		return late, nil
+	case -2:
+		return waits, session.WrongKind(reply.Text(1))
+	default:
+		return waits, q.lines.kind.Refusal(reply)
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	a.stood, q.last = true, nil
+	if number != "" && reply.Int(0) == 0 {
+		q.heard = sent
+	}
+	if a.state != entering {
+		return waits, nil // a message was faster
+	}
+	if reply.Int(0) == 1 {
+		grant := a.grantAt(reply.Stamp(1), a.wish.Life, sent, now)
+		if a.isOlderLocked(grant.Stamp) {
+			a.state, a.urgent = inLine, true
+			ls.looks.Put(q)
+			return older, nil
+		}
+		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
+			return tooSlow, nil
+		}
+		a.atOnce = true
+		a.grant, a.state = grant, granted
+		return taken, nil
+	}
+	a.state = inLine
+	if reply.Int(2) == 1 {
+		ls.looks.Put(q)
+	} else if !q.planned {
+		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+	}
+	return waits, nil
+}
+
+// grantAt returns what the server gave a at that stamp.
+func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
+	g := Grant{Stamp: stamp, Last: stamp, Life: life, Sent: sent, Read: read}
+	if a.q.lines.kind.Requeue != nil {
+		g.Last = stamp + wire.TokenBlock - 1
+	}
+	return g
+}
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// pause waits before the next try of a, or until there is news of it.
+func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
+	patience := a.q.lines.session.Patient(session.RetryPause(t.Fails))
+	t.Fails++
+	defer patience.End()
+	news, state := a.wakes()
+	if state != entering || a.q.lines.session.Ready() != nil {
+		return nil // see wait
+	}
+	select {
+	case <-patience.Done():
+		return nil
+	case <-news:
+		return nil
+	case <-ctx.Done():
+		return t.Ended(ctx)
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// permit answers the line of a semaphore of one permit, as the session of u sees it.
+func (u *user) permit() *Queue {
+	tb := u.place
+	tb.Helper()
+	ls := session.PartOf(u.session, "permits", func() *Lines {
+		return New(u.session, Kind{
+			Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
+			Labelled: true,
+		})
+	})
+	n, err := names.Make(names.DefaultPrefix, "a")
+	require.NoError(tb, err)
+	q := ls.Use(Keys{
+		Holder: n.Permits(), Lives: n.PermitsLives(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
+		Grants: names.Grants(names.DefaultPrefix),
+	})
+	tb.Cleanup(func() { ls.Done(q) })
+	return q
+}
+
+// alike is a wish for the permit, and for the like of others.
+func alike(like int) Wish {
+	return Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Permits: like}, Args: []string{"1", "0"}, Beside: true}
+}
+
+// stands answers a place that stands in line.
+func (q *Queue) stands(t *testing.T, like int) *Place {
+	t.Helper()
+	p := q.Stand(alike(like))
+	isGranted, err := p.Enter(t.Context())
+	require.NoError(t, err)
+	require.False(t, isGranted)
+	return p
+}
+
+// Who enters hears that it stands in line, or was granted what it wants; a wait that is cut short keeps the place.
+func TestAPlaceIsEnteredAndWaitedInApart(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	q := p.plain().permit()
+	free := q.Stand(alike(1))
+	isGranted, err := free.Enter(t.Context())
+	require.NoError(t, err)
+	require.True(t, isGranted)
+	held := free.Leave()
+	second := q.stands(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, second.Wait(ctx), context.Canceled)
+	isGranted, err = second.Enter(t.Context())
+	require.NoError(t, err)
+	require.False(t, isGranted, "it stands where it stood")
+	had, err := held.Release(t.Context(), 0, lease)
+	require.NoError(t, err)
+	require.True(t, had)
+	require.NoError(t, second.Wait(t.Context()))
+	isGranted, err = second.Enter(t.Context())
+	require.NoError(t, err)
+	require.True(t, isGranted)
+	second.Leave().Abandon()
+	p.nothingLeft()
+}
+
+// A hold goes on, with later tokens, where those alone stand in line who want the like; one that wants something else
+// sends it by the line.
+func TestAHoldGoesOnForThoseWhoWantTheLike(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	q := p.plain().permit()
+	held, err := q.Take(t.Context(), alike(1))
+	require.NoError(t, err)
+	first, before := q.stands(t, 1), held.Grant()
+	fate, err := held.Yield(t.Context(), scripts.SemaphoreYield)
+	require.NoError(t, err)
+	require.Equal(t, Kept, fate)
+	grant := held.Grant()
+	require.Greater(t, grant.Stamp, before.Stamp)
+	require.Equal(t, grant.Stamp.BlockEnd(), grant.Last)
+	require.Greater(t, grant.Last, grant.Stamp)
+	require.Equal(t, lease, grant.Life)
+	require.Positive(t, grant.Sent.Until(before.Sent))
+
+	other := q.stands(t, 2)
+	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
+	require.NoError(t, err)
+	require.Equal(t, GivenBack, fate)
+	require.NoError(t, first.Wait(t.Context()), "who was first has it")
+	held = first.Leave()
+	require.Greater(t, held.Grant().Stamp, grant.Last)
+	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "who waited has a block of tokens")
+	_, attempts, _ := q.lines.Len()
+	require.Equal(t, 2, attempts, "those of the holder and of the other")
+	require.Nil(t, other.Leave())
+
+	p.server.MustDo(t, "DEL", q.keys.Holder)
+	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
+	require.NoError(t, err)
+	require.Equal(t, Gone, fate)
+	held.Abandon()
+}

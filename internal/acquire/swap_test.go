@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P3, P8: a swap ends one lease and answers another, with a later token, which is all there is to give back.
+func TestASwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.join()
+	old := u.has()
+	lease, err := u.swap(old)
+	require.NoError(t, err)
+	require.NoError(t, lease.Err())
+	require.Greater(t, lease.Token(), old.Token())
+	require.Equal(t, 1, p.holds())
+	require.Error(t, old.Unlock())
+	require.Equal(t, 1, p.holds(), "the old lease gives nothing back")
+	require.NoError(t, lease.Unlock())
+	u.rests()
+}
+
+// Close waits for what came in the place of a hold as it would have waited for that.
+func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.join()
+	lease, err := u.swap(u.has())
+	require.NoError(t, err)
+	closed, wish := make(chan error, 1), u.wanting(1)
+	go func() { closed <- u.session.Close(t.Context()) }()
+	redistest.Await(t, "a session that closes", func() bool {
+		early, err := wish.Try(t.Context())
+		if err == nil {
+			require.NoError(t, early.Unlock()) // or Close would wait for that
+		}
+		return errors.Is(err, signalbox.ErrClosed)
+	})
+	select {
+	case err := <-closed:
+		require.FailNow(t, "Close did not wait", "%v", err)
+	default:
+	}
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, redistest.Receive(t, "the end of Close", closed))
+	require.Zero(t, p.holds())
+}
+
+// P2: what is kept ends when what it came from would have ended; where that had no end it is renewed for as long.
+func TestASwapKeepsTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]signalbox.LockOption{
+		"FixedLease": signalbox.FixedLease(time.Hour), "MaxHold": signalbox.MaxHold(time.Minute),
+		"Renewed": signalbox.RenewedLease(time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			u := p.join(option)
+			old := u.has()
+			before := u.terms(old)
+			lease, err := u.swap(old)
+			require.NoError(t, err)
+			after := u.terms(lease)
+			require.NotEqual(t, before.Hold, after.Hold)
+			before.Hold = after.Hold
+			require.Equal(t, before, after)
+			require.Equal(t, name == "Renewed", after.Until.IsZero())
+			require.NoError(t, lease.Unlock())
+			u.rests()
+		})
+	}
+}
+
+// P5: a swap whose answer is lost is repeated while the old hold lasts.
+func TestASwapWhoseAnswerIsLostCountsOnce(t *testing.T) {
+	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
+	t.Parallel()
+	p := newPlace(t)
+	u := p.join()
+	old := u.has()
+	struck := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
+	lease, err := u.swap(old)
+	require.NoError(t, err)
+	require.True(t, struck.HasFired())
+	require.Equal(t, 1, p.holds())
+	require.NoError(t, lease.Unlock())
+	u.rests()
+}
+
+// P2, P4: of a hold that the server has no more, or says nothing of for as long as it lasts, nothing is kept, and nothing
+// is left. It is told as a loss.
+func TestASwapThatFailsIsALossAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(p *place){
+		"Gone":     func(p *place) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
+		"Silent":   func(p *place) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
+		"Executed": func(p *place) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			option := signalbox.FixedLease(time.Hour)
+			if name != "Gone" {
+				redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
+				option = signalbox.FixedLease(time.Second) // over before a silent wire is given up
+			}
+			p := newPlace(t)
+			u := p.join(option)
+			old := u.has()
+			spoil(p)
+			lease, err := u.swap(old)
+			require.ErrorIs(t, err, errs.ErrLost)
+			require.Equal(t, hold.Lease{}, lease)
+			require.Error(t, old.Unlock())
+			u.rests()
+		})
+	}
+}
+
+// A lease that is over, or is none of a tenure, is not swapped, and nothing is sent.
+func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.join()
+	_, err := u.swap(hold.Lease{})
+	require.ErrorIs(t, err, errs.ErrNotHeld)
+	released := u.has()
+	require.NoError(t, released.Unlock())
+	_, err = u.swap(released)
+	require.ErrorIs(t, err, errs.ErrReleased)
+	u.options = []signalbox.LockOption{signalbox.FixedLease(100 * time.Millisecond)}
+	over := u.has()
+	redistest.Receive(t, "the end of the lease", over.Done())
+	_, err = u.swap(over)
+	require.ErrorIs(t, err, errs.ErrLost)
+	require.Zero(t, p.proxy.Requests())
+	u.rests()
+}
+
+// What is swapped while the session closes, and waits no longer for holders, is lost as they are, and given back.
+func TestASwapIsEvictedWithItsSession(t *testing.T) {
+	redistest.Slow(t, "a session closes while a reply is late")
+	t.Parallel()
+	// Close has a second of its own for giving back, which a machine that stalls can use up. What it did not come to ends with its lease.
+	redistest.Await(t, "a Close that ends in its own time", func() bool { return closesOverASwap(t) < time.Second })
+}
+
+// closesOverASwap closes a session while a swap is under way, and answers how long that took.
+func closesOverASwap(t *testing.T) time.Duration {
+	t.Helper()
+	p := newPlace(t)
+	u := p.join()
+	old := u.has()
+	delayed := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 300 * time.Millisecond})
+	type outcome struct {
+		lease hold.Lease
+		err   error
+	}
+	swapped := make(chan outcome, 1)
+	go func() {
+		lease, err := u.swap(old)
+		swapped <- outcome{lease, err}
+	}()
+	redistest.Receive(t, "a swap under way", delayed.Fired())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	require.ErrorContains(t, u.session.Close(ended), "holders were left")
+	took := time.Since(began)
+	got := redistest.Receive(t, "the end of the swap", swapped)
+	if got.err == nil {
+		require.ErrorIs(t, got.lease.Err(), errs.ErrClosed)
+		got.err = got.lease.Unlock()
+	}
+	require.Error(t, got.err)
+	if took < time.Second {
+		redistest.Await(t, "nothing is held", func() bool { return p.holds() == 0 })
+	}
+	return took
+}

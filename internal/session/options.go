@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Kind is a kind of lock, by the name of its package.
+type Kind string
+
+// The kinds that have options.
+const (
+	Reentrant Kind = "reentrant"
+	Fair      Kind = "fair"
+	RWLock    Kind = "rwlock"
+	Semaphore Kind = "semaphore"
+	Countdown Kind = "countdown"
+	Redlock   Kind = "redlock"
+)
+
+// Option names an option of locks, so that a lock knows which it was given.
+type Option uint32
+
+// The options. Each has a row in the table below.
+const (
+	RenewedLease Option = 1 << iota
+	FixedLease
+	MaxHold
+	WaitReplicas
+	Redisson
+	Native
+	ExactCapacity
+	Plain
+	Keep
+	Fenced
+	GreatestLease
+	TokenFloor
+)
+
+// row says which kinds have an option, and how a lock of another kind drops a default of it. drop
+// is nil if such a lock ignores what the option sets.
+type row struct {
+	option Option
+	name   string
+	kinds  []Kind
+	drop   func(*LockSettings)
+}
+
+// table is all options.
+//
+//nolint:gochecknoglobals // a constant table
+var table = []row{
+	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.Replicas = Replicas{} }},
+	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
+	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
+	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock}, nil},
+	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
+	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
+	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
+	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
+	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
+}
+
+// Give records that the lock was given an option, valid or not.
+func (l *LockSettings) Give(o Option) { l.Given |= o }
+
+// StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
+// from: it drops the options that the kind does not have.
+func (l *LockSettings) StartFor(kind Kind) {
+	for _, r := range table {
+		if l.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
+			r.drop(l)
+		}
+	}
+	l.Given = 0
+}
+
+// Homeless returns an error if the lock was given an option that the keys of this layout cannot
+// store. A default of the session is no error.
+func (l *LockSettings) Homeless(layout string) error {
+	for _, o := range []struct {
+		option Option
+		name   string
+	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}} {
+		if l.Given&o.option != 0 {
+			return fmt.Errorf("%w: %s: the keys of %s cannot store it", errs.ErrBadOption, o.name, layout)
+		}
+	}
+	return nil
+}
+
+// misfit returns an error if the lock was given an option that its kind does not have.
+func (l *LockSettings) misfit(kind Kind) error {
+	for _, r := range table {
+		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {
+			continue
+		}
+		kinds := make([]string, len(r.kinds))
+		for i, k := range r.kinds {
+			kinds[i] = string(k)
+		}
+		return fmt.Errorf("%w: %s is not an option of %s: these have it: %s", errs.ErrBadOption, r.name, kind, strings.Join(kinds, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+)
+
+const (
+	// MinLease is the shortest lease. Tokens may run that far ahead of the server's clock, so
+	// a floor that ended with its key is behind the clock by then.
+	MinLease = 100 * time.Millisecond
+	// MaxLease is the longest lease. A longer one is a key that nobody misses when its holder dies.
+	MaxLease = 24 * time.Hour
+	// DefaultFloor is how long the server keeps the floor of an idle lock's tokens by default.
+	DefaultFloor = time.Minute
+	// MinFloor and MaxFloor are the shortest and the longest such time.
+	MinFloor, MaxFloor = time.Second, 24 * time.Hour
+	// DefaultLease is the life of a renewed lease unless an option says otherwise.
+	DefaultLease = 30 * time.Second
+	// DefaultCloseGrace is how long Close waits by default if its context has no deadline.
+	DefaultCloseGrace = 5 * time.Second
+	// MaxCloseGrace is the longest such wait. A process that shall end should not wait longer.
+	MaxCloseGrace = 24 * time.Hour
+	// MaxLabel is the length of the longest label, in bytes: it travels with every acquire.
+	MaxLabel = 64
+	// MaxReplicas is the greatest number of replicas to wait for: more than anybody has.
+	MaxReplicas = 100
+	// MinFairWait is the least fairLockWaitTimeout of Redisson with which a Go waiter keeps its
+	// ticket.
+	MinFairWait = 4 * time.Second
+	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
+	MinReplicaWait = time.Millisecond
+	// MaxReplicaWait is the longest wait for replicas. Who wants more of them waits for a repair.
+	MaxReplicaWait = time.Minute
+)
+
+// Settings is what a session's options set.
+type Settings struct {
+	Prefix  string
+	Logger  *slog.Logger // nil if none is set
+	Polling bool
+	Label   string // what holder keys say of the session
+	Hashed  bool   // names stay in the process
+	// CloseGrace is how long Close waits under a context without a deadline.
+	CloseGrace time.Duration
+	Lock       LockSettings
+	Err        error // the first bad option
+}
+
+// LockSettings is what a lock's options set; a session's defaults are what it starts from.
+type LockSettings struct {
+	Terms
+
+	Replicas Replicas
+	Quorum   Quorum
+	// Exact refuses a semaphore that has another number of permits on the server.
+	Exact bool
+	// Plain is a semaphore without owners, in a layout that has one.
+	Plain bool
+	// Keep is for how long a latch's rounds are kept; 0 if it is not set.
+	Keep time.Duration
+	// Floor is how long the floor of the tokens is kept after the last release.
+	Floor time.Duration
+	// Layout is what it looks like on the server; nil is the library's own.
+	Layout *layout.Layout
+	// Given are the options that the lock was given.
+	Given Option
+	// Err is the first bad option.
+	Err error
+}
+
+// Replicas are what must have a lock before it is granted.
+type Replicas struct {
+	Count int           // 0 is none
+	Wait  time.Duration // for their answers
+}
+
+// Quorum is what locks over several servers ask for besides.
+type Quorum struct {
+	// Fenced locks have tokens that are ordered whatever the servers' clocks say.
+	Fenced bool
+	// Greatest is the longest lease that anybody has for the name; 0 is the lock's own.
+	Greatest time.Duration
+}
+
+// Terms are for how long a lock is held.
+type Terms struct {
+	// Lease is how long the key lives when nobody renews it.
+	Lease time.Duration
+	// Fixed leases are not renewed.
+	Fixed bool
+	// MaxHold ends a renewed lease that long after it was taken; 0 is never.
+	MaxHold time.Duration
+}
+
+// Defaults answers the settings of a session without options.
+func Defaults() Settings {
+	return Settings{
+		Prefix:     names.DefaultPrefix,
+		Label:      processLabel(),
+		CloseGrace: DefaultCloseGrace,
+		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease}, Floor: DefaultFloor},
+	}
+}
+
+// processLabel answers "host:pid", with as much of the host as there is room for.
+func processLabel() string {
+	host, _ := os.Hostname() // without one, the number alone
+	pid := ":" + strconv.Itoa(os.Getpid())
+	label := strings.ToValidUTF8(host[:min(len(host), MaxLabel-len(pid))], "") + pid
+	if CheckLabel(label) != nil {
+		return pid
+	}
+	return label
+}
+
+// CheckLabel says why label cannot be one, or nil.
+func CheckLabel(label string) error {
+	switch {
+	case len(label) > MaxLabel:
+		return fmt.Errorf("%w: the label has %d bytes, and %d are allowed", errs.ErrBadOption, len(label), MaxLabel)
+	case !utf8.ValidString(label):
+		return fmt.Errorf("%w: the label %q is not UTF-8", errs.ErrBadOption, label)
+	case strings.ContainsFunc(label, unicode.IsControl):
+		return fmt.Errorf("%w: the label %q has a control character", errs.ErrBadOption, label)
+	}
+	return nil
+}
+
+// Fail keeps the first bad option.
+func (l *LockSettings) Fail(err error) {
+	if l.Err == nil {
+		l.Err = err
+	}
+}
+
+// Check returns an error if one of the options of a lock of kind is not valid, or if they are not
+// valid together.
+func (l *LockSettings) Check(kind Kind) error {
+	if err := l.misfit(kind); err != nil {
+		return err
+	}
+	if l.Err == nil && l.Replicas.Count > 0 && l.Replicas.Wait >= l.Life() {
+		return fmt.Errorf("%w: a wait of %v for replicas: it must be shorter than the lease, %v", errs.ErrBadOption, l.Replicas.Wait, l.Life())
+	}
+	return l.Err
+}
+
+// CheckReplicas says why a lock cannot wait for count replicas, for as long as wait, or nil.
+func CheckReplicas(count int, wait time.Duration) error {
+	switch {
+	case count < 1 || count > MaxReplicas:
+		return fmt.Errorf("%w: %d replicas: it must be from 1 to %d", errs.ErrBadOption, count, MaxReplicas)
+	case wait < MinReplicaWait || wait > MaxReplicaWait:
+		return fmt.Errorf("%w: a wait of %v for replicas: it must be from %v to %v", errs.ErrBadOption, wait, MinReplicaWait, MaxReplicaWait)
+	}
+	return nil
+}
+
+// CheckCloseGrace returns an error if Close cannot wait for d.
+func CheckCloseGrace(d time.Duration) error {
+	if d <= 0 || d > MaxCloseGrace {
+		return fmt.Errorf("%w: a close grace of %v: it must be more than 0 and at most %v", errs.ErrBadOption, d, MaxCloseGrace)
+	}
+	return nil
+}
+
+// CheckFloor returns an error if the floor of the tokens cannot be kept for d.
+func CheckFloor(d time.Duration) error {
+	if d < MinFloor || d > MaxFloor {
+		return fmt.Errorf("%w: a token floor kept for %v: it must be from %v to %v", errs.ErrBadOption, d, MinFloor, MaxFloor)
+	}
+	return nil
+}
+
+// CheckDuration says why d cannot be the length of what, or nil.
+func CheckDuration(what string, d time.Duration) error {
+	if d < MinLease || d > MaxLease {
+		return fmt.Errorf("%w: %s of %v: it must be from %v to %v", errs.ErrBadOption, what, d, MinLease, MaxLease)
+	}
+	return nil
+}
+
+// CheckFairWait returns an error if d cannot be Java's fairLockWaitTimeout. A Go waiter asks about
+// once a second, and renews its ticket when half of the timeout is left.
+func CheckFairWait(d time.Duration) error {
+	if d < MinFairWait || d > MaxLease {
+		return fmt.Errorf("%w: a fairLockWaitTimeout of %v: set one from %v to %v, here and in Java", errs.ErrBadOption, d, MinFairWait, MaxLease)
+	}
+	return nil
+}
+
+// Life answers for how long a key is asked for at the first acquire.
+func (l *Terms) Life() time.Duration {
+	if l.MaxHold > 0 {
+		return min(l.Lease, l.MaxHold)
+	}
+	return l.Lease
+}

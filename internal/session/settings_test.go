@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+func TestADurationOutOfBoundsIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, good := range []time.Duration{100 * time.Millisecond, time.Second, 24 * time.Hour} {
+		require.NoError(t, session.CheckDuration("a lease", good))
+	}
+	for _, bad := range []time.Duration{-time.Second, 0, 100*time.Millisecond - 1, 24*time.Hour + 1} {
+		err := session.CheckDuration("a lease", bad)
+		require.ErrorIs(t, err, errs.ErrBadOption)
+		require.ErrorContains(t, err, "a lease of "+bad.String())
+		require.ErrorContains(t, err, "from 100ms to 24h")
+	}
+}
+
+func TestAWaitForReplicasIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, good := range []session.Replicas{{Count: 1, Wait: time.Millisecond}, {Count: 100, Wait: time.Minute}} {
+		require.NoError(t, session.CheckReplicas(good.Count, good.Wait))
+	}
+	for _, bad := range []session.Replicas{
+		{Count: 0, Wait: time.Second},
+		{Count: -1, Wait: time.Second},
+		{Count: 101, Wait: time.Second},
+		{Count: 1},
+		{Count: 1, Wait: time.Millisecond - 1},
+		{Count: 1, Wait: time.Minute + 1},
+		{Count: 1, Wait: -time.Second},
+	} {
+		require.ErrorIs(t, session.CheckReplicas(bad.Count, bad.Wait), errs.ErrBadOption, "%+v", bad)
+	}
+}
+
+func TestAWaitForReplicasIsShorterThanTheLease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lease, maxHold, wait time.Duration
+		good                 bool
+	}{
+		{lease: time.Second, wait: time.Second - 1, good: true},
+		{lease: time.Second, wait: time.Second},
+		{lease: time.Minute, maxHold: time.Second, wait: time.Second - 1, good: true},
+		{lease: time.Minute, maxHold: time.Second, wait: time.Second},
+	} {
+		l := session.LockSettings{Terms: session.Terms{Lease: c.lease, MaxHold: c.maxHold}, Replicas: session.Replicas{Count: 1, Wait: c.wait}}
+		if c.good {
+			require.NoError(t, l.Check(session.Reentrant), "%+v", c)
+			continue
+		}
+		require.ErrorIs(t, l.Check(session.Reentrant), errs.ErrBadOption, "%+v", c)
+		l.Replicas = session.Replicas{}
+		require.NoError(t, l.Check(session.Reentrant))
+		first := errors.New("the first")
+		l.Fail(first)
+		require.Equal(t, first, l.Check(session.Reentrant))
+	}
+}
+
+func TestALabelIsShortAndCanBeShown(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"", "web-1:42", "Zürich, 2. Stock", strings.Repeat("x", 64), strings.Repeat("é", 32)} {
+		require.NoError(t, session.CheckLabel(good), "%q", good)
+	}
+	for bad, why := range map[string]string{
+		strings.Repeat("x", 65): "65 bytes, and 64 are allowed", strings.Repeat("é", 32) + "x": "65 bytes",
+		"\xff": "not UTF-8", "a\xc3": "not UTF-8",
+		"a\nb": "control character", "\x00": "control character", "\x1b[31m": "control character", "\u0085": "control character",
+	} {
+		err := session.CheckLabel(bad)
+		require.ErrorIs(t, err, errs.ErrBadOption, "%q", bad)
+		require.ErrorContains(t, err, why)
+	}
+}
+
+func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	s := session.Defaults()
+	require.Equal(t, "sb:", s.Prefix)
+	require.NoError(t, names.CheckPrefix(s.Prefix))
+	require.NoError(t, s.Err)
+	require.False(t, s.Polling)
+	require.Equal(t, session.LockSettings{Terms: session.Terms{Lease: 30 * time.Second}, Floor: time.Minute}, s.Lock)
+	require.NoError(t, session.CheckFloor(s.Lock.Floor))
+	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(s.Label, ":"+strconv.Itoa(os.Getpid())), s.Label)
+	require.True(t, strings.HasPrefix(s.Label, host[:min(len(host), 32)]), s.Label)
+	require.NoError(t, session.CheckLabel(s.Label))
+	require.Nil(t, s.Logger, "nothing is logged")
+	require.Equal(t, session.DefaultCloseGrace, s.CloseGrace)
+}
+
+func TestTheFirstBadOptionIsKept(t *testing.T) {
+	t.Parallel()
+	first, second := errors.New("first"), errors.New("second")
+	var l session.LockSettings
+	l.Fail(first)
+	l.Fail(second)
+	require.Equal(t, first, l.Err)
+}
+
+func TestTheFirstLifeIsNoLongerThanTheGreatestHold(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute}).Life())
+	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute, MaxHold: time.Hour}).Life())
+	require.Equal(t, time.Second, (&session.Terms{Lease: time.Minute, MaxHold: time.Second}).Life())
+}
