@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // header is what a script says of itself; README.md has the grammar.
@@ -39,10 +37,10 @@ var (
 	shapeText   = regexp.MustCompile(`^(?:reply, )?(\{[^}]*\}|-?\d+|stamp|an error)(  +\S.*)?$`)
 )
 
-// parse takes a script apart. body begins with the first line that is no comment.
-func parse(t *testing.T, s *scripts.Script) (h header, body string) {
+// parse takes the text of a script apart. body begins with the first line that is no comment.
+func parse(t *testing.T, source string) (h header, body string) {
 	t.Helper()
-	lines := strings.SplitAfter(s.Source, "\n")
+	lines := strings.SplitAfter(source, "\n")
 	h.title = strings.TrimSuffix(lines[0], "\n")
 	section := "purpose"
 	n := 1

@@ -5,9 +5,7 @@ package scripts_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,14 +19,9 @@ import (
 // out of the line, and answers more and them. One that found nothing more goes on finding nothing.
 func searchPart(tb testing.TB) *scripts.Script {
 	tb.Helper()
-	var source strings.Builder
-	source.WriteString("local line, lives, count = KEYS[1], KEYS[2], ARGV[1]\n")
-	for _, part := range []string{"now", "living", "search"} {
-		text, err := os.ReadFile("parts/line/" + part + ".lua")
-		require.NoError(tb, err)
-		source.Write(text)
-	}
-	source.WriteString(`local find, found = search(line, 'from'), {}
+	return &scripts.Script{Source: scripts.Compose(`local line, lives, count = KEYS[1], KEYS[2], ARGV[1]
+-- include line/search
+local find, found = search(line, 'from'), {}
 for _ = 1, tonumber(count) do
   local ticket, life = find()
   if not ticket then
@@ -39,8 +32,8 @@ for _ = 1, tonumber(count) do
   assert(redis.call('ZREM', line, ticket) == 1, 'found what is not there')
   found[#found + 1] = ticket
 end
-return {more, found}`)
-	return &scripts.Script{Source: source.String()}
+return {more, found}
+`)}
 }
 
 // finds takes the first count of those who live out of the line, and answers more and them.

@@ -10,14 +10,12 @@ import (
 	"strings"
 )
 
-//go:generate go test . -run TestAScriptHasItsParts -update
-
-//go:embed */*.lua
+//go:embed */*.lua parts/*/*.lua
 var files embed.FS
 
 // digests has a line "name vN digest size" for each script. The digests are embedded, and not
 // computed, because Go refuses to compute a SHA-1 under GODEBUG=fips140=only. A test compares them
-// with the files.
+// with the texts.
 //
 //go:embed testdata/digests.txt
 var digests string
@@ -28,7 +26,8 @@ type Script struct {
 	Name string
 	// Version counts from 1.
 	Version int
-	// Source is the file, to the byte: what EVAL sends.
+	// Source is the text of the file, with its parts in place of the lines that include them: what
+	// EVAL sends.
 	Source string
 	// SHA1 is the digest of Source in hexadecimal: what EVALSHA sends.
 	SHA1 string
@@ -120,7 +119,7 @@ var (
 	RedissonLatchReset = load("redisson/latch-reset", 1)
 )
 
-// All answers every script in the module, retired versions included, ordered by path.
+// All returns every script in the module, retired versions included, ordered by path.
 func All() ([]*Script, error) {
 	paths, err := fs.Glob(files, "*/*.lua")
 	if err != nil {
@@ -138,14 +137,19 @@ func All() ([]*Script, error) {
 	return all, nil
 }
 
-// load panics for a file that is not embedded: that is a mistake in this file, and the
-// first test finds it.
 func load(name string, version int) *Script {
-	source, err := files.ReadFile(fmt.Sprintf("%s.v%d.lua", name, version))
+	source := compose(readFile(fmt.Sprintf("%s.v%d.lua", name, version)))
+	return &Script{Name: name, Version: version, Source: source, SHA1: digestOf(name, version)}
+}
+
+// readFile panics for a file that is not embedded: that is a mistake in this folder, and the first
+// test finds it.
+func readFile(path string) string {
+	text, err := files.ReadFile(path)
 	if err != nil {
 		panic(err) //nolint:forbidigo // see above
 	}
-	return &Script{Name: name, Version: version, Source: string(source), SHA1: digestOf(name, version)}
+	return string(text)
 }
 
 // digestOf returns the digest of a script, or "" if it has no line. A script without a digest still

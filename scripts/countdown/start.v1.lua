@@ -1,48 +1,34 @@
 -- countdown/start v1
--- Starts a round, unless one is running. Sent again for the same nonce it answers the round that it started, also when
--- that is over, while it is among the last 32; and after that that it may be one of those that are forgotten.
+-- Starts a round, unless one is running. Sent again for the same nonce it answers the round that it
+-- started, also when that is over, while it is among the last 32; and after that that it may be one
+-- of those that are forgotten.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
 -- ARGV[1]  begun     nonce (11), fresh for every start
 -- ARGV[2]  total     8 digits: how many ids open the round
 -- ARGV[3]  keep_ms   10 digits: how long the key is kept after its last use
 -- ARGV[4]  not_after  stamp; executed later, nothing is written
--- ARGV[5]  first     stamp before which no copy of this start was executed; '' if no copy was sent whose outcome is unknown
+-- ARGV[5]  first     stamp before which no copy of this start was executed; '' if no copy was sent
+--          whose outcome is unknown
 -- returns  {1, stamp, now}  started, or started before; now is the server's time
 --          {0, now}         another round is running
 --          {-1, now}        later than not_after
 --          {-2}             the key is no latch's
---          {-3, now}        a copy may have started a round that is over and forgotten; nothing was written
+--          {-3, now}        a copy may have started a round that is over and forgotten; nothing was
+--            written
 --          an error         the server's refusal to give the key an end; it is as it was before
 -- effects  writes KEYS[1]; publishes nothing
 -- cost     O(1): TIME, HGET twice, HLEN, HSET, PEXPIRE
 local latch = KEYS[1]
 local begun, total, keep_ms, not_after, first = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 if now > not_after then
   return {-1, now}
 end
 
--- part countdown/round
--- What the latch says of its newest round: its stamp, how it stands (c counts, o open, x reset), its nonce, and
--- how long the key is kept. foreign: the key is no latch's.
-local value = redis.call('HGET', latch, 'round')
-local foreign = value and (#value ~= 65 or string.sub(value, 1, 3) ~= 'sb1')
-if not value then
-  foreign = redis.call('EXISTS', latch) == 1
-end
-local stamp, state, nonce, ms = '', '', '', 0
-if value and not foreign then
-  stamp, state, nonce = string.sub(value, 4, 19), string.sub(value, 20, 20), string.sub(value, 21, 31)
-  ms = tonumber(string.sub(value, 56))
-end
--- end countdown/round
+-- include countdown/round
 if foreign then
   return {-2}
 end
@@ -71,14 +57,15 @@ if value then
   end
   since, past = string.sub(value, 32, 47), stamp .. state .. nonce .. before
   if #past > 896 then
-    -- What is forgotten counts as open, unless it was reset: then nothing up to there is known any more.
+    -- What is forgotten counts as open, unless it was reset: then nothing up to there is known any
+    -- more.
     if string.sub(past, 913, 913) == 'x' then
       since = string.format('%016.0f', tonumber(string.sub(past, 897, 912)) + 1)
     end
     past = string.sub(past, 1, 896)
   end
-  -- Ids of the last round, where they could not be let go of. HSET changes nothing here: it is refused where the one
-  -- below would be, and then nothing is let go of.
+  -- Ids of the last round, where they could not be let go of. HSET changes nothing here: it is
+  -- refused where the one below would be, and then nothing is let go of.
   if redis.call('HLEN', latch) > 2 then
     redis.call('HSET', latch, 'round', value)
     redis.call('UNLINK', latch)

@@ -1,6 +1,6 @@
 -- holder/force v1
--- Takes a lock from a hold of another session, for kinds that grant nothing at a release.
--- Sent again it finds the hold gone.
+-- Takes a lock from a hold of another session, for kinds that grant nothing at a release. Sent
+-- again it finds the hold gone.
 --
 -- KEYS[1]  holder   string: see redlock/acquire v1
 -- ARGV[1]  hold     41 characters: who has it, as far as the sender knows
@@ -10,7 +10,8 @@
 -- ARGV[5]  keep_ms  how long the floor is kept
 -- returns  0        this hold has it no more
 --          1        taken; waiters and the hold's session were told
--- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the hold's session to channel, and KEYS[1] to told
+-- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the hold's
+--          session to channel, and KEYS[1] to told
 -- cost     O(1): GET, DEL, SET and two messages
 local holder = KEYS[1]
 local hold, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

@@ -1,11 +1,14 @@
 -- holder/renew v1
--- Lengthens the life of many holds, or asks whether they are there still. It never creates a
--- key, and touches those only that still belong to the hold that is named beside them.
+-- Lengthens the life of many holds, or asks whether they are there still. It never creates a key,
+-- and touches those only that still belong to the hold that is named beside them.
 --
 -- KEYS[n]  holder   string: 'sb1', kind (1), stamp (16), hold (41), ...; see README.md
--- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold (41 characters, or 42 with the mode behind it for kind l), ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to say
--- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes nothing
+-- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold (41 characters, or 42 with the mode behind
+--          it for kind l), ttl_ms (positive integer; 0 asks only)
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+--          say
+-- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
+--          nothing
 -- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only
 local alive = {}
 for n, holder in ipairs(KEYS) do

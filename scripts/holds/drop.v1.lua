@@ -1,6 +1,7 @@
 -- holds/drop v1
--- Ends a hold without looking at the line: one key, so that it goes on while the slot is moved to another node of a
--- cluster. It is over for everybody at the next look, which lets in who may come in.
+-- Ends a hold without looking at the line: one key, so that it goes on while the slot is moved to
+-- another node of a cluster. It is over for everybody at the next look, which lets in who may come
+-- in.
 --
 -- KEYS[1]  holder  sorted set: name of the hold -> when it ends
 -- ARGV[1]  name  of the hold
@@ -13,7 +14,8 @@ local name = ARGV[1]
 
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
--- pcall: where another kind of lock has the key, or nobody has a lock of the name, the hold has it no more.
+-- pcall: where another kind of lock has the key, or nobody has a lock of the name, the hold has it
+-- no more.
 local till = redis.pcall('ZSCORE', holder, name)
 if type(till) == 'table' and string.sub(till['err'], 1, 9) ~= 'WRONGTYPE' then
   redis.call('ZSCORE', holder, name) -- refused: so is this

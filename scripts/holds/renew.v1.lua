@@ -1,10 +1,11 @@
 -- holds/renew v1
--- Lengthens the life of many holds in keys that have several, or asks whether they are there still. It never creates
--- a hold, and touches none that has ended.
+-- Lengthens the life of many holds in keys that have several, or asks whether they are there still.
+-- It never creates a hold, and touches none that has ended.
 --
 -- KEYS[n]  holder   sorted set: name of the hold -> when it ends
 -- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: name, ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to say
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+--          say
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing
 -- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each
 local time = redis.call('TIME')
@@ -20,8 +21,9 @@ for n, holder in ipairs(KEYS) do
   elseif scores[1] and tonumber(scores[1]) > now then
     alive[n] = 1
     if ttl_ms ~= '0' then
-      -- The key first: it takes no memory, and what comes after it is not refused where that is full. It outlives the
-      -- hold, and by longer where a semaphore's capacity was set; see semaphore/resize v1.
+      -- The key first: it takes no memory, and what comes after it is not refused where that is
+      -- full. It outlives the hold, and by longer where a semaphore's capacity was set; see
+      -- semaphore/resize v1.
       local ms, till = ttl_ms + math.max(15000, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * 1000)
       local kept = redis.pcall('PEXPIRE', holder, ms, 'GT')
       if type(kept) == 'number' then

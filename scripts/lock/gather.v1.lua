@@ -1,6 +1,7 @@
 -- lock/gather v1
--- Takes locks one after the other, for a caller that wants all of them, and none behind the first that it cannot take. A
--- lock for which a queue may exist is not taken. Sent again for the same tickets it returns the stamps of their holds.
+-- Takes locks one after the other, for a caller that wants all of them, and none behind the first
+-- that it cannot take. A lock for which a queue may exist is not taken. Sent again for the same
+-- tickets it returns the stamps of their holds.
 --
 -- KEYS[n]  holder   string: see lock/enter v1
 -- ARGV[n]  request  four by key, at 4n-3 to 4n: ticket, life_ms, not_after, label
@@ -12,16 +13,13 @@
 --            stamp              taken; the tokens of stamp to stamp + 255 are the hold's
 --            {0, left_ms, now}  held, for left_ms at the most, or a queue may exist
 --            {-1, now}          later than not_after
---            {-2, kind}         the name is in use by another kind of lock, or is no lock's key ('?')
+--            {-2, kind}         the name is in use by another kind of lock, or is no lock's key
+--            ('?')
 --            an error           the server's refusal of that key
 -- effects  writes KEYS; publishes nothing
 -- cost     O(keys): TIME, MGET once; SET each; GET if MGET finds no string; held: PTTL
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 -- One command for all of them. It has nothing for a key of another type: that is asked for again.
 local values = redis.pcall('MGET', unpack(KEYS))

@@ -4,7 +4,7 @@
 -- KEYS[n]  holder   string: see lock/enter v1
 -- ARGV[n]  request  three by key, at 3n-2 to 3n: ticket, used, keep_ms
 --            ticket   hold (41) and mode (1)
---            used     stamp of the last token that was used; '' if it is not known: the last of the block then
+--            used     stamp of the last token that was used; '' for the last of its block
 --            keep_ms  how long the floor is kept
 -- returns  {reply, ...}  one a key; each is
 --            0         the ticket does not hold

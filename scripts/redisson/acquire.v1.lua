@@ -1,6 +1,7 @@
 -- redisson/acquire v1
--- Acquires a lock that is free, as Redisson's RLock has it. Sent again for the same hold it extends that, and returns a later time: nobody had
--- the tokens of the one before, which was lost with its reply.
+-- Acquires a lock that is free, as Redisson's RLock has it. Sent again for the same hold it extends
+-- that, and returns a later time: nobody had the tokens of the one before, which was lost with its
+-- reply.
 --
 -- KEYS[1]  lock       hash: a field for the hold, of the value 1; see README.md
 -- ARGV[1]  hold       56 characters, fresh for every attempt
@@ -9,7 +10,8 @@
 -- ARGV[4]  _verb      not used: no message is sent
 -- ARGV[5]  _channel   not used, like _verb
 -- ARGV[6]  _waits     not used: every release sends a message
--- returns  {1, now}   acquired at the server's time now; 256 us of tokens from there on are the hold's
+-- returns  {1, now}   acquired at the server's time now; 256 us of tokens from there on are the
+--          hold's
 --          {0, left_ms, now}  another hold has it, and its key expires in left_ms
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
@@ -19,11 +21,7 @@
 local lock = KEYS[1]
 local hold, ttl_ms, not_after, _verb, _channel, _waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 if now > not_after then
   return {-1, now}
@@ -42,21 +40,7 @@ if fields > 0 and not redis.call('HGET', lock, hold) then
   return {0, redis.call('PTTL', lock), now}
 end
 
--- part redisson/seize
--- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
-local function seize(lock, hold, ttl_ms)
-  local written = redis.pcall('HSET', lock, hold, '1')
-  if type(written) == 'table' then
-    return written
-  end
-  -- A key without an end would keep the others out for ever: rather none.
-  local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
-  if type(ends) == 'table' then
-    redis.pcall('DEL', lock)
-    return ends
-  end
-end
--- end redisson/seize
+-- include redisson/seize
 
 local refusal = seize(lock, hold, ttl_ms)
 if refusal then

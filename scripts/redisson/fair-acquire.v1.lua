@@ -1,10 +1,12 @@
 -- redisson/fair-acquire v1
--- Takes a lock that is free, where the hold is the first in line, as Redisson's RFairLock has it. Otherwise the hold gets a place at the
--- end of the line, or, where it came to try, leaves. Sent again for the same hold it keeps place and lock, and lengthens either.
+-- Takes a lock that is free, where the hold is the first in line, as Redisson's RFairLock has it.
+-- Otherwise the hold gets a place at the end of the line, or, where it came to try, leaves. Sent
+-- again for the same hold it keeps place and lock, and lengthens either.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  queue      list: the holds that wait, the next one first
--- KEYS[3]  deadlines  sorted set: hold -> the millisecond from which on its place is lost, once it is the first
+-- KEYS[3]  deadlines  sorted set: hold -> the millisecond from which on its place is lost, once it
+--          is the first
 -- ARGV[1]  hold       56 characters, fresh for every attempt
 -- ARGV[2]  ttl_ms     positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
@@ -13,21 +15,19 @@
 -- ARGV[6]  waits      1 to stand in line, 0 to try
 -- ARGV[7]  wait_ms    how long a place is good for, the fairLockWaitTimeout of the Java clients
 -- returns  {1, now}   taken, at the server's time now
---          {0, left_ms, now}  another has it for left_ms at the longest, or, where that is below 0, is to have it
+--          {0, left_ms, now}  another has it for left_ms at the longest, or, where that is below 0,
+--            is to have it
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line where the lock is free and it is another
--- cost     O(1) where nobody waits: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in those who wait for a grant, and O(n)
---          for a waiter, which looks for its place
+-- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line
+--          where the lock is free and it is another
+-- cost     O(1) where nobody waits: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in
+--          those who wait for a grant, and O(n) for a waiter, which looks for its place
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 if now > not_after then
   return {-1, now}
@@ -47,60 +47,13 @@ if fields > 0 and redis.call('HGET', lock, 'mode') then
   return {-2, 'w'}
 end
 
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/queue
--- The first in line whose deadline is not over, or who is the sender of this, if there is one. Those before it lose their place, as
--- whoever comes takes it in Java; they are told, so that who lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
--- client's clock where Java wrote them.
-local ms = math.floor(tonumber(now) / 1000)
-local function first()
-  for _ = 1, 1000 do
-    local owner = redis.call('LINDEX', queue, '0')
-    local till = owner and redis.call('ZSCORE', deadlines, owner)
-    if not owner or till and (owner == hold or tonumber(till) > ms) then
-      return owner
-    end
-    redis.call('LPOP', queue)
-    redis.call('ZREM', deadlines, owner)
-    tell(verb, channel .. owner, '0')
-  end
-  return redis.call('LINDEX', queue, '0') -- not before the next call finds out whether it is
-end
--- end redisson/queue
-
--- part redisson/seize
--- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
-local function seize(lock, hold, ttl_ms)
-  local written = redis.pcall('HSET', lock, hold, '1')
-  if type(written) == 'table' then
-    return written
-  end
-  -- A key without an end would keep the others out for ever: rather none.
-  local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
-  if type(ends) == 'table' then
-    redis.pcall('DEL', lock)
-    return ends
-  end
-end
--- end redisson/seize
+-- include redisson/queue
+-- include redisson/seize
 
 local head = first()
 if fields == 0 and (not head or head == hold) then
-  -- Whoever stood in line has it also where memory is full: these take none, and nothing is refused behind them.
+  -- Whoever stood in line has it also where memory is full: these take none, and nothing is refused
+  -- behind them.
   if head then
     redis.call('LPOP', queue)
     redis.call('ZREM', deadlines, hold)
@@ -130,8 +83,8 @@ if waits == '0' then
 end
 local till, rank = redis.call('ZSCORE', deadlines, hold), redis.call('LPOS', queue, hold)
 if rank then
-  -- A place is good for as many waits as there are holders before and with it. Half of one less is early enough to say that the hold
-  -- lives; Java's holds never say so.
+  -- A place is good for as many waits as there are holders before and with it. Half of one less is
+  -- early enough to say that the hold lives; Java's holds never say so.
   local full = ms + (rank + 1) * wait_ms
   if not till or tonumber(till) < full - wait_ms / 2 then
     redis.call('ZADD', deadlines, string.format('%.0f', full), hold)

@@ -1,6 +1,7 @@
 -- redisson/fair-release v1
--- Gives a lock back that a hold still has, as Redisson's RFairLock has it, and tells the first in line; or gives up its place there. It is also
--- how an acquire is taken back whose outcome is not known.
+-- Gives a lock back that a hold still has, as Redisson's RFairLock has it, and tells the first in
+-- line; or gives up its place there. It is also how an acquire is taken back whose outcome is not
+-- known.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  queue      list: see redisson/fair-acquire v1
@@ -12,51 +13,14 @@
 -- returns  {0, now}   this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}   it had, and gave it back
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line where the lock is free
--- cost     O(1) for a lock: TIME, HGET, DEL, LINDEX, ZSCORE, and the message; O(n log n) in those who wait for a place
+-- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line
+--          where the lock is free
+-- cost     O(1) for a lock: TIME, HGET, DEL, LINDEX, ZSCORE, and the message; O(n log n) in those
+--          who wait for a place
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, verb, channel, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/queue
--- The first in line whose deadline is not over, or who is the sender of this, if there is one. Those before it lose their place, as
--- whoever comes takes it in Java; they are told, so that who lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
--- client's clock where Java wrote them.
-local ms = math.floor(tonumber(now) / 1000)
-local function first()
-  for _ = 1, 1000 do
-    local owner = redis.call('LINDEX', queue, '0')
-    local till = owner and redis.call('ZSCORE', deadlines, owner)
-    if not owner or till and (owner == hold or tonumber(till) > ms) then
-      return owner
-    end
-    redis.call('LPOP', queue)
-    redis.call('ZREM', deadlines, owner)
-    tell(verb, channel .. owner, '0')
-  end
-  return redis.call('LINDEX', queue, '0') -- not before the next call finds out whether it is
-end
--- end redisson/queue
+-- include redisson/queue
 
 local has = redis.pcall('HGET', lock, hold)
 if type(has) == 'table' then

@@ -5,17 +5,14 @@
 -- KEYS[2]  deadlines  sorted set: see redisson/fair-acquire v1
 -- ARGV[1]  after  how many stand before the page
 -- ARGV[2]  count  of waiters in the page
--- returns  {waiter, ...}  in order, four each: hold, how many stand before the next, 1 where its deadline is not over, else 0, and the hold once more
+-- returns  {waiter, ...}  in order, four each: hold, how many stand before the next, 1 where its
+--          deadline is not over, else 0, and the hold once more
 -- effects  none
 -- cost     O(after + count): TIME, LRANGE, ZSCORE each
 local queue, deadlines = KEYS[1], KEYS[2]
 local after, count = ARGV[1], ARGV[2]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 local waiters = {}
 local last = after + count - 1

@@ -1,6 +1,7 @@
 -- redisson/fence v1
--- Acquires a lock that is free, as Redisson's RFencedLock has it, with the next number of its counter for a token. Sent again for the same hold
--- it extends that, and returns a later token: nobody had the one before, which was lost with its reply.
+-- Acquires a lock that is free, as Redisson's RFencedLock has it, with the next number of its
+-- counter for a token. Sent again for the same hold it extends that, and returns a later token:
+-- nobody had the one before, which was lost with its reply.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  token      string: the last token of the lock, decimal; it never expires
@@ -20,11 +21,7 @@
 local lock, token = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, _verb, _channel, _waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 if now > not_after then
   return {-1, now}
@@ -43,21 +40,7 @@ if fields > 0 and not redis.call('HGET', lock, hold) then
   return {0, redis.call('PTTL', lock), now}
 end
 
--- part redisson/seize
--- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
-local function seize(lock, hold, ttl_ms)
-  local written = redis.pcall('HSET', lock, hold, '1')
-  if type(written) == 'table' then
-    return written
-  end
-  -- A key without an end would keep the others out for ever: rather none.
-  local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
-  if type(ends) == 'table' then
-    redis.pcall('DEL', lock)
-    return ends
-  end
-end
--- end redisson/seize
+-- include redisson/seize
 
 -- First: a number that nobody has is no harm, and a hold without one would be.
 local counted = redis.pcall('INCR', token)

@@ -1,5 +1,6 @@
 -- redisson/force v1
--- Takes a lock, as Redisson's RLock has it, from a hold that somebody else has. Sent again it finds the hold gone.
+-- Takes a lock, as Redisson's RLock has it, from a hold that somebody else has. Sent again it finds
+-- the hold gone.
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
 -- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
@@ -15,20 +16,7 @@
 local lock, _token = KEYS[1], KEYS[2]
 local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
+-- include redisson/tell
 
 -- A hash with a mode is a read-write lock's. Java names the fields of both by client and thread.
 local fields = redis.pcall('HMGET', lock, hold, 'mode')

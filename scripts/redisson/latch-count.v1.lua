@@ -1,5 +1,6 @@
 -- redisson/latch-count v1
--- Counts one down, as Redisson's RCountDownLatch has it, and opens the latch with the last. Sent again it counts again.
+-- Counts one down, as Redisson's RCountDownLatch has it, and opens the latch with the last. Sent
+-- again it counts again.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
 -- ARGV[1]  _round   not used: rounds have no names
@@ -7,27 +8,15 @@
 -- ARGV[3]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[4]  channel  where waiters listen
 -- returns  {1, left}         counted, and left more open it
---          {0, value, past}  there is nothing to count: a later round has opened, in the words of countdown/look
+--          {0, value, past}  there is nothing to count: a later round has opened, in the words of
+--            countdown/look
 --          {-2}              the key is not a latch's
 -- effects  writes KEYS[1]; publishes 0 where it opens
 -- cost     O(1): GET, INCRBY; the last one: DEL, and the message
 local latch = KEYS[1]
 local _round, _id, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
+-- include redisson/tell
 
 local count = redis.call('GET', latch)
 if not count then

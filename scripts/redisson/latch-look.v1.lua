@@ -1,9 +1,10 @@
 -- redisson/latch-look v1
--- Tells how a latch stands, as Redisson's RCountDownLatch has it, in the words of countdown/look: all rounds are one, of the
--- stamp 1, and what is not there is open.
+-- Tells how a latch stands, as Redisson's RCountDownLatch has it, in the words of countdown/look:
+-- all rounds are one, of the stamp 1, and what is not there is open.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
--- ARGV[1]  fence    '' or a number to publish where the latch is not open: who hears a 0 behind it knows that it has opened since
+-- ARGV[1]  fence    '' or a number to publish where the latch is not open: who hears a 0 behind it
+--          knows that it has opened since
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  where waiters listen
 -- returns  {1, value, past, left}  as countdown/look has it
@@ -13,20 +14,7 @@
 local latch = KEYS[1]
 local fence, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
+-- include redisson/tell
 
 local count = redis.call('GET', latch)
 if count and not string.match(count, '^%-?%d+$') then

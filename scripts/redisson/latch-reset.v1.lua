@@ -1,5 +1,6 @@
 -- redisson/latch-reset v1
--- Deletes a latch that is not open, as Redisson's RCountDownLatch has it. Sent again it deletes what was started since.
+-- Deletes a latch that is not open, as Redisson's RCountDownLatch has it. Sent again it deletes
+-- what was started since.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
 -- ARGV[1]  _begun   not used: rounds have no names
@@ -13,26 +14,8 @@
 local latch = KEYS[1]
 local _begun, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
+-- include line/now
+-- include redisson/tell
 
 local value = redis.call('GET', latch)
 if not value then

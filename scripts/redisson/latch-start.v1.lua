@@ -1,6 +1,6 @@
 -- redisson/latch-start v1
--- Starts a count, as Redisson's RCountDownLatch has it. Sent again it may start another one: who sends it knows no more than
--- that one is there.
+-- Starts a count, as Redisson's RCountDownLatch has it. Sent again it may start another one: who
+-- sends it knows no more than that one is there.
 --
 -- KEYS[1]  latch  text: how many open it still, decimal; gone when it is open
 -- ARGV[1]  _begun     not used: rounds have no names
@@ -18,26 +18,8 @@
 local latch = KEYS[1]
 local _begun, total, _keep_ms, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
+-- include line/now
+-- include redisson/tell
 
 if now > not_after then
   return {-1, now}

@@ -3,7 +3,8 @@
 --
 -- KEYS[n]  lock   hash: see redisson/acquire v1; one of every lock looked at
 -- ARGV[1]  _mark  not used: every release is told
--- returns  {left_ms, ...}  by key: until the key ends, -1 where it has no end, or -2 where trying is worth it
+-- returns  {left_ms, ...}  by key: until the key ends, -1 where it has no end, or -2 where trying
+--          is worth it
 -- effects  none
 -- cost     O(keys): PTTL each
 local _mark = ARGV[1]

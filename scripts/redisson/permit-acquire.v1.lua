@@ -1,6 +1,7 @@
 -- redisson/permit-acquire v1
--- Takes permits that are free, all or none, as Redisson's RPermitExpirableSemaphore has them. Sent again for the same hold it
--- lengthens that; if some of the hold's permits are gone, it frees the others.
+-- Takes permits that are free, all or none, as Redisson's RPermitExpirableSemaphore has them. Sent
+-- again for the same hold it lengthens that; if some of the hold's permits are gone, it frees the
+-- others.
 --
 -- KEYS[1]  permits   text: how many are free, decimal
 -- KEYS[2]  timeouts  sorted set: permit (16 bytes) -> the millisecond in which it ends
@@ -12,87 +13,27 @@
 -- ARGV[6]  _waits     not used: who waits has no place
 -- ARGV[7]  capacity   how many permits there are, where nobody has said so
 -- ARGV[8]  exact      1 refuses where there is another number
--- ARGV[9]  summed     1 where all who have permits stand in timeouts, so that it is known how many there are
+-- ARGV[9]  summed     1 where all who have permits stand in timeouts, so that it is known how many
+--          there are
 -- returns  {1, now}          taken, at the server's time now
---          {0, left_ms, now}  there are too few; left_ms until the first of those that are out ends, -1 where none has an end
+--          {0, left_ms, now}  there are too few; left_ms until the first of those that are out
+--            ends, -1 where none has an end
 --          {-1, now}         later than not_after
 --          {-2, kind}        a key is no semaphore's ('?')
 --          {-3, all}         there are fewer than the hold wants, all together
 --          {-4, all}         there are others than capacity, and exact is 1
 --          an error          the server's refusal
 -- effects  writes KEYS; publishes how many are free, where some came back
--- cost     O(n log permits): TIME, GET, ZCARD, ZADD, PTTL, INCRBY; ZMSCORE and ZRANGE if some are out; ZREM and the message
---          if some have ended
+-- cost     O(n log permits): TIME, GET, ZCARD, ZADD, PTTL, INCRBY; ZMSCORE and ZRANGE if some are
+--          out; ZREM and the message if some have ended
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, verb, channel, _waits, capacity, exact, summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/permits
--- How many permits are free, false where nobody has said how many there are. foreign: a key is no semaphore's.
-local free, foreign = redis.pcall('GET', permits), false
-local out = redis.pcall('ZCARD', timeouts)
-for _, answer in ipairs({free, out}) do
-  if type(answer) == 'table' then
-    if string.sub(answer['err'], 1, 9) ~= 'WRONGTYPE' then
-      redis.call('GET', permits) -- refused: so is this, and all
-      redis.call('ZCARD', timeouts)
-    end
-    foreign = true
-  end
-end
-if free and not foreign then
-  foreign = not string.match(free, '^%-?%d+$')
-  free = tonumber(free)
-end
--- end redisson/permits
-
--- part redisson/ids
--- The permits of a hold, which says how many they are in 10 digits behind 12 bytes of its own: these, and a number of four
--- bytes for each.
-local function ids_of(hold)
-  local base, ids = string.sub(hold, 1, 12), {}
-  for n = 1, tonumber(string.sub(hold, 13)) do
-    ids[n] = base .. string.char(0, 0, math.floor(n / 256), n % 256)
-  end
-  return ids
-end
--- end redisson/ids
-
--- part redisson/put
--- Writes permits down until then, in the place of as many free ones.
-local function put(ids, ends)
-  local members = {}
-  for n, id in ipairs(ids) do
-    members[2 * n - 1], members[2 * n] = ends, id
-  end
-  redis.call('ZADD', timeouts, unpack(members))
-  -- As Java does: who has the number end has all of it end.
-  local ttl_ms = redis.call('PTTL', permits)
-  if ttl_ms > 0 then
-    redis.call('PEXPIRE', timeouts, ttl_ms)
-  end
-end
--- end redisson/put
+-- include line/now
+-- include redisson/tell
+-- include redisson/permits
+-- include redisson/ids
+-- include redisson/put
 
 if now > not_after then
   return {-1, now}
@@ -105,7 +46,8 @@ end
 local ids = ids_of(hold)
 local now_ms = string.sub(now, 1, 13)
 local ends = string.format('%.0f', now_ms + ttl_ms)
--- A repeated call finds permits of its own. It must look for each of them: any may have ended and been taken out, in any order.
+-- A repeated call finds permits of its own. It must look for each of them: any may have ended and
+-- been taken out, in any order.
 local there = 0
 for _, score in ipairs(out > 0 and redis.call('ZMSCORE', timeouts, unpack(ids)) or {}) do
   if score then
@@ -127,8 +69,8 @@ if there > 0 then
   return {0, left_ms, now}
 end
 
--- What has ended comes back here, 100 at once: who finds too few comes again. What is written first is what takes memory,
--- so that none is taken where that is full.
+-- What has ended comes back here, 100 at once: who finds too few comes again. What is written first
+-- is what takes memory, so that none is taken where that is full.
 local ended = {}
 if out > 0 then
   ended = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)

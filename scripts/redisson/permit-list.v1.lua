@@ -1,22 +1,20 @@
 -- redisson/permit-list v1
--- Tells what permits are out, as Redisson's RPermitExpirableSemaphore has them, in the order in which they end.
+-- Tells what permits are out, as Redisson's RPermitExpirableSemaphore has them, in the order in
+-- which they end.
 --
 -- KEYS[1]  timeouts  sorted set: see redisson/permit-acquire v1
 -- ARGV[1]  _kind  not used
 -- ARGV[2]  from   how many are left out at the beginning
 -- ARGV[3]  count  how many are told at most
--- returns  {floor, phase, name, till, ...}  floor and phase are ''; each permit, 16 bytes, with the stamp at which it ends, zeros for never
+-- returns  {floor, phase, name, till, ...}  floor and phase are ''; each permit, 16 bytes, with the
+--          stamp at which it ends, zeros for never
 --          {-2, other}  the key is no semaphore's ('?')
 -- effects  none
 -- cost     O(log permits + count): TIME, ZRANGE
 local timeouts = KEYS[1]
 local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
+-- include line/now
 
 local later = '(' .. string.sub(now, 1, 13)
 local page = redis.pcall('ZRANGE', timeouts, later, '+inf', 'BYSCORE', 'LIMIT', from, count, 'WITHSCORES')

@@ -1,26 +1,19 @@
 -- redisson/permit-renew v1
--- Lengthens the life of the permits of many holds, as Redisson's RPermitExpirableSemaphore has them, or asks whether they are there
--- still. It never creates a permit, and touches none that has ended.
+-- Lengthens the life of the permits of many holds, as Redisson's RPermitExpirableSemaphore has
+-- them, or asks whether they are there still. It never creates a permit, and touches none that has
+-- ended.
 --
 -- KEYS[n]  timeouts  sorted set: see redisson/permit-acquire v1
--- ARGV[n]  terms     a pair by key, at 2n-1 and 2n: hold (12 bytes, and 10 digits), ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 all live on, 0 the hold has some of them no more, -1 the server refused to say
+-- ARGV[n]  terms     a pair by key, at 2n-1 and 2n: hold (12 bytes, and 10 digits), ttl_ms
+--          (positive integer; 0 asks only)
+-- returns  {alive, ...}  by key: 1 all live on, 0 the hold has some of them no more, -1 the server
+--          refused to say
 -- effects  lengthens the life of the permits; publishes nothing
 -- cost     O(n log permits): TIME; ZMSCORE and ZADD each
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- part redisson/ids
--- The permits of a hold, which says how many they are in 10 digits behind 12 bytes of its own: these, and a number of four
--- bytes for each.
-local function ids_of(hold)
-  local base, ids = string.sub(hold, 1, 12), {}
-  for n = 1, tonumber(string.sub(hold, 13)) do
-    ids[n] = base .. string.char(0, 0, math.floor(n / 256), n % 256)
-  end
-  return ids
-end
--- end redisson/ids
+-- include redisson/ids
 
 local alive = {}
 for n, timeouts in ipairs(KEYS) do

@@ -1,6 +1,6 @@
 -- redisson/permit-resize v1
--- Sets how many permits there are, as Redisson's RPermitExpirableSemaphore has them. Fewer take nothing away from anybody: there may
--- be fewer than none free, until as many came back.
+-- Sets how many permits there are, as Redisson's RPermitExpirableSemaphore has them. Fewer take
+-- nothing away from anybody: there may be fewer than none free, until as many came back.
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
@@ -16,45 +16,9 @@
 local permits, timeouts = KEYS[1], KEYS[2]
 local capacity, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/permits
--- How many permits are free, false where nobody has said how many there are. foreign: a key is no semaphore's.
-local free, foreign = redis.pcall('GET', permits), false
-local out = redis.pcall('ZCARD', timeouts)
-for _, answer in ipairs({free, out}) do
-  if type(answer) == 'table' then
-    if string.sub(answer['err'], 1, 9) ~= 'WRONGTYPE' then
-      redis.call('GET', permits) -- refused: so is this, and all
-      redis.call('ZCARD', timeouts)
-    end
-    foreign = true
-  end
-end
-if free and not foreign then
-  foreign = not string.match(free, '^%-?%d+$')
-  free = tonumber(free)
-end
--- end redisson/permits
+-- include line/now
+-- include redisson/tell
+-- include redisson/permits
 
 if now > not_after then
   return {-1, now}

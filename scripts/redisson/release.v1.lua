@@ -1,5 +1,6 @@
 -- redisson/release v1
--- Releases a lock that a hold still has, as Redisson's RLock has it, and notifies the waiters. It also undoes an acquire of unknown outcome.
+-- Releases a lock that a hold still has, as Redisson's RLock has it, and notifies the waiters. It
+-- also undoes an acquire of unknown outcome.
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
 -- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
@@ -15,26 +16,8 @@
 local lock, _token = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
+-- include line/now
+-- include redisson/tell
 
 local has = redis.pcall('HGET', lock, hold)
 if type(has) == 'table' and string.sub(has['err'], 1, 9) ~= 'WRONGTYPE' then

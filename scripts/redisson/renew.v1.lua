@@ -1,10 +1,12 @@
 -- redisson/renew v1
--- Lengthens the life of many holds, or asks whether they are there still, as Redisson's RLock has them. It never creates a
--- key, and touches those only that have the field of the hold that is named beside them.
+-- Lengthens the life of many holds, or asks whether they are there still, as Redisson's RLock has
+-- them. It never creates a key, and touches those only that have the field of the hold that is
+-- named beside them.
 --
 -- KEYS[n]  lock   hash: see redisson/acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to say
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+--          say
 -- effects  lengthens the life of the KEYS; publishes nothing
 -- cost     O(keys): HGET and PEXPIRE each
 local alive = {}

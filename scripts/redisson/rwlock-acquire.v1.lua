@@ -1,7 +1,9 @@
 -- redisson/rwlock-acquire v1
--- Takes a lock to read or to write, as Redisson's RReadWriteLock has it. Sent again for the same hold it lengthens that.
+-- Takes a lock to read or to write, as Redisson's RReadWriteLock has it. Sent again for the same
+-- hold it lengthens that.
 --
--- KEYS[1]  lock  hash: mode, and a field for each hold; a key beside it for each hold that reads; see README.md
+-- KEYS[1]  lock  hash: mode, and a field for each hold; a key beside it for each hold that reads;
+--          see README.md
 -- ARGV[1]  hold  56 characters, fresh for every attempt
 -- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
@@ -19,19 +21,8 @@
 local lock = KEYS[1]
 local hold, ttl_ms, not_after, _verb, _channel, _waits, side = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/timeout
--- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
-local function timeout_of(lock, field, n)
-  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
-end
--- end redisson/timeout
+-- include line/now
+-- include redisson/timeout
 
 if now > not_after then
   return {-1, now}

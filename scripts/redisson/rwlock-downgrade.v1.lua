@@ -1,6 +1,6 @@
 -- redisson/rwlock-downgrade v1
--- Makes a writer's hold a reader's, as Redisson's RReadWriteLock has them, and tells the readers that wait. Sent again it finds a
--- reader.
+-- Makes a writer's hold a reader's, as Redisson's RReadWriteLock has them, and tells the readers
+-- that wait. Sent again it finds a reader.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  hold  56 characters
@@ -14,34 +14,9 @@
 local lock = KEYS[1]
 local hold, _session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/timeout
--- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
-local function timeout_of(lock, field, n)
-  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
-end
--- end redisson/timeout
+-- include line/now
+-- include redisson/tell
+-- include redisson/timeout
 
 local writes = hold .. ':write'
 local fields = redis.pcall('HMGET', lock, hold, writes)

@@ -1,41 +1,24 @@
 -- redisson/rwlock-force v1
--- Takes a lock, as Redisson's RReadWriteLock has it, from holds that others have. Sent again it finds them gone.
+-- Takes a lock, as Redisson's RReadWriteLock has it, from holds that others have. Sent again it
+-- finds them gone.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[2]  channel  where waiters listen
--- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends with
+-- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends
+--          with
 -- ARGV[4]  holds  of each its session, and its field without :write; with a line feed behind either
 -- returns  {taken}  how many of them had it
 --          an error  the server's refusal
--- effects  writes KEYS[1] and the keys of the holds; publishes 0 or 1 to channel where nobody has it then, by the mode, and KEYS[1] to told_channel of each session that
---          a hold was taken from
+-- effects  writes KEYS[1] and the keys of the holds; publishes 0 or 1 to channel where nobody has
+--          it then, by the mode, and KEYS[1] to told_channel of each session that a hold was taken
+--          from
 -- cost     O(holds): HMGET, HDEL, DEL each, and HLEN, DEL
 local lock = KEYS[1]
 local verb, channel, told_channel, holds = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/timeout
--- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
-local function timeout_of(lock, field, n)
-  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
-end
--- end redisson/timeout
+-- include redisson/tell
+-- include redisson/timeout
 
 local taken, sessions = 0, {}
 local mode = redis.pcall('HGET', lock, 'mode')

@@ -1,26 +1,23 @@
 -- redisson/rwlock-list v1
--- Tells who has a lock, to read or to write, as Redisson's RReadWriteLock has it, in the order in which they end.
+-- Tells who has a lock, to read or to write, as Redisson's RReadWriteLock has it, in the order in
+-- which they end.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  _kind  not used: what the key is its fields tell
 -- ARGV[2]  from  how many are left out at the beginning
 -- ARGV[3]  count  how many are told at most
--- returns  {floor, phase, name, till, ...}  '', which is no floor; 1 where a writer has it; and of each hold its field, without :write, and the
---            stamp at which it ends. Readers whose holds have ended are left out
---          {-2, other}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
+-- returns  {floor, phase, name, till, ...}  '', which is no floor; 1 where a writer has it; and of
+--          each hold its field, without :write, and the stamp at which it ends. Readers whose holds
+--          have ended are left out
+--          {-2, other}  the name is in use by another kind of lock, or is no key of Redisson's
+--            ('?')
 --          an error  the server's refusal
 -- effects  none
 -- cost     O(holds): HGETALL, and PEXPIRETIME each
 local lock = KEYS[1]
 local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 
--- part redisson/timeout
--- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
-local function timeout_of(lock, field, n)
-  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
-end
--- end redisson/timeout
+-- include redisson/timeout
 
 local fields = redis.pcall('HGETALL', lock)
 if fields['err'] then

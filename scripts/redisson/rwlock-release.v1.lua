@@ -1,6 +1,7 @@
 -- redisson/rwlock-release v1
--- Gives a lock back that a hold still has, to read or to write, as Redisson's RReadWriteLock has it, and tells whoever waits where
--- somebody may come in. It is also how an acquire is taken back whose outcome is not known.
+-- Gives a lock back that a hold still has, to read or to write, as Redisson's RReadWriteLock has
+-- it, and tells whoever waits where somebody may come in. It is also how an acquire is taken back
+-- whose outcome is not known.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  hold  56 characters
@@ -9,40 +10,16 @@
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}  it had, and gave it back
 --          an error  the server's refusal
--- effects  writes KEYS[1] and the key of the hold; publishes 0 to channel behind the last reader, and 1 behind a writer
--- cost     O(holds) at the worst: TIME, HGETALL, PTTL, and PTTL of the holds of others up to the first that ends no sooner than the hash; HDEL, DEL,
---          PEXPIRE or HSET
+-- effects  writes KEYS[1] and the key of the hold; publishes 0 to channel behind the last reader,
+--          and 1 behind a writer
+-- cost     O(holds) at the worst: TIME, HGETALL, PTTL, and PTTL of the holds of others up to the
+--          first that ends no sooner than the hash; HDEL, DEL, PEXPIRE or HSET
 local lock = KEYS[1]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- part line/now
--- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
--- end line/now
-
--- part redisson/tell
--- Tells who listens to a channel, by each of so many commands with a blank between, and answers how many hear it as far as
--- this node knows. Whoever is not told looks, so a refusal changes nothing.
-local function tell(verbs, channel, message)
-  local heard = 0
-  for verb in string.gmatch(verbs, '%S+') do
-    local here = redis.pcall(verb, channel, message)
-    if type(here) == 'number' then
-      heard = heard + here
-    end
-  end
-  return heard
-end
--- end redisson/tell
-
--- part redisson/timeout
--- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
-local function timeout_of(lock, field, n)
-  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
-end
--- end redisson/timeout
+-- include line/now
+-- include redisson/tell
+-- include redisson/timeout
 
 local fields = redis.pcall('HGETALL', lock)
 if fields['err'] then
@@ -51,9 +28,10 @@ if fields['err'] then
   end
   return {0, now}
 end
--- What is asked is asked before the first write. longest is for how long the holds of others keep the hash: those of a
--- reader that died stand there still, and keep it no longer than they would have lasted. Where somebody made the hash
--- live for ever, or is just ending it, they count all the same.
+-- What is asked is asked before the first write. longest is for how long the holds of others keep
+-- the hash: those of a reader that died stand there still, and keep it no longer than they would
+-- have lasted. Where somebody made the hash live for ever, or is just ending it, they count all the
+-- same.
 local mode, had, others, longest, lasts = '', nil, 0, 0, redis.call('PTTL', lock)
 for i = 1, #fields, 2 do
   local field = fields[i]
@@ -85,7 +63,8 @@ elseif mode == 'read' and longest == 0 then
   redis.call('DEL', lock, timeout)
   tell(verb, channel, '0')
 else
-  -- The key before the field: it may be refused, where the slot is on the move, and this is sent again.
+  -- The key before the field: it may be refused, where the slot is on the move, and this is sent
+  -- again.
   redis.call('DEL', timeout)
   redis.call('HDEL', lock, had)
   if longest > 0 then

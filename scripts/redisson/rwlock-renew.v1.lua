@@ -1,21 +1,17 @@
 -- redisson/rwlock-renew v1
--- Lengthens the life of many holds, or asks whether they are there still, as Redisson's RReadWriteLock has them. It touches those
--- only that are named, and makes no hash live shorter for it.
+-- Lengthens the life of many holds, or asks whether they are there still, as Redisson's
+-- RReadWriteLock has them. It touches those only that are named, and makes no hash live shorter for
+-- it.
 --
 -- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to say
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+--          say
 -- effects  lengthens the life of the KEYS and of the keys of the holds; publishes nothing
 -- cost     O(keys): HMGET, PTTL, PEXPIRE each, and PEXPIRE of the key of a hold that reads
 local alive = {}
 
--- part redisson/timeout
--- The key that says until when the n-th hold of a reader lasts, which Redisson keeps beside the hash: in its slot.
-local function timeout_of(lock, field, n)
-  local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
-end
--- end redisson/timeout
+-- include redisson/timeout
 
 for n, lock in ipairs(KEYS) do
   local hold, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]

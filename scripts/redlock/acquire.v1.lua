@@ -1,24 +1,33 @@
 -- redlock/acquire v1
--- Takes one server's part of a lock that a quorum of servers gives. A server that lost its data, or has another
--- life than the one it remembers, grants nothing for one greatest lease: it may have forgotten a hold.
--- Sent again for the same hold it answers the same stamp again.
+-- Takes one server's part of a lock that a quorum of servers gives. A server that lost its data, or
+-- has another life than the one it remembers, grants nothing for one greatest lease: it may have
+-- forgotten a hold. Sent again for the same hold it answers the same stamp again.
 --
--- KEYS[1]  holder       string: 'sb1q', stamp (16), hold (41), mark (22), label (0 to 64); see README.md
--- KEYS[2]  epoch        string: since when the server has its data, and in which life of it; see README.md
--- KEYS[3]  fence        string: a stamp that is not before the last token that was made to be ordered
--- ARGV[1]  claim        hold, fresh for every attempt and begun by its session (22), 22 dashes, label
+-- KEYS[1]  holder       string: 'sb1q', stamp (16), hold (41), mark (22), label (0 to 64); see
+--          README.md
+-- KEYS[2]  epoch        string: since when the server has its data, and in which life of it; see
+--          README.md
+-- KEYS[3]  fence        string: a stamp that is not before the last token that was made to be
+--          ordered
+-- ARGV[1]  claim        hold, fresh for every attempt and begun by its session (22), 22 dashes,
+--          label
 -- ARGV[2]  ttl_ms       positive integer
 -- ARGV[3]  not_after    stamp; executed later, nothing is written
 -- ARGV[4]  mark         session (22) that wants a message at the release, or ''
 -- ARGV[5]  greatest_us  the longest lease that anybody has for the name, in microseconds
 -- returns  stamp                     granted, at the server's time stamp
---          {1, stamp, now}           granted, at a stamp that is not the server's time now, but after every floor that it knows
---          {0, left_ms, now, attempt}   somebody else holds it, left_ms until its key ends; attempt (19) is the end of that hold
+--          {1, stamp, now}           granted, at a stamp that is not the server's time now, but
+--            after every floor that it knows
+--          {0, left_ms, now, attempt}   somebody else holds it, left_ms until its key ends; attempt
+--            (19) is the end of that hold
 --          {-1, now}                 later than not_after
---          {-2, kind}                the name is in use by another kind of lock, or a key is not ours ('?')
---          {-3, left_us, now}        the server has its data since lately; it grants nothing for left_us more
+--          {-2, kind}                the name is in use by another kind of lock, or a key is not
+--            ours ('?')
+--          {-3, left_us, now}        the server has its data since lately; it grants nothing for
+--            left_us more
 -- effects  writes KEYS[1], and KEYS[2] once in 2 ms; publishes nothing
--- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO, PTTL, SET as well; held: TIME, MGET, PTTL, and SET for the first waiter
+-- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO, PTTL, SET as well; held: TIME,
+--          MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
 local claim, ttl_ms, not_after, mark, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
@@ -29,7 +38,8 @@ if now > not_after then
   return {-1, now}
 end
 
--- One command for all of them. It has nothing for a key of another type, which is told by whoever asks for that alone.
+-- One command for all of them. It has nothing for a key of another type, which is told by whoever
+-- asks for that alone.
 local values = redis.call('MGET', holder, epoch, fence)
 local value, said, fenced = values[1], values[2], values[3]
 local kind = value and string.sub(value, 1, 4)
@@ -55,8 +65,8 @@ elseif kind then
   return {-2, other}
 end
 
--- Asked for a key that MGET has nothing for, before anything is written. A lock that several may have is a sorted set:
--- see rwlock/enter v1. Any other type is an error.
+-- Asked for a key that MGET has nothing for, before anything is written. A lock that several may
+-- have is a sorted set: see rwlock/enter v1. Any other type is an error.
 local function several()
   if type(redis.pcall('ZSCORE', holder, 'sb1w')) == 'string' then
     return true
@@ -64,9 +74,9 @@ local function several()
   redis.call('GET', holder)
 end
 
--- The epoch: since when the server has its data, when its life was last compared, and the life. The life is what the server
--- calls itself between two starts, and dear to ask for. Between two looks 2 ms apart no server ends, starts and loads data
--- that have the first of them.
+-- The epoch: since when the server has its data, when its life was last compared, and the life. The
+-- life is what the server calls itself between two starts, and dear to ask for. Between two looks 2
+-- ms apart no server ends, starts and loads data that have the first of them.
 if said and (string.sub(said, 1, 4) ~= 'sb1e' or #said < 36) then
   return {-2, '?'}
 end
@@ -80,7 +90,8 @@ if not said or ago_us < 0 or ago_us >= 2000 or since > now then
   if not said then
     redis.call('GET', epoch)
   end
-  -- By pcall: where the right to INFO is missing, or the server does not tell, an epoch that survived a restart counts.
+  -- By pcall: where the right to INFO is missing, or the server does not tell, an epoch that
+  -- survived a restart counts.
   local info = redis.pcall('INFO', 'server')
   local life = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
   if not said or since > now or life ~= '' and string.sub(said, 37) ~= life then
@@ -89,7 +100,8 @@ if not said or ago_us < 0 or ago_us >= 2000 or since > now then
   elseif redis.call('PTTL', epoch) < 302400000 then
     redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(said, 37), 'PX', 604800000)
   else
-    -- That it was compared is this process's alone: no replica has it, and no file that is replayed.
+    -- That it was compared is this process's alone: no replica has it, and no file that is
+    -- replayed.
     redis.set_repl(redis.REPL_NONE)
     redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(said, 37), 'KEEPTTL')
     redis.set_repl(redis.REPL_ALL)

@@ -1,6 +1,6 @@
 -- redlock/fence v1
--- Keeps the token that a hold was given, so that those of later holds are greater, whatever the servers' clocks say
--- and however the hold ends.
+-- Keeps the token that a hold was given, so that those of later holds are greater, whatever the
+-- servers' clocks say and however the hold ends.
 --
 -- KEYS[1]  holder  string: see redlock/acquire v1
 -- KEYS[2]  fence   string: a stamp that is not before the last token that was made to be ordered

@@ -1,6 +1,6 @@
 -- redlock/look v1
--- Looks whether one server's parts of locks are free, for a session that waits for them, and leaves its mark
--- where none stands.
+-- Looks whether one server's parts of locks are free, for a session that waits for them, and leaves
+-- its mark where none stands.
 --
 -- KEYS[n]  holder   string: see redlock/acquire v1; one of every lock looked at
 -- ARGV[1]  mark     session (22) that wants a message at the release

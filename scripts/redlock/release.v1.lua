@@ -1,6 +1,6 @@
 -- redlock/release v1
--- Gives one server's part of a lock back, also that of an acquire whose outcome its sender does not know, and
--- tells who waits.
+-- Gives one server's part of a lock back, also that of an acquire whose outcome its sender does not
+-- know, and tells who waits.
 --
 -- KEYS[1]  holder   string: see redlock/acquire v1
 -- ARGV[1]  hold     41 characters
@@ -10,15 +10,17 @@
 -- ARGV[5]  keep_ms  how long the floor is kept
 -- returns  {0, now}  this hold does not have it; now is the server's time, a stamp
 --          1         it had, and gave it back
--- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the session to channel where a mark stands
--- cost     O(1): GET, SET, and the message; not had: GET, TIME; where memory is full: GET, SET, DEL, SET
+-- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the session to
+--          channel where a mark stands
+-- cost     O(1): GET, SET, and the message; not had: GET, TIME; where memory is full: GET, SET,
+--          DEL, SET
 local holder = KEYS[1]
 local hold, floor, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
 if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= hold then
-  -- The time tells the sender whether an acquire that is still on its way can take effect after this: it cannot
-  -- once its not-after is over.
+  -- The time tells the sender whether an acquire that is still on its way can take effect after
+  -- this: it cannot once its not-after is over.
   local time = redis.call('TIME')
   local now = time[1] .. string.sub('00000' .. time[2], -6)
   return {0, now}

@@ -1,13 +1,14 @@
 -- session/hello v1
--- Tells the server's time, whether the server is new enough for the other scripts,
--- whether it evicts keys, and whether it has sharded channels.
+-- Tells the server's time, whether the server is new enough for the other scripts, whether it
+-- evicts keys, and whether it has sharded channels.
 --
 -- KEYS[1]  any      a key of ours: it routes the call in a cluster, and is never written
--- returns  {1, now, limit, policy, sharded}  Redis 7.0 or newer, Valkey 7.2 or newer, or what behaves like them
+-- returns  {1, now, limit, policy, sharded}  Redis 7.0 or newer, Valkey 7.2 or newer, or what
+--          behaves like them
 --          {0, now}                          an older server
---          now is the server's time: 16 digits, microseconds since 1970; limit is its maxmemory in bytes and policy its
---          maxmemory-policy, both '' where INFO is denied or does not tell; sharded is 1 if the server knows SPUBLISH, and 0
---          if it does not
+--          now is the server's time: 16 digits, microseconds since 1970; limit is its maxmemory in
+--          bytes and policy its maxmemory-policy, both '' where INFO is denied or does not tell;
+--          sharded is 1 if the server knows SPUBLISH, and 0 if it does not
 -- effects  none
 -- cost     O(1)
 local any = KEYS[1]

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,33 +35,41 @@ var (
 	luaOpen  = regexp.MustCompile(`(?:[,({+=]|\.\.|\b(?:and|or|not|then|do|function))$`)
 	luaBlock = regexp.MustCompile(`\b(?:function|if|for|while|repeat|until|else|elseif|local)\b`)
 	luaTail  = regexp.MustCompile(`^(?:and|or|\.\.|[)}+])`)
-	luaPart  = regexp.MustCompile(`(?ms)^-- part ([a-z/]+)\n(.*?)^-- end [a-z/]+\n`)
 )
 
-// luaMutants returns all mutants of the scripts. A part is mutated once, in its own file, and with
-// it every script that has it.
-func luaMutants(root string) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(root, "scripts/*/*.lua"))
-	if err != nil {
-		return nil, err
+// luaFiles returns the scripts and their parts by path.
+func luaFiles(root string) (map[string]string, error) {
+	found := make(map[string]string)
+	for _, pattern := range []string{"scripts/*/*.lua", "scripts/parts/*/*.lua"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				return nil, err
+			}
+			found[filepath.ToSlash(name)] = string(text)
+		}
 	}
-	parts, err := filepath.Glob(filepath.Join(root, "scripts/parts/*/*.lua"))
+	return found, nil
+}
+
+// luaMutants returns all mutants of the scripts and of their parts. A mutant of a part is in every
+// script that includes it.
+func luaMutants(root string) ([]mutant, error) {
+	files, err := luaFiles(root)
 	if err != nil {
 		return nil, err
 	}
 	var list []mutant
-	for _, file := range append(files, parts...) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		name, err := filepath.Rel(root, file)
-		if err != nil {
-			return nil, err
-		}
-		// Line numbers must stay, so a part leaves as many empty lines as it has.
-		own := luaPart.ReplaceAllStringFunc(string(text), func(part string) string { return strings.Repeat("\n", strings.Count(part, "\n")) })
-		list = append(list, mutateLua(filepath.ToSlash(name), own)...)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		list = append(list, mutateLua(name, files[name])...)
 	}
 	return list, nil
 }
@@ -148,61 +157,12 @@ func isBalanced(text string) bool {
 	return depth == 0
 }
 
-// mutateScripts returns the scripts that the mutant changes, by their path in scripts/.
-func mutateScripts(root string, m mutant) (map[string]string, error) {
-	text, err := os.ReadFile(filepath.Join(root, m.File))
-	if err != nil {
-		return nil, errGone
-	}
-	changed, err := m.apply(string(text))
-	if err != nil {
-		return nil, err
-	}
-	part, isPart := strings.CutPrefix(strings.TrimSuffix(m.File, ".lua"), "scripts/parts/")
-	if !isPart {
-		return map[string]string{strings.TrimPrefix(m.File, "scripts/"): changed}, nil
-	}
-	return editScripts(root, func(script string) string {
-		return luaPart.ReplaceAllStringFunc(script, func(found string) string {
-			if luaPart.FindStringSubmatch(found)[1] != part {
-				return found
-			}
-			return "-- part " + part + "\n" + changed + "-- end " + part + "\n"
-		})
-	})
-}
-
-// commentScripts returns every script with a comment more in each of its parts and at its end,
-// which changes nothing that it does. A test that fails then sees any change of a text.
+// commentScripts returns every script and part with a comment more at its end, which changes nothing
+// that it does. A test that fails then sees any change of a text.
 func commentScripts(root string) (map[string]string, error) {
-	const comment = "-- A comment more.\n"
-	return editScripts(root, func(script string) string {
-		return luaPart.ReplaceAllStringFunc(script, func(found string) string {
-			end := strings.LastIndex(found, "-- end ")
-			return found[:end] + comment + found[end:]
-		}) + comment
-	})
-}
-
-// editScripts returns the scripts that edit changes, by their path in scripts/.
-func editScripts(root string, edit func(string) string) (map[string]string, error) {
-	files, err := filepath.Glob(filepath.Join(root, "scripts/*/*.lua"))
-	if err != nil {
-		return nil, err
+	files, err := luaFiles(root)
+	for name := range files {
+		files[name] += "-- A comment more.\n"
 	}
-	edited := make(map[string]string)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		name, err := filepath.Rel(filepath.Join(root, "scripts"), file)
-		if err != nil {
-			return nil, err
-		}
-		if changed := edit(string(text)); changed != string(text) {
-			edited[filepath.ToSlash(name)] = changed
-		}
-	}
-	return edited, nil
+	return files, err
 }

@@ -1,6 +1,12 @@
--- Ends the round: its ids go, how it ended stays, and who waits is told. PEXPIRE comes first since it takes no memory:
--- neither it nor what follows is refused where memory is full. UNLINK leaves the work of freeing the ids to another
--- thread. It may be denied, and the ids then stay until the next start; what comes after it was allowed a moment before.
+-- include countdown/round
+-- countdown/finish
+-- Ends the round: its ids go, how it ended stays, and who waits is told. PEXPIRE comes first since
+-- it takes no memory: neither it nor what follows is refused where memory is full. UNLINK leaves
+-- the work of freeing the ids to another thread. It may be denied, and the ids then stay until the
+-- next start; what comes after it was allowed a moment before.
+--
+-- uses     channel, latch, verb
+-- defines  finish
 local function finish(ending)
   local ended = 'sb1' .. stamp .. ending .. nonce .. string.sub(value, 32)
   local past = redis.call('HGET', latch, 'past') or ''

@@ -1,5 +1,9 @@
--- What the latch says of its newest round: its stamp, how it stands (c counts, o open, x reset), its nonce, and
--- how long the key is kept. foreign: the key is no latch's.
+-- countdown/round
+-- What the latch says of its newest round: its stamp, how it stands (c counts, o open, x reset),
+-- its nonce, and how long the key is kept. foreign: the key is no latch's.
+--
+-- uses     latch
+-- defines  value, foreign, stamp, state, nonce, ms
 local value = redis.call('HGET', latch, 'round')
 local foreign = value and (#value ~= 65 or string.sub(value, 1, 3) ~= 'sb1')
 if not value then

@@ -1,6 +1,12 @@
--- Holds that have ended are taken out here and nowhere else: until then they count. first is when the first of those
--- that are left ends, nil where there are none, and left_us how long that is. A thousand go at once; unended says that
--- there are more.
+-- include holds/give
+-- include line/search
+-- holds/ended
+-- Holds that have ended are taken out here and nowhere else: until then they count. first is when
+-- the first of those that are left ends, nil where there are none, and left_us how long that is. A
+-- thousand go at once; unended says that there are more.
+--
+-- uses     holder
+-- defines  first, left_us, unended, find_first, take_out_ended, is_unfinished
 local first, left_us, unended
 local function find_first()
   first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]

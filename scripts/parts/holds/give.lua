@@ -1,9 +1,16 @@
--- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE leaves no key without
--- an end.
+-- include holds/state
+-- include line/now
+-- holds/give
+-- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE
+-- leaves no key without an end.
+--
+-- uses     after_ms, holder, keep_ms, kind
+-- defines  made, released, make, give, marked, mark
 local made, released = scores[1], floor ~= ''
 local function make(ms, ...)
   if released then
-    -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL leaves a floor.
+    -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL
+    -- leaves a floor.
     if not has_room then
       redis.call('SET', holder, 'sb1-' .. floor, 'KEEPTTL')
     end
@@ -20,8 +27,9 @@ local function make(ms, ...)
   end
 end
 
--- Writes a hold down until then, with the next token: later than floor, the last one used, also where the clock was
--- set back. Further scores may follow. The key outlives all its holds by after_ms.
+-- Writes a hold down until then, with the next token: later than floor, the last one used, also
+-- where the clock was set back. Further scores may follow. The key outlives all its holds by
+-- after_ms.
 local function give(name, till, ...)
   if now > floor then
     floor = now
@@ -35,7 +43,8 @@ local function give(name, till, ...)
   end
   local added = redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
   if type(redis.pcall('PEXPIRE', holder, ms, 'GT')) == 'table' then
-    -- A sender without the right to that keeps what it has, and gets nothing: a hold that is new ends at once.
+    -- A sender without the right to that keeps what it has, and gets nothing: a hold that is new
+    -- ends at once.
     if added > 0 then
       redis.call('ZADD', holder, now, name)
     end
@@ -43,9 +52,9 @@ local function give(name, till, ...)
   end
 end
 
--- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It is written before a
--- ticket; a hand-off that finds tickets writes it if the key was lost with it, and only one that finds none removes it. The
--- scores are further ones of a key that is made.
+-- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It
+-- is written before a ticket; a hand-off that finds tickets writes it if the key was lost with it,
+-- and only one that finds none removes it. The scores are further ones of a key that is made.
 local marked = scores[6] == '1'
 local function mark(...)
   if not made then

@@ -1,5 +1,11 @@
--- Gives a hold to a ticket: for the rest of its session's life, which the message says what heartbeat paid for, and at
--- least a second, so that no place is lost for a few milliseconds.
+-- include holds/give
+-- include line/tell
+-- holds/grant
+-- Gives a hold to a ticket: for the rest of its session's life, which the message says what
+-- heartbeat paid for, and at least a second, so that no place is lost for a few milliseconds.
+--
+-- uses     caller
+-- defines  granted, grants, grant
 local granted, grants = {}, 0 -- the token's stamp by ticket, and how many
 local function grant(line, ticket, life, ...)
   local till = string.format('%016.0f', tonumber(now) + 1000000)

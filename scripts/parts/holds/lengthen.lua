@@ -1,5 +1,10 @@
--- Makes a hold that is there last until then, if it does not last longer. The key first: it takes no memory, and what
--- comes after it is not refused where that is full.
+-- include line/now
+-- holds/lengthen
+-- Makes a hold that is there last until then, if it does not last longer. The key first: it takes
+-- no memory, and what comes after it is not refused where that is full.
+--
+-- uses     after_ms, holder
+-- defines  lengthen
 local function lengthen(name, till)
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   redis.call('PEXPIRE', holder, ms, 'GT')

@@ -1,6 +1,12 @@
--- Lengthens the life of the session in this line: until when its tickets count as living. known is what
--- lives says of the session. Life and number are never made less while they count, so what runs late, twice
--- or out of order only adds.
+-- include line/living
+-- include line/now
+-- line/beat
+-- Lengthens the life of the session in this line: until when its tickets count as living. known is
+-- what lives says of the session. Life and number are never made less while they count, so what
+-- runs late, twice or out of order only adds.
+--
+-- uses     label, lives, lw_us, number, session
+-- defines  beat
 local function beat(known)
   local life, paid = string.format('%016.0f', tonumber(now) + lw_us), number
   local lived = living(known, now)
@@ -18,8 +24,8 @@ local function beat(known)
     redis.call('HDEL', lives, session)
     redis.call('PEXPIRE', lives, 600000)
   end
-  -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a clock that was
-  -- set back behind the search. Of one that is not known none do.
+  -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a
+  -- clock that was set back behind the search. Of one that is not known none do.
   local back = known and not lived
   for _, from in ipairs(lived and redis.call('HMGET', lives, 'from', 'from2') or {}) do
     back = back or from and string.sub(from, 1, 16) > now

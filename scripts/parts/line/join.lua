@@ -1,5 +1,10 @@
--- Gives a ticket at the end of the lines, of which line is the one that it stands in. Tickets rise, also where the
--- clock was set back.
+-- include line/now
+-- line/join
+-- Gives a ticket at the end of the lines, of which line is the one that it stands in. Tickets rise,
+-- also where the clock was set back.
+--
+-- uses     nothing
+-- defines  join
 local function join(line, lines, ticket)
   local number = tonumber(now)
   for _, line in ipairs(lines) do

@@ -1,8 +1,15 @@
--- Answers a function that finds the next ticket of a line whose session lives, and what is said of that
--- session; whoever calls it again has taken the one before out of the line. Dead ones are passed over; they
--- lose their place only when they were dead for ten seconds, so that a session which was cut off for a while
--- comes back to it. The field memory of lives remembers the last of those that were passed over, and when:
--- ever so many are passed over once, unless one of them comes back. more says that the search is not done.
+-- include line/living
+-- include line/now
+-- line/search
+-- Answers a function that finds the next ticket of a line whose session lives, and what is said of
+-- that session; whoever calls it again has taken the one before out of the line. Dead ones are
+-- passed over; they lose their place only when they were dead for ten seconds, so that a session
+-- which was cut off for a while comes back to it. The field memory of lives remembers the last of
+-- those that were passed over, and when: ever so many are passed over once, unless one of them
+-- comes back. more says that the search is not done.
+--
+-- uses     lives
+-- defines  more, known, life_of, is_gone, take_out, rank_after, search
 local more, known = 0, {} -- known: what is said of a session, or false
 local function life_of(ticket)
   local owner = string.sub(ticket, 1, 22)

@@ -1,4 +1,8 @@
+-- line/tell
 -- What is told of grants, to each session once. Who is asker is told by the reply.
+--
+-- uses     asker, channel, floor, verb
+-- defines  told, owners, tell, publish
 local told, owners = {}, {}
 local function tell(ticket, paid)
   local owner = string.sub(ticket, 1, 22)

@@ -1,5 +1,9 @@
--- Leaves the lock free, with the floor of its tokens. The mark stays if a queue may exist. If memory is full the DEL,
--- which takes none, makes the server accept what follows.
+-- lock/free
+-- Leaves the lock free, with the floor of its tokens. The mark stays if a queue may exist. If
+-- memory is full the DEL, which takes none, makes the server accept what follows.
+--
+-- uses     holder, keep_ms
+-- defines  set_free
 local function set_free(floor, stays)
   local said, ms = 'sb1-' .. floor, keep_ms
   if stays then

@@ -1,4 +1,9 @@
+-- include line/now
+-- lock/grant
 -- The stamp of the next hold: behind floor, also if the clock was set back.
+--
+-- uses     channel, holder, session, verb
+-- defines  after, grant
 local function after(floor)
   if now > floor then
     return now
@@ -6,8 +11,9 @@ local function after(floor)
   return string.format('%016.0f', tonumber(floor) + 1)
 end
 
--- Gives the lock, which is free, to a ticket whose session lives: for the rest of that life, and for a second at least.
--- The message names the heartbeat that paid for it. Returns the stamp, and how long the hold lasts.
+-- Gives the lock, which is free, to a ticket whose session lives: for the rest of that life, and
+-- for a second at least. The message names the heartbeat that paid for it. Returns the stamp, and
+-- how long the hold lasts.
 local function grant(ticket, life, floor)
   local stamp, owner = after(floor), string.sub(ticket, 1, 22)
   local ms = math.max(math.ceil((tonumber(string.sub(life, 1, 16)) - tonumber(now)) / 1000), 1000)

@@ -1,6 +1,15 @@
--- Gives the lock, which is free, to the first ticket whose session lives. If none lives the lock stays free, and only
--- an empty queue ends the mark. A ticket of another kind of lock, which used the name before, is dropped. Returns the
--- ticket, or '', its stamp, the number of the heartbeat that paid, and how long the hold lasts.
+-- include line/search
+-- include lock/free
+-- include lock/grant
+-- include lock/holder
+-- lock/handoff
+-- Gives the lock, which is free, to the first ticket whose session lives. If none lives the lock
+-- stays free, and only an empty queue ends the mark. A ticket of another kind of lock, which used
+-- the name before, is dropped. Returns the ticket, or '', its stamp, the number of the heartbeat
+-- that paid, and how long the hold lasts.
+--
+-- uses     line
+-- defines  hand_off
 local function hand_off(floor)
   local next_living = search(line, 'from')
   local ticket, life = next_living()

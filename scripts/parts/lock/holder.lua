@@ -1,6 +1,10 @@
--- What the holder key says: the stamp of the hold, or the floor if there is no hold; the ticket that holds, and whether
--- a queue may exist. other is the kind of another lock, or '?' if the key is no lock's. The floor of a key that was lost
--- is the lowest stamp.
+-- lock/holder
+-- What the holder key says: the stamp of the hold, or the floor if there is no hold; the ticket
+-- that holds, and whether a queue may exist. other is the kind of another lock, or '?' if the key
+-- is no lock's. The floor of a key that was lost is the lowest stamp.
+--
+-- uses     holder
+-- defines  value, floor, held, marked, other
 local value = redis.pcall('GET', holder)
 local floor, held, marked, other = '0000000000000000', '', false, nil
 if type(value) == 'string' then

@@ -1,5 +1,11 @@
--- For how long the hold lasts, in microseconds: for the life of its key, which is 15 seconds longer if it is marked. Only a
--- marked key can outlive its hold. A key whose end was taken away has a hold without an end.
+-- include lock/holder
+-- lock/left
+-- For how long the hold lasts, in microseconds: for the life of its key, which is 15 seconds longer
+-- if it is marked. Only a marked key can outlive its hold. A key whose end was taken away has a
+-- hold without an end.
+--
+-- uses     holder
+-- defines  ttl, left
 local ttl, left = 0, 0
 if held ~= '' then
   ttl = redis.call('PTTL', holder)

@@ -1,5 +1,10 @@
--- Marks the key of a hold: a queue may exist. The key lives 15 seconds longer from here on. A sender without the right
--- to that changes nothing.
+-- include lock/left
+-- lock/mark
+-- Marks the key of a hold: a queue may exist. The key lives 15 seconds longer from here on. A
+-- sender without the right to that changes nothing.
+--
+-- uses     holder
+-- defines  mark
 local function mark()
   redis.call('SETRANGE', holder, 62, 'q')
   if ttl >= 0 and type(redis.pcall('PEXPIRE', holder, ttl + 15000)) == 'table' then

@@ -1,4 +1,9 @@
--- How many permits are free, false where nobody has said how many there are. foreign: a key is no semaphore's.
+-- redisson/permits
+-- How many permits are free, false where nobody has said how many there are. foreign: a key is no
+-- semaphore's.
+--
+-- uses     permits, timeouts
+-- defines  free, foreign, out
 local free, foreign = redis.pcall('GET', permits), false
 local out = redis.pcall('ZCARD', timeouts)
 for _, answer in ipairs({free, out}) do

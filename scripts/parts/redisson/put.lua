@@ -1,4 +1,8 @@
+-- redisson/put
 -- Writes permits down until then, in the place of as many free ones.
+--
+-- uses     permits, timeouts
+-- defines  put
 local function put(ids, ends)
   local members = {}
   for n, id in ipairs(ids) do

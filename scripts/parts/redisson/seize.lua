@@ -1,4 +1,9 @@
--- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused, or nothing.
+-- redisson/seize
+-- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused,
+-- or nothing.
+--
+-- uses     nothing
+-- defines  seize
 local function seize(lock, hold, ttl_ms)
   local written = redis.pcall('HSET', lock, hold, '1')
   if type(written) == 'table' then

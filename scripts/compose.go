@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts
+
+import "strings"
+
+// include begins a line that stands for the part that it names.
+const include = "-- include "
+
+// compose returns a text with the parts that it includes, each in place of its line. A part includes
+// what it uses itself. In Lua a name is known to the end of its block, so a part is written once for
+// each block, in front of what uses it.
+func compose(source string) string {
+	var c composer
+	c.add(source, 0)
+	return c.text.String()
+}
+
+// composer is a text with parts, as far as it is written.
+type composer struct {
+	text  strings.Builder
+	known []part // the parts whose names are known here, those of inner blocks last
+}
+
+// part is a part that was written, and how many blanks it is indented by.
+type part struct {
+	name  string
+	depth int
+}
+
+// add writes a file, indented by depth.
+func (c *composer) add(source string, depth int) {
+	for line := range strings.Lines(source) {
+		bare := strings.TrimLeft(line, " ")
+		inner := depth + len(line) - len(bare)
+		if name, found := strings.CutPrefix(bare, include); found {
+			c.include(strings.TrimSpace(name), inner)
+			continue
+		}
+		if bare != "\n" {
+			c.forget(inner)
+			c.text.WriteString(strings.Repeat(" ", inner))
+		}
+		c.text.WriteString(bare)
+	}
+}
+
+// include writes a part, unless its names are known.
+func (c *composer) include(name string, depth int) {
+	c.forget(depth)
+	for _, p := range c.known {
+		if p.name == name {
+			return
+		}
+	}
+	c.add(readFile("parts/"+name+".lua"), depth)
+	c.known = append(c.known, part{name, depth})
+}
+
+// forget ends the blocks that are indented by more than depth.
+func (c *composer) forget(depth int) {
+	for len(c.known) > 0 && c.known[len(c.known)-1].depth > depth {
+		c.known = c.known[:len(c.known)-1]
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const folder = "../../scripts/"
+
+// builtIn are the names that a server defines and scripts use.
+var builtIn = strings.Fields("ARGV KEYS ipairs math pairs pcall redis select string table tonumber type unpack")
+
+// names is a set of Lua names.
+type names map[string]bool
+
+// read returns the names that a text uses without defining them, and those that it defines for the
+// text behind it.
+func read(t *testing.T, name, text string) (free, defined names) {
+	t.Helper()
+	chunk, err := parse.Parse(strings.NewReader(text), name)
+	require.NoError(t, err)
+	free, defined = make(names), make(names)
+	for _, statement := range chunk {
+		if local, isLocal := statement.(*ast.LocalAssignStmt); isLocal {
+			for _, name := range local.Names {
+				defined[name] = true
+			}
+		}
+	}
+	compiled, err := lua.Compile(chunk, name)
+	require.NoError(t, err)
+	addGlobals(free, compiled)
+	return free, defined
+}
+
+// addGlobals adds the names that a function takes for global ones.
+func addGlobals(free names, function *lua.FunctionProto) {
+	const (
+		codeShift = 26
+		constants = 1<<18 - 1
+	)
+	for _, instruction := range function.Code {
+		code := int(instruction >> codeShift)
+		if code != lua.OP_GETGLOBAL && code != lua.OP_SETGLOBAL {
+			continue
+		}
+		if name := function.Constants[instruction&constants].String(); !slices.Contains(builtIn, name) {
+			free[name] = true
+		}
+	}
+	for _, inner := range function.FunctionPrototypes {
+		addGlobals(free, inner)
+	}
+}
+
+// A name that no part defines for a script, or that it defines in another block, would be a global
+// one: the server refuses it when the line is reached.
+func TestAScriptUsesNoGlobalName(t *testing.T) {
+	t.Parallel()
+	all, err := scripts.All()
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	for _, s := range all {
+		free, _ := read(t, s.Name, s.Source)
+		require.Empty(t, free, s.Name)
+	}
+}
+
+var (
+	includes = regexp.MustCompile(`(?m)^ *-- include ([a-z/-]+)$`)
+	uses     = regexp.MustCompile(`(?m)^-- uses     (.+)$`)
+	defines  = regexp.MustCompile(`(?m)^-- defines  (.+)$`)
+)
+
+// part is the file of a part.
+type part struct {
+	text          string
+	includes      []string
+	free, defined names
+}
+
+func readParts(t *testing.T) map[string]*part {
+	t.Helper()
+	files, err := filepath.Glob(folder + "parts/*/*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	parts := make(map[string]*part)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		p := &part{text: string(text), includes: included(string(text))}
+		p.free, p.defined = read(t, file, p.text)
+		parts[strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(file), folder+"parts/"), ".lua")] = p
+	}
+	return parts
+}
+
+func included(text string) []string {
+	var found []string
+	for _, m := range includes.FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
+// visible adds what the parts define, and what the parts define that they include.
+func visible(parts map[string]*part, include []string, found names) {
+	for _, name := range include {
+		maps.Copy(found, parts[name].defined)
+		visible(parts, parts[name].includes, found)
+	}
+}
+
+func TestAPartSaysWhatItUsesAndDefines(t *testing.T) {
+	t.Parallel()
+	parts := readParts(t)
+	for name, p := range parts {
+		require.Equal(t, listed(t, defines, p.text), slices.Sorted(maps.Keys(p.defined)), "%s defines", name)
+		given := make(names)
+		visible(parts, p.includes, given)
+		own := maps.Clone(p.free)
+		maps.DeleteFunc(own, func(name string, _ bool) bool { return given[name] })
+		require.Equal(t, listed(t, uses, p.text), slices.Sorted(maps.Keys(own)), "%s uses, of the script", name)
+		requireUsed(t, parts, name, p.includes, p.free)
+	}
+}
+
+func TestAScriptIncludesWhatItUses(t *testing.T) {
+	t.Parallel()
+	parts := readParts(t)
+	files, err := filepath.Glob(folder + "*/*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		free, _ := read(t, file, string(text))
+		requireUsed(t, parts, file, included(string(text)), free)
+	}
+}
+
+// listed returns the names of a line of the header, sorted; none if it says nothing.
+func listed(t *testing.T, line *regexp.Regexp, text string) []string {
+	t.Helper()
+	m := line.FindStringSubmatch(text)
+	require.NotNil(t, m, text)
+	if m[1] == "nothing" {
+		return nil
+	}
+	return slices.Sorted(slices.Values(strings.Split(m[1], ", ")))
+}
+
+// requireUsed checks that each part that a text includes defines a name that the text uses.
+func requireUsed(t *testing.T, parts map[string]*part, name string, include []string, free names) {
+	t.Helper()
+	for _, i := range include {
+		require.Contains(t, parts, i, name)
+		isUsed := slices.ContainsFunc(slices.Collect(maps.Keys(parts[i].defined)), func(defined string) bool { return free[defined] })
+		require.True(t, isUsed, "%s includes %s and uses no name that it defines", name, i)
+	}
+}
