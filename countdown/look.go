@@ -39,7 +39,7 @@ type look struct {
 	fence string // "" for none
 }
 
-// Fire implements wheel.Event: the next look is due.
+// Fire implements timers.Event: the next look is due.
 func (w *watch) Fire() { w.realm.looks.Put(w) }
 
 // lookAll looks at a tick's worth of latches.

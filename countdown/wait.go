@@ -10,7 +10,8 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -18,8 +19,8 @@ import (
 // but for those that say otherwise.
 type watch struct {
 	realm *realm
-	keys  keys        // assigned once
-	next  wheel.Entry // the next look
+	keys  keys         // assigned once
+	next  timers.Entry // the next look
 
 	waits   map[wish]*awaited // what somebody waits for
 	last    error             // with what the server refused the last look, or nil
@@ -102,7 +103,7 @@ func (w *watch) overLocked() bool {
 // dropped.
 func (w *watch) listen() {
 	w.open.Do(func() {
-		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.ended, w.realm.layout.Ways, w))
+		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.ended, session.WaysOf(w.realm.layout), w))
 		w.realm.mu.Lock()
 		dropped := w.dropped
 		w.realm.mu.Unlock()

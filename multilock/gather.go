@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
 // For how long a member of one session is waited for that somebody has, while members of another are held. It is doubled a
@@ -132,13 +131,13 @@ func (g *group) gather(ctx context.Context, first int, patience time.Duration) (
 
 // limit ends a round. Where it is nil nothing does.
 type limit struct {
-	entry    wheel.Entry
+	entry    timers.Entry
 	stop     context.CancelCauseFunc
 	patience time.Duration
 	timers   *timers.Timers
 }
 
-// Fire implements wheel.Event.
+// Fire implements timers.Event.
 func (t *limit) Fire() { t.stop(errAgain) }
 
 // take takes o and those behind it if they are free, and waits for o, with patience, if it is not: a way that is longer than the

@@ -11,7 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -92,6 +91,9 @@ type ballot struct {
 // noFloor is the floor where no token was told.
 const noFloor = "0000000000000000"
 
+// unmarked stands behind the hold in the holder key, before the label, if no session waits for a message of its release.
+const unmarked = "----------------------"
+
 // ask begins an attempt. The caller is counted in at every session.
 func (l *Lock) ask(mark bool) *ballot {
 	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, decided: make(chan struct{})}
@@ -99,7 +101,7 @@ func (l *Lock) ask(mark bool) *ballot {
 	b.mu.tally.n, b.mu.floor = len(l.members), noFloor
 	b.mu.seats, b.claims = make([]seat, len(l.members)), make([]string, len(l.members))
 	for i, m := range l.members {
-		b.claims[i] = m.ID() + b.attempt + m.Tail()
+		b.claims[i] = m.ID() + b.attempt + unmarked + m.Settings.Label
 	}
 	before := l.last.Swap(b)
 	spread(l.members, func(i int, m *session.Session) {
@@ -239,7 +241,7 @@ func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 		token, err = b.fence(ctx, token)
 	}
 	// Looked at now that the last needed answer is in, also if this goroutine slept meanwhile.
-	if err == nil && renewal.Deadline(b.sent, b.lock.base.Set.Life()).Reached(clock.Now()) {
+	if err == nil && clock.Deadline(b.sent, b.lock.base.Set.Life()).Reached(clock.Now()) {
 		err = errLate
 	}
 	if err != nil {

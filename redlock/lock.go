@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Lock is one name on several servers, as one process sees it. It holds nothing itself: what is held is the
@@ -56,7 +56,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 	if l.base.Err == nil {
 		l.group = groupOf(l.members)
 		l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
-		l.lifeMS = renewal.Milliseconds(l.base.Set.Life())
+		l.lifeMS = wire.Milliseconds(l.base.Set.Life())
 		l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
 	}
 	return l

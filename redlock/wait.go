@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -35,11 +35,11 @@ const (
 
 // alarm is a wake-up by the session's timers.
 type alarm struct {
-	entry wheel.Entry
+	entry timers.Entry
 	c     chan struct{}
 }
 
-// Fire implements wheel.Event.
+// Fire implements timers.Event.
 func (a *alarm) Fire() {
 	select {
 	case a.c <- struct{}{}:

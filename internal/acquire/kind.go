@@ -189,7 +189,7 @@ func (l *Lock) replicate(ctx context.Context, a Attempt) error {
 	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: l.Kind.Renew,
 		Keys:   []string{l.Keys.Holder},
-		Args:   []string{l.Kind.Named(a), renewal.Milliseconds(life)},
+		Args:   []string{l.Kind.Named(a), wire.Milliseconds(life)},
 	}, l.Base.Replicas)
 	if err == nil && reply.Int(0) != 1 {
 		err = errs.ErrLost

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -68,7 +67,7 @@ func MakeIn(
 	b.Slot = b.Session.Slot(b.Names.Holder)
 	b.Set, b.Replicas, b.Quorum = set.Terms, set.Replicas, set.Quorum
 	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
-	b.Floor = renewal.Milliseconds(set.Floor)
+	b.Floor = wire.Milliseconds(set.Floor)
 	return b
 }
 

@@ -73,6 +73,16 @@ func (i Instant) IsZero() bool { return i == Instant{} }
 // Time answers i as wall clock time, for people to read.
 func (i Instant) Time() time.Time { return time.Unix(0, i.wall) }
 
+// Allowance is what a deadline stays short of the life of its key: a fiftieth for clocks that
+// do not run alike (Redlock allows for a hundredth) and for our own lateness, and 2 ms for
+// the server's rounding of expiries.
+func Allowance(life time.Duration) time.Duration { return life/50 + 2*time.Millisecond }
+
+// Deadline is until when a key can be trusted that got life in answer to what was sent at sent.
+func Deadline(sent Instant, life time.Duration) Instant {
+	return sent.Add(life - Allowance(life))
+}
+
 // Atomic is an Instant that is read without a lock. Its two readings are written one after
 // the other, and a reader in between sees one of each. So it is never later than the newer
 // instant by the monotonic clock, nor later than the later of the two by the wall clock.

@@ -108,3 +108,11 @@ func TestAnAtomicThatGrowsIsNeverReadAsLaterThanItIs(t *testing.T) {
 	readers.Wait()
 	require.Equal(t, at(steps, steps), a.Load())
 }
+
+func TestTheAllowanceIsNeverMoreThanTheLife(t *testing.T) {
+	t.Parallel()
+	for _, life := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, 24 * time.Hour} {
+		require.Less(t, clock.Allowance(life), life/20)
+		require.GreaterOrEqual(t, clock.Allowance(life), life/100+2*time.Millisecond)
+	}
+}

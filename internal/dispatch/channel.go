@@ -5,7 +5,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Linger is how long a channel stays subscribed after its last waiter or listener left, so that
@@ -33,7 +33,7 @@ type channel struct {
 	waits     []*Wait
 	listeners []*Listener // replaced, never written to: hooks go through it without the lock
 	alive     chan struct{}
-	linger    wheel.Entry
+	linger    timers.Entry
 	dropped   bool
 
 	state state
@@ -67,7 +67,7 @@ func (c *channel) leftLocked() {
 	}
 }
 
-// Fire implements wheel.Event: the linger is over. The channel is forgotten before UNSUBSCRIBE is
+// Fire implements timers.Event: the linger is over. The channel is forgotten before UNSUBSCRIBE is
 // sent: who comes now makes it anew, and where it has the same link its SUBSCRIBE follows on the
 // same connection.
 func (c *channel) Fire() {

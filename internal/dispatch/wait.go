@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -43,7 +43,7 @@ type Wait struct {
 	d        *Dispatcher
 	channels [maxWays]*channel // where it hears; none when polling
 	target   Target
-	entry    wheel.Entry // the next look or wake-up
+	entry    timers.Entry // the next look or wake-up
 
 	// The rest is guarded by d.mu.
 	look   bool // entry fires for a poll, else for a wake-up
@@ -144,7 +144,7 @@ func (w *Wait) After(pause time.Duration) {
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
-// Fire implements wheel.Event.
+// Fire implements timers.Event.
 func (w *Wait) Fire() {
 	w.d.mu.Lock()
 	look := w.look && !w.closed && w.target.Look != nil

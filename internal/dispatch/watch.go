@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // watchEvery is the pause between two looks at whom the client talks to. They cost no call.
@@ -19,10 +19,10 @@ const watchEvery = time.Second
 // out of the cluster, may live on, and what is published elsewhere does not reach it any more.
 type watch struct {
 	d     *Dispatcher
-	entry wheel.Entry
+	entry timers.Entry
 }
 
-// Fire implements wheel.Event.
+// Fire implements timers.Event.
 func (w *watch) Fire() {
 	d := w.d
 	nodes := d.client.Nodes()

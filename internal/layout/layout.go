@@ -15,7 +15,6 @@
 package layout
 
 import (
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -36,8 +35,8 @@ type Layout struct {
 	// Mark is what waiters say of themselves, where it is the same for all of them; "" is their session. Messages that
 	// begin like the mark of a waiter come from its own session, as far as that can be told.
 	Mark string
-	// Ways are those in which releases are told in a cluster.
-	Ways dispatch.Ways
+	// Channels says on which channels releases are reported in a cluster: Plain, Plain|Sharded, or, if 0, Sharded alone.
+	Channels Variant
 	// Describe tells who has a lock.
 	Describe *scripts.Script
 	// The kinds of locks that the layout has; nil are those that it has not.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 )
@@ -87,17 +86,17 @@ func TestAVariantIsOneLayout(t *testing.T) {
 	t.Parallel()
 	require.Same(t, layout.Redisson(), layout.Redisson(layout.Sharded))
 	require.Same(t, layout.Redisson(layout.Fenced), layout.Redisson(layout.Sharded, layout.Fenced))
-	ways := make(map[string]dispatch.Ways)
+	ways := make(map[string]layout.Variant)
 	for _, l := range []*layout.Layout{
 		layout.Redisson(), layout.Redisson(layout.Plain), layout.Redisson(layout.Plain, layout.Sharded),
 		layout.Redisson(layout.Fenced), layout.Redisson(layout.Fenced, layout.Plain), layout.Redisson(layout.Fenced, layout.Plain, layout.Sharded),
 	} {
-		ways[l.Lock.Realm] = l.Ways
+		ways[l.Lock.Realm] = l.Channels
 	}
 	require.Len(t, ways, 6)
-	require.Equal(t, dispatch.BySlot, layout.Redisson().Ways)
-	require.Equal(t, dispatch.ByBus, layout.Redisson(layout.Plain).Ways)
-	require.Equal(t, dispatch.BothWays, layout.Redisson(layout.Plain, layout.Sharded).Ways)
+	require.Zero(t, layout.Redisson().Channels)
+	require.Equal(t, layout.Plain, layout.Redisson(layout.Plain).Channels)
+	require.Equal(t, layout.Plain|layout.Sharded, layout.Redisson(layout.Plain, layout.Sharded).Channels)
 }
 
 // P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is
@@ -128,7 +127,7 @@ func TestAFairLockHasItsOwnTimeout(t *testing.T) {
 	require.Equal(t, []string{"300000"}, usual.Fair.Contest.Args)
 	require.Equal(t, []string{"4000"}, short.Fair.Contest.Args)
 	require.NotEqual(t, usual.Fair.Realm, short.Fair.Realm)
-	require.Equal(t, usual.Ways, short.Ways)
+	require.Equal(t, usual.Channels, short.Channels)
 	require.Same(t, usual.Fair, layout.RedissonFair(layout.FairWait, layout.Plain).Fair)
 	all := reflect.ValueOf(*short)
 	for i := range all.NumField() {

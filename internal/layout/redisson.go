@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -87,10 +86,7 @@ func redissonIn(v Variant) *Layout {
 		Mark: "0",
 	}
 	if v&Plain != 0 {
-		l.Ways = dispatch.ByBus
-		if v&Sharded != 0 {
-			l.Ways = dispatch.BothWays
-		}
+		l.Channels = v & (Plain | Sharded)
 	}
 	realm := fmt.Sprintf(" in Redisson's layout, %d", v) // behind those of the kinds
 	if v&Fenced != 0 {

@@ -51,9 +51,9 @@ func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 			terms := renewed(life)
 			terms.Until = clock.Now().Add(3 * life)
 			o := b.startedBefore(-back, terms)
-			time.Sleep(3*life - 2*Allowance(life))
+			time.Sleep(3*life - 2*clock.Allowance(life))
 			require.NoError(b, o.Alive(clock.Now()))
-			time.Sleep(2 * Allowance(life))
+			time.Sleep(2 * clock.Allowance(life))
 			require.ErrorIs(b, o.Alive(clock.Now()), errs.ErrMaxHold)
 		})
 	}

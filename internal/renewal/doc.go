@@ -6,7 +6,7 @@
 // # Guarantees
 //
 //  1. A term ends locally before its key can end on the server: its deadline counts from the
-//     moment before the acquire or renewal was sent, less an allowance (see Allowance).
+//     moment before the acquire or renewal was sent, less an allowance (see clock.Allowance).
 //  2. Alive compares the clock itself: the first look after a stopped process, a suspended
 //     host or a frozen server tells, whatever has become of the timers.
 //  3. A term that has ended stays ended: a late answer revives nothing.
@@ -31,7 +31,7 @@
 //
 // # Time
 //
-//	deadline = sent + life - Allowance(life)
+//	deadline = sent + life - clock.Allowance(life)
 //	due      = sent + life/3, rounded down to a fiftieth of life/3; the first one anywhere in
 //	           the last three quarters of it, so that locks taken at once are not renewed at once
 //

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -122,18 +121,7 @@ func renewalCall(script *scripts.Script, terms []renewal) wire.Call {
 	call := wire.Call{Script: script, Keys: make([]string, 0, len(terms)), Args: make([]string, 0, 2*len(terms))}
 	for _, r := range terms {
 		call.Keys = append(call.Keys, r.term.terms.Key)
-		call.Args = append(call.Args, r.term.terms.Hold, Milliseconds(r.life))
+		call.Args = append(call.Args, r.term.terms.Hold, wire.Milliseconds(r.life))
 	}
 	return call
-}
-
-// Milliseconds writes d as a server takes it, part of a millisecond counted as one.
-func Milliseconds(d time.Duration) string {
-	if d == 30*time.Second { // the default lease and floor cost no allocation for each lock object
-		return "30000"
-	}
-	if d == time.Minute {
-		return "60000"
-	}
-	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

@@ -31,11 +31,11 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 				require.Equal(b, []error{errs.ErrMaxHold}, o.causes())
 				require.Equal(b, errs.ErrMaxHold, o.Alive(clock.Now()))
 				require.False(b, o.told.at.After(until), "held for longer")
-				require.WithinDuration(b, until, o.told.at, Allowance(life)+2*time.Millisecond)
+				require.WithinDuration(b, until, o.told.at, clock.Allowance(life)+2*time.Millisecond)
 				if !o.told.taken {
 					ends := b.server.ends(o)
 					require.False(b, ends.Before(o.told.at))
-					require.WithinDuration(b, until, ends, Allowance(life)+2*time.Millisecond, "the key ends just after")
+					require.WithinDuration(b, until, ends, clock.Allowance(life)+2*time.Millisecond, "the key ends just after")
 				}
 				require.LessOrEqual(b, b.server.requests(), int(hold/(life/3))+4)
 			})
@@ -67,25 +67,8 @@ func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
 		synctest.Wait()
 		require.Zero(b, b.server.requests())
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, time.Hour-Allowance(time.Hour), o.told.at.Sub(b.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
+		require.Equal(b, time.Hour-clock.Allowance(time.Hour), o.told.at.Sub(b.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
 	})
-}
-
-func TestTheAllowanceIsNeverMoreThanTheLife(t *testing.T) {
-	t.Parallel()
-	for _, life := range []time.Duration{100 * time.Millisecond, time.Second, life, 24 * time.Hour} {
-		require.Less(t, Allowance(life), life/20)
-		require.GreaterOrEqual(t, Allowance(life), life/100+2*time.Millisecond)
-	}
-}
-
-func TestPartOfAMillisecondCountsAsOne(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		time.Millisecond: "1", time.Millisecond + 1: "2", 2*time.Millisecond - 1: "2", time.Nanosecond: "1", life: "30000", 24 * time.Hour: "86400000",
-	} {
-		require.Equal(t, want, Milliseconds(d))
-	}
 }
 
 func TestCloseEndsTheBatchesInFlight(t *testing.T) {
@@ -122,7 +105,7 @@ func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
 	bubble(t, func(b *bed) {
 		o := b.take(renewed(life))
 		require.True(b, o.IsFresh(clock.Now()))
-		require.True(b, o.IsFresh(clock.Now().Add(life/2-Allowance(life))))
+		require.True(b, o.IsFresh(clock.Now().Add(life/2-clock.Allowance(life))))
 		require.False(b, o.IsFresh(clock.Now().Add(life/2+time.Millisecond)))
 		require.True(b, o.Extended(life/10, clock.Now().Add(life)))
 		require.True(b, o.IsFresh(clock.Now().Add(life)))

@@ -32,7 +32,7 @@ func TestAnAnsweredRenewalMovesTheDeadline(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(b, resting, o.inState())
-		require.Equal(b, b.server.mu.at[0].Add(life-Allowance(life)).UnixNano(), o.Deadline().Time().UnixNano(),
+		require.Equal(b, b.server.mu.at[0].Add(life-clock.Allowance(life)).UnixNano(), o.Deadline().Time().UnixNano(),
 			"it counts from the sending, not from the answer")
 		require.Positive(b, o.Deadline().Until(first))
 		require.NoError(b, o.Alive(clock.Now()))
@@ -93,7 +93,7 @@ func TestARestingTermEndsAtItsDeadline(t *testing.T) {
 	bubble(t, func(b *bed) {
 		o := b.take(Terms{Life: life})
 		deadline := o.Deadline().Until(clock.Now())
-		require.Equal(b, life-Allowance(life), deadline)
+		require.Equal(b, life-clock.Allowance(life), deadline)
 		time.Sleep(deadline - time.Millisecond)
 		synctest.Wait()
 		require.NoError(b, o.Alive(clock.Now()))
@@ -207,8 +207,8 @@ func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 			require.True(b, o.Extended(life, clock.Now()))
 		}
 		require.Zero(b, b.server.requests())
-		require.Equal(b, clock.Now().Add(life-Allowance(life)), o.Deadline())
+		require.Equal(b, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
 		require.True(b, o.Extended(life, clock.Now().Add(-time.Second)), "an answer that was overtaken")
-		require.Equal(b, clock.Now().Add(life-Allowance(life)), o.Deadline())
+		require.Equal(b, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -19,16 +19,6 @@ type Owner interface {
 	// TermEnded is called once, never under a lock of this package, on a goroutine that it
 	// must not hold up. taken says that the key is gone already.
 	TermEnded(cause error, taken bool)
-}
-
-// Allowance is what a deadline stays short of the life of its key: a fiftieth for clocks that
-// do not run alike (Redlock allows for a hundredth) and for our own lateness, and 2 ms for
-// the server's rounding of expiries.
-func Allowance(life time.Duration) time.Duration { return life/50 + 2*time.Millisecond }
-
-// Deadline is until when a key can be trusted that got life in answer to what was sent at sent.
-func Deadline(sent clock.Instant, life time.Duration) clock.Instant {
-	return sent.Add(life - Allowance(life))
 }
 
 // Terms is what a term is asked to keep.
@@ -74,7 +64,7 @@ type Term struct {
 	keeper *Keeper
 	owner  Owner
 	terms  Terms
-	entry  wheel.Entry
+	entry  timers.Entry
 	// deadline is written under mu, and read under it where more than a first look is wanted.
 	deadline clock.Atomic
 
@@ -94,7 +84,7 @@ func (t *Term) Init(k *Keeper, owner Owner, terms Terms, life time.Duration, sen
 	t.keeper, t.owner, t.terms = k, owner, terms
 	t.entry.Init(t)
 	t.mu.given = min(terms.Life, life)
-	t.deadline.Store(Deadline(sent, life))
+	t.deadline.Store(clock.Deadline(sent, life))
 }
 
 // Start begins the keeping of the term, which Init was told has life from sent on, unless it has ended
@@ -160,7 +150,7 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	}
 	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
 	// deadline is earlier by it, and is the right one all the same.
-	if deadline := Deadline(sent, life); deadline.Mono() > t.Deadline().Mono() {
+	if deadline := clock.Deadline(sent, life); deadline.Mono() > t.Deadline().Mono() {
 		t.deadline.Store(deadline)
 	}
 	t.mu.state = resting
@@ -231,7 +221,7 @@ func (t *Term) Break(cause error, taken bool) bool {
 	return true
 }
 
-// Fire implements wheel.Event: renewal, retry or deadline.
+// Fire implements timers.Event: renewal, retry or deadline.
 func (t *Term) Fire() {
 	now := clock.Now()
 	t.mu.Lock()
@@ -286,7 +276,7 @@ func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	if !t.terms.Until.IsZero() {
 		life = min(life, t.terms.Until.Until(now))
 	}
-	if now.Mono()+life-Allowance(t.terms.Life) <= t.Deadline().Mono() {
+	if now.Mono()+life-clock.Allowance(t.terms.Life) <= t.Deadline().Mono() {
 		// As long as it may be already, but for what is allowed for clocks: only the deadline is
 		// left, and a renewal on the last millisecond would hear that the key is gone. What a wall
 		// clock that is ahead trims must not shorten the key either. So the monotonic clock
@@ -346,7 +336,7 @@ func (t *Term) scheduleLocked(now clock.Instant) {
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
 func (t *Term) overdueCauseLocked(now clock.Instant) error {
-	if until := t.terms.Until; !until.IsZero() && !t.terms.Fixed && until.Add(-Allowance(t.terms.Life)).Reached(now) {
+	if until := t.terms.Until; !until.IsZero() && !t.terms.Fixed && until.Add(-clock.Allowance(t.terms.Life)).Reached(now) {
 		return errs.ErrMaxHold
 	}
 	return errs.ErrLost

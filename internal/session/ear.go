@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // taken and given back again and again costs a look at a flag each time.
 type ear struct {
 	session  *Session
-	entry    wheel.Entry
+	entry    timers.Entry
 	listener *dispatch.Listener // Fire's own
 	// fresh is set before listening begins and taken by the first subscription: what was forced
 	// between the acquire and that was told to nobody. After a break of the connection the
@@ -70,7 +70,7 @@ func (s *Session) armLocked(in time.Duration) {
 	s.Timers.Schedule(&s.ear.entry, in)
 }
 
-// Fire implements wheel.Event: the session may have been busy, or idle, for long enough. It is run
+// Fire implements timers.Event: the session may have been busy, or idle, for long enough. It is run
 // by one goroutine at a time.
 func (e *ear) Fire() {
 	s := e.session

@@ -21,13 +21,6 @@ func newID() (string, error) {
 // it ends with: one for all locks, if there are no slots.
 func (s *Session) Grants() string { return s.grants }
 
-// unmarked stands in the holder key of a redlock if no session waits for a message of its release.
-const unmarked = "----------------------"
-
-// Tail returns what stands behind a hold of this session in the holder key of a redlock that no session waits for: the
-// place of the mark, and the label.
-func (s *Session) Tail() string { return unmarked + s.Settings.Label }
-
 // NewHold answers a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // UnlockPatience is how long Unlock waits for the server, unless a test sets another time in its session.
@@ -33,7 +33,7 @@ func RetryPause(fails int) time.Duration {
 // for no more than graceAtMost.
 type Patience struct {
 	session *Session
-	entry   wheel.Entry
+	entry   timers.Entry
 	limit   time.Duration // that it was made for
 	due     time.Duration // monotonic; written before the entry is scheduled, by whoever does that
 	done    chan struct{}
@@ -75,7 +75,7 @@ func (p *Patience) End() {
 	}
 }
 
-// Fire implements wheel.Event. Once it has waited anew the patience is not its own any more: End may have let go of it.
+// Fire implements timers.Event. Once it has waited anew the patience is not its own any more: End may have let go of it.
 func (p *Patience) Fire() {
 	now := clock.Now()
 	if late := now.Mono() - p.due; late > lateAtMost {

@@ -183,7 +183,18 @@ func (s *Session) Publish() string { return s.PublishIn(layout.Native()) }
 
 // PublishIn answers the commands for a layout, with a blank between two.
 func (s *Session) PublishIn(l *layout.Layout) string {
-	return s.Dispatch.Publish(l.Ways)
+	return s.Dispatch.Publish(WaysOf(l))
+}
+
+// WaysOf returns how the releases of locks in a layout are reported in a cluster.
+func WaysOf(l *layout.Layout) dispatch.Ways {
+	switch l.Channels {
+	case layout.Plain:
+		return dispatch.ByBus
+	case layout.Plain | layout.Sharded:
+		return dispatch.BothWays
+	}
+	return dispatch.BySlot
 }
 
 // Begin counts a call in that wants a lock; the hold that comes of it takes its place. It

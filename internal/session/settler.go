@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -39,7 +38,7 @@ type Settlement struct {
 	// refused last with, or nil after an answer.
 	Over func(err error)
 
-	entry   wheel.Entry
+	entry   timers.Entry
 	settler *Settler
 	tries   int
 }
@@ -89,7 +88,7 @@ func (s *Settler) Open() int {
 	return len(s.mu.open)
 }
 
-// Fire implements wheel.Event: time for the next try.
+// Fire implements timers.Event: time for the next try.
 func (t *Settlement) Fire() { t.settler.batches.Put(t) }
 
 // hasArrived reports whether nothing of what is taken back can be executed any more.

@@ -5,8 +5,6 @@ package timers
 import (
 	"sync"
 	"time"
-
-	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
 // Collector gathers values that come one by one and are worth doing together:
@@ -19,7 +17,7 @@ import (
 type Collector[T any] struct {
 	timers *Timers
 	work   func([]T)
-	flush  wheel.Entry
+	flush  Entry
 	wg     sync.WaitGroup // goroutines in work
 
 	mu struct {
@@ -50,7 +48,7 @@ func (c *Collector[T]) Put(values ...T) {
 	}
 }
 
-// Fire implements wheel.Event: the batch is complete.
+// Fire implements Event: the batch is complete.
 func (c *Collector[T]) Fire() {
 	c.mu.Lock()
 	batch := c.mu.batch

@@ -5,7 +5,7 @@
 //
 // # Usage
 //
-// Embed a [wheel.Entry] in the thing that is timed, Init it with what is to be fired,
+// Embed an [Entry] in the thing that is timed, Init it with what is to be fired,
 // then call [Timers.Schedule] and [Timers.Cancel] as often as needed. See the package
 // example.
 //

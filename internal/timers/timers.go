@@ -20,6 +20,13 @@ const (
 	slots = 4096
 )
 
+// Entry is one thing that is timed. Embed it by value, and call Init once with what is to be fired; it must not be copied
+// while it is scheduled.
+type Entry = wheel.Entry
+
+// Event is what is fired.
+type Event = wheel.Event
+
 // Timers fires events after a delay. New makes one; all methods may be called by any
 // goroutine at any time, except that Close must not be called from Fire.
 type Timers struct {
@@ -63,7 +70,7 @@ func New() *Timers {
 // Schedule makes e fire once, no earlier than in from now, and as soon as possible if
 // in is not positive. It replaces what was scheduled for e before. After Close it does
 // nothing.
-func (t *Timers) Schedule(e *wheel.Entry, in time.Duration) {
+func (t *Timers) Schedule(e *Entry, in time.Duration) {
 	if t.closed.Load() {
 		return
 	}
@@ -76,7 +83,7 @@ func (t *Timers) Schedule(e *wheel.Entry, in time.Duration) {
 // Cancel makes e not fire. It returns true if Fire will not be called for the
 // scheduling it cancelled, and false if there was none, or its Fire has begun or is
 // about to.
-func (t *Timers) Cancel(e *wheel.Entry) bool {
+func (t *Timers) Cancel(e *Entry) bool {
 	return t.wheel.Cancel(e)
 }
 

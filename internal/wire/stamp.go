@@ -55,6 +55,10 @@ func (s Stamp) Append(to []byte) []byte {
 // Time returns s as a time.
 func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 
+// ReservedEnd returns the last stamp whose tokens an acquire at s reserves, if its hold can be handed over: the next hold
+// may begin one microsecond later.
+func (s Stamp) ReservedEnd() Stamp { return s + TokenBlock - 1 }
+
 // BlockEnd returns the last stamp of the block that s begins, where s is that of a hold that can be passed on. The
 // greatest power of four that s is a multiple of says how long the block is, up to longest.
 func (s Stamp) BlockEnd() Stamp {
@@ -76,4 +80,17 @@ func (s Stamp) LastToken() uint64 { return s.Token() + perMicrosecond - 1 }
 // StampOf returns the stamp that is not before token: every later stamp has greater tokens.
 func StampOf(token uint64) Stamp {
 	return epoch + Stamp((token+perMicrosecond-1)/perMicrosecond) //nolint:gosec // below 2^53
+}
+
+// Milliseconds writes d as a server takes it, part of a millisecond counted as one.
+func Milliseconds(d time.Duration) string {
+	switch d { // the default leases and floor cost no allocation for each lock object
+	case 3 * time.Second:
+		return "3000"
+	case 30 * time.Second:
+		return "30000"
+	case time.Minute:
+		return "60000"
+	}
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

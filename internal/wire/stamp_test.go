@@ -4,6 +4,7 @@ package wire_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,4 +29,20 @@ func TestBlocksShareNoToken(t *testing.T) {
 		s = end + 1
 	}
 	require.Len(t, lengths, 6, "each power of four up to the longest")
+}
+
+// P3: what an acquire reserves ends with the last token before the block that follows.
+func TestReservedTokensEndBeforeTheNextBlock(t *testing.T) {
+	t.Parallel()
+	const stamp wire.Stamp = 1_780_000_000_000_001
+	require.Equal(t, (stamp + wire.TokenBlock).Token()-1, stamp.ReservedEnd().LastToken())
+}
+
+func TestPartOfAMillisecondCountsAsOne(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		time.Millisecond: "1", time.Millisecond + 1: "2", 2*time.Millisecond - 1: "2", time.Nanosecond: "1", 30 * time.Second: "30000", 24 * time.Hour: "86400000",
+	} {
+		require.Equal(t, want, wire.Milliseconds(d))
+	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // outcome is what became of a held lease after a fault.
@@ -33,7 +33,7 @@ func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
 	go func() {
 		var o outcome
 		// A renewal gives life from its sending, less what is allowed for clocks.
-		first := fault.Add(life - renewal.Allowance(life))
+		first := fault.Add(life - clock.Allowance(life))
 		if !redistest.Became(life+redistest.Patience, func() bool {
 			o = outcome{lease.Err(), time.Since(fault)}
 			return o.lost != nil || lease.Deadline().After(first)

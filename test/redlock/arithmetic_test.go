@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // sizes are how many servers there may be.
@@ -56,14 +55,14 @@ func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
 				break
 			}
 			now = last + time.Duration(rapid.Int64Range(0, int64(life)).Draw(t, "back"))
-			until := at(sent + life - renewal.Allowance(life))
-			if until != renewal.Deadline(at(sent), life) {
+			until := at(sent + life - clock.Allowance(life))
+			if until != clock.Deadline(at(sent), life) {
 				t.Fatal("a deadline counts from the sending")
 			}
 			if until.Reached(at(now)) || good && now >= deadline {
 				break // too late: no lease, or none any more
 			}
-			good, deadline = true, sent+life-renewal.Allowance(life)
+			good, deadline = true, sent+life-clock.Allowance(life)
 			if alive := living(servers, deadline); alive <= n/2 {
 				t.Fatalf("good until %v, when %d of %d keys live", deadline, alive, n)
 			}

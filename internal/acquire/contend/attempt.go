@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -132,7 +131,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 	reply, err := s.Runner.Run(ctx, wire.Call{
 		Script: script,
 		Keys:   keys.All,
-		Args:   append([]string{a.hold, renewal.Milliseconds(a.wish.Life), a.toSend(sent).Text()}, args...),
+		Args:   append([]string{a.hold, wire.Milliseconds(a.wish.Life), a.toSend(sent).Text()}, args...),
 	})
 	if err != nil {
 		a.unanswered(err)
@@ -166,7 +165,7 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 	switch reply.Int(0) {
 	case 1:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
-		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
+		if clock.Deadline(sent, a.wish.Life).Reached(now) {
 			return answer{outcome: late}, nil // over before it began; the next try lengthens it
 		}
 		c.mu.Lock()
@@ -193,12 +192,13 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 
 // granted returns what the server gave by a reply to a try.
 func (a *attempt) granted(reply wire.Reply, sent, now clock.Instant) queue.Grant {
-	grant := queue.Grant{Stamp: reply.Stamp(1), Life: a.wish.Life, Sent: sent, Read: now}
+	stamp := reply.Stamp(1)
+	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.wish.Life, Sent: sent, Read: now}
 	switch {
 	case reply.Len() > 2:
 		grant.Counted, grant.Token = true, uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
 	case a.queue.contests.kind.Passes:
-		grant.Last = grant.Stamp + wire.TokenBlock
+		grant.Last = stamp.ReservedEnd()
 	}
 	return grant
 }

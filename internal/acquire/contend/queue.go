@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // StandBack is for how long a session does not try after a release that others were notified of. Otherwise it
@@ -27,7 +27,7 @@ type contest struct {
 	lanes    [2]lane  // of those who want the lock alone, and of those who may have it beside others
 
 	standBack clock.Instant // until when this session does not try
-	forgotten wheel.Entry   // the end of a queue without users, which is kept until then
+	forgotten timers.Entry  // the end of a queue without users, which is kept until then
 }
 
 // lane is those who wait, as they came. The first has the turn.
@@ -48,7 +48,7 @@ func (q *contest) Done() {
 	delete(c.mu.queues, q.keys.Holder)
 }
 
-// Fire implements wheel.Event.
+// Fire implements timers.Event.
 func (q *contest) Fire() {
 	c := q.contests
 	c.mu.Lock()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -185,7 +184,7 @@ func (a *Attempt) isSpent() bool {
 	ls, now := a.q.lines, clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if a.state != granted || !renewal.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
+	if a.state != granted || !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
 		return false
 	}
 	a.state, a.urgent = inLine, true

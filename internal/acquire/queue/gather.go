@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -33,7 +32,7 @@ func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Atte
 		a := one.Queue.begin(one.Wish)
 		a.toSend(sent)
 		attempts[i], call.Keys[i] = a, one.Queue.keys.Holder
-		call.Args = append(call.Args, a.ticket(), renewal.Milliseconds(a.wish.Life), a.notAfter.Text(), s.Settings.Label)
+		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.wish.Life), a.notAfter.Text(), s.Settings.Label)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -70,7 +69,7 @@ func (a *Attempt) gathered(reply wire.Reply, n int, sent clock.Instant) bool {
 		return false
 	}
 	a.stood = true
-	if renewal.Deadline(sent, a.wish.Life).Reached(now) || a.isOlderLocked(stamp) {
+	if clock.Deadline(sent, a.wish.Life).Reached(now) || a.isOlderLocked(stamp) {
 		return false // over before it began
 	}
 	a.grant, a.state = a.grantAt(stamp, a.wish.Life, sent, now), begun

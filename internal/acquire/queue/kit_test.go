@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -194,7 +193,7 @@ func (u *user) gives(a *Attempt) {
 	grant := a.Grant()
 	had, err := a.Release(u.place.T.Context(), 0, lease)
 	require.NoError(u.place, err)
-	require.True(u.place, had || renewal.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
+	require.True(u.place, had || clock.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
 }
 
 // withoutLooks lets nothing happen by itself in the session from here on.

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Keys are those of one lock, and the channel of its grants.
@@ -30,8 +29,8 @@ type Keys struct {
 // Lines.
 type Queue struct {
 	lines *Lines
-	keys  Keys        // assigned once
-	next  wheel.Entry // the next look; where nobody uses it, the end of its being remembered
+	keys  Keys         // assigned once
+	next  timers.Entry // the next look; where nobody uses it, the end of its being remembered
 
 	users    int
 	attempts int           // those of its attempts that Lines knows
@@ -55,7 +54,7 @@ type beat struct {
 }
 
 // over is when what b paid for can be trusted no more.
-func (b beat) over() clock.Instant { return renewal.Deadline(b.sent, b.life) }
+func (b beat) over() clock.Instant { return clock.Deadline(b.sent, b.life) }
 
 // Done counts a user out.
 func (q *Queue) Done() { q.lines.Done(q) }
@@ -135,7 +134,7 @@ func (q *Queue) everyLocked() time.Duration {
 // lifeLocked answers for how long a heartbeat makes the session count as living.
 func (q *Queue) lifeLocked() time.Duration { return lives * max(lookEvery, q.everyLocked()) }
 
-// Fire implements wheel.Event: the next look is due, or nobody has come for a while.
+// Fire implements timers.Event: the next look is due, or nobody has come for a while.
 func (q *Queue) Fire() { q.lines.looks.Put(q) }
 
 // LastError implements wire.Poll.

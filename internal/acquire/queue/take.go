@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -351,7 +350,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 			ls.looks.Put(q)
 			return older, nil
 		}
-		if renewal.Deadline(sent, a.wish.Life).Reached(now) {
+		if clock.Deadline(sent, a.wish.Life).Reached(now) {
 			return tooSlow, nil
 		}
 		a.atOnce = true
@@ -371,7 +370,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
 	g := Grant{Stamp: stamp, Last: stamp, Life: life, Sent: sent, Read: read}
 	if a.q.lines.kind.Requeue != nil {
-		g.Last = stamp + wire.TokenBlock - 1
+		g.Last = stamp.ReservedEnd()
 	}
 	return g
 }
