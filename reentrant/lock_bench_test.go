@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
@@ -136,4 +137,29 @@ func deeper(ctx context.Context, depth int) context.Context {
 		ctx = context.WithValue(ctx, depthKey(i), i)
 	}
 	return ctx
+}
+
+// BenchmarkRequest takes a lock as a request handler does: a lock object and a context with a deadline for each call.
+func BenchmarkRequest(b *testing.B) {
+	s := locktest.SteadySession(b, redistest.Start(b))
+	for _, names := range []int{1, 1 << 20} {
+		b.Run(fmt.Sprintf("names=%d", names), func(b *testing.B) {
+			name := make([]string, min(names, 1<<12))
+			for i := range name {
+				name[i] = fmt.Sprint("fresh/", i)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+				lease, err := reentrant.New(s, name[i%len(name)]).Lock(ctx)
+				if err == nil {
+					err = lease.Unlock()
+				}
+				cancel()
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

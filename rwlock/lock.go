@@ -33,12 +33,12 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.realm = realmOf(l.base.Session, l.base.Layout)
 	life := l.base.Set.Life()
 	l.writes = acquire.Lock{
-		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground),
-		Wish: queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"w"}},
+		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
+		Wish: &queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"w"}},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
-	l.reads.Wish = queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true}
+	l.reads.Wish = &queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true}
 	return l
 }
 

@@ -73,7 +73,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 		return m
 	}
 	m.kind = realmOf(m.base.Session, m.base.Layout, m.table)
-	m.keys = acquire.KeysOf(&m.base, &m.table.Ground)
+	m.keys = acquire.KeysOf(&m.base, &m.table.Ground, nil)
 	m.one = m.wanting(1)
 	return m
 }
@@ -224,7 +224,7 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 	}
 	return acquire.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
-		Wish: queue.Wish{
+		Wish: &queue.Wish{
 			Life: m.base.Set.Life(), Floor: m.base.Floor, Mark: mark, Like: m.like(n), Beside: true,
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},

@@ -34,6 +34,7 @@ type Exclusive struct {
 
 	table  *layout.Exclusive
 	tenure Lock
+	room   [3]string // of the keys in tenure
 }
 
 // realm is what one session has of the exclusive locks of one layout.
@@ -41,6 +42,8 @@ type realm struct {
 	Kind
 
 	hold hold.Realm
+	// wishes are those of locks without options of their own. Never written to.
+	wishes map[Mode]*queue.Wish
 }
 
 // Make makes x the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
@@ -55,32 +58,40 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	}
 	table := tableIn(x.Layout)
 	x.table = table
-	r := session.PartOf(x.Session, table.Realm, func() *realm {
-		r := &realm{NewKind(x.Session, x.Layout, &table.Ground, nil), hold.Realm{Kind: string(x.kindOf(kind))}}
-		if table.Scatter != nil {
-			r.Scatter = scatterBy(table.Scatter)
-		}
-		return r
-	})
-	x.tenure = Lock{Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground), Wish: x.wish(mode)}
-}
-
-// kindOf returns what the session calls the kind in its log.
-func (x *Exclusive) kindOf(kind session.Kind) session.Kind {
-	if x.table.Moded {
-		return "lock" // both
+	r := session.PartOf(x.Session, table.Realm, func() *realm { return x.newRealm(kind) })
+	wish := r.wishes[mode]
+	if x.Settled != x.Session.Defaults[kind] {
+		wish = wishFor(table, mode, x.Settled)
 	}
-	return kind
+	x.tenure = Lock{
+		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground, x.room[:0]), Wish: wish,
+	}
 }
 
-// wish returns what the lock asks for. Holds whose time counts from the grant are not handed over.
-func (x *Exclusive) wish(mode Mode) queue.Wish {
-	w := queue.Wish{Life: x.Set.Life(), Floor: x.Floor}
+// newRealm makes what the session has of the locks of the layout of x.
+func (x *Exclusive) newRealm(kind session.Kind) *realm {
 	if x.table.Moded {
+		kind = "lock" // both kinds, in the log of the session
+	}
+	r := &realm{Kind: NewKind(x.Session, x.Layout, &x.table.Ground, nil), hold: hold.Realm{Kind: string(kind)}}
+	if x.table.Scatter != nil {
+		r.Scatter = scatterBy(x.table.Scatter)
+	}
+	r.wishes = map[Mode]*queue.Wish{
+		Turns:   wishFor(x.table, Turns, x.Session.Defaults[session.Reentrant]),
+		Ordered: wishFor(x.table, Ordered, x.Session.Defaults[session.Fair]),
+	}
+	return r
+}
+
+// wishFor returns what a lock with those settings asks for. Holds whose time counts from the grant are not handed over.
+func wishFor(table *layout.Exclusive, mode Mode, s *session.Settled) *queue.Wish {
+	w := &queue.Wish{Life: s.Set.Life(), Floor: s.Floor}
+	if table.Moded {
 		w.Mark = string(mode)
 	}
-	if mode == Turns && !x.Set.Fixed && x.Set.MaxHold == 0 {
-		w.Like = handoff.Request{Most: 1, Lease: x.Set.Lease, Replicas: x.Replicas.Count}
+	if mode == Turns && !s.Set.Fixed && s.Set.MaxHold == 0 {
+		w.Like = handoff.Request{Most: 1, Lease: s.Set.Lease, Replicas: s.Replicas.Count}
 	}
 	return w
 }

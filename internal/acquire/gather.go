@@ -87,7 +87,7 @@ func (x *Exclusive) goesTogether(ctx context.Context) bool {
 }
 
 // take asks for locks in one call, and returns what it got of the first ones.
-func (x *Exclusive) take(ctx context.Context, queues []Queue, wishes []queue.Wish) ([]Attempt, error) {
+func (x *Exclusive) take(ctx context.Context, queues []Queue, wishes []*queue.Wish) ([]Attempt, error) {
 	asked := make([]queue.Asked, len(queues))
 	for i := range asked {
 		asked[i] = queue.Asked{Queue: queues[i].(waiting).Queue, Wish: wishes[i]} //nolint:errcheck,forcetypeassert // a lock with Gather has a line

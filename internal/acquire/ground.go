@@ -49,25 +49,25 @@ func unknown(reply wire.Reply) error {
 	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Int(0))
 }
 
-// KeysOf answers what a lock that stands on g is on the server.
-func KeysOf(b *Base, g *layout.Ground) queue.Keys {
-	k := g.Keys(b.Names)
+// KeysOf answers what a lock that stands on g is on the server. The keys of its scripts are appended to room.
+func KeysOf(b *Base, g *layout.Ground, room []string) queue.Keys {
+	k := g.Keys(b.Names, room)
 	return queue.Keys{Holder: k.Holder, Lives: k.Lives, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Slot}
 }
 
 // lines is a line as a Source.
 type lines struct{ *queue.Lines }
 
-func (s lines) Use(keys queue.Keys) Queue { return waiting{s.Lines.Use(keys)} }
+func (s lines) Use(keys *queue.Keys) Queue { return waiting{s.Lines.Use(keys)} }
 
 // waiting is queue.Queue as a Queue.
 type waiting struct{ *queue.Queue }
 
-func (q waiting) Try(ctx context.Context, wish queue.Wish) (Attempt, error) {
+func (q waiting) Try(ctx context.Context, wish *queue.Wish) (Attempt, error) {
 	return granted(q.Queue.Try(ctx, wish))
 }
 
-func (q waiting) Stand(wish queue.Wish) Place { return place{q.Queue.Stand(wish)} }
+func (q waiting) Stand(wish *queue.Wish) Place { return place{q.Queue.Stand(wish)} }
 
 // place is queue.Place as a Place.
 type place struct{ *queue.Place }
@@ -82,7 +82,7 @@ func (p place) Leave() Attempt {
 // attempt is queue.Attempt as a Attempt.
 type attempt struct{ *queue.Attempt }
 
-func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish queue.Wish) (Attempt, error) {
+func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (Attempt, error) {
 	return granted(a.Attempt.Swap(ctx, script, wish))
 }
 

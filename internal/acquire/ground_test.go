@@ -34,11 +34,11 @@ func TestAKindStandsOnWhatItsLayoutSays(t *testing.T) {
 			require.Equal(t, g.Contest != nil, contests, g.Realm)
 			require.Equal(t, g.Line != nil, !contests, g.Realm)
 			require.Same(t, g.Renew, kind.Renew)
-			keys := acquire.KeysOf(&b, g)
-			require.Equal(t, g.Keys(b.Names).Holder, keys.Holder)
+			keys := acquire.KeysOf(&b, g, nil)
+			require.Equal(t, g.Keys(b.Names, nil).Holder, keys.Holder)
 			require.NotEmpty(t, keys.All)
 			require.NotEmpty(t, keys.Grants)
-			q := kind.Use(keys)
+			q := kind.Use(&keys)
 			q.Done()
 		}
 	}

@@ -36,7 +36,7 @@ type Lock struct {
 	Base  *Base
 	Keys  queue.Keys
 	Realm *hold.Realm
-	Wish  queue.Wish
+	Wish  *queue.Wish
 	// Over, where there is one, is called when a hold is over, given back or lost.
 	Over func()
 }
@@ -83,7 +83,7 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
-	q := l.Kind.Use(l.Keys)
+	q := l.Kind.Use(&l.Keys)
 	a, err := q.Try(ctx, l.Wish)
 	if err == nil {
 		var lease hold.Lease
@@ -107,7 +107,7 @@ func (l *Lock) Stand() (*Candidate, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return nil, err
 	}
-	q := l.Kind.Use(l.Keys)
+	q := l.Kind.Use(&l.Keys)
 	return &Candidate{lock: l, queue: q, place: q.Stand(l.Wish)}, nil
 }
 

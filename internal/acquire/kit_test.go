@@ -74,8 +74,8 @@ func (u *user) wanting(n int) *acquire.Lock {
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
 	require.NoError(u.place, base.Check())
 	return &acquire.Lock{
-		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Ground),
-		Wish: queue.Wish{Life: base.Set.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
+		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Ground, nil),
+		Wish: &queue.Wish{Life: base.Set.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
 	}
 }
 

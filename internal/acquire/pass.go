@@ -153,7 +153,7 @@ func (n *tenure) requeue(now clock.Instant, a Requeuer) error {
 	}
 	if place == nil {
 		l.Base.Session.End()
-	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(l.Keys), place: place}); !n.local.Send(l.Wish.Like, c) {
+	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(&l.Keys), place: place}); !n.local.Send(l.Wish.Like, c) {
 		c.Leave()
 	}
 	return n.released(had, err, errs.ErrLost)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -21,19 +20,13 @@ import (
 // Base is what locks of every kind do alike: what New makes of its arguments, how a lease that a context carries is
 // entered again, who holds a lock, and how errors are worded. It is written by Make, and only read after that.
 type Base struct {
-	Session  *session.Session
-	Name     string // as errors call it
-	Layout   *layout.Layout
-	Names    names.Set
-	Slot     uint16 // whose node's clock counts; 0 outside a cluster
-	Set      session.Terms
-	Replicas session.Replicas
-	Quorum   session.Quorum
-	Exact    bool // a semaphore's, as Plain; see session.LockSettings
-	Plain    bool
-	Keep     time.Duration // a latch's; 0 if it is not set
-	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
-	Err      error         // what New was given is no lock; the error of every call
+	*session.Settled
+
+	Session *session.Session
+	Name    string // as errors call it
+	Names   names.Set
+	Slot    uint16 // whose node's clock counts; 0 outside a cluster
+	Err     error  // what New was given is no lock; the error of every call
 }
 
 // Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
@@ -45,38 +38,33 @@ func Make(s *signalbox.Session, name string, kind session.Kind, options []signal
 func MakeIn(
 	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
 ) Base {
-	b := Base{Session: (*session.Session)(s)}
+	b := Base{Session: (*session.Session)(s), Settled: &session.Settled{}}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
 		return b
 	}
-	set := b.Session.Settings.Lock
-	set.StartFor(kind)
+	b.Settled = b.Session.Defaults[kind]
 	if len(options) > 0 {
-		set = with(set, options)
+		b.Settled = with(b.Session.Settings.Lock, kind, options)
 	}
-	b.Layout = cmp.Or(set.Layout, layout.Native())
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
-	b.Err = errs.Join(b.Err, set.Check(kind))
-	if b.Err == nil && !has(b.Layout) {
+	if b.Err = errs.Join(b.Err, b.Settled.Err); b.Err == nil && !has(b.Layout) {
 		b.Err = fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, b.Layout.Name)
 	}
-	if b.Err == nil && b.Layout != layout.Native() {
-		b.Err = set.Homeless(b.Layout.Name)
+	if b.Err == nil {
+		b.Err = b.Homeless
 	}
 	b.Slot = b.Session.Slot(b.Names.Holder)
-	b.Set, b.Replicas, b.Quorum = set.Terms, set.Replicas, set.Quorum
-	b.Exact, b.Plain, b.Keep = set.Exact, set.Plain, set.Keep
-	b.Floor = wire.Milliseconds(set.Floor)
 	return b
 }
 
-// with returns set with options applied. Apart, so that a lock without options does not move its set to the heap.
-func with(set session.LockSettings, options []signalbox.LockOption) session.LockSettings {
+// with returns what options come to beside the defaults of the session.
+func with(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Settled {
+	set.StartFor(kind)
 	for _, option := range options {
 		option.Apply(&set)
 	}
-	return set
+	return set.Settle(kind)
 }
 
 // Made answers what was wrong with what New was given, or that b is of a lock that no New made, or nil.

@@ -23,11 +23,11 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 	}
 	patience := l.Base.Session.Patient(n.Term.Deadline().Until(now))
 	defer patience.End()
-	wish, until := l.Wish, n.Term.Terms().Until
+	wish, until := *l.Wish, n.Term.Terms().Until
 	if !until.IsZero() {
 		wish.Life = min(wish.Life, until.Until(now)) // it is no longer for having been divided
 	}
-	a, err := n.attempt.Swap(patience, script, wish)
+	a, err := n.attempt.Swap(patience, script, &wish)
 	if err != nil {
 		n.attempt.Abandon()
 		n.over()

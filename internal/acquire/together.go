@@ -39,7 +39,7 @@ func (l *Lock) enter() (e entered, ok bool) {
 	e = entered{lock: l, local: queues.Use(l.Keys.Holder)}
 	if e.local.Try(l.Wish.Like) {
 		if l.Base.Session.Begin() == nil {
-			e.queue = l.Kind.Use(l.Keys)
+			e.queue = l.Kind.Use(&l.Keys)
 			return e, true
 		}
 		e.local.Tried(l.Wish.Like)
@@ -60,10 +60,10 @@ func (e entered) left(hasHold bool) { //nolint:revive // a fact, not a switch
 // Together takes locks in order by one call of take, as far as they are free and no goroutine of this session is before
 // the caller: of a hold that it cannot begin, and of those behind, it keeps none. The error is that of take.
 func Together(
-	ctx context.Context, lot []*Lock, take func(context.Context, []Queue, []queue.Wish) ([]Attempt, error),
+	ctx context.Context, lot []*Lock, take func(context.Context, []Queue, []*queue.Wish) ([]Attempt, error),
 ) (leases []hold.Lease, err error) {
 	all := make([]entered, 0, len(lot))
-	queues, wishes := make([]Queue, 0, len(lot)), make([]queue.Wish, 0, len(lot))
+	queues, wishes := make([]Queue, 0, len(lot)), make([]*queue.Wish, 0, len(lot))
 	for _, l := range lot {
 		e, ok := l.enter()
 		if !ok {

@@ -12,8 +12,8 @@ import (
 type Ground struct {
 	// Realm tells its locks apart from those of other kinds and layouts in a session.
 	Realm string
-	// Keys makes the keys of a lock.
-	Keys func(n names.Set) Keys
+	// Keys makes the keys of a lock. Those of the scripts are appended to room.
+	Keys func(n names.Set, room []string) Keys
 	// Renew lengthens the life of holds; see holder/renew.
 	Renew *scripts.Script
 	// Named answers what renewals call a hold that was granted with that stamp; nil is its name alone.

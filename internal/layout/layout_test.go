@@ -108,7 +108,7 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	l := layout.Native()
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
 	for _, g := range []layout.Ground{l.Fair.Ground, l.RWLock.Ground, l.Semaphore.Ground} {
-		keys := g.Keys(n)
+		keys := g.Keys(n, nil)
 		require.Contains(t, keys.All, keys.Lives)
 		for _, key := range keys.All {
 			if key != n.Holder {

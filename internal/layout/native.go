@@ -31,8 +31,8 @@ var native = Layout{
 	RWLock: &RWLock{
 		Ground: Ground{
 			Realm: "rwlock",
-			Keys: func(n names.Set) Keys {
-				return Keys{Holder: n.Holder, Lives: n.RWLives(), All: []string{n.Holder, n.Writers(), n.Readers(), n.RWLives()}}
+			Keys: func(n names.Set, room []string) Keys {
+				return Keys{Holder: n.Holder, Lives: n.RWLives(), All: append(room, n.Holder, n.Writers(), n.Readers(), n.RWLives())}
 			},
 			Renew: scripts.HoldsRenew,
 			Line: &Line{
@@ -55,8 +55,8 @@ var native = Layout{
 var nativeLock = Exclusive{
 	Ground: Ground{
 		Realm: "lock",
-		Keys: func(n names.Set) Keys {
-			all := n.Queue()
+		Keys: func(n names.Set, room []string) Keys {
+			all := n.Queue(room)
 			return Keys{Holder: all[0], Lives: all[2], All: all}
 		},
 		Renew: scripts.HolderRenew,

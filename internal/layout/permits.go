@@ -26,9 +26,9 @@ const (
 var nativeSemaphore = Semaphore{
 	Ground: Ground{
 		Realm: "semaphore",
-		Keys: func(n names.Set) Keys {
+		Keys: func(n names.Set, room []string) Keys {
 			holder, lives := n.Permits(), n.PermitsLives()
-			return Keys{Holder: holder, Lives: lives, All: []string{holder, n.PermitsLine(), lives}}
+			return Keys{Holder: holder, Lives: lives, All: append(room, holder, n.PermitsLine(), lives)}
 		},
 		Renew: scripts.HoldsRenew,
 		Line: &Line{
@@ -60,9 +60,9 @@ func redissonSemaphore(realm, timeouts string) *Semaphore {
 	return &Semaphore{
 		Ground: Ground{
 			Realm: realm,
-			Keys: func(n names.Set) Keys {
+			Keys: func(n names.Set, room []string) Keys {
 				holder := names.RedissonSuffixed(n.Holder, timeouts)
-				return Keys{Holder: holder, All: []string{n.Holder, holder}, Told: names.RedissonPrefixed("redisson_sc", n.Holder)}
+				return Keys{Holder: holder, All: append(room, n.Holder, holder), Told: names.RedissonPrefixed("redisson_sc", n.Holder)}
 			},
 			Renew:   scripts.RedissonPermitRenew,
 			Contest: &Contest{Acquire: scripts.RedissonPermitAcquire, Release: scripts.RedissonPermitRelease, Hold: redissonPermits},

@@ -108,8 +108,8 @@ func redissonLock(realm string) *Exclusive {
 	return &Exclusive{
 		Ground: Ground{
 			Realm: realm,
-			Keys: func(n names.Set) Keys {
-				return Keys{Holder: n.Holder, All: []string{n.Holder}, Told: n.Unlocked}
+			Keys: func(n names.Set, room []string) Keys {
+				return Keys{Holder: n.Holder, All: append(room, n.Holder), Told: n.Unlocked}
 			},
 			Renew: scripts.RedissonRenew,
 			Contest: &Contest{
@@ -125,8 +125,8 @@ func redissonLock(realm string) *Exclusive {
 // one for each holder. So each goroutine acquires the lock at the server.
 func redissonFenced(realm string) *Exclusive {
 	l := redissonLock(realm)
-	l.Keys = func(n names.Set) Keys {
-		return Keys{Holder: n.Holder, All: []string{n.Holder, names.RedissonToken(n.Holder)}, Told: n.Unlocked}
+	l.Keys = func(n names.Set, room []string) Keys {
+		return Keys{Holder: n.Holder, All: append(room, n.Holder, names.RedissonToken(n.Holder)), Told: n.Unlocked}
 	}
 	l.Contest.Acquire, l.Contest.Passes = scripts.RedissonFence, false
 	return l
@@ -136,9 +136,9 @@ func redissonFair(realm string, wait time.Duration) *Exclusive {
 	return &Exclusive{
 		Ground: Ground{
 			Realm: realm,
-			Keys: func(n names.Set) Keys {
+			Keys: func(n names.Set, room []string) Keys {
 				line, deadlines := names.RedissonPrefixed("redisson_lock_queue", n.Holder), names.RedissonPrefixed("redisson_lock_timeout", n.Holder)
-				return Keys{Holder: n.Holder, All: []string{n.Holder, line, deadlines}, Told: n.Unlocked + ":"}
+				return Keys{Holder: n.Holder, All: append(room, n.Holder, line, deadlines), Told: n.Unlocked + ":"}
 			},
 			Renew: scripts.RedissonRenew,
 			Contest: &Contest{
@@ -156,8 +156,8 @@ func redissonRWLock(realm string) *RWLock {
 	return &RWLock{
 		Ground: Ground{
 			Realm: realm,
-			Keys: func(n names.Set) Keys {
-				return Keys{Holder: n.Holder, All: []string{n.Holder}, Told: names.RedissonPrefixed("redisson_rwlock", n.Holder)}
+			Keys: func(n names.Set, room []string) Keys {
+				return Keys{Holder: n.Holder, All: append(room, n.Holder), Told: names.RedissonPrefixed("redisson_rwlock", n.Holder)}
 			},
 			Renew: scripts.RedissonRWRenew,
 			Contest: &Contest{

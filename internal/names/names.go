@@ -37,6 +37,8 @@ const (
 	holderSuffix = ":lock"
 	// permitsSuffix makes the key of a semaphore's permits.
 	permitsSuffix = ":permits"
+	// lineSuffix and livesSuffix make the keys of the queue of a reentrant or fair lock.
+	lineSuffix, livesSuffix = ":line", ":lives"
 	// unlockedSuffix makes the channel of a holder key.
 	unlockedSuffix = ":unlocked"
 )
@@ -49,22 +51,24 @@ type Set struct {
 	Holder string
 	// Unlocked is the channel on which a release is told.
 	Unlocked string
+
+	queue string // Line and Lives, one behind the other; "" if each is to be made
 }
 
 // Line is the key of the waiters of a fair lock. Each kind has queue keys of its own, so that no
 // script of another kind finds its tickets.
-func (s Set) Line() string { return s.base() + ":line" }
+func (s Set) Line() string { return s.base() + lineSuffix }
 
 // Lives is the key that says until when the sessions in that queue count as living.
-func (s Set) Lives() string { return s.base() + ":lives" }
+func (s Set) Lives() string { return s.base() + livesSuffix }
 
-// Queue returns the keys of a reentrant or fair lock, as scripts take them: Holder, Line and Lives.
-func (s Set) Queue() []string {
-	const line, lives = ":line", ":lives"
-	base := s.base()
-	both := base + line + base + lives // one string in memory
-	end := len(base) + len(line)
-	return []string{s.Holder, both[:end], both[end:]}
+// Queue appends the keys of a reentrant or fair lock to to, as scripts take them: Holder, Line and Lives.
+func (s Set) Queue(to []string) []string {
+	if s.queue == "" {
+		return append(to, s.Holder, s.Line(), s.Lives())
+	}
+	end := (len(s.queue)-len(lineSuffix)-len(livesSuffix))/2 + len(lineSuffix)
+	return append(to, s.Holder, s.queue[:end], s.queue[end:])
 }
 
 // Writers is the key of the waiting writers of a read-write lock.
@@ -149,9 +153,11 @@ func check(name string) error {
 }
 
 func build(prefix, tag string) Set {
-	// The key is the beginning of the channel, so that both are one string in memory.
-	unlocked := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix
-	return Set{Holder: unlocked[:len(unlocked)-len(unlockedSuffix)], Unlocked: unlocked}
+	// One string in memory: the key is the beginning of the channel, and behind that are the keys of the queue.
+	all := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix + prefix + "{" + tag + "}" + lineSuffix + prefix + "{" + tag + "}" + livesSuffix
+	holder := len(prefix) + len(tag) + len("{}") + len(holderSuffix)
+	unlocked := holder + len(unlockedSuffix)
+	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queue: all[unlocked:]}
 }
 
 // Hash answers the digest that stands for a hashed name: 160 bits, so that finding two names that

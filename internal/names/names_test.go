@@ -18,7 +18,7 @@ func TestAHashedNameIsNowhereInItsKeys(t *testing.T) {
 	set, err := names.MakeHashed(names.DefaultPrefix, "order/42")
 	require.NoError(t, err)
 	key := "sb:{%sha256-12e4be1bb177a39c558de9551603d8146b5b4eaf}:lock"
-	require.Equal(t, names.Set{Holder: key, Unlocked: key + ":unlocked"}, set)
+	require.Equal(t, []string{key, key + ":unlocked"}, []string{set.Holder, set.Unlocked})
 }
 
 // P9: what a plain name becomes is never what a hashed one does, whatever the name.
@@ -46,7 +46,9 @@ func TestAPlainNameIsReadableInItsKeys(t *testing.T) {
 	t.Parallel()
 	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
 	require.NoError(t, err)
-	require.Equal(t, names.Set{Holder: "sb:{order/42: größer*?}:lock", Unlocked: "sb:{order/42: größer*?}:lock:unlocked"}, set)
+	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked)
+	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.Line(), set.Lives()}, set.Queue(nil))
+	require.Equal(t, "sb:{order/42: größer*?}:line", set.Line())
 	require.Equal(t, "sb:{order/42: größer*?}:fence", set.Fence())
 }
 

@@ -34,6 +34,9 @@ type Session struct {
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is taken.
 	UnlockPatience time.Duration
 
+	// Defaults are what locks of each kind share that have no options of their own. Never written to after New.
+	Defaults map[Kind]*Settled
+
 	client  rueidis.Client
 	owned   bool // Close closes the client
 	bad     error
@@ -118,6 +121,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	if s.bad != nil {
 		return s
 	}
+	s.Defaults = SettleAll(set.Lock)
 	s.meeting.init()
 	s.Timers = timers.New()
 	s.Runner = wire.NewRunner(client)

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -79,6 +80,44 @@ type LockSettings struct {
 	Given Option
 	// Err is the first bad option.
 	Err error
+}
+
+// Settled is what the options of a lock come to. It is never written to: locks of a kind without options of their own
+// share that of their session.
+type Settled struct {
+	Layout   *layout.Layout
+	Set      Terms
+	Replicas Replicas
+	Quorum   Quorum
+	Exact    bool // a semaphore's, as Plain; see LockSettings
+	Plain    bool
+	Keep     time.Duration // a latch's; 0 if it is not set
+	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
+	// Err is what is wrong with the options, and Homeless with those that the keys of Layout cannot store.
+	Err, Homeless error
+}
+
+// SettleAll returns what locks of each kind share if they have no options of their own.
+func SettleAll(defaults LockSettings) map[Kind]*Settled {
+	all := make(map[Kind]*Settled)
+	for _, kind := range []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock} {
+		set := defaults
+		set.StartFor(kind)
+		all[kind] = set.Settle(kind)
+	}
+	return all
+}
+
+// Settle returns what the options of a lock of kind come to.
+func (l *LockSettings) Settle(kind Kind) *Settled {
+	s := &Settled{
+		Layout: cmp.Or(l.Layout, layout.Native()), Set: l.Terms, Replicas: l.Replicas, Quorum: l.Quorum,
+		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
+	}
+	if s.Layout != layout.Native() {
+		s.Homeless = l.Homeless(s.Layout.Name)
+	}
+	return s
 }
 
 // Replicas are what must have a lock before it is granted.

@@ -30,9 +30,9 @@ const (
 // the lock of its Contests.
 type attempt struct {
 	queue *contest
-	hold  string     // assigned once
-	wish  queue.Wish // assigned once
-	waits bool       // it waits, or came to try; assigned once, before anybody else knows it
+	hold  string      // assigned once
+	wish  *queue.Wish // assigned once
+	waits bool        // it waits, or came to try; assigned once, before anybody else knows it
 
 	state    state
 	grant    queue.Grant
@@ -45,7 +45,7 @@ type attempt struct {
 }
 
 // begin makes an attempt known, before anything of it is sent.
-func (q *contest) begin(wish queue.Wish) *attempt {
+func (q *contest) begin(wish *queue.Wish) *attempt {
 	c := q.contests
 	hold := ""
 	if c.kind.Hold != nil {

@@ -45,12 +45,12 @@ func New(s *session.Session, kind Kind) *Contests {
 func (c *Contests) verb() string { return c.session.PublishIn(c.kind.Layout) }
 
 // Use implements queue.Source.
-func (c *Contests) Use(keys queue.Keys) queue.Asker {
+func (c *Contests) Use(keys *queue.Keys) queue.Asker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.mu.queues[keys.Holder]
 	if q == nil {
-		q = &contest{contests: c, keys: keys}
+		q = &contest{contests: c, keys: *keys}
 		q.forgotten.Init(q)
 		c.mu.queues[keys.Holder] = q
 	}

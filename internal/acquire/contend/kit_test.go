@@ -30,8 +30,8 @@ const (
 
 // What is wished for: the lock of these tests is the read-write lock of Redisson.
 var (
-	writes = queue.Wish{Life: lease, Args: []string{"w"}}
-	reads  = queue.Wish{Life: lease, Args: []string{"r"}, Beside: true}
+	writes = &queue.Wish{Life: lease, Args: []string{"w"}}
+	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Beside: true}
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -86,7 +86,7 @@ func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Set
 	u.Contests = session.PartOf(u.session, "contest", func() *contend.Contests {
 		return contend.New(u.session, contend.Kind{Contest: kind, Layout: layout.Redisson()})
 	})
-	u.queue = u.Use(queue.Keys{Holder: "a", All: []string{"a"}, Grants: channel})
+	u.queue = u.Use(&queue.Keys{Holder: "a", All: []string{"a"}, Grants: channel})
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -107,7 +107,7 @@ type outcome struct {
 }
 
 // later waits on another goroutine.
-func (u *user) later(ctx context.Context, wish queue.Wish) <-chan outcome {
+func (u *user) later(ctx context.Context, wish *queue.Wish) <-chan outcome {
 	answered := make(chan outcome, 1)
 	p := u.queue.Stand(wish)
 	go func() {
@@ -118,7 +118,7 @@ func (u *user) later(ctx context.Context, wish queue.Wish) <-chan outcome {
 }
 
 // must takes the lock, which can be had.
-func (u *user) must(wish queue.Wish) queue.Holder {
+func (u *user) must(wish *queue.Wish) queue.Holder {
 	u.place.Helper()
 	return u.place.has(u.later(u.place.Context(), wish))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // locks is a wish for the reentrant lock of Redisson.
-var locks = queue.Wish{Life: lease}
+var locks = &queue.Wish{Life: lease}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
@@ -99,7 +99,7 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	p.gives(a)
 	fenced := contend.New(u.session, contend.Kind{Contest: layout.Redisson(layout.Fenced).Lock.Contest, Layout: layout.Redisson(layout.Fenced)})
-	q := fenced.Use(queue.Keys{Holder: "a", All: []string{"a", "counter"}, Grants: channel})
+	q := fenced.Use(&queue.Keys{Holder: "a", All: []string{"a", "counter"}, Grants: channel})
 	p.server.MustDo(t, "SET", "counter", "41")
 	b, err := q.Try(t.Context(), locks)
 	require.NoError(t, err)

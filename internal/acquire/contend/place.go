@@ -17,7 +17,7 @@ import (
 var errLate = errors.New("the server took longer than the lease lasts")
 
 // Try implements queue.Asker. It is refused without a round trip while somebody of this session is before the caller.
-func (q *contest) Try(ctx context.Context, wish queue.Wish) (queue.Holder, error) {
+func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, error) {
 	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
@@ -50,7 +50,7 @@ func (a *attempt) began() {
 // place is somebody's waiting: an attempt, which tries when it has the turn.
 type place struct {
 	queue   *contest
-	wish    queue.Wish
+	wish    *queue.Wish
 	attempt *attempt
 	news    chan struct{} // room for one, coalesces: it may have the turn, or the session closes
 	last    wire.LastReply
@@ -59,7 +59,7 @@ type place struct {
 }
 
 // Stand implements queue.Asker.
-func (q *contest) Stand(wish queue.Wish) queue.Waiter {
+func (q *contest) Stand(wish *queue.Wish) queue.Waiter {
 	p := &place{queue: q, wish: wish, attempt: q.begin(wish), news: make(chan struct{}, 1)}
 	p.attempt.waits = true
 	q.join(p)

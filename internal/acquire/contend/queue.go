@@ -59,7 +59,7 @@ func (q *contest) Fire() {
 }
 
 // laneOf answers where those wait who have that wish.
-func (q *contest) laneOf(wish queue.Wish) *lane {
+func (q *contest) laneOf(wish *queue.Wish) *lane {
 	if wish.Beside {
 		return &q.lanes[1]
 	}
@@ -68,7 +68,7 @@ func (q *contest) laneOf(wish queue.Wish) *lane {
 
 // busy reports whether another call of this session is before whoever comes with that wish: it has, wants or
 // releases the lock; or, if several can have it at once, waits for it.
-func (q *contest) busy(wish queue.Wish) bool {
+func (q *contest) busy(wish *queue.Wish) bool {
 	q.contests.mu.Lock()
 	defer q.contests.mu.Unlock()
 	switch {

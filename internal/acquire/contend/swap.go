@@ -16,7 +16,7 @@ import (
 // Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it is answered or ctx ends. Where
 // it fails what was to come is given back in the background, and a is left to the caller, who does not know whether it
 // has the lock still.
-func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish queue.Wish) (queue.Holder, error) {
+func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
 	a.Begin(nil)
 	b := a.queue.begin(wish)
 	if err := b.replace(ctx, script, a); err != nil {

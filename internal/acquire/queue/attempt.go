@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -56,7 +57,7 @@ type Tenant interface {
 type Attempt struct {
 	q      *Queue
 	name   string        // the ticket: the hold id, and the mark of the wish; assigned once
-	wish   Wish          // assigned once
+	wish   *Wish         // assigned once
 	queues bool          // it stands in line, or came to try; assigned once, before it is sent
 	news   chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
@@ -71,11 +72,13 @@ type Attempt struct {
 	unknown  bool       // an enter of it was not answered
 	stood    bool       // an enter of it was answered that it has the lock, or a ticket
 	refused  bool       // an enter of it was refused; see hasNothing
+	comes    bool       // it enters or waits: its line counts it
+	waits    bool       // it is among those that wait in its line
 	notAfter wire.Stamp // of the newest enter; 0 where none was sent
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
-func (q *Queue) begin(wish Wish) *Attempt {
+func (q *Queue) begin(wish *Wish) *Attempt {
 	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish}
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
@@ -89,15 +92,25 @@ func (a *Attempt) beginLocked() {
 }
 
 // beginWaiting makes an attempt known that is to stand in line, where it stays.
-func (q *Queue) beginWaiting(a *Attempt, wish Wish) *Attempt {
-	*a = Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true}
+func (q *Queue) beginWaiting(a *Attempt, wish *Wish) *Attempt {
+	*a = Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true, comes: true}
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.beginLocked()
-	if q.waiting = append(q.waiting, a); len(q.waiting) == 1 {
+	q.wish = wish
+	if q.comers++; q.comers == 1 {
 		q.lines.mu.waited++
 	}
 	return a
+}
+
+// waitLocked puts a among those that wait in its line, unless it has left. An attempt that gets the lock at once never
+// comes there: until the reply to its enter, a message finds it by its name, and a poll by being the session's.
+func (a *Attempt) waitLocked() {
+	if a.q.waitsLocked(); a.comes && !a.waits {
+		a.waits = true
+		a.q.waiting = append(a.q.waiting, a)
+	}
 }
 
 // forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
@@ -118,29 +131,13 @@ func (a *Attempt) forgetLocked() {
 // leaveLine ends the waiting of a in state. It reports whether a was granted in the same instant: then
 // it is begun instead.
 func (a *Attempt) leaveLine(to state) (isGranted bool) {
-	ls, q := a.q.lines, a.q
+	ls := a.q.lines
 	ls.mu.Lock()
 	isGranted = a.state == granted
 	if a.state = to; isGranted {
 		a.state = begun
 	}
-	for i, other := range q.waiting {
-		if other == a {
-			if q.waiting = append(q.waiting[:i], q.waiting[i+1:]...); len(q.waiting) == 0 {
-				ls.mu.waited--
-			}
-			break
-		}
-	}
-	var left *ear
-	if len(q.waiting) == 0 {
-		ls.session.Timers.Cancel(&q.next)
-		q.planned = false
-		if q.ear != nil && q.ear.leaveLocked() {
-			left = q.ear
-		}
-		q.ear = nil
-	}
+	left := a.goneLocked()
 	ls.mu.Unlock()
 	if left != nil {
 		left.close()
@@ -148,15 +145,42 @@ func (a *Attempt) leaveLine(to state) (isGranted bool) {
 	return isGranted
 }
 
+// goneLocked takes a out of those that enter or wait. It returns the ear to close, or nil.
+func (a *Attempt) goneLocked() *ear {
+	q := a.q
+	if !a.comes {
+		return nil
+	}
+	if a.waits {
+		q.waiting = slices.DeleteFunc(q.waiting, func(other *Attempt) bool { return other == a })
+	}
+	a.comes, a.waits = false, false
+	if q.comers--; q.comers > 0 {
+		return nil
+	}
+	q.lines.mu.waited--
+	if q.wait != nil {
+		q.lines.session.Timers.Cancel(&q.next)
+		q.planned = false
+	}
+	e := q.ear
+	q.ear = nil
+	if e == nil || !e.leaveLocked() {
+		return nil
+	}
+	return e
+}
+
 // grantedLocked takes the news that a has the lock on the life that heartbeat paid for.
 func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
 	switch a.state {
 	case entering, inLine:
-		b, ok := a.q.paidLocked(paid, now)
+		b, ok := a.q.lines.paidLocked(paid, now)
 		switch {
 		case a.isOlderLocked(token):
 			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
 			a.urgent = true
+			a.waitLocked()
 		case ok:
 			a.grant = a.grantAt(token, b.life, b.sent, now)
 			if a.q.lines.kind.Requeue == nil {
@@ -170,6 +194,7 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 		case a.queues:
 			// A hint: that life is over by our clock, or not known. The look lengthens what there is.
 			a.urgent = true
+			a.waitLocked()
 			a.q.lines.looks.Put(a.q)
 		}
 	case over:
@@ -188,6 +213,7 @@ func (a *Attempt) isSpent() bool {
 		return false
 	}
 	a.state, a.urgent = inLine, true
+	a.waitLocked()
 	ls.looks.Put(a.q)
 	return true
 }

@@ -77,7 +77,7 @@ func (e *ear) Subscribed() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, q := range ls.mu.queues {
-		if q.ear == e && q.sentLocked() {
+		if q.ear == e {
 			ls.looks.Put(q)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // Asked is a lock that is asked for together with others, exclusive as they are and in the same slot.
 type Asked struct {
 	Queue *Queue
-	Wish  Wish
+	Wish  *Wish
 }
 
 // Gather takes locks in one call, in order: free ones that have no queue, and none behind the first that it cannot take.

@@ -30,7 +30,7 @@ const (
 )
 
 // wish is one for a hold that is longer than any test.
-var wish = Wish{Life: lease, Floor: "60000", Mark: "f"}
+var wish = &Wish{Life: lease, Floor: "60000", Mark: "f"}
 
 var lockKind = Kind{
 	Enter: scripts.LockEnter, Look: scripts.LockPoll, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
@@ -70,7 +70,7 @@ func (p *place) join(at dialer, set func(*session.Settings), client ...func(*rue
 }
 
 // joinAs is join for a lock of another kind.
-func (p *place) joinAs(at dialer, kind Kind, keys Keys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+func (p *place) joinAs(at dialer, kind Kind, keys *Keys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	p.Helper()
 	settings := session.Defaults()
 	if set != nil {
@@ -110,11 +110,11 @@ func (p *place) behind() *user {
 	return p.join(p.proxy, nil)
 }
 
-func keysOf(tb testing.TB, name string) Keys {
+func keysOf(tb testing.TB, name string) *Keys {
 	tb.Helper()
 	n, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
-	return Keys{
+	return &Keys{
 		Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Lives()}, Grants: names.Grants(names.DefaultPrefix),
 	}
 }
@@ -161,6 +161,20 @@ func (u *user) waiting(ctx context.Context, n int) <-chan outcome {
 	answered := u.taking(ctx)
 	await(u.place, "a place in line", func() bool { return len(u.place.inLine()) == n })
 	return answered
+}
+
+// waiter returns the attempt of the session that waits, when its enter has its reply.
+func (u *user) waiter() (a *Attempt) {
+	u.place.Helper()
+	await(u.place, "the reply to an enter", func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.q.wait != nil && len(u.q.waiting) > 0 {
+			a = u.q.waiting[0]
+		}
+		return a != nil
+	})
+	return a
 }
 
 // hears waits until grants are heard.
@@ -250,7 +264,7 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 func told(attempt, paid string) string { return attempt + "1780000000000000" + paid }
 
 // Take waits in line until the lock is the caller's, in one step.
-func (q *Queue) Take(ctx context.Context, wish Wish) (*Attempt, error) {
+func (q *Queue) Take(ctx context.Context, wish *Wish) (*Attempt, error) {
 	p := q.Stand(wish)
 	err := p.Wait(ctx)
 	if a := p.Leave(); a != nil {

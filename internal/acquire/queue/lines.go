@@ -56,11 +56,13 @@ type Lines struct {
 
 	mu struct {
 		sync.Mutex
-		queues   map[string]*Queue   // by holder key; those that somebody uses, or waited in a moment ago
-		waited   int                 // those in which somebody waits
+		queues   map[string]*Queue   // by holder key; those in use, those in which an attempt waited a moment ago, and spare ones
+		spare    int                 // of them
+		waited   int                 // those in which an attempt enters or waits
 		attempts map[string]*Attempt // by attempt; those that may have something on the server
 		ears     map[string]*ear     // by channel; those that a line is told on in which somebody waits
 		number   int64               // of the newest heartbeat
+		beats    []beat              // those whose lives are not over, as they were sent
 	}
 }
 
@@ -75,30 +77,38 @@ func New(s *session.Session, kind Kind) *Lines {
 	return ls
 }
 
-// Use answers the line with these keys and counts the caller as its user.
-func (ls *Lines) Use(keys Keys) *Queue {
+// maxSpare is how many unused lines are kept, so that a lock that is taken again finds its line.
+const maxSpare = 256
+
+// Use answers the line with these keys, which stay as they are, and counts the caller as its user.
+func (ls *Lines) Use(keys *Keys) *Queue {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	q := ls.mu.queues[keys.Holder]
 	if q == nil {
 		q = &Queue{lines: ls, keys: keys}
-		q.next.Init(q)
 		ls.mu.queues[keys.Holder] = q
+	}
+	if q.spare {
+		q.spare = false
+		ls.mu.spare--
 	}
 	q.users++
 	return q
 }
 
-// Done counts a user out. A line that was waited in is remembered for a while: its last heartbeats pay for
-// the next wait as well.
+// Done counts a user out. A line that was waited in is remembered for a while: the server knows that the session lives.
 func (ls *Lines) Done(q *Queue) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	q.users--
 	switch {
 	case q.users > 0:
-	case len(q.beats) > 0:
+	case q.wait != nil:
 		ls.session.Timers.Schedule(&q.next, dispatch.Linger)
+	case ls.mu.spare < maxSpare:
+		q.spare = true
+		ls.mu.spare++
 	default:
 		ls.dropLocked(q)
 	}
@@ -106,10 +116,9 @@ func (ls *Lines) Done(q *Queue) {
 
 // dropLocked forgets a line that nobody uses.
 func (ls *Lines) dropLocked(q *Queue) {
-	if q.users > 0 || ls.mu.queues[q.keys.Holder] != q {
-		return
+	if q.users == 0 && !q.spare && ls.mu.queues[q.keys.Holder] == q {
+		delete(ls.mu.queues, q.keys.Holder)
 	}
-	delete(ls.mu.queues, q.keys.Holder)
 }
 
 // Len answers how many lines are in use or remembered, how many attempts may have something on the server, and on how
@@ -117,7 +126,7 @@ func (ls *Lines) dropLocked(q *Queue) {
 func (ls *Lines) Len() (queues, attempts, ears int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return len(ls.mu.queues), len(ls.mu.attempts), len(ls.mu.ears)
+	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.ears)
 }
 
 // Refuse implements session.Part. Who waits looks whether the session is ready, and finds that it

@@ -52,16 +52,17 @@ func (ls *Lines) lookAll(queues []*Queue) {
 	}
 }
 
-// prepare adds a look at q, unless nobody waits there: then nobody has come for a while.
+// prepare adds a look at q, unless no attempt enters or waits there: then none has come for a while.
 func (ls *Lines) prepare(looks []look, q *Queue) []look {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	q.planned = false
-	if len(q.waiting) == 0 {
+	if q.comers == 0 {
 		ls.dropLocked(q)
 		return looks
 	}
-	return append(looks, look{q: q, beat: q.beatLocked(clock.Now()), listed: q.listLocked(), floor: q.waiting[0].wish.Floor})
+	q.waitsLocked()
+	q.planned = false
+	return append(looks, look{q: q, beat: ls.beatLocked(clock.Now()), listed: q.listLocked(), floor: q.wish.Floor})
 }
 
 // listLocked chooses the attempts that a look lists: of those whose entering was answered the
@@ -194,10 +195,8 @@ func (l *look) answered(reply wire.Reply) {
 		return
 	}
 	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(5), now)
-	q.last = nil
-	if q.heard.IsZero() || l.beat.sent.Mono() > q.heard.Mono() {
-		q.heard = l.beat.sent
-	}
+	q.repliedLocked()
+	q.heardLocked(l.beat.sent)
 	has := make(map[string]bool) // by attempt
 	for g := range grants(reply.Text(3)) {
 		has[g.attempt] = true
@@ -222,7 +221,7 @@ func (l *look) answered(reply wire.Reply) {
 // scheduleLocked schedules the next look: in a while, or when the hold of another, which lasts for left
 // at the most, has ended.
 func (q *Queue) scheduleLocked(left time.Duration) {
-	if len(q.waiting) == 0 {
+	if q.comers == 0 {
 		return
 	}
 	q.planned = true
@@ -242,7 +241,7 @@ func (q *Queue) pauseLocked() time.Duration {
 
 // hastenLocked brings the next poll forward if one that is planned now comes earlier.
 func (q *Queue) hastenLocked() {
-	if q.planned && clock.Now().Mono()+q.pauseLocked() < q.due {
+	if q.wait != nil && q.planned && clock.Now().Mono()+q.pauseLocked() < q.due {
 		q.scheduleLocked(0)
 	}
 }

@@ -42,7 +42,7 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 		a := u.q.beginWaiting(new(Attempt), wish)
 		u.mu.Lock()
 		a.state, a.notAfter = c.before, 1
-		l := look{q: u.q, beat: u.q.beatLocked(clock.Now()), listed: []*Attempt{a}}
+		l := look{q: u.q, beat: u.beatLocked(clock.Now()), listed: []*Attempt{a}}
 		u.mu.Unlock()
 		grants, paid := "", strings.Repeat("-", numberSize)
 		if c.paid != "" {
@@ -70,7 +70,7 @@ func TestAMessageThatIsNoneIsNoGrant(t *testing.T) {
 	u := newPlace(t).plain()
 	a := u.q.beginWaiting(new(Attempt), wish)
 	u.mu.Lock()
-	number := u.q.beatLocked(clock.Now()).number
+	number := u.beatLocked(clock.Now()).number
 	u.mu.Unlock()
 	e := &ear{lines: u.Lines}
 	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number

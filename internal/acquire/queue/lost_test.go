@@ -279,7 +279,11 @@ func TestCloseSendsEverybodyAway(t *testing.T) {
 			await(t, "five who wait", func() bool {
 				u.mu.Lock()
 				defer u.mu.Unlock()
-				return len(u.q.waiting) == 5 && (name == "Away" || u.q.sentLocked())
+				isSent := name == "Away"
+				for _, a := range u.mu.attempts {
+					isSent = isSent || a.notAfter != 0
+				}
+				return u.q.comers == 5 && isSent
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()

@@ -26,23 +26,52 @@ type Keys struct {
 }
 
 // Queue is the line of one lock, as one session sees it. Its fields are guarded by the lock of its
-// Lines.
+// Lines. A session has one for each lock that it holds, so that it is small until an attempt has to wait.
 type Queue struct {
 	lines *Lines
-	keys  Keys         // assigned once
-	next  timers.Entry // the next look; where nobody uses it, the end of its being remembered
+	keys  *Keys // assigned once
+	*wait       // nil until an attempt had to wait
 
-	users    int
-	attempts int           // those of its attempts that Lines knows
-	waiting  []*Attempt    // entering or in line, as they came
-	turn     int           // which of them the next look lists
-	beats    []beat        // whose lives are not over, as they were sent
-	heard    clock.Instant // when the newest heartbeat that was answered was sent
-	last     error         // why the last poll had no reply, or nil
-	planned  bool          // a poll is scheduled
-	due      time.Duration // monotonic: when it is due
-	holding  *Attempt      // the newest exclusive hold of the session, until its release begins
-	ear      *ear          // where its grants are heard; nil while nobody waits, or nobody needs it yet
+	users, attempts int32    // attempts are those that Lines knows
+	comers          int32    // how many of them enter or wait
+	spare           bool     // kept though no caller uses it
+	wish            *Wish    // of the newest of them
+	holding         *Attempt // the newest exclusive hold of the session, until its release begins
+	ear             *ear     // where its grants are heard; nil if no attempt waits, or needs it yet
+}
+
+// wait is the waiting in one line.
+type wait struct {
+	next    timers.Entry  // the next look; if no caller uses the line, the end of its being remembered
+	waiting []*Attempt    // in line, as they came
+	turn    int           // which of them the next look lists
+	heard   clock.Instant // when the newest heartbeat that was answered was sent
+	last    error         // why the last poll had no reply, or nil
+	planned bool          // a poll is scheduled
+	due     time.Duration // monotonic: when it is due
+}
+
+// waitsLocked makes sure that the line has a wait.
+func (q *Queue) waitsLocked() {
+	if q.wait == nil {
+		q.wait = new(wait)
+		q.next.Init(q)
+	}
+}
+
+// heardLocked takes note that a heartbeat was answered that was sent at sent.
+func (q *Queue) heardLocked(sent clock.Instant) {
+	q.waitsLocked()
+	if q.heard.IsZero() || sent.Mono() > q.heard.Mono() {
+		q.heard = sent
+	}
+}
+
+// repliedLocked takes note that the server replied.
+func (q *Queue) repliedLocked() {
+	if q.wait != nil {
+		q.last = nil
+	}
 }
 
 // beat is one heartbeat: the session counts as living for life from its execution, and so for
@@ -60,25 +89,25 @@ func (b beat) over() clock.Instant { return clock.Deadline(b.sent, b.life) }
 func (q *Queue) Done() { q.lines.Done(q) }
 
 // beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
-// share one: the grant that it pays for is counted from the first of them, which is never too late.
-func (q *Queue) beatLocked(now clock.Instant) beat {
-	life := q.lifeLocked()
-	if n := len(q.beats); n > 0 && q.beats[n-1].life == life && now.Mono()-q.beats[n-1].sent.Mono() < life/64 {
-		return q.beats[n-1]
+// share one, whatever line they are for: the grant that it pays for is counted from the first of them, which is never too
+// late.
+func (ls *Lines) beatLocked(now clock.Instant) beat {
+	life, beats := ls.lifeLocked(), ls.mu.beats
+	if n := len(beats); n > 0 && beats[n-1].life == life && now.Mono()-beats[n-1].sent.Mono() < life/64 {
+		return beats[n-1]
 	}
 	kept := 0
-	for kept < len(q.beats) && q.beats[kept].over().Reached(now) {
+	for kept < len(beats) && beats[kept].over().Reached(now) {
 		kept++
 	}
-	q.beats = append(q.beats[:0], q.beats[kept:]...)
-	b := beat{number: q.lines.nextNumberLocked(), sent: now, life: life}
-	q.beats = append(q.beats, b)
+	b := beat{number: ls.nextNumberLocked(), sent: now, life: life}
+	ls.mu.beats = append(append(beats[:0], beats[kept:]...), b)
 	return b
 }
 
 // paidLocked answers the heartbeat with that number, if it is known and not over.
-func (q *Queue) paidLocked(number string, now clock.Instant) (beat, bool) {
-	for _, b := range q.beats {
+func (ls *Lines) paidLocked(number string, now clock.Instant) (beat, bool) {
+	for _, b := range ls.mu.beats {
 		if b.number == number {
 			return b, !b.over().Reached(now)
 		}
@@ -88,7 +117,7 @@ func (q *Queue) paidLocked(number string, now clock.Instant) (beat, bool) {
 
 // beatenLocked reports whether a heartbeat was answered so lately that one more is not worth it.
 func (q *Queue) beatenLocked(now clock.Instant) bool {
-	return !q.heard.IsZero() && !q.heard.Add(q.lifeLocked()/8).Reached(now)
+	return q.wait != nil && !q.heard.IsZero() && !q.heard.Add(q.lines.lifeLocked()/8).Reached(now)
 }
 
 // nextNumberLocked answers the number of a heartbeat that is about to be sent. Numbers rise for as long
@@ -131,8 +160,13 @@ func (q *Queue) everyLocked() time.Duration {
 	return min(max(every, time.Duration(q.lines.mu.waited)*lookCost), lookCeiling)
 }
 
-// lifeLocked answers for how long a heartbeat makes the session count as living.
-func (q *Queue) lifeLocked() time.Duration { return lives * max(lookEvery, q.everyLocked()) }
+// lifeLocked answers for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
+// serves calls for one life alone.
+func (ls *Lines) lifeLocked() time.Duration {
+	const step = lookEvery / 4
+	every := (time.Duration(ls.mu.waited)*lookCost + step - 1) / step * step
+	return lives * min(max(lookEvery, every), lookCeiling)
+}
 
 // Fire implements timers.Event: the next look is due, or nobody has come for a while.
 func (q *Queue) Fire() { q.lines.looks.Put(q) }
@@ -141,28 +175,21 @@ func (q *Queue) Fire() { q.lines.looks.Put(q) }
 func (q *Queue) LastError() error {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
+	if q.wait == nil {
+		return nil
+	}
 	return q.last
 }
 
 // busy reports whether somebody of this session is before whoever comes with that wish: has, wants or gives back
 // the lock; or, where several can have it at once, stands in line for it, and is not only about to enter.
-func (q *Queue) busy(wish Wish) bool {
+func (q *Queue) busy(wish *Wish) bool {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	if !wish.Beside {
 		return q.attempts > 0
 	}
-	return slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == inLine })
-}
-
-// sentLocked reports whether anybody who waits may have been granted the lock.
-func (q *Queue) sentLocked() bool {
-	for _, a := range q.waiting {
-		if a.notAfter != 0 {
-			return true
-		}
-	}
-	return false
+	return q.wait != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == inLine })
 }
 
 // hear makes sure that grants are heard, or will be. The caller waits in q.

@@ -19,7 +19,7 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 	for _, n := range []int{1, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 100, 128, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			q := &Queue{}
+			q := &Queue{wait: new(wait)}
 			for range n {
 				q.waiting = append(q.waiting, &Attempt{q: q, state: inLine})
 			}
@@ -44,7 +44,7 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 
 func TestOneThatMayHaveBeenGrantedIsListedFirst(t *testing.T) {
 	t.Parallel()
-	q := &Queue{}
+	q := &Queue{wait: new(wait)}
 	for range 100 {
 		q.waiting = append(q.waiting, &Attempt{q: q, state: inLine})
 	}
@@ -57,29 +57,28 @@ func TestOneThatMayHaveBeenGrantedIsListedFirst(t *testing.T) {
 func TestAHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
 	ls := &Lines{}
-	q := &Queue{lines: ls}
 	now := clock.Now()
-	first := q.beatLocked(now)
-	second := q.beatLocked(now.Add(time.Second))
+	first := ls.beatLocked(now)
+	second := ls.beatLocked(now.Add(time.Second))
 	require.Less(t, first.number, second.number)
-	got, ok := q.paidLocked(first.number, now.Add(2*time.Second))
+	got, ok := ls.paidLocked(first.number, now.Add(2*time.Second))
 	require.True(t, ok)
 	require.Equal(t, first, got)
 	end := first.over()
 	require.Less(t, end.Until(now), first.life)
-	_, ok = q.paidLocked(first.number, end)
+	_, ok = ls.paidLocked(first.number, end)
 	require.False(t, ok, "it is over")
-	_, ok = q.paidLocked(second.number, end)
+	_, ok = ls.paidLocked(second.number, end)
 	require.True(t, ok)
-	_, ok = q.paidLocked("000000000003abcdefgh", now)
+	_, ok = ls.paidLocked("000000000003abcdefgh", now)
 	require.False(t, ok, "it is not known")
 	// The wall clock counts too: the host may have been suspended.
-	_, ok = q.paidLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
+	_, ok = ls.paidLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
 	require.False(t, ok)
 	for n := range 10_000 {
-		q.beatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
+		ls.beatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
 	}
-	require.LessOrEqual(t, len(q.beats), 31)
+	require.LessOrEqual(t, len(ls.mu.beats), 31)
 }
 
 // P7: looks keep to a budget of a thousand a second, and lives to what the scripts believe.
@@ -93,8 +92,8 @@ func TestLooksOfManyLinesKeepToTheirBudget(t *testing.T) {
 		ls.mu.waited = c.lines
 		q := &Queue{lines: ls}
 		require.Equal(t, c.every, q.everyLocked())
-		require.Equal(t, 3*c.every, q.lifeLocked())
-		require.LessOrEqual(t, q.lifeLocked(), 30*time.Second)
+		require.Equal(t, 3*c.every, ls.lifeLocked())
+		require.LessOrEqual(t, ls.lifeLocked(), 30*time.Second)
 	}
 }
 
@@ -103,7 +102,7 @@ func TestAHeartbeatThatWasAnsweredLatelySparesOne(t *testing.T) {
 	q := &Queue{lines: &Lines{}}
 	now := clock.Now()
 	require.False(t, q.beatenLocked(now), "none was answered")
-	q.heard = now
+	q.heardLocked(now)
 	require.True(t, q.beatenLocked(now.Add(100*time.Millisecond)))
 	require.False(t, q.beatenLocked(now.Add(lives*lookEvery/8)))
 	require.False(t, q.beatenLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")

@@ -61,7 +61,7 @@ func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, se
 	sent = clock.Now()
 	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	a.enters++
-	b := q.beatLocked(sent)
+	b := q.lines.beatLocked(sent)
 	return wire.Call{
 		Script: q.lines.kind.Requeue,
 		Keys:   q.keys.All,
@@ -108,14 +108,16 @@ func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.stood, q.last = true, nil
-	if code == 0 && (q.heard.IsZero() || sent.Mono() > q.heard.Mono()) {
-		q.heard = sent
+	a.stood = true
+	q.repliedLocked()
+	if code == 0 {
+		q.heardLocked(sent)
 	}
 	if a.state != entering {
 		return true // a message was faster
 	}
 	a.state = inLine
+	a.waitLocked()
 	switch {
 	case code == 1 && a.isOlderLocked(reply.Stamp(1)):
 		a.urgent = true
@@ -137,6 +139,7 @@ func (a *Attempt) mayBeQueued() {
 	defer a.q.lines.mu.Unlock()
 	if a.state == entering {
 		a.state, a.urgent = inLine, true
+		a.waitLocked()
 		a.q.lines.looks.Put(a.q)
 	}
 }

@@ -277,9 +277,9 @@ func TestNewestGrantWins(t *testing.T) {
 	a.Begin(mine)
 	waiting := u.waiting(t.Context(), 1)
 	u.withoutLooks()
+	b := u.waiter()
 	u.mu.Lock()
-	b := u.q.waiting[0]
-	paid := u.q.beatLocked(clock.Now()).number
+	paid := u.beatLocked(clock.Now()).number
 	b.grantedLocked(a.grant.Stamp-1, paid, clock.Now())
 	isGranted, isUrgent := b.state == granted, b.urgent
 	u.mu.Unlock()

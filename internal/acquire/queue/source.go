@@ -17,7 +17,7 @@ import (
 type Source interface {
 	session.Part
 	// Use answers where the lock with these keys is waited for, and counts the caller as its user.
-	Use(keys Keys) Asker
+	Use(keys *Keys) Asker
 	// Handed takes from the answer to a script that let somebody in what it tells of this session.
 	Handed(holder string, reply wire.Reply)
 }
@@ -27,9 +27,9 @@ type Asker interface {
 	// Done counts a user out.
 	Done()
 	// Try takes the lock if that is possible at once.
-	Try(ctx context.Context, wish Wish) (Holder, error)
+	Try(ctx context.Context, wish *Wish) (Holder, error)
 	// Stand answers a place. Nothing is sent before its Wait.
-	Stand(wish Wish) Waiter
+	Stand(wish *Wish) Waiter
 }
 
 // Waiter is somebody's waiting. Whoever has it waits, one at a time, and may leave the waiting to another.
@@ -66,5 +66,5 @@ type Holder interface {
 	// Abandon gives the lock back, or takes back what was asked for, off the caller's path.
 	Abandon()
 	// Swap puts an attempt with that wish in the place of this one, which has the lock, by script.
-	Swap(ctx context.Context, script *scripts.Script, wish Wish) (Holder, error)
+	Swap(ctx context.Context, script *scripts.Script, wish *Wish) (Holder, error)
 }

@@ -18,8 +18,8 @@ func TestGrantThatIsOverBeforeItBeginsIsLookedAt(t *testing.T) {
 	holder, waiter := p.plain(), p.plain()
 	held := holder.takes()
 	got := waiter.waiting(t.Context(), 1)
+	a := waiter.waiter()
 	waiter.mu.Lock()
-	a := waiter.q.waiting[0]
 	a.state = granted
 	a.grant = Grant{Stamp: 1, Life: time.Second, Sent: clock.Now().Add(-2 * time.Second)}
 	waiter.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 //
 // Where it fails what was to come is given back in the background, and a is left to the caller, who does not know
 // whether it has the lock still.
-func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish Wish) (*Attempt, error) {
+func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Wish) (*Attempt, error) {
 	a.Begin(nil)
 	b := a.q.begin(wish)
 	if err := b.replace(ctx, script, a); err != nil {

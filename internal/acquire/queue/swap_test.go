@@ -25,19 +25,19 @@ var permitsKind = Kind{
 }
 
 // permitsKeys answers the keys of the semaphore of the tests, which has three permits.
-func permitsKeys(tb testing.TB) Keys {
+func permitsKeys(tb testing.TB) *Keys {
 	tb.Helper()
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
-	return Keys{
+	return &Keys{
 		Holder: n.Permits(), Lives: n.PermitsLives(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
 		Grants: names.Grants(names.DefaultPrefix),
 	}
 }
 
 // permits answers a wish for n of them.
-func permits(n int) Wish {
-	return Wish{Life: lease, Floor: "60000", Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
+func permits(n int) *Wish {
+	return &Wish{Life: lease, Floor: "60000", Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
 }
 
 // sharer answers a session that uses the semaphore.

@@ -16,7 +16,7 @@ import (
 
 // Try takes the lock if it is free and nobody is before the caller. It is refused without a round trip
 // while somebody of this session is.
-func (q *Queue) Try(ctx context.Context, wish Wish) (*Attempt, error) {
+func (q *Queue) Try(ctx context.Context, wish *Wish) (*Attempt, error) {
 	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
@@ -33,7 +33,7 @@ func (q *Queue) Try(ctx context.Context, wish Wish) (*Attempt, error) {
 // errLate is the error of a try that the server executed after its not-after.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-func (q *Queue) tryOnce(ctx context.Context, wish Wish) (*Attempt, error) {
+func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
 	if err := q.lines.session.Meet(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func (q *Queue) tryOnce(ctx context.Context, wish Wish) (*Attempt, error) {
 // waits, one at a time, and may leave the waiting to another.
 type Place struct {
 	q       *Queue
-	wish    Wish
+	wish    *Wish
 	attempt *Attempt
 	last    wire.LastReply
 }
 
 // Stand answers a place in line. Nothing is sent before Wait.
-func (q *Queue) Stand(wish Wish) *Place {
+func (q *Queue) Stand(wish *Wish) *Place {
 	s := &struct {
 		Place
 
@@ -295,11 +295,11 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool
 	q, s := a.q, a.q.lines.session
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
-	life := q.lifeLocked()
+	life := q.lines.lifeLocked()
 	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	a.enters++
 	if a.queues && !q.beatenLocked(sent) {
-		number = q.beatLocked(sent).number
+		number = q.lines.beatLocked(sent).number
 	}
 	return number, textOf(a.wish.Life, a.notAfter, life), a.enters > 1
 }
@@ -336,9 +336,10 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.stood, q.last = true, nil
+	a.stood = true
+	q.repliedLocked()
 	if number != "" && reply.Int(0) == 0 {
-		q.heard = sent
+		q.heardLocked(sent)
 	}
 	if a.state != entering {
 		return waits, nil // a message was faster
@@ -347,6 +348,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 		grant := a.grantAt(reply.Stamp(1), a.wish.Life, sent, now)
 		if a.isOlderLocked(grant.Stamp) {
 			a.state, a.urgent = inLine, true
+			a.waitLocked()
 			ls.looks.Put(q)
 			return older, nil
 		}
@@ -358,6 +360,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 		return taken, nil
 	}
 	a.state = inLine
+	a.waitLocked()
 	if reply.Int(2) == 1 {
 		ls.looks.Put(q)
 	} else if !q.planned {

@@ -70,6 +70,9 @@ func (a *Attempt) alike() string {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	var attempts strings.Builder
+	if a.q.wait == nil {
+		return ""
+	}
 	for _, other := range a.q.waiting[:min(maxListed, len(a.q.waiting))] {
 		if other.state == inLine && other.wish.Like == a.wish.Like {
 			attempts.WriteString(other.attempt())

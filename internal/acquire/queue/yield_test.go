@@ -26,7 +26,7 @@ func (u *user) permit() *Queue {
 	})
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
-	q := ls.Use(Keys{
+	q := ls.Use(&Keys{
 		Holder: n.Permits(), Lives: n.PermitsLives(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
 		Grants: names.Grants(names.DefaultPrefix),
 	})
@@ -35,8 +35,8 @@ func (u *user) permit() *Queue {
 }
 
 // alike is a wish for the permit, and for the like of others.
-func alike(like int) Wish {
-	return Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Permits: like}, Args: []string{"1", "0"}, Beside: true}
+func alike(like int) *Wish {
+	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Permits: like}, Args: []string{"1", "0"}, Beside: true}
 }
 
 // stands answers a place that stands in line.
