@@ -66,7 +66,7 @@ func readAccount(value, past string, left int64) (account, error) {
 
 // readLook reads the answer to a look.
 func readLook(reply wire.Reply) (account, error) {
-	if reply.Int(0) < 0 {
+	if reply.Code() < wire.Undone {
 		return account{}, foreign()
 	}
 	return readAccount(reply.Text(1), reply.Text(2), reply.Int(3))

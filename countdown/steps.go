@@ -17,6 +17,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
+// forgotten is the reply to a start that was sent again so late that the server cannot say what became of it.
+const forgotten wire.Code = -3
+
 // nonceSize is the length of a start's nonce: 64 random bits. It tells a start that is sent again from another
 // one, and a message of the server's from a forged one.
 const nonceSize = 11
@@ -48,11 +51,11 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	})
 	switch {
 	case err != nil:
-	case reply.Int(0) == 1:
+	case reply.Code() == wire.Done:
 		return Round{latch: l, stamp: reply.Stamp(1)}, nil
-	case reply.Int(0) == 0:
+	case reply.Code() == wire.Undone:
 		err = errs.ErrRunning
-	case reply.Int(0) == -3:
+	case reply.Code() == forgotten:
 		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 other rounds have begun since", errs.ErrUnconfirmed)
 	default:
 		err = foreign()
@@ -97,12 +100,12 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 		}
 		return reply, l.once(err)
 	}
-	switch reply.Int(0) {
-	case 1:
+	switch reply.Code() {
+	case wire.Done:
 		s.Clock.Told(l.keys.slot, reply.Stamp(2), clock.Now())
-	case 0:
+	case wire.Undone:
 		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
-	case -1:
+	case wire.Late:
 		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
 		err = errLate
 	}
@@ -118,7 +121,7 @@ func (b *beginning) takeBack() {
 	}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		left := session.StillComing(b.notAfter, reply.Stamp(1))
-		if reply.Int(0) != 0 || left == 0 {
+		if reply.Code() != wire.Undone || left == 0 {
 			return 0 // reset, none of ours, or too late to begin
 		}
 		t.Until = session.TakeBackUntil(left, b.latch.keep)
@@ -151,9 +154,9 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 	switch {
 	case err != nil:
 		return 0, err
-	case reply.Int(0) == 1:
+	case reply.Code() == wire.Done:
 		return int(reply.Int(1)), nil
-	case reply.Int(0) < 0:
+	case reply.Code() < wire.Undone:
 		return 0, foreign()
 	}
 	a, err := readAccount(reply.Text(1), reply.Text(2), 0)
@@ -194,7 +197,7 @@ func (l *Latch) reset(ctx context.Context) error {
 	call := l.resetCall(a.newest.nonce)
 	return l.insist(ctx, func() error {
 		reply, err := l.base.Session.Runner.Run(ctx, call)
-		if err == nil && reply.Int(0) < 0 {
+		if err == nil && reply.Code() < wire.Undone {
 			err = foreign()
 		}
 		return l.once(err)

@@ -145,7 +145,7 @@ func (b *ballot) settle(i int, notAfter wire.Stamp) {
 	t.Settled = func(reply wire.Reply) time.Duration {
 		b.gone(i) // what may still come is another hold than the next ballot's, and is given back
 		left := session.StillComing(notAfter, reply.Stamp(1))
-		if reply.Int(0) == 1 || left == 0 {
+		if reply.Code() == wire.Done || left == 0 {
 			return 0 // it was sent once: gone is gone
 		}
 		t.Until = session.TakeBackUntil(left, life)

@@ -28,7 +28,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 			Keys:   []string{l.keys[0], l.keys[2]},
 			Args:   []string{b.hold(i), token.Text()},
 		})
-		if err == nil && reply.Int(0) == 0 {
+		if err == nil && reply.Code() == wire.Undone {
 			err = errLost
 		}
 		kept <- l.number(i, err)

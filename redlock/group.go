@@ -81,7 +81,7 @@ func groupOf(members []*session.Session) *group {
 
 func newGroup(name string, members []*session.Session) *group {
 	g := &group{
-		realm: hold.Realm{Kind: kind}, queues: handoff.NewTable(), name: name, members: members, closing: make(chan struct{}),
+		realm: hold.Realm{Kind: kind}, queues: handoff.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers)

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // tenure is the lock held by this process, from the vote to the release. It is the hold's home.
@@ -95,7 +96,7 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 	ctx := m.PatientUnlock(left)
 	reply, err := m.Runner.Run(ctx, n.ballot.giveBack(i))
 	ctx.End()
-	had := err == nil && reply.Int(0) == 1
+	had := err == nil && reply.Code() == wire.Done
 	switch {
 	case v.choice == silent:
 		n.ballot.released(i, had)

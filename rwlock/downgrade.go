@@ -82,7 +82,7 @@ func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 
 // downgraded takes an answer: the hold is gone, or readers came in.
 func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
-	if reply.Int(0) == 0 {
+	if reply.Code() == wire.Undone {
 		term.Gone()
 		return
 	}

@@ -73,7 +73,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 	switch {
 	case err != nil:
 		return nil, acquire.CutShort(ctx, err)
-	case reply.Int(0) == -2:
+	case reply.Code() == wire.Foreign:
 		return nil, session.WrongKind(reply.Text(1))
 	}
 	var page []holding

@@ -173,7 +173,7 @@ func (m *room) ask(ctx context.Context) (hold.Lease, bool) {
 		Keys:   m.lock.Keys.All,
 		Args:   []string{term.Terms().Hold},
 	})
-	if err == nil && reply.Int(0) == 1 {
+	if err == nil && reply.Code() == wire.Done {
 		m.open(lease, sent)
 		return lease, true
 	}

@@ -44,7 +44,7 @@ func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err erro
 	if err != nil {
 		return 0, 0, err
 	}
-	if reply.Int(0) == -2 {
+	if reply.Code() == wire.Foreign {
 		return 0, 0, session.WrongKind(reply.Text(1))
 	}
 	if capacity = reply.Int(1); capacity < 0 {
@@ -104,11 +104,11 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	switch reply.Int(0) {
-	case -1:
+	switch reply.Code() {
+	case wire.Late:
 		s.Clock.Told(m.keys.Slot, reply.Stamp(1), clock.Now())
 		return errLate
-	case -2:
+	case wire.Foreign:
 		return session.WrongKind(reply.Text(1))
 	}
 	return nil

@@ -21,7 +21,9 @@
 //     overtakes no living waiter.
 //  3. Hand-over: a released permit goes first to a goroutine of the same session that waits for the
 //     same number of permits, for at most 20 ms or 4,096 uses. A waiter in another process is delayed
-//     by at most 20 ms and one use for each waiter ahead of it.
+//     by at most 20 ms and one use for each waiter ahead of it. If the last call of the session had to
+//     wait, and the session still has permits, Acquire waits for those for up to 20 ms before it asks
+//     the server, even if others were released meanwhile.
 //  4. The holder knows: a lease ends here before its permits can be granted to others.
 //  5. Crashes: the permits of a crashed holder are free when its lease ends, once.
 //  6. No leak: a call that returned an error leaves neither ticket nor permits on the server once the

@@ -67,7 +67,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 	if err != nil {
 		return reply, acquire.CutShort(ctx, err)
 	}
-	if reply.Len() == 2 && reply.Int(0) == -2 {
+	if reply.Len() == 2 && reply.Code() == wire.Foreign {
 		return reply, session.WrongKind(reply.Text(1))
 	}
 	return reply, nil

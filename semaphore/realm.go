@@ -29,15 +29,21 @@ func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *rea
 	})
 }
 
+// Replies to a call that asks for permits.
+const (
+	few     wire.Code = -3 // there are fewer permits at all
+	differs wire.Code = -4 // there is another number of permits, and the semaphore is exact
+)
+
 // refusal answers why the server grants nothing, however long one waits.
 func refusal(reply wire.Reply) error {
-	switch reply.Int(0) {
-	case -3:
+	switch reply.Code() {
+	case few:
 		return tooFew(reply.Int(1))
-	case -4:
+	case differs:
 		return inexact(reply.Int(1))
 	}
-	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Int(0))
+	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
 }
 
 func tooFew(capacity int64) error {

@@ -30,13 +30,13 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 	}
 	if g.Contest != nil {
 		if g.Contest.Passes {
-			k.Passing = &Passing{Queues: handoff.NewTable()}
+			k.Passing = &Passing{Queues: handoff.NewTable(s.Timers)}
 		}
 		k.Source = contend.New(s, contend.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
 		return k
 	}
 	if g.Line.Yield != nil || g.Line.Requeue != nil {
-		k.Passing = &Passing{Queues: handoff.NewTable(), Yield: g.Line.Yield}
+		k.Passing = &Passing{Queues: handoff.NewTable(s.Timers), Yield: g.Line.Yield}
 	}
 	k.Source = lines{queue.New(s, queue.Kind{
 		Enter: g.Line.Enter, Look: g.Line.Look, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
@@ -46,7 +46,7 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 }
 
 func unknown(reply wire.Reply) error {
-	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Int(0))
+	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
 }
 
 // KeysOf answers what a lock that stands on g is on the server. The keys of its scripts are appended to room.

@@ -191,7 +191,7 @@ func (l *Lock) replicate(ctx context.Context, a Attempt) error {
 		Keys:   []string{l.Keys.Holder},
 		Args:   []string{l.Kind.Named(a), wire.Milliseconds(life)},
 	}, l.Base.Replicas)
-	if err == nil && reply.Int(0) != 1 {
+	if err == nil && reply.Code() != wire.Done {
 		err = errs.ErrLost
 	}
 	if err = errs.Join(err, shortfall); err != nil {

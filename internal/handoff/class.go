@@ -19,12 +19,15 @@ func (w *waiter) idle() bool { return !w.away && w.call == nil }
 // class has the waiters with one request, in the order of their arrival. Its fields are guarded by the lock of its Queue.
 type class struct {
 	request    Request
+	queue      *Queue // assigned before the first use
 	more       *class // the next of the Queue
 	head, tail *waiter
 	// held counts the holds of the session. asking counts the goroutines that ask the server and are no waiters. seeking
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	held, asking, seeking int
 	ticket                Ticket // the newest one
+	// scarce says that the last goroutine that asked the server was told to wait.
+	scarce bool
 }
 
 // isUnused reports whether c has no waiter and counts nothing.
@@ -33,6 +36,11 @@ func (c *class) isUnused() bool { return c.head == nil && c.held+c.asking+c.seek
 // isFull reports whether the session can get no further hold before one ends.
 func (c *class) isFull() bool {
 	return c.request.Most > 0 && c.held+c.asking+c.seeking >= c.request.Most
+}
+
+// waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server.
+func (c *class) waitsFirst() bool {
+	return c.isFull() || c.scarce && c.held+c.asking+c.seeking > 0
 }
 
 func (c *class) append(w *waiter) {
@@ -110,10 +118,14 @@ func (c *class) sent() *waiter {
 	return nil
 }
 
-// wanted sends a waiter to the server if none is there and the session can have a further hold. It is called after
-// whatever may have changed that.
+// wanted sends a waiter to the server if none is there and the session can have a further hold: at once, or after a while
+// if waiters wait for what the session has. It is called after whatever may have changed that.
 func (c *class) wanted() {
-	if c.asking+c.seeking == 0 && !c.isFull() {
+	switch {
+	case c.head == nil || c.asking+c.seeking > 0 || c.isFull():
+	case c.waitsFirst():
+		c.queue.sendLater()
+	default:
 		c.send(nil)
 	}
 }

@@ -11,8 +11,11 @@
 //  2. A request says how many holds of it a session can have at once. While the session has that many, or asks for the
 //     last of them, newcomers wait here and send nothing. So an exclusive lock has at most one hold or one ticket in a
 //     session for each request.
-//  3. While a goroutine waits, another one asks the server, or the session has as many holds as it can have. If the
-//     asking one leaves, its ticket goes to another waiter, unless the server has granted it.
+//  3. While a goroutine waits, another one asks the server, or the session has as many holds as it can have, or the lock
+//     is scarce: the server told the last goroutine that asked to wait. While the session has something scarce, or asks
+//     for it, newcomers wait for that, and one of them asks the server 20 ms later. A hold that a goroutine is granted at
+//     once ends the scarcity.
+//     If the asking one leaves, its ticket goes to another waiter, unless the server has granted it.
 //  4. A waiter that only waits for other goroutines is refused at once by Table.Refuse, however long a call takes.
 //  5. A goroutine that gives up in the instant in which it is handed something has it.
 //
@@ -25,7 +28,7 @@
 //
 //	from      when                                           to
 //
-//	idle      it is sent to the server                       away
+//	idle      it is sent to the server, at once or later     away
 //	idle      something is handed, or granted, to it         served
 //	idle      waiting is refused                             gone
 //	away      it has a ticket                                standing
@@ -42,10 +45,11 @@
 //
 // # Ownership
 //
-// No goroutine runs here: the one that asks the server is its caller's.
+// No goroutine runs here: the one that asks the server is its caller's. A Queue has one entry in the timers of its session,
+// scheduled only while goroutines wait for something scarce.
 //
 // # Locking
 //
-// The lock of a Queue comes before those of holds: a hand-over makes a lease under it. Nothing under it calls the server,
+// The lock of a Queue comes before those of holds and of the timers: a hand-over makes a lease under it. Nothing under it calls the server,
 // or a context.
 package handoff

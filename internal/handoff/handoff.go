@@ -9,6 +9,8 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
 // Request is what a goroutine wants. Holds are handed over between equal requests. The zero Request is of a kind of lock
@@ -56,14 +58,40 @@ type Giver interface {
 	Give(now clock.Instant) (hold.Lease, bool)
 }
 
+// sendsAfter is how long waiters wait for what their session has of a scarce thing before one of them asks the server.
+const sendsAfter = 20 * time.Millisecond
+
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
-	key   string
-	users int // guarded by the lock of its shard
+	key    string
+	timers *timers.Timers
+	users  int         // guarded by the lock of its shard
+	send   wheel.Entry // see sendLater
 
 	mu struct {
 		sync.Mutex
 		class class // the first one; most locks need no other
+		sends bool  // send is scheduled
+	}
+}
+
+// sendLater lets a waiter ask the server in a while. It is called under the lock of q.
+func (q *Queue) sendLater() {
+	if !q.mu.sends {
+		q.mu.sends = true
+		q.timers.Schedule(&q.send, sendsAfter)
+	}
+}
+
+// Fire implements wheel.Event: what the session has did not reach all waiters in a while.
+func (q *Queue) Fire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.sends = false
+	for c := &q.mu.class; c != nil; c = c.more {
+		if c.asking+c.seeking == 0 && !c.isFull() {
+			c.send(nil)
+		}
 	}
 }
 
@@ -200,10 +228,10 @@ func (q *Queue) openLocked(r Request) *class {
 	c := &q.mu.class
 	for !c.isUnused() {
 		if c.more == nil {
-			c.more = &class{}
+			c.more = &class{queue: q}
 		}
 		c = c.more
 	}
-	c.request, c.ticket = r, nil
+	c.request, c.ticket, c.scarce = r, nil, false
 	return c
 }

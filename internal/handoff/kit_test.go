@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // like is the request of these tests, and now when they are made.
@@ -138,6 +140,7 @@ type room struct {
 
 	table *Table
 
+	asks   sync.Mutex // before places: a goroutine may ask while the test sleeps
 	places []*place
 	errs   []error // what places are refused with, in that order
 	closed error   // why nobody is to wait
@@ -147,7 +150,7 @@ type room struct {
 func inRoom(t *testing.T, test func(m *room)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		table := NewTable()
+		table := newTable(t)
 		m := &room{T: t, Queue: table.Use("a"), table: table}
 		test(m)
 		synctest.Wait()
@@ -168,6 +171,8 @@ func (m *room) Ready() error { return m.closed }
 
 // Ticket implements Source.
 func (m *room) Ticket() (Ticket, error) {
+	m.asks.Lock()
+	defer m.asks.Unlock()
 	if len(m.errs) > 0 {
 		err := m.errs[0]
 		m.errs = m.errs[1:]
@@ -190,6 +195,23 @@ type guest struct {
 	lease  hold.Lease
 	err    error
 	over   atomic.Bool
+}
+
+// newTable returns a table whose timers end with the test.
+func newTable(t *testing.T) *Table {
+	t.Helper()
+	ts := timers.New()
+	t.Cleanup(ts.Close)
+	return NewTable(ts)
+}
+
+// sleeps lets time pass.
+func (m *room) sleeps(d time.Duration) {
+	m.Helper()
+	m.asks.Lock()
+	m.asks.Unlock() //nolint:staticcheck // what the test read is read
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // takes begins a call of Take.

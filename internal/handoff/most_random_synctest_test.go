@@ -222,7 +222,7 @@ func TestMost_RandomWalk_IsKept(t *testing.T) {
 
 func walk(t *testing.T, most int, seed uint64) {
 	t.Helper()
-	table := NewTable()
+	table := newTable(t)
 	d := &desk{
 		T: t, table: table, queue: table.Use("a"), request: Request{Most: most},
 		random: rand.New(rand.NewPCG(seed, uint64(most))), //nolint:gosec // a walk that can be repeated

@@ -292,7 +292,7 @@ func TestWhoGivesUpInTheSameInstantHasIt(t *testing.T) {
 // away: who was told to seek in the instant in which it gives up leaves no part behind that nobody has.
 func TestWhoWasToldToSeekDoesNotLeaveUnheard(t *testing.T) {
 	t.Parallel()
-	table := NewTable()
+	table := newTable(t)
 	q := table.Use("a")
 	s := visit{queue: q, class: q.openLocked(like), waiter: table.waiter()}
 	s.class.append(s.waiter)

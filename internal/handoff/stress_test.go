@@ -149,7 +149,7 @@ func (h *permit) Vacated(now clock.Instant) error {
 func TestNothingIsLostAndNobodyForgotten(t *testing.T) {
 	t.Parallel()
 	const permits, guests, rounds = 3, 24, 400
-	table := NewTable()
+	table := newTable(t)
 	m := &market{table: table, queue: table.Use("a"), most: permits}
 	m.mu.free = permits
 	var all sync.WaitGroup

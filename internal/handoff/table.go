@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 const (
@@ -18,6 +20,7 @@ const (
 
 // Table has the queues of one kind of lock in one session, by key.
 type Table struct {
+	timers  *timers.Timers
 	waiters sync.Pool // those that no goroutine uses
 	seed    maphash.Seed
 	shards  [shards]shard
@@ -30,8 +33,9 @@ type shard struct {
 }
 
 // NewTable returns an empty table.
-func NewTable() *Table {
+func NewTable(ts *timers.Timers) *Table {
 	t := &Table{
+		timers:  ts,
 		waiters: sync.Pool{New: func() any { return &waiter{news: make(chan news, 1)} }},
 		seed:    maphash.MakeSeed(),
 	}
@@ -48,7 +52,9 @@ func (t *Table) Use(key string) *Queue {
 	defer s.Unlock()
 	q := s.queues[key]
 	if q == nil {
-		q = &Queue{key: key}
+		q = &Queue{key: key, timers: t.timers}
+		q.mu.class.queue = q
+		q.send.Init(q)
 		s.queues[key] = q
 		s.unused++
 	}

@@ -27,6 +27,7 @@ type visit struct {
 	request Request
 	source  Source
 	class   *class // assigned by join; it serves for no other request while the visit uses it
+	atOnce  bool   // the server granted what was asked for, and nobody had to wait for it
 	waiter  *waiter
 }
 
@@ -37,7 +38,7 @@ func (v *visit) join() (joined bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v.class = q.openLocked(v.request)
-	if v.class.head == nil && !v.class.isFull() {
+	if v.class.head == nil && !v.class.waitsFirst() {
 		v.class.asking++
 		return false, nil
 	}
@@ -46,6 +47,7 @@ func (v *visit) join() (joined bool, err error) {
 		return false, err
 	}
 	v.class.append(v.waiter)
+	v.class.wanted()
 	return true, nil
 }
 
@@ -57,6 +59,7 @@ func (v *visit) ask(ctx context.Context) (hold.Lease, error) {
 		return hold.Lease{}, err
 	}
 	granted, err := t.Enter(ctx)
+	v.atOnce = granted
 	if granted || err != nil {
 		lease, err := t.Begin(ctx, err)
 		v.asked()
@@ -73,6 +76,7 @@ func (v *visit) asked() {
 	v.queue.mu.Lock()
 	defer v.queue.mu.Unlock()
 	v.class.asking--
+	v.class.scarce = v.class.scarce && !v.atOnce
 	v.class.wanted()
 }
 
@@ -124,6 +128,7 @@ func (v *visit) seek(ctx context.Context, t Ticket) (lease hold.Lease, waits boo
 		}
 	}
 	granted, err := t.Enter(ctx)
+	v.atOnce = granted
 	if granted || err != nil {
 		return v.begin(ctx, t, err)
 	}
@@ -156,7 +161,7 @@ func (v *visit) stands(t Ticket, call context.CancelFunc) {
 		c.seeking++
 		c.append(w)
 	}
-	w.away, w.call, c.ticket = false, call, t
+	w.away, w.call, c.ticket, c.scarce = false, call, t, true
 }
 
 // wasServed says that the caller waits with its ticket no more, and reports whether something was handed to it.
@@ -228,6 +233,7 @@ func (v *visit) deliver(lease hold.Lease) (own bool, call context.CancelFunc) {
 	v.queue.mu.Lock()
 	defer v.queue.mu.Unlock()
 	c, w := v.class, v.waiter
+	c.scarce = c.scarce && !v.atOnce
 	first := w
 	if !c.request.Own {
 		first = c.first(w)

@@ -71,9 +71,9 @@ func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (h
 	switch {
 	case err != nil:
 		return held{}, err
-	case reply.Int(0) == 0:
+	case reply.Code() == wire.Undone:
 		return held{}, errs.ErrNotHeld
-	case reply.Int(0) < 0:
+	case reply.Code() < wire.Undone:
 		return held{}, WrongKind("?")
 	}
 	h := held{letter: reply.Text(1), hold: reply.Text(3)}
@@ -131,7 +131,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 		if h.Session == s.id {
 			s.recheck(f.Key) // as the message would, and also where nobody listens
 		}
-		if reply.Int(0) == 1 {
+		if reply.Code() == wire.Done {
 			return nil
 		}
 		sent, lost = "", nil

@@ -35,7 +35,7 @@ func TestBlocksShareNoToken(t *testing.T) {
 func TestReservedTokensEndBeforeTheNextBlock(t *testing.T) {
 	t.Parallel()
 	const stamp wire.Stamp = 1_780_000_000_000_001
-	require.Equal(t, (stamp + wire.TokenBlock).Token()-1, stamp.ReservedEnd().LastToken())
+	require.Equal(t, (stamp+wire.TokenBlock).Token()-1, stamp.ReservedEnd().LastToken())
 }
 
 func TestPartOfAMillisecondCountsAsOne(t *testing.T) {

@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -108,5 +109,34 @@ func TestPermitsThatAreTooManyAreNotPassedOn(t *testing.T) {
 		for _, next := range waiting {
 			require.NoError(w, locktest.MustHave(w, next).Unlock())
 		}
+	})
+}
+
+// T1, P7: two goroutines of each process that want one permit in turn hand it over inside, and ask the server a few times
+// in each budget.
+func TestTwoGoroutinesOfAProcessSendLittle(t *testing.T) {
+	t.Parallel()
+	const clients, uses, section = 2, 100, time.Millisecond
+	bubbleOfUsers(t, func(w *world) {
+		asked := w.counts(scripts.SemaphoreEnter)
+		var all sync.WaitGroup
+		for range clients {
+			sem := semaphore.New(w.user().Session, "a", 1)
+			for range 2 {
+				all.Go(func() {
+					for range uses {
+						lease := mustAcquire(w, sem, 1)
+						time.Sleep(section)
+						if err := lease.Unlock(); err != nil {
+							w.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		const budgets = clients * 2 * uses * section / budget
+		require.Less(w, asked.Load(), int64(3*budgets))
+		require.Zero(w, w.permitsHeld("a"))
 	})
 }

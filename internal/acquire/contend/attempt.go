@@ -162,8 +162,8 @@ func (a *attempt) unanswered(err error) {
 func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error) {
 	c, now := a.queue.contests, clock.Now()
 	slot := a.queue.keys.Slot
-	switch reply.Int(0) {
-	case 1:
+	switch reply.Code() {
+	case wire.Done:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.wish.Life).Reached(now) {
 			return answer{outcome: late}, nil // over before it began; the next try lengthens it
@@ -173,16 +173,16 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 		a.state = granted
 		a.grant = a.granted(reply, sent, now)
 		return answer{outcome: taken}, nil
-	case 0:
+	case wire.Undone:
 		c.session.Clock.Told(slot, reply.Stamp(2), now)
 		a.waited()
 		a.nothingSent()
 		return answer{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
-	case -1:
+	case wire.Late:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
 		a.nothingSent()
 		return answer{outcome: late}, nil
-	case -2:
+	case wire.Foreign:
 		a.nothingSent()
 		return answer{outcome: held}, session.WrongKind(reply.Text(1))
 	}
@@ -269,14 +269,17 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 		a.releaseUntil(clock.Now().Add(lasts))
 		return false, err
 	}
-	a.vacate(reply.Int(0) == 2)
+	a.vacate(reply.Code() == heard)
 	if a.copyLeft(reply.Stamp(1)) > 0 {
 		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
 	} else {
 		a.forget()
 	}
-	return reply.Int(0) != 0, nil
+	return reply.Code() != wire.Undone, nil
 }
+
+// heard is the reply to a release that other sessions were notified of.
+const heard wire.Code = 2
 
 func (a *attempt) releaseCall() wire.Call {
 	c, keys := a.queue.contests, a.queue.keys

@@ -106,11 +106,11 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 		switch {
 		case failure != nil && wire.Judge(failure) == wire.Unknown:
 			r.over()
-		case failure != nil || part.Int(0) == marked || !r.isSure():
-			r.Had = failure == nil && part.Int(0) == 1
+		case failure != nil || part.Code() == marked || !r.isSure():
+			r.Had = failure == nil && part.Code() == wire.Done
 			rest = append(rest, r)
 		default:
-			r.Had = part.Int(0) == 1
+			r.Had = part.Code() == wire.Done
 			r.over()
 		}
 	}
@@ -118,7 +118,7 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 }
 
 // marked is the reply for a lock that may have a queue: it is not released.
-const marked = 2
+const marked wire.Code = 2
 
 func (r *Returned) isSure() bool {
 	ls := r.Attempt.q.lines
@@ -159,6 +159,6 @@ func leaveTogether(ctx context.Context, s *session.Session, all []*Returned) {
 		r.Attempt.end()
 		r.Attempt.handed(answer.Reply)
 		r.Attempt.released(false)
-		r.Had = r.Had || answer.Reply.Int(0) == 1
+		r.Had = r.Had || answer.Reply.Code() == wire.Done
 	}
 }

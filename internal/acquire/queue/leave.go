@@ -50,14 +50,14 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 		return false, err
 	}
 	a.handed(reply)
-	a.released(reply.Int(0) == released || reply.Int(0) == unreached)
-	return reply.Int(0) == 1 || reply.Int(0) == released, nil
+	a.released(reply.Code() == released || reply.Code() == unreached)
+	return reply.Code() == wire.Done || reply.Code() == released, nil
 }
 
 // Replies to a leave with the holder key alone, after which it is repeated: the queue was out of reach.
 const (
-	released  = 3  // the hold had the lock
-	unreached = -3 // it had not
+	released  wire.Code = 3  // the hold had the lock
+	unreached wire.Code = -3 // it had not
 )
 
 // released ends the leaving, unless something of a may still be at the server, or come there.
@@ -116,7 +116,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 	t.Settled = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
-		if code := reply.Int(0); code == released || code == unreached {
+		if code := reply.Code(); code == released || code == unreached {
 			return max(left, session.RetryPause(0))
 		}
 		if left == 0 {

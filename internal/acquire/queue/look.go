@@ -190,7 +190,7 @@ func (l *look) answered(reply wire.Reply) {
 	ls, q, now := l.q.lines, l.q, clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if reply.Int(0) != 1 {
+	if reply.Code() != wire.Done {
 		q.refuseLocked(session.WrongKind(reply.Text(1)))
 		return
 	}

@@ -90,27 +90,27 @@ func requeued(reply wire.Reply) fate {
 // queued takes from the reply to a requeue what became of a. It returns false if a has no ticket.
 func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	ls, q, now := a.q.lines, a.q, clock.Now()
-	code := reply.Int(0)
+	code := reply.Code()
 	switch code {
-	case 1:
+	case wire.Done:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
-	case 0:
+	case wire.Undone:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
 		ls.granted(reply.Text(4))
-	case -2:
+	case wire.Foreign:
 		return false // another kind of lock has the name: the hold is lost, and the next enter says the rest
 	default:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
 		return false
 	}
-	if code == 0 {
+	if code == wire.Undone {
 		q.hear()
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	a.stood = true
 	q.repliedLocked()
-	if code == 0 {
+	if code == wire.Undone {
 		q.heardLocked(sent)
 	}
 	if a.state != entering {
@@ -119,10 +119,10 @@ func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	a.state = inLine
 	a.waitLocked()
 	switch {
-	case code == 1 && a.isOlderLocked(reply.Stamp(1)):
+	case code == wire.Done && a.isOlderLocked(reply.Stamp(1)):
 		a.urgent = true
 		ls.looks.Put(q)
-	case code == 1:
+	case code == wire.Done:
 		a.grant, a.state = a.grantAt(reply.Stamp(1), a.wish.Life, sent, now), granted
 	case reply.Int(2) == 1:
 		ls.looks.Put(q)

@@ -46,10 +46,10 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 		case err != nil:
 			a.unanswered(err)
 			err = t.Take(ctx, err)
-		case reply.Int(0) == 1:
+		case reply.Code() == wire.Done:
 			a.replaced(reply, sent)
 			return nil
-		case reply.Int(0) == 0:
+		case reply.Code() == wire.Undone:
 			return errs.ErrLost
 		default:
 			ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), clock.Now())

@@ -246,7 +246,7 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 		a.unanswered(err)
 		return waits, err
 	}
-	if a.queues && reply.Int(0) == 0 {
+	if a.queues && reply.Code() == wire.Undone {
 		q.hear()
 	}
 	return a.answered(reply, sent, number)
@@ -256,7 +256,7 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 // that has no queue can be had by that. The two count as one enter: the first did nothing.
 func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
-	if err == nil && reply.Int(0) == unreached {
+	if err == nil && reply.Code() == unreached {
 		a.q.lines.session.Clock.Told(a.q.keys.Slot, reply.Stamp(1), clock.Now())
 		return reply, refusal
 	}
@@ -321,15 +321,15 @@ func hasNothing(err error) bool {
 // answered takes the answer to an enter.
 func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) (answer, error) {
 	ls, q, now := a.q.lines, a.q, clock.Now()
-	switch reply.Int(0) {
-	case 1:
+	switch reply.Code() {
+	case wire.Done:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
-	case 0:
+	case wire.Undone:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
-	case -1:
+	case wire.Late:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
 		return late, nil
-	case -2:
+	case wire.Foreign:
 		return waits, session.WrongKind(reply.Text(1))
 	default:
 		return waits, q.lines.kind.Refusal(reply)
@@ -338,13 +338,13 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	defer ls.mu.Unlock()
 	a.stood = true
 	q.repliedLocked()
-	if number != "" && reply.Int(0) == 0 {
+	if number != "" && reply.Code() == wire.Undone {
 		q.heardLocked(sent)
 	}
 	if a.state != entering {
 		return waits, nil // a message was faster
 	}
-	if reply.Int(0) == 1 {
+	if reply.Code() == wire.Done {
 		grant := a.grantAt(reply.Stamp(1), a.wish.Life, sent, now)
 		if a.isOlderLocked(grant.Stamp) {
 			a.state, a.urgent = inLine, true

@@ -35,10 +35,10 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, erro
 	if err != nil {
 		return Gone, err
 	}
-	switch reply.Int(0) {
-	case 0:
+	switch reply.Code() {
+	case wire.Undone:
 		return Gone, nil
-	case 1:
+	case wire.Done:
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		stamp := reply.Stamp(2)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handoff
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scarce gives the session a hold that a goroutine waited for at the server.
+func (m *room) scarce() {
+	m.Helper()
+	g := m.takes()
+	m.answers(errWaits)
+	m.Began(like)
+	m.places[0].grant(1)
+	g.requireHas(1)
+	require.Len(m, m.places, 1)
+}
+
+// later lets a while pass, after which a waiter asks the server.
+func (m *room) later() {
+	m.Helper()
+	m.sleeps(sendsAfter)
+}
+
+// T1: two goroutines hand a hold of what is scarce back and forth, and send nothing.
+func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		for token := uint64(2); token < 9; token++ {
+			g := m.takes()
+			require.Equal(t, Passed, m.passes(token))
+			g.requireHas(token)
+		}
+		require.Len(t, m.places, 1, "one asked the server")
+		m.later()
+		require.Len(t, m.places, 1, "no goroutine waits")
+		m.Ended(like)
+	})
+}
+
+// T1: while a goroutine asks for what is scarce, another one waits for what it gets.
+func TestScarceAskerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		g := []*guest{m.takes(), m.takes()}
+		m.Ended(like)
+		synctest.Wait()
+		require.Len(t, m.places, 2, "one asks when the last hold is over")
+		m.answers(errWaits)
+		late := m.takes()
+		require.Len(t, m.places, 2)
+		m.Began(like)
+		m.places[1].grant(2)
+		g[0].requireHas(2)
+		require.Equal(t, Passed, m.passes(3))
+		g[1].requireHas(3)
+		require.Equal(t, Passed, m.passes(4))
+		late.requireHas(4)
+		m.Ended(like)
+	})
+}
+
+// P6: a hold that is used for long keeps a waiter from the server for a while only, and a ticket stays with the waiters.
+func TestScarceHoldThatIsKeptForLongSendsAWaiter(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		first, second := m.takes(), m.takes()
+		m.sleeps(sendsAfter - time.Millisecond)
+		require.Len(t, m.places, 1)
+		m.later()
+		require.Len(t, m.places, 2)
+		m.answers(errWaits)
+		require.Equal(t, Passed, m.passes(2))
+		first.requireHas(2)
+		m.places[1].requireKept(t)
+		require.Equal(t, Passed, m.passes(3))
+		second.requireHas(3)
+		m.places[1].requireLeft(t, errServed)
+		third := m.takes()
+		require.Len(t, m.places, 2)
+		m.later()
+		require.Len(t, m.places, 3, "each time")
+		m.answers(errWaits)
+		require.Equal(t, Passed, m.passes(4))
+		third.requireHas(4)
+		m.Ended(like)
+	})
+}
+
+// What the server grants at once is not scarce: those that come then ask side by side.
+func TestGrantAtOnceEndsScarcity(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		g := m.takes()
+		m.later()
+		m.Began(like)
+		m.places[1].token = 2
+		m.answers(nil)
+		g.requireHas(2)
+		both := []*guest{m.takes(), m.takes()}
+		require.Len(t, m.places, 4)
+		for i, g := range both {
+			m.places[2+i].token = uint64(3 + i)
+			m.places[2+i].entered <- nil
+			synctest.Wait()
+			g.requireHas(uint64(3 + i))
+		}
+		m.Ended(like)
+		m.Ended(like)
+	})
+}
+
+// A try asks the server, also if permits are scarce.
+func TestScarceHoldKeepsNoTryBack(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		require.True(t, m.Try(like))
+		m.Tried(like)
+		m.Ended(like)
+	})
+}
