@@ -35,4 +35,7 @@
 //
 // Durations are time.Duration; on the server they are milliseconds, rounded up. The server's
 // clock ends keys and makes tokens. Deadlines here count from before the request was sent.
+//
+// A renewed hold lasts 3 s at first, and has its whole lease after a second: a process that dies before
+// that delays the others by 3 s, and an outage or a pause of 3 s then ends the hold; see WithFirstLease.
 package signalbox

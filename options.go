@@ -118,7 +118,8 @@ func WithDefaults(options ...LockOption) SessionOption {
 }
 
 // RenewedLease makes leases that are renewed for as long as they are held: the key lives for
-// life without a renewal, and is renewed each third of that. This is the default, with 30 s.
+// life without a renewal, and is renewed each third of that. Before the first renewal it lives for
+// less; see WithFirstLease. This is the default, with 30 s.
 // From 100 ms to 24 h. A shorter life is a faster recovery from a crashed holder, and less
 // patience with a server that is away.
 func RenewedLease(life time.Duration) LockOption {
@@ -129,6 +130,27 @@ func RenewedLease(life time.Duration) LockOption {
 			return
 		}
 		l.Lease, l.Fixed = life, false
+	}
+}
+
+// WithFirstLease sets how long a new hold lasts before its first renewal: d, or the lease if that is
+// shorter; 3 s by default. The first renewal is sent after a sixth to a third of that, and gives the
+// hold its whole lease. From 100 ms to 24 h.
+//
+// A process that dies before the first renewal delays the others by d, and not by the whole lease.
+// The price: an outage of the server, or a pause of the process, that begins before the first renewal
+// and lasts longer than d ends the hold. If that is worse than the delay, set d to the lease. A hold
+// with WaitReplicas lasts longer by the wait. A fixed lease has no renewal and lasts as long as it says.
+// In Redisson's layout holds have their whole lease from the start, as in Java, and the option is
+// ErrBadOption.
+func WithFirstLease(d time.Duration) LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.FirstLease)
+		if err := session.CheckDuration("a first lease", d); err != nil {
+			l.Fail(err)
+			return
+		}
+		l.FirstLease = d
 	}
 }
 

@@ -93,11 +93,11 @@ func (l *Lock) hold(q *handoff.Queue, b *ballot, token wire.Stamp) (hold.Lease, 
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)
 	}
-	n.Term.Init(l.group.keeper, &n.Hold, terms, set.Life(), b.sent)
+	n.Term.Init(l.group.keeper, &n.Hold, terms, set.First(), b.sent)
 	// Before the start: a term that is over already ends at once, and n.Lost counts it out.
 	q.Began(request())
 	isDoubtful := l.group.holds.add(n, b.rechecks)
-	n.Term.Start(b.sent, set.Life())
+	n.Term.Start(b.sent, set.First())
 	if isDoubtful {
 		n.Term.Recheck()
 	}

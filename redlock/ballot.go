@@ -157,7 +157,7 @@ var errLate = errors.New("the server took longer than the lease lasts")
 
 func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
-	notAfter := m.NotAfter(0, clock.Now(), l.base.Set.Life())
+	notAfter := m.NotAfter(0, clock.Now(), l.base.Set.First())
 	mark := ""
 	if b.mark {
 		mark = m.ID()
@@ -244,7 +244,7 @@ func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 		token, err = b.fence(ctx, token)
 	}
 	// Looked at now that the last needed answer is in, also if this goroutine slept meanwhile.
-	if err == nil && clock.Deadline(b.sent, b.lock.base.Set.Life()).Reached(clock.Now()) {
+	if err == nil && clock.Deadline(b.sent, b.lock.base.Set.First()).Reached(clock.Now()) {
 		err = errLate
 	}
 	if err != nil {

@@ -44,7 +44,8 @@
 // # Time
 //
 // A lease counts from before the first server was asked, less a fiftieth and 2 ms, by the clocks of
-// this process. Each server uses its own clock.
+// this process. Each server uses its own clock. A new hold lasts 3 s until its first renewal; see
+// signalbox.WithFirstLease.
 //
 // # Cost
 //

@@ -56,7 +56,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 	if l.base.Err == nil {
 		l.group = groupOf(l.members)
 		l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
-		l.lifeMS = wire.Milliseconds(l.base.Set.Life())
+		l.lifeMS = wire.Milliseconds(l.base.Set.First())
 		l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
 	}
 	return l

@@ -43,7 +43,9 @@
 // # Time
 //
 // A lease counts from before its request was sent, by the clocks of this process, less a fiftieth and
-// 2 ms. Keys end by the server's clock, and tokens are made from it.
+// 2 ms. Keys end by the server's clock, and tokens are made from it. A new hold lasts 3 s, or the lease if
+// that is shorter, until its first renewal gives it the whole lease, half a second to a second after the
+// grant; see signalbox.WithFirstLease.
 //
 // # Cost
 //
@@ -51,6 +53,7 @@
 //	Unlock                 1 round trip, 3 commands, which also grants the lock to the next waiter
 //	handed over in a turn  0
 //	entering again         0
+//	held for over 0.5 s    1 renewal within the first second, then 1 in each third of the lease
 //	waiting                1 poll a second for each lock and session
 //
 // An idle name costs the server about (170 + len(prefix) + len(name)) bytes for one minute; see

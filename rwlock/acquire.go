@@ -88,7 +88,7 @@ func (l *Lock) shares() bool {
 
 // room answers where the readers of the lock in this session meet, and counts the caller in.
 func (l *Lock) room() *room {
-	key := roomKey{holder: l.base.Names.Holder, lease: l.base.Set.Lease}
+	key := roomKey{holder: l.base.Names.Holder, terms: l.base.Set}
 	return l.realm.use(key, func() *room {
 		m := &room{realm: l.realm, key: key, lock: l.reads}
 		m.lock.Over = func() { l.realm.done(key, m) }

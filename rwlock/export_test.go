@@ -7,7 +7,7 @@ package rwlock
 func (l *Lock) InRoom() (users, waiting int) {
 	l.realm.mu.Lock()
 	defer l.realm.mu.Unlock()
-	m := l.realm.mu.rooms[roomKey{holder: l.base.Names.Holder, lease: l.base.Set.Lease}]
+	m := l.realm.mu.rooms[roomKey{holder: l.base.Names.Holder, terms: l.base.Set}]
 	if m == nil {
 		return 0, 0
 	}

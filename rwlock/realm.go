@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
@@ -32,7 +31,7 @@ type realm struct {
 // roomKey is what readers of one room have in common.
 type roomKey struct {
 	holder string
-	lease  time.Duration
+	terms  session.Terms
 }
 
 func realmOf(s *session.Session, l *layout.Layout) *realm {

@@ -108,7 +108,8 @@ func TestHoldersAreToldWithTheirPermits(t *testing.T) {
 		if n%3 == 0 {
 			s, label = other, "the other"
 		}
-		leases = append(leases, mustAcquire(t, semaphore.New(s, "a", 1000, signalbox.RenewedLease(time.Hour)), 1+n%4))
+		hour := []signalbox.LockOption{signalbox.RenewedLease(time.Hour), signalbox.WithFirstLease(time.Hour)}
+		leases = append(leases, mustAcquire(t, semaphore.New(s, "a", 1000, hour...), 1+n%4))
 		want[label] += 1 + n%4
 	}
 	got, told := make(map[string]int), 0

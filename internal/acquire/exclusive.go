@@ -86,12 +86,12 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 
 // wishFor returns what a lock with those settings asks for. Holds whose time counts from the grant are not handed over.
 func wishFor(table *layout.Exclusive, mode Mode, s *session.Settled) *queue.Wish {
-	w := &queue.Wish{Life: s.Set.Life(), Floor: s.Floor}
+	w := &queue.Wish{Life: s.Set.First(), Floor: s.Floor}
 	if table.Moded {
 		w.Mark = string(mode)
 	}
 	if mode == Turns && !s.Set.Fixed && s.Set.MaxHold == 0 {
-		w.Like = handoff.Request{Most: 1, Lease: s.Set.Lease, Replicas: s.Replicas.Count}
+		w.Like = handoff.Request{Most: 1, Lease: s.Set.Lease, First: s.Set.First(), Replicas: s.Replicas.Count}
 	}
 	return w
 }

@@ -185,7 +185,9 @@ func (l *Lock) replicate(ctx context.Context, a Attempt) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}
-	sent, life := clock.Now(), l.Base.Set.Life()
+	// The wait is a part of what it is lengthened by.
+	set := &l.Base.Set
+	sent, life := clock.Now(), min(set.First()+l.Base.Replicas.Wait, set.Life())
 	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: l.Kind.Renew,
 		Keys:   []string{l.Keys.Holder},

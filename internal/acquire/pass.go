@@ -162,7 +162,8 @@ func (n *tenure) requeue(now clock.Instant, a Requeuer) error {
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
 func (n *tenure) yield(sent clock.Instant, a yielder) error {
 	l := n.lock
-	patience := n.patience(sent)
+	// Half of what is left: if there is no answer the release is to begin before the term ends, which was unlocked in time.
+	patience := l.Base.Session.PatientUnlock(n.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
 	fate, err := a.Yield(patience, l.Kind.Passing.Yield)
 	now := clock.Now()

@@ -18,10 +18,10 @@ import (
 type Request struct {
 	// Most is how many holds of it a session can have at once; 0 is any number.
 	Most int
-	// Lease and Replicas are the terms of the hold: how long each renewal lengthens it, and how many replicas had it before
-	// it was granted.
-	Lease    time.Duration
-	Replicas int
+	// Lease, First and Replicas are the terms of the hold: how long each renewal lengthens it, how long it lasts before the
+	// first one, and how many replicas had it before it was granted.
+	Lease, First time.Duration
+	Replicas     int
 	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
 	Permits, Capacity int
 	// Own says that each goroutine asks for itself: its ticket, and the hold that it gets, go to no other goroutine. The

@@ -32,11 +32,12 @@
 // # Time
 //
 //	deadline = sent + life - clock.Allowance(life)
-//	due      = sent + life/3, rounded down to a fiftieth of life/3; the first one anywhere in
-//	           the last three quarters of it, so that locks taken at once are not renewed at once
+//	due      = sent + life/3, rounded down to a fiftieth of life/3; the first one with a life, or a
+//	           longer one, anywhere in the last half of it, so that locks taken at once are not
+//	           renewed at once
 //
-// A term that begins with less than its life, since it was granted, counts with that until its first
-// renewal is answered.
+// life is what the server gave last. A term begins with its first lease, or with what its grant gives,
+// and counts with that until its first renewal is answered.
 //
 // The rounding makes terms of one length fall due together: a tick's worth is one batch of up to
 // 256 keys a script (one in a cluster, where a slot on the move refuses more).

@@ -84,12 +84,12 @@ func (k *Keeper) renewAll(terms []*Term) {
 
 // renew sends one batch and tells its terms: one script, or one a key in a cluster.
 func (k *Keeper) renew(script *scripts.Script, terms []renewal) {
-	// A quarter of the life that there is: an answer that takes longer is not worth waiting for, the retry
-	// is. No timer a lock: one a batch.
+	// A third of the life that there is: an answer that takes longer is not worth waiting for, the retry
+	// is. Less would be too little for a young hold whose server is far. No timer a lock: one a batch.
 	patience := maxPatience
 	for _, r := range terms {
 		if r.life > 0 {
-			patience = min(patience, max(min(r.life, r.given)/4, minPatience))
+			patience = min(patience, max(min(r.life, r.given)/3, minPatience))
 		}
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, patience)

@@ -44,7 +44,7 @@ type model struct {
 		keys     map[string]*key
 		trouble  func(request int) trouble // of the n-th request, from 1
 		requests int
-		renewals int
+		renewed  int
 		largest  int                   // keys of one script
 		ticks    map[time.Duration]int // renewals by the millisecond
 		asked    []time.Duration       // the lives asked for, while there are few
@@ -120,7 +120,7 @@ func (m *model) arrived(calls []wire.Call) trouble {
 		require.Same(m, scripts.HolderRenew, call.Script)
 		require.Len(m, call.Args, 2*len(call.Keys))
 		m.mu.largest = max(m.mu.largest, len(call.Keys))
-		m.mu.renewals += len(call.Keys)
+		m.mu.renewed += len(call.Keys)
 		m.mu.ticks[clock.Now().Mono().Truncate(time.Millisecond)] += len(call.Keys)
 		if len(m.mu.asked) < 1000 {
 			m.mu.asked, m.mu.at = append(m.mu.asked, millis(m, call.Args[1])), append(m.mu.at, time.Now())
@@ -172,6 +172,12 @@ func (m *model) requests() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.requests
+}
+
+func (m *model) renewals() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.renewed
 }
 
 // steal gives the key of o to somebody else; "" makes it a key of the wrong type.

@@ -37,7 +37,7 @@ func TestTenHoursLoseNothing(t *testing.T) {
 			require.Empty(b, o.causes())
 			require.Less(b, time.Until(o.Deadline().Time()), time.Until(b.server.ends(o)))
 		}
-		require.LessOrEqual(b, b.server.mu.renewals, renewals)
+		require.LessOrEqual(b, b.server.mu.renewed, renewals)
 		require.LessOrEqual(b, b.server.mu.requests, requests)
 	})
 }
@@ -68,7 +68,7 @@ func TestLocksTakenAtOnceAreNotRenewedAtOnce(t *testing.T) {
 		}
 		time.Sleep(3 * life / 3)
 		synctest.Wait()
-		require.Greater(b, b.server.mu.renewals, 2*n)
+		require.Greater(b, b.server.mu.renewed, 2*n)
 		for tick, renewals := range b.server.mu.ticks {
 			require.LessOrEqual(b, renewals, n/share, "in the millisecond %v", tick)
 		}
@@ -91,7 +91,7 @@ func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 		b.renewAll(terms)
 		synctest.Wait()
 		require.Equal(b, 3, b.server.mu.requests)
-		require.Equal(b, n, b.server.mu.renewals)
+		require.Equal(b, n, b.server.mu.renewed)
 		require.Equal(b, maxKeys, b.server.mu.largest)
 		for _, term := range terms {
 			require.Equal(b, resting, term.mu.state)
@@ -112,7 +112,7 @@ func TestAClusterIsSentOneKeyAScriptInOnePipeline(t *testing.T) {
 		time.Sleep(2 * life)
 		synctest.Wait()
 		require.Equal(b, 1, b.server.mu.largest)
-		require.Less(b, b.server.mu.requests, b.server.mu.renewals/5)
+		require.Less(b, b.server.mu.requests, b.server.mu.renewed/5)
 		for _, o := range terms {
 			if o == gone {
 				require.Equal(b, []error{errs.ErrLost}, o.causes())
@@ -148,6 +148,30 @@ func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 			}
 			require.Empty(b, o.causes())
 			require.NoError(b, o.Alive(clock.Now()))
+		}
+	})
+}
+
+// Young holds are renewed in batches, too, between a sixth and a third of what they were given, and spread anew by that.
+func TestYoungLocksAreRenewedTogetherAndSpread(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		const n, share, first = 10_000, 20, 3 * time.Second
+		for range n {
+			b.given(renewed(life), first)
+		}
+		time.Sleep(first/6 - first/150 - time.Millisecond) // rounded down
+		require.Zero(b, b.server.renewals())
+		time.Sleep(first/6 + first/150 + 4*time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, n, b.server.renewals(), "once each")
+		require.LessOrEqual(b, b.server.requests(), 2*n/maxKeys)
+		time.Sleep(life / 3)
+		synctest.Wait()
+		require.Equal(b, 2*n, b.server.renewals(), "and once more in a third of the lease")
+		require.LessOrEqual(b, b.server.requests(), 4*n/maxKeys)
+		for tick, renewals := range b.server.mu.ticks {
+			require.LessOrEqual(b, renewals, n/share, "in the millisecond %v", tick)
 		}
 	})
 }

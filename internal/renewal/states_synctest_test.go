@@ -212,3 +212,34 @@ func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 		require.Equal(b, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
 	})
 }
+
+// An extension that gives less than the term has left, as the yield of a young hold may, changes nothing.
+func TestAShorterExtensionChangesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		deadline := o.Deadline()
+		time.Sleep(time.Second)
+		require.True(b, o.Extended(3*time.Second, clock.Now()))
+		require.Equal(b, deadline, o.Deadline())
+		require.Equal(b, life, o.Given())
+		time.Sleep(3 * time.Second)
+		require.Zero(b, b.server.requests(), "the next renewal is that of the whole lease")
+		time.Sleep(life)
+		require.NoError(b, o.Alive(clock.Now()))
+	})
+}
+
+// The same while a renewal is under way whose reply is lost.
+func TestAShorterExtensionKeepsARenewalComing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		b.server.set(every(1, trouble{lost: true}))
+		o := b.take(renewed(life))
+		o.untilRenewing()
+		b.server.set(nil)
+		require.True(b, o.Extended(3*time.Second, clock.Now()))
+		time.Sleep(3 * life)
+		require.NoError(b, o.Alive(clock.Now()))
+	})
+}

@@ -88,7 +88,7 @@ func (t *Term) Init(k *Keeper, owner Owner, terms Terms, life time.Duration, sen
 }
 
 // Start begins the keeping of the term, which Init was told has life from sent on, unless it has ended
-// since. The first renewal comes a third into that life, however long the later ones last.
+// since.
 func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,10 +96,16 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 		return
 	}
 	if t.terms.Renewed {
-		third := t.mu.given / 3
-		t.mu.due = t.dueLocked(sent, third/4+rand.N(third-third/4))
+		t.mu.due = dueAfter(sent, t.mu.given/3, spread(t.mu.given/3))
 	}
 	t.scheduleLocked(sent)
+}
+
+// Given returns for how long the server lets the hold live, from its last reply on.
+func (t *Term) Given() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.given
 }
 
 // Deadline returns until when the term can be trusted, as of now, or could be until it ended by
@@ -148,23 +154,36 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	if t.mu.state == ended || t.Overdue(now) {
 		return false // final: the timer or the next look tells the owner
 	}
-	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
-	// deadline is earlier by it, and is the right one all the same.
-	if deadline := clock.Deadline(sent, life); deadline.Mono() > t.Deadline().Mono() {
-		t.deadline.Store(deadline)
-	}
 	t.mu.state = resting
-	if life > 0 {
-		t.mu.given = life
-	}
 	if t.mu.inquiry == asked {
 		t.mu.inquiry = unasked
 	}
-	if t.terms.Renewed && life > 0 {
-		t.mu.due = t.dueLocked(sent, t.terms.Life/3)
+	if life > 0 {
+		t.extendLocked(life, sent)
 	}
 	t.scheduleLocked(now)
 	return true
+}
+
+func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
+	third := life / 3
+	in := third
+	if life > t.mu.given {
+		in = spread(third) // those that were young together do not stay together
+	}
+	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
+	// deadline is earlier by it, and is the right one all the same.
+	deadline := clock.Deadline(sent, life)
+	isLonger := deadline.Mono() > t.Deadline().Mono()
+	if isLonger {
+		t.deadline.Store(deadline)
+		t.mu.given = life
+	}
+	// What shortens nothing puts off no renewal and brings none forward. But one that is under way is not
+	// listened to any more.
+	if t.terms.Renewed && (isLonger || t.mu.due == 0) {
+		t.mu.due = dueAfter(sent, third, in)
+	}
 }
 
 // Recheck asks the server soon whether the hold is there still, and ends the term where it is not:
@@ -311,9 +330,14 @@ func (t *Term) isDueLocked(now clock.Instant) bool {
 	return t.mu.due != 0 && t.mu.due <= now.Mono()
 }
 
-// dueLocked rounds a renewal time down, so that terms of one length meet in batches.
-func (t *Term) dueLocked(sent clock.Instant, in time.Duration) time.Duration {
-	grain := max(t.terms.Life/150, time.Millisecond)
+// spread returns a time in the last half of third, at random, so that locks which were taken at once are
+// not renewed at once.
+func spread(third time.Duration) time.Duration { return third/2 + rand.N(third-third/2) }
+
+// dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of a third of the life, so that
+// terms of one life meet in batches.
+func dueAfter(sent clock.Instant, third, in time.Duration) time.Duration {
+	grain := max(third/50, time.Millisecond)
 	due := sent.Mono() + in
 	over := due % grain
 	if over < 0 {

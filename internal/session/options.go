@@ -40,6 +40,7 @@ const (
 	Fenced
 	GreatestLease
 	TokenFloor
+	FirstLease
 )
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -60,6 +61,7 @@ var table = []row{
 	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
 	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.Replicas = Replicas{} }},
 	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
 	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
 	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock}, nil},
@@ -84,15 +86,15 @@ func (l *LockSettings) StartFor(kind Kind) {
 	l.Given = 0
 }
 
-// Homeless returns an error if the lock was given an option that the keys of this layout cannot
-// store. A default of the session is no error.
+// Homeless returns an error if the lock was given an option that locks in this layout do not have. A
+// default of the session is no error.
 func (l *LockSettings) Homeless(layout string) error {
 	for _, o := range []struct {
 		option Option
 		name   string
-	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}} {
+	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}, {FirstLease, "WithFirstLease"}} {
 		if l.Given&o.option != 0 {
-			return fmt.Errorf("%w: %s: the keys of %s cannot store it", errs.ErrBadOption, o.name, layout)
+			return fmt.Errorf("%w: %s: a lock in the layout of %s does not have it", errs.ErrBadOption, o.name, layout)
 		}
 	}
 	return nil

@@ -30,6 +30,9 @@ const (
 	MinFloor, MaxFloor = time.Second, 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
+	// DefaultFirstLease is how long a renewed lease lasts before its first renewal unless an option
+	// says otherwise. It is the longest delay by a holder that dies young.
+	DefaultFirstLease = 3 * time.Second
 	// DefaultCloseGrace is how long Close waits by default if its context has no deadline.
 	DefaultCloseGrace = 5 * time.Second
 	// MaxCloseGrace is the longest such wait. A process that shall end should not wait longer.
@@ -93,7 +96,7 @@ type Settled struct {
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 if it is not set
 	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
-	// Err is what is wrong with the options, and Homeless with those that the keys of Layout cannot store.
+	// Err is what is wrong with the options, and Homeless with those that locks in Layout do not have.
 	Err, Homeless error
 }
 
@@ -116,6 +119,7 @@ func (l *LockSettings) Settle(kind Kind) *Settled {
 	}
 	if s.Layout != layout.Native() {
 		s.Homeless = l.Homeless(s.Layout.Name)
+		s.Set.FirstLease = s.Set.Lease // as in Java, whose clocks end permits
 	}
 	return s
 }
@@ -138,6 +142,8 @@ type Quorum struct {
 type Terms struct {
 	// Lease is how long the key lives when nobody renews it.
 	Lease time.Duration
+	// FirstLease is the same before the first renewal, if it is shorter. Fixed leases do without it.
+	FirstLease time.Duration
 	// Fixed leases are not renewed.
 	Fixed bool
 	// MaxHold ends a renewed lease that long after it was taken; 0 is never.
@@ -150,7 +156,7 @@ func Defaults() Settings {
 		Prefix:     names.DefaultPrefix,
 		Label:      processLabel(),
 		CloseGrace: DefaultCloseGrace,
-		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease}, Floor: DefaultFloor},
+		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor},
 	}
 }
 
@@ -241,10 +247,18 @@ func CheckFairWait(d time.Duration) error {
 	return nil
 }
 
-// Life answers for how long a key is asked for at the first acquire.
+// Life returns how long a hold lasts at most if it is not renewed.
 func (l *Terms) Life() time.Duration {
 	if l.MaxHold > 0 {
 		return min(l.Lease, l.MaxHold)
 	}
 	return l.Lease
+}
+
+// First returns for how long an acquire asks.
+func (l *Terms) First() time.Duration {
+	if l.Fixed {
+		return l.Life()
+	}
+	return min(l.Life(), l.FirstLease)
 }

@@ -96,7 +96,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.NoError(t, names.CheckPrefix(s.Prefix))
 	require.NoError(t, s.Err)
 	require.False(t, s.Polling)
-	require.Equal(t, session.LockSettings{Terms: session.Terms{Lease: 30 * time.Second}, Floor: time.Minute}, s.Lock)
+	require.Equal(t, session.LockSettings{Terms: session.Terms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute}, s.Lock)
 	require.NoError(t, session.CheckFloor(s.Lock.Floor))
 	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
 	host, err := os.Hostname()
@@ -122,4 +122,13 @@ func TestTheFirstLifeIsNoLongerThanTheGreatestHold(t *testing.T) {
 	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute}).Life())
 	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute, MaxHold: time.Hour}).Life())
 	require.Equal(t, time.Second, (&session.Terms{Lease: time.Minute, MaxHold: time.Second}).Life())
+	for want, terms := range map[time.Duration]session.Terms{
+		3 * time.Second:        {Lease: time.Minute, FirstLease: 3 * time.Second},
+		time.Second:            {Lease: time.Second, FirstLease: 3 * time.Second},
+		2 * time.Second:        {Lease: time.Minute, FirstLease: 3 * time.Second, MaxHold: 2 * time.Second},
+		time.Minute:            {Lease: time.Minute, FirstLease: 3 * time.Second, Fixed: true},
+		100 * time.Millisecond: {Lease: time.Minute, FirstLease: 100 * time.Millisecond},
+	} {
+		require.Equal(t, want, terms.First())
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,6 +85,15 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 		fmt.Fprintln(stdout, opinion(lease))
 	}
 	must(s.Close(context.Background()))
+}
+
+// runYoung takes the lock and kills itself.
+func runYoung(_ io.Reader, _ io.Writer) {
+	s := dial()
+	_, err := locktest.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	must(err)
+	must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	select {}
 }
 
 // opinion answers what a first look at a lease says. The context is looked at before the lease,

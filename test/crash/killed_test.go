@@ -51,6 +51,26 @@ func waitForTheDead(t *testing.T, kind locktest.Primitive) {
 	require.Greater(t, time.Since(ends), -time.Second, "it had the lock before")
 }
 
+// P2, P6: a process that is killed as soon as it has the lock delays the others by 3 s, though its lease is longer.
+func TestAProcessThatDiesYoungDelaysTheOthersByThreeSeconds(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "the first lease of a process that was killed has to expire on the server")
+	locktest.Each(t, func(t *testing.T, kind locktest.Primitive) {
+		const life, first = time.Hour, 3 * time.Second
+		w := newWorld(t)
+		before := time.Now()
+		holder := start(t, "young", w.server, kind.Name, "young", life)
+		require.NotZero(t, holder.Wait(limit), holder.Stderr())
+		killed := time.Now()
+		ends := w.view.MustHold(t, "young").Ends // the zero time if it has ended already
+		require.False(t, ends.After(killed.Add(first)), "it ends at %v", ends)
+		lease, err := kind.New(w.session, "young").Lock(locktest.Context(t))
+		require.NoError(t, err)
+		t.Logf("the next process had the lock %v after the holder was killed, %v after that was started", time.Since(killed), time.Since(before))
+		require.NoError(t, lease.Unlock())
+	})
+}
+
 // P4: processes that are killed at any moment leave no key that never expires.
 func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("holder", runHolder)
 	redistest.RegisterChild("worker", runWorker)
+	redistest.RegisterChild("young", runYoung)
 	if redistest.RunChild() {
 		return
 	}

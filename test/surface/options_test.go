@@ -64,6 +64,7 @@ var table = map[string]option{
 	"signalbox.MaxHold":        {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
 	"signalbox.WaitReplicas":   {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
 	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, leased},
+	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, leased},
 	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
 	"signalbox.Native":         {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
 	"semaphore.ExactCapacity":  {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},

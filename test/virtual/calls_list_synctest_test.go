@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,6 +112,7 @@ func leased[L lockable](make of, do func(e *scene, lock L, lease signalbox.Lease
 		lock := make(e, e.s).(L)
 		lease, err := lock.Lock(context.Background())
 		e.must(err)
+		time.Sleep(time.Second) // it has its whole lease
 		e.lease = lease
 		return func(ctx context.Context) error { return do(e, lock, lease, ctx) }
 	}
