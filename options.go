@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -65,7 +66,7 @@ func WithCloseGrace(d time.Duration) SessionOption {
 func WithPrefix(prefix string) SessionOption {
 	return func(s *session.Settings) {
 		if err := names.CheckPrefix(prefix); err != nil {
-			s.Err = err
+			s.Err = fmt.Errorf("%w: %w", errs.ErrBadOption, err)
 			return
 		}
 		s.Prefix = prefix

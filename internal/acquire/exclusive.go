@@ -74,9 +74,7 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 		kind = "lock" // both kinds, in the log of the session
 	}
 	r := &realm{Kind: NewKind(x.Session, x.Layout, &x.table.Ground, nil), hold: hold.Realm{Kind: string(kind)}}
-	if x.table.Scatter != nil {
-		r.Scatter = scatterBy(x.table.Scatter)
-	}
+	r.Gather, r.Scatter = x.table.Gather, x.table.Scatter
 	r.wishes = map[Mode]*queue.Wish{
 		Turns:   wishFor(x.table, Turns, x.Session.Defaults[session.Reentrant]),
 		Ordered: wishFor(x.table, Ordered, x.Session.Defaults[session.Fair]),

@@ -5,11 +5,9 @@ package acquire
 import (
 	"context"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // maxTogether bounds how many locks one script takes: 64 of them take a server some 0.1 ms.
@@ -47,7 +45,7 @@ func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]
 func (g *gatherer) together(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
 	x := (*Exclusive)(g)
 	if lot := x.lot(ctx, behind); len(lot) > 1 {
-		return Together(ctx, lot, x.take)
+		return together(ctx, lot)
 	}
 	return nil, nil
 }
@@ -84,32 +82,4 @@ func (x *Exclusive) goesTogether(ctx context.Context) bool {
 	}
 	_, carried := hold.Carried(ctx, x.tenure.Realm, x.Names.Holder)
 	return !carried
-}
-
-// take asks for locks in one call, and returns what it got of the first ones.
-func (x *Exclusive) take(ctx context.Context, queues []Queue, wishes []*queue.Wish) ([]Attempt, error) {
-	asked := make([]queue.Asked, len(queues))
-	for i := range asked {
-		asked[i] = queue.Asked{Queue: queues[i].(waiting).Queue, Wish: wishes[i]} //nolint:errcheck,forcetypeassert // a lock with Gather has a line
-	}
-	attempts, err := queue.Gather(ctx, x.table.Gather, asked)
-	got := make([]Attempt, len(attempts))
-	for i, a := range attempts {
-		got[i] = attempt{a}
-	}
-	return got, err
-}
-
-// scatterBy returns what releases holds by a script, as far as they have no queue.
-func scatterBy(script *scripts.Script) func(context.Context, []*Release) {
-	return func(ctx context.Context, all []*Release) {
-		returned := make([]*queue.Returned, len(all))
-		for i, r := range all {
-			returned[i] = &queue.Returned{Attempt: r.Attempt.(attempt).Attempt, Used: r.Used, Lasts: r.Lasts} //nolint:errcheck,forcetypeassert // as in take
-		}
-		queue.Scatter(ctx, script, returned)
-		for i, r := range returned {
-			all[i].Had, all[i].Err = r.Had, r.Err
-		}
-	}
 }

@@ -24,9 +24,9 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 	if refusal == nil {
 		refusal = unknown
 	}
-	k := Kind{Renew: g.Renew, Named: Attempt.Name}
+	k := Kind{Renew: g.Renew, Named: queue.Holder.Name}
 	if named := g.Named; named != nil {
-		k.Named = func(a Attempt) string { return named(a.Grant().Stamp.Text(), a.Name()) }
+		k.Named = func(a queue.Holder) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
 	if g.Contest != nil {
 		if g.Contest.Passes {
@@ -55,39 +55,39 @@ func KeysOf(b *Base, g *layout.Ground, room []string) queue.Keys {
 	return queue.Keys{Holder: k.Holder, Lives: k.Lives, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Slot}
 }
 
-// lines is a line as a Source.
+// lines is a queue.Lines as a queue.Source.
 type lines struct{ *queue.Lines }
 
-func (s lines) Use(keys *queue.Keys) Queue { return waiting{s.Lines.Use(keys)} }
+func (s lines) Use(keys *queue.Keys) queue.Asker { return waiting{s.Lines.Use(keys)} }
 
-// waiting is queue.Queue as a Queue.
+// waiting is a queue.Queue as a queue.Asker.
 type waiting struct{ *queue.Queue }
 
-func (q waiting) Try(ctx context.Context, wish *queue.Wish) (Attempt, error) {
+func (q waiting) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, error) {
 	return granted(q.Queue.Try(ctx, wish))
 }
 
-func (q waiting) Stand(wish *queue.Wish) Place { return place{q.Queue.Stand(wish)} }
+func (q waiting) Stand(wish *queue.Wish) queue.Waiter { return place{q.Queue.Stand(wish)} }
 
-// place is queue.Place as a Place.
+// place is a queue.Place as a queue.Waiter.
 type place struct{ *queue.Place }
 
-func (p place) Leave() Attempt {
+func (p place) Leave() queue.Holder {
 	if a := p.Place.Leave(); a != nil {
 		return attempt{a}
 	}
 	return nil
 }
 
-// attempt is queue.Attempt as a Attempt.
+// attempt is a queue.Attempt as a queue.Holder.
 type attempt struct{ *queue.Attempt }
 
-func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (Attempt, error) {
+func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
 	return granted(a.Attempt.Swap(ctx, script, wish))
 }
 
-// Requeue implements Requeuer.
-func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (Place, bool, error) {
+// Requeue implements queue.Requeuer.
+func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (queue.Waiter, bool, error) {
 	p, had, err := a.Attempt.Requeue(ctx, used, lasts)
 	if p == nil {
 		return nil, had, err
@@ -95,7 +95,7 @@ func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durati
 	return place{p}, had, err
 }
 
-func granted(a *queue.Attempt, err error) (Attempt, error) {
+func granted(a *queue.Attempt, err error) (queue.Holder, error) {
 	if err != nil {
 		return nil, err
 	}

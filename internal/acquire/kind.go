@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -18,16 +19,17 @@ import (
 
 // Kind is one kind of lock in one session.
 type Kind struct {
-	Source
+	queue.Source
 
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
 	// Named answers what renewals call the hold of an attempt.
-	Named func(a Attempt) string
+	Named func(a queue.Holder) string
 	// Passing is how holds are passed on inside the process; nil where they are not.
 	Passing *Passing
-	// Scatter releases holds together; nil if each is released alone.
-	Scatter func(ctx context.Context, all []*Release)
+	// Gather takes locks together, and Scatter releases holds together; see queue.Gather and queue.Scatter. They are nil if
+	// each is taken and released alone.
+	Gather, Scatter *scripts.Script
 }
 
 // Lock is one lock of a kind: who asks, for what, and in which realm the lease counts. It is written once.
@@ -72,34 +74,66 @@ func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
 
 // Try takes the lock if it is free and nobody is before the caller.
 func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
-	if p := l.Kind.Passing; p != nil {
-		local := p.Queues.Use(l.Keys.Holder)
-		defer p.Queues.Done(local)
-		if !local.Try(l.Wish.Like) {
-			return hold.Lease{}, errs.ErrHeld
-		}
-		defer local.Tried(l.Wish.Like)
-	}
-	if err := l.Base.Session.Begin(); err != nil {
+	e, err := l.enter()
+	if err != nil {
 		return hold.Lease{}, err
 	}
-	q := l.Kind.Use(&l.Keys)
-	a, err := q.Try(ctx, l.Wish)
+	a, err := e.queue.Try(ctx, l.Wish)
+	var lease hold.Lease
 	if err == nil {
-		var lease hold.Lease
-		if lease, err = l.begin(ctx, q, a); err == nil {
-			return lease, nil
-		}
+		lease, err = l.begin(ctx, e.queue, a)
 	}
-	l.leave(q)
-	return hold.Lease{}, CutShort(ctx, err)
+	e.left(err == nil)
+	return lease, CutShort(ctx, err)
+}
+
+// entered is a lock that the caller may ask the server for, and does not wait for.
+type entered struct {
+	lock  *Lock
+	local *handoff.Queue // nil if holds of the kind are not handed over
+	queue queue.Asker
+}
+
+// enter counts the caller in, unless goroutines of this session are before it.
+func (l *Lock) enter() (e entered, err error) {
+	e = entered{lock: l}
+	if p := l.Kind.Passing; p != nil {
+		local := p.Queues.Use(l.Keys.Holder)
+		if !local.Try(l.Wish.Like) {
+			p.Queues.Done(local)
+			return e, errs.ErrHeld
+		}
+		e.local = local
+	}
+	if err = l.Base.Session.Begin(); err != nil {
+		e.leftLocal()
+		return e, err
+	}
+	e.queue = l.Kind.Use(&l.Keys)
+	return e, nil
+}
+
+// left counts the caller out. What it got is counted on its own.
+func (e entered) left(hasHold bool) { //nolint:revive // a fact, not a switch
+	if !hasHold {
+		e.lock.leave(e.queue)
+	}
+	e.leftLocal()
+}
+
+// leftLocal counts the caller out of the queue of this process.
+func (e entered) leftLocal() {
+	if e.local != nil {
+		e.local.Tried(e.lock.Wish.Like)
+		e.lock.Kind.Passing.Queues.Done(e.local)
+	}
 }
 
 // Candidate waits for the lock. Whoever has it waits, and begins the hold or leaves.
 type Candidate struct {
 	lock  *Lock
-	queue Queue
-	place Place
+	queue queue.Asker
+	place queue.Waiter
 }
 
 // Stand answers a candidate, or why the session takes none.
@@ -131,14 +165,14 @@ func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the session.
-func (l *Lock) leave(q Queue) {
+func (l *Lock) leave(q queue.Asker) {
 	q.Done()
 	l.Base.Session.End()
 }
 
 // begin makes the hold that was granted, or gives it back: where replicas do not have it that were asked for, or
 // the session closed meanwhile.
-func (l *Lock) begin(ctx context.Context, q Queue, a Attempt) (hold.Lease, error) {
+func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.Lease, error) {
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when that is told, and the caller can try again at once. Where ctx ends
 		// meanwhile it goes on in the background.
@@ -153,7 +187,7 @@ func (l *Lock) begin(ctx context.Context, q Queue, a Attempt) (hold.Lease, error
 }
 
 // start makes the hold that was granted. It ends by until at the latest, where that is not the zero Instant.
-func (l *Lock) start(q Queue, a Attempt, until clock.Instant) hold.Lease {
+func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Lease {
 	n := &tenure{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
 	if l.passes() {
@@ -181,7 +215,7 @@ func (l *Lock) start(q Queue, a Attempt, until clock.Instant) hold.Lease {
 // replicate waits until replicas have the hold, where that is asked for. Whoever grants a lock writes it on a
 // wire of its own, on which nobody can wait for it here. So the hold is lengthened first: who has that has what
 // the server wrote before, and the grant with it.
-func (l *Lock) replicate(ctx context.Context, a Attempt) error {
+func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}

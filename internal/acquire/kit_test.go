@@ -58,7 +58,7 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Session)(u.session)
 	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Ground, nil)
-	session.PartOf(s, "semaphore", func() acquire.Source { return kind.Source })
+	session.PartOf(s, "semaphore", func() queue.Source { return kind.Source })
 	u.kind = &kind
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())

@@ -88,20 +88,8 @@ func (l *Lock) Ticket() (handoff.Ticket, error) {
 	return c, nil
 }
 
-// entrance is a Place in a line.
-type entrance interface {
-	// Enter returns when it is in the queue, or was granted the lock, or why it is neither.
-	Enter(ctx context.Context) (granted bool, err error)
-}
-
-// Enter implements handoff.Ticket. If there is no queue at the server the candidate waits until it is granted the lock.
-func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
-	if p, is := c.place.(entrance); is {
-		return p.Enter(ctx)
-	}
-	err = c.place.Wait(ctx)
-	return err == nil, err
-}
+// Enter implements handoff.Ticket.
+func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) { return c.place.Enter(ctx) }
 
 // Leave implements handoff.Ticket.
 func (c *Candidate) Leave() {
@@ -111,7 +99,7 @@ func (c *Candidate) Leave() {
 	c.lock.leave(c.queue)
 }
 
-// yielder is an Attempt that can be asked about.
+// yielder is a queue.Holder that can be asked about.
 type yielder interface {
 	// Yield asks by script whether the hold may go on; see queue.Attempt.Yield.
 	Yield(ctx context.Context, script *scripts.Script) (queue.Fate, error)
@@ -130,7 +118,7 @@ func (n *tenure) spent(now clock.Instant) error {
 	if a, is := n.attempt.(yielder); is && n.lock.Kind.Passing.Yield != nil {
 		return n.yield(now, a)
 	}
-	if a, is := n.attempt.(Requeuer); is && n.lock.Base.Session.Begin() == nil {
+	if a, is := n.attempt.(queue.Requeuer); is && n.lock.Base.Session.Begin() == nil {
 		return n.requeue(now, a)
 	}
 	return n.release(now)
@@ -138,7 +126,7 @@ func (n *tenure) spent(now clock.Instant) error {
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
 // waiter. The session counts the candidate.
-func (n *tenure) requeue(now clock.Instant, a Requeuer) error {
+func (n *tenure) requeue(now clock.Instant, a queue.Requeuer) error {
 	l := n.lock
 	if err := n.Term.Stop(now); err != nil {
 		l.Base.Session.End()

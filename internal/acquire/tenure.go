@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
@@ -23,8 +24,8 @@ type tenure struct {
 	hold.Hold
 
 	lock    *Lock
-	queue   Queue
-	attempt Attempt
+	queue   queue.Asker
+	attempt queue.Holder
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
 	local *handoff.Queue // where goroutines wait that it is handed over to; nil if it is not

@@ -15,12 +15,11 @@ package names
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 const (
@@ -145,9 +144,9 @@ func MakeHashed(prefix, name string) (Set, error) {
 func check(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: it is empty", errs.ErrBadName)
+		return errors.New("it is empty")
 	case len(name) > MaxBytes:
-		return fmt.Errorf("%w: it has %d bytes, and %d are allowed", errs.ErrBadName, len(name), MaxBytes)
+		return fmt.Errorf("it has %d bytes, and %d are allowed", len(name), MaxBytes)
 	}
 	return nil
 }
@@ -179,9 +178,9 @@ func Epoch(prefix string) string { return prefix + "epoch" }
 func CheckPrefix(prefix string) error {
 	switch {
 	case len(prefix) > maxPrefixBytes:
-		return fmt.Errorf("%w: the prefix has %d bytes, and %d are allowed", errs.ErrBadOption, len(prefix), maxPrefixBytes)
+		return fmt.Errorf("the prefix has %d bytes, and %d are allowed", len(prefix), maxPrefixBytes)
 	case strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("%w: the prefix %q has a brace, which would move the hash tag", errs.ErrBadOption, prefix)
+		return fmt.Errorf("the prefix %q has a brace, which would move the hash tag", prefix)
 	}
 	return nil
 }

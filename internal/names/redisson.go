@@ -5,8 +5,6 @@ package names
 import (
 	"fmt"
 	"strings"
-
-	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 // What stands before a name in the channel of a lock, and in the key of the tokens that a fenced one has.
@@ -19,17 +17,14 @@ const (
 // share a key. Two may share a channel, as "a" and "{a}" do, which costs a try for nothing.
 //
 // In a cluster key and channel of a name stand in one slot, or it is refused: braces that make no hash tag, or one
-// brace alone, put them in two. There are no hashed names: the Java client would not find them.
+// brace alone, put them in two. The names are not hashed: the Java client would not find them.
 func Redisson(in Setting, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err
 	}
-	if in.Hashed {
-		return Set{}, fmt.Errorf("%w: Redisson knows no hashed names", errs.ErrBadOption)
-	}
 	set := Set{Holder: name, Unlocked: RedissonPrefixed(redissonChannel, name)}
 	if in.Clustered && Tag(set.Holder) != Tag(set.Unlocked) {
-		return Set{}, fmt.Errorf("%w: %q and its channel stand in two slots of the cluster: its braces must be a hash tag, or there must be none", errs.ErrBadName, name)
+		return Set{}, fmt.Errorf("%q and its channel stand in two slots of the cluster: its braces must be a hash tag, or there must be none", name)
 	}
 	return set, nil
 }

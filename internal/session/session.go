@@ -162,8 +162,15 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 	if s == nil {
 		return names.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
 	}
+	if s.Settings.Hashed && l != layout.Native() {
+		return names.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
+	}
 	clustered := s.Runner != nil && s.Runner.Clustered()
-	return l.Names(names.Setting{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
+	set, err := l.Names(names.Setting{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
+	if err != nil {
+		return names.Set{}, fmt.Errorf("%w: %w", errs.ErrBadName, err)
+	}
+	return set, nil
 }
 
 // Shown answers what errors and logs call name.

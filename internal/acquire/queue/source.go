@@ -34,6 +34,8 @@ type Asker interface {
 
 // Waiter is somebody's waiting. Whoever has it waits, one at a time, and may leave the waiting to another.
 type Waiter interface {
+	// Enter returns when the session is in the queue, or has tried, or was granted the lock, or why it is none of these.
+	Enter(ctx context.Context) (isGranted bool, err error)
 	// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
 	Wait(ctx context.Context) error
 	// Ended answers the error of one whose ctx has ended while another waited for both in this place.
