@@ -38,9 +38,10 @@ func Make(s *signalbox.Session, name string, kind session.Kind, options []signal
 func MakeIn(
 	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
 ) Base {
-	b := Base{Session: (*session.Session)(s), Settled: &session.Settled{}}
+	b := Base{Session: (*session.Session)(s)}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
+		b.Settled = new(session.Settled)
 		return b
 	}
 	b.Settled = b.Session.Defaults[kind]

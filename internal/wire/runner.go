@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (r *Runner) Slot(key string) uint16 {
 }
 
 // Run sends one script and waits for the reply. It takes one round trip; two if the server had to
-// be sent the text. A call that outlives ctx uses the slices of call until it ends.
+// be sent the text. It does not keep the slices of call.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if err := r.door.knock(); err != nil {
 		return Reply{}, errs.OfCall(ctx, err) // a call under another context may have caused err
@@ -70,9 +71,12 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	return reply, err
 }
 
+// runAside works on copies, since the call may outlive its caller: so the arguments of all other calls can be on the stack.
 func (r *Runner) runAside(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
+	script := *call.Script
+	kept := Call{Script: &script, Keys: slices.Clone(call.Keys), Args: slices.Clone(call.Args)}
 	outcome := aside(ctx, &r.asides, func() (o Outcome) {
-		o.Reply, o.Err = r.run(ctx, command, call)
+		o.Reply, o.Err = r.run(ctx, command, kept)
 		return o
 	}, func(err error) Outcome {
 		return Outcome{Err: errs.OfCall(ctx, err)}

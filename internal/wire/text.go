@@ -8,34 +8,32 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
-
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // maxTurns is how often a call waits for another call to send the text. In a cluster each node
 // learns the script by itself.
 const maxTurns = 8
 
-// texts are the texts under way: for each script the end of the call that sent it last.
+// texts are the texts under way: for each script, by its digest, the end of the call that sent it last.
 type texts struct {
 	mu    sync.Mutex
-	ended map[*scripts.Script]chan struct{}
+	ended map[string]chan struct{}
 }
 
 // next returns a channel for the caller to close after it has sent the text of a script. If another
 // caller has sent it since seen, or is sending it, next returns the end of that call instead. seen
 // is nil or an end that next returned before.
-func (t *texts) next(script *scripts.Script, seen <-chan struct{}) (own chan<- struct{}, other <-chan struct{}) {
+func (t *texts) next(digest string, seen <-chan struct{}) (own chan<- struct{}, other <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last := t.ended[script]; last != nil && last != seen {
+	if last := t.ended[digest]; last != nil && last != seen {
 		return nil, last
 	}
 	if t.ended == nil {
-		t.ended = make(map[*scripts.Script]chan struct{})
+		t.ended = make(map[string]chan struct{})
 	}
 	end := make(chan struct{})
-	t.ended[script] = end
+	t.ended[digest] = end
 	return end, nil
 }
 
@@ -45,7 +43,7 @@ func (t *texts) next(script *scripts.Script, seen <-chan struct{}) (own chan<- s
 func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 	var seen <-chan struct{}
 	for range maxTurns {
-		own, other := r.underWay.next(call.Script, seen)
+		own, other := r.underWay.next(call.Script.SHA1, seen)
 		if own != nil {
 			defer close(own)
 			break

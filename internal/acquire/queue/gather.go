@@ -144,7 +144,7 @@ func leaveTogether(ctx context.Context, s *session.Session, all []*Returned) {
 	}
 	calls := make([]wire.Call, len(all))
 	for i, r := range all {
-		calls[i] = r.Attempt.leaveCall(r.Used)
+		calls[i] = r.Attempt.leaveCall(nil, r.Used)
 	}
 	for i, answer := range s.Runner.RunMany(ctx, calls) {
 		r := all[i]

@@ -39,7 +39,8 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 	// It is begun until the server answers: what a look still says of it is no reason to leave once
 	// more, which might be executed first, and the release then hear that there is nothing to give back.
 	a.Begin(nil)
-	runner, call := a.q.lines.session.Runner, a.leaveCall(used)
+	var room [leaveArgs]string // on the stack
+	runner, call := a.q.lines.session.Runner, a.leaveCall(room[:0], used)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
 		reply, err = runner.Run(ctx, a.q.alone(call)) // the lock at least can be released
@@ -78,11 +79,14 @@ func (q *Queue) alone(call wire.Call) wire.Call {
 	return call
 }
 
-// leaveCall returns the call that ends a. used is the stamp of the last token that was used, 0 if it is not known. It may
+// leaveArgs is how many arguments a leave has.
+const leaveArgs = 7
+
+// leaveCall returns the call that ends a, whose arguments are appended to room. used is the stamp of the last token that was used, 0 if it is not known. It may
 // be called under the lock of the Lines if a is over.
-func (a *Attempt) leaveCall(used wire.Stamp) wire.Call {
+func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	ls, keys := a.q.lines, a.q.keys
-	args := append(make([]string, 0, 7), a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
+	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
 	if ls.kind.Requeue != nil {
 		args = append(args, floor(used))
 	}
@@ -112,7 +116,7 @@ func (a *Attempt) leaveAgain() {
 // leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
 // outcome until that can come no more.
 func (a *Attempt) leaveUntil(until clock.Instant) {
-	t := &session.Settlement{Call: a.leaveCall(0), Until: until, Arrives: a.arrives(), Over: a.givenUp}
+	t := &session.Settlement{Call: a.leaveCall(nil, 0), Until: until, Arrives: a.arrives(), Over: a.givenUp}
 	t.Settled = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))

@@ -65,7 +65,7 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 
 func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
 	ls, q := a.q.lines, a.q
-	leave := old.leaveCall(0)
+	leave := old.leaveCall(nil, 0)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	a.notAfter = ls.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)

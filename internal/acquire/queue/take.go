@@ -5,7 +5,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -223,6 +222,9 @@ const (
 	older          // it had the lock, and the session has a newer hold
 )
 
+// maxArgs is how many arguments an enter has at most: what a wish has of its own stands behind ten, and a last one.
+const maxArgs = 14
+
 // enter sends one enter. Where the answer says so, or a message did meanwhile, a is granted.
 func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	q, s := a.q, a.q.lines.session
@@ -231,7 +233,8 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	sent := clock.Now()
 	number, times, again := a.toSend(sent)
 	call := wire.Call{Script: q.lines.kind.Enter, Keys: q.keys.All}
-	call.Args = append(make([]string, 0, 11+len(a.wish.Args)),
+	var room [maxArgs]string // on the stack
+	call.Args = append(room[:0],
 		a.ticket(), times.life, times.notAfter, flag(a.queues),
 		times.living, number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor)
 	call.Args = append(call.Args, a.wish.Args...)
@@ -273,20 +276,6 @@ func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.Cance
 	}
 	ctx, a.told = errs.WithCancel(ctx, errTold)
 	return ctx, a.told
-}
-
-// times are the times of an enter, as scripts take them.
-type times struct{ life, notAfter, living string }
-
-// textOf writes them in one allocation.
-func textOf(life time.Duration, notAfter wire.Stamp, living time.Duration) times {
-	var room [64]byte
-	text := strconv.AppendInt(room[:0], life.Microseconds(), 10)
-	first := len(text)
-	text = notAfter.Append(text)
-	second := len(text)
-	all := string(strconv.AppendInt(text, living.Microseconds(), 10))
-	return times{life: all[:first], notAfter: all[first:second], living: all[second:]}
 }
 
 // toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
@@ -377,8 +366,6 @@ func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock
 	}
 	return g
 }
-
-func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
 // pause waits before the next try of a, or until there is news of it.
 func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {

@@ -56,7 +56,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, erro
 }
 
 func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
-	leave := a.leaveCall(0)
+	leave := a.leaveCall(nil, 0)
 	return wire.Call{
 		Script: script,
 		Keys:   leave.Keys,

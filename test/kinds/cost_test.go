@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+)
+
+// bounded reports whether the cost of a kind is bounded here: that of the locks that most programs use.
+func bounded(k kind) bool { return k.Name == locktest.Reentrant().Name || k.Name == locktest.Fair().Name }
+
+// P7: a request that makes a lock object and a context with a deadline allocates no more than this.
+func TestUncontendedPair_FreshObject_Allocations(t *testing.T) { //nolint:paralleltest // allocations are counted
+	alone(t, bounded, func(s *site) {
+		session := s.session(signalbox.WithPolling())
+		pair := func() {
+			ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+			defer cancel()
+			lease, err := s.in(session).Lock(ctx)
+			require.NoError(s, err)
+			require.NoError(s, lease.Unlock())
+		}
+		pair() // teaches the server the scripts
+		// 18, of which 5 are the context's. If a pair takes longer than 47 ms, each has a heartbeat of its own.
+		require.LessOrEqual(s, testing.AllocsPerRun(200, pair), 21.0)
+	})
+}
+
+// P7: a lock that is held takes no more memory than this, with the lock object that its lease keeps.
+func TestHeldLock_Uncontended_Memory(t *testing.T) { //nolint:paralleltest // memory is counted
+	const held, most = 2000, 1600
+	alone(t, bounded, func(s *site) {
+		session := s.session(signalbox.WithPolling())
+		require.NoError(s, s.must(s.in(session)).Unlock())
+		leases := make([]signalbox.Lease, held)
+		before := heap()
+		for i := range leases {
+			lease, err := of(s.Primitive, session, fmt.Sprintf("cost/%06d", i)).Lock(s.Context())
+			require.NoError(s, err)
+			leases[i] = lease
+		}
+		grown := heap() - before
+		for _, lease := range leases {
+			require.NoError(s, lease.Unlock())
+		}
+		require.Less(s, grown/held, int64(most))
+	})
+}
+
+// heap returns how many bytes are in use. It collects twice: the first collection moves what pools hold to where the second
+// one frees it.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // it is less than that
+}
