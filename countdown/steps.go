@@ -120,12 +120,10 @@ func (b *beginning) takeBack() {
 		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), Arrives: now.Add(session.MaxPatience),
 	}
 	t.Settled = func(reply wire.Reply) time.Duration {
-		left := session.StillComing(b.notAfter, reply.Stamp(1))
-		if reply.Code() != wire.Undone || left == 0 {
-			return 0 // reset, none of ours, or too late to begin
+		if reply.Code() != wire.Undone {
+			return 0 // reset, or none of ours
 		}
-		t.Until = session.TakeBackUntil(left, b.latch.keep)
-		return left
+		return t.Again(session.StillComing(b.notAfter, reply.Stamp(1)), b.latch.keep)
 	}
 	b.latch.base.Session.Settler.Settle(t)
 }
@@ -253,12 +251,6 @@ func (l *Latch) insist(ctx context.Context, step func() error) error {
 			return err
 		}
 		last = err
-		pause := l.base.Session.Patient(session.RetryPause(fails))
-		select {
-		case <-pause.Done():
-		case <-l.realm.refused: // after which no timer may fire
-		case <-ctx.Done():
-		}
-		pause.End()
+		l.base.Session.Pause(ctx, fails, l.realm.refused) // after which no timer may fire
 	}
 }

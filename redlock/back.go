@@ -144,12 +144,10 @@ func (b *ballot) settle(i int, notAfter wire.Stamp) {
 	t.Over = func(error) { b.gone(i) }
 	t.Settled = func(reply wire.Reply) time.Duration {
 		b.gone(i) // what may still come is another hold than the next ballot's, and is given back
-		left := session.StillComing(notAfter, reply.Stamp(1))
-		if reply.Code() == wire.Done || left == 0 {
+		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}
-		t.Until = session.TakeBackUntil(left, life)
-		return left
+		return t.Again(session.StillComing(notAfter, reply.Stamp(1)), life)
 	}
 	b.lock.members[i].Settler.Settle(t)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -51,12 +50,7 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 		if err == nil || l.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
 			return lease, err
 		}
-		patience := l.Base.Session.Patient(session.RetryPause(fails))
-		select {
-		case <-patience.Done():
-		case <-ctx.Done():
-		}
-		patience.End()
+		l.Base.Session.Pause(ctx, fails, nil)
 	}
 }
 

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,18 @@ const firstPause, lastPause = 5 * time.Millisecond, time.Second
 func RetryPause(fails int) time.Duration {
 	pause := min(firstPause<<min(fails, 10), lastPause)
 	return pause/2 + rand.N(pause/2)
+}
+
+// Pause waits before the next try, after so many that failed in a row. It returns early if wake is sent to or closed, or if
+// ctx ends.
+func (s *Session) Pause(ctx context.Context, fails int, wake <-chan struct{}) {
+	patience := s.Patient(RetryPause(fails))
+	defer patience.End()
+	select {
+	case <-patience.Done():
+	case <-wake:
+	case <-ctx.Done():
+	}
 }
 
 // Patience is a context that ends after a while, by the session's timers: no timer of the

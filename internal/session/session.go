@@ -284,12 +284,5 @@ func StillComing(notAfter, now wire.Stamp) time.Duration {
 	return time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
 }
 
-// TakeBackUntil answers until when a call is to be taken back that may still come for left, and whose hold lasts for
-// life. Where its not-after was guessed too late, by the clock of another node or before a step of this one's, it may come
-// long after the patience that was meant.
-func TakeBackUntil(left, life time.Duration) clock.Instant {
-	return clock.Now().Add(min(left, MaxApart) + life)
-}
-
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second

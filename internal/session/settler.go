@@ -43,6 +43,16 @@ type Settlement struct {
 	tries   int
 }
 
+// Again returns when to take back a call again that may still come for left, and whose hold lasts for life: 0 is never. If
+// the not-after of the call was guessed too late, by the clock of another node or before a step of this one's, it may come
+// long after the patience that was meant.
+func (t *Settlement) Again(left, life time.Duration) time.Duration {
+	if left > 0 {
+		t.Until = clock.Now().Add(min(left, MaxApart) + life)
+	}
+	return left
+}
+
 // Settler takes back calls whose outcome is unknown. It repeats each settlement off its caller's path until a reply
 // says that it is settled, or until the key that it is for has expired by itself. If the server refuses a settlement,
 // it is repeated too. Only ErrWrongKind settles it, once nothing of it can arrive any more.

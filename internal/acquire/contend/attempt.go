@@ -291,11 +291,7 @@ func (a *attempt) releaseCall() wire.Call {
 func (a *attempt) releaseUntil(until clock.Instant) {
 	t := &session.Settlement{Call: a.releaseCall(), Until: until, Arrives: a.arrives(), Over: func(error) { a.forget() }}
 	t.Settled = func(reply wire.Reply) time.Duration {
-		left := a.copyLeft(reply.Stamp(1))
-		if left > 0 {
-			t.Until = session.TakeBackUntil(left, a.wish.Life)
-		}
-		return left
+		return t.Again(a.copyLeft(reply.Stamp(1)), a.wish.Life)
 	}
 	a.queue.contests.session.Settler.Settle(t)
 }

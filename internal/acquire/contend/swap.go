@@ -49,23 +49,14 @@ func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *atte
 			return errs.ErrLost
 		}
 		if err == nil {
-			err = pause(ctx, a.queue.contests.session, &t)
+			a.queue.contests.session.Pause(ctx, t.Fails, nil)
+			t.Fails++
+			if ctx.Err() != nil {
+				err = t.Ended(ctx)
+			}
 		}
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// pause waits before the next try.
-func pause(ctx context.Context, s *session.Session, t *wire.LastReply) error {
-	patience := s.Patient(session.RetryPause(t.Fails))
-	t.Fails++
-	defer patience.End()
-	select {
-	case <-patience.Done():
-		return nil
-	case <-ctx.Done():
-		return t.Ended(ctx)
 	}
 }

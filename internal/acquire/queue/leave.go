@@ -125,10 +125,8 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 		}
 		if left == 0 {
 			a.forget()
-			return 0
 		}
-		t.Until = session.TakeBackUntil(left, a.wish.Life)
-		return left
+		return t.Again(left, a.wish.Life)
 	}
 	a.q.lines.session.Settler.Settle(t)
 }

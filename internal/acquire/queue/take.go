@@ -369,19 +369,15 @@ func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock
 
 // pause waits before the next try of a, or until there is news of it.
 func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
-	patience := a.q.lines.session.Patient(session.RetryPause(t.Fails))
-	t.Fails++
-	defer patience.End()
+	s := a.q.lines.session
 	news, state := a.wakes()
-	if state != entering || a.q.lines.session.Ready() != nil {
+	fails := t.Fails
+	t.Fails++
+	if state != entering || s.Ready() != nil {
 		return nil // see wait
 	}
-	select {
-	case <-patience.Done():
-		return nil
-	case <-news:
-		return nil
-	case <-ctx.Done():
+	if s.Pause(ctx, fails, news); ctx.Err() != nil {
 		return t.Ended(ctx)
 	}
+	return nil
 }
