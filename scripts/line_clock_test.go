@@ -86,8 +86,9 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newLock(t)
+			p.dead(64, noon-second) // the foremost
 			p.has(holdOf("z"))
-			p.joins(holdOf("d")) // is dead, and the head
+			p.joins(holdOf("d")) // is dead, and the first behind them
 			p.clock += second
 			p.joins(theirs)
 			p.clock += life + second

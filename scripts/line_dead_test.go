@@ -212,21 +212,21 @@ func TestTicketsOfSessionsThatAreNotKnownAreRemoved(t *testing.T) {
 }
 
 // P4: those that were passed over, and have lost their places since, are taken out by the searches that come
-// after, 256 by each.
+// after, 256 by each, and 64 of the foremost.
 func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
 	t.Parallel()
 	p := newLock(t)
-	p.dead(300, noon-second)
+	p.dead(400, noon-second)
 	p.has(theirs)
 	p.joins(ours)
 	p.joins(nth("c", 1))
 	p.joins(nth("c", 2))
 	require.Equal(t, ours, p.passes(theirs))
-	require.Len(t, p.inLine(), 302)
+	require.Len(t, p.inLine(), 402)
 	p.beat(session("c"), longestLife, p.next())
 	p.clock += keepsPlace
 	require.Equal(t, nth("c", 1), p.passes(ours))
-	require.Len(t, p.inLine(), 300-256+1)
+	require.Len(t, p.inLine(), 400-256-64+1)
 	require.Equal(t, nth("c", 2), p.passes(nth("c", 1)))
 	require.Empty(t, p.inLine())
 }
@@ -253,9 +253,9 @@ func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) 
 func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(p *queued){
-		"TheLastLeft": func(p *queued) { p.leaves(deadHold(3)) },
+		"TheLastLeft": func(p *queued) { p.leaves(deadHold(70)) },
 		"AllLeft": func(p *queued) {
-			for n := range 3 {
+			for n := range 70 {
 				p.leaves(deadHold(n + 1))
 			}
 		},
@@ -263,11 +263,11 @@ func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newLock(t)
-			p.dead(3, noon-second)
+			p.dead(70, noon-second)
 			p.has(theirs)
 			p.joins(ours)
 			require.Equal(t, ours, p.passes(theirs))
-			require.Equal(t, digits(noon)+deadHold(3)+turnMode, p.said("from"))
+			require.Equal(t, digits(noon)+deadHold(70)+turnMode, p.said("from"))
 			end(p)
 			p.clock -= 3600 * second // and tickets begin anew, below theirs
 			p.joins(holdOf("c"))

@@ -148,7 +148,7 @@ func TestQueueOutlastsASlotThatMoves(t *testing.T) {
 	for range 30 {
 		q.clock += 20 * second
 		q.beat(we, longestLife, q.next())
-		require.Equal(t, []any{int64(1), int64(0), int64(0), "", "", digits(q.clock)}, q.alone(q.look, q.lookArgs(we, ours)...))
+		require.Equal(t, []any{int64(1), int64(0), int64(0), "", "", digits(q.clock), ""}, q.alone(q.look, q.lookArgs(we, ours)...))
 		require.Equal(t, int64(-3), q.alone(q.enter, q.enterArgs(holdOf("c"), "1", "")...)[0])
 		require.Equal(t, int64(0), q.alone(q.enter, q.enterArgs(holdOf("c"), "0", "")...)[0])
 		q.expires(q.tickets, lineLife)

@@ -36,18 +36,18 @@ func lockCosts() (rows []costRow) {
 		}
 	}
 	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
-		search := 0
+		choice := 6 * 64 // of the foremost tickets
 		if until < noon {
-			search = bound(crowd)
+			choice += bound(crowd)
 		}
 		rows = append(rows,
 			costRow{script: scripts.LockEnter, crowd: "Held" + crowd, base: 160, fill: queued(until, held), keys: keys, args: with(enter...)},
-			costRow{script: scripts.LockEnter, crowd: "Free" + crowd, base: 200 + search, fill: queued(until, free), keys: keys, args: with(enter...)},
-			costRow{script: scripts.LockPoll, crowd: "Free" + crowd, base: 200 + search, fill: listed(until, free), keys: keys, args: with(poll...)},
-			costRow{script: scripts.LockLeave, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys, args: with(leave...)},
-			costRow{script: scripts.LockRequeue, crowd: crowd, base: 200 + search, fill: queued(until, held), keys: keys, args: with(requeue...)},
+			costRow{script: scripts.LockEnter, crowd: "Free" + crowd, base: 200 + choice, fill: queued(until, free), keys: keys, args: with(enter...)},
+			costRow{script: scripts.LockPoll, crowd: "Free" + crowd, base: 200 + choice, fill: listed(until, free), keys: keys, args: with(poll...)},
+			costRow{script: scripts.LockLeave, crowd: crowd, base: 100 + choice, fill: queued(until, held), keys: keys, args: with(leave...)},
+			costRow{script: scripts.LockRequeue, crowd: crowd, base: 200 + choice, fill: queued(until, held), keys: keys, args: with(requeue...)},
 			costRow{
-				script: scripts.LockForce, crowd: crowd, base: 100 + search, fill: queued(until, held), keys: keys,
+				script: scripts.LockForce, crowd: crowd, base: 100 + choice, fill: queued(until, held), keys: keys,
 				args: with(ours, "PUBLISH", "g", "t", keepMS),
 			},
 		)
@@ -73,7 +73,18 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 		{script: scripts.LineBeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
 		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("line", "lives"), args: with(0, 100)},
 		{
-			script: scripts.LockLeave, crowd: "Foreign", base: 100 + 130*12, fill: foreign, keys: keys,
+			script: scripts.LockWait, crowd: "Batch", base: 10, each: 25, sizes: batches(),
+			fill: func(m *measured, n int) {
+				fill(m, n)
+				m.server.MustDo(m, "HSET", m.name+"lives", they, lived(noon+1, 1))
+			},
+			keys: func(m *measured, n int) []string { return slices.Repeat(m.at("lock", "lives"), n) },
+			args: func(_ *measured, n int) []any {
+				return []any{they, life, beatNumber(2), strings.Repeat(digits(noon), n)}
+			},
+		},
+		{
+			script: scripts.LockLeave, crowd: "Foreign", base: 100 + 6*64 + 130*12, fill: foreign, keys: keys,
 			args: with(ours+turnMode, we, "PUBLISH", "g", keepMS, "", "1"),
 		},
 		{
@@ -128,7 +139,7 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 		"EnterFree":     {func(*queued) {}, func(q *queued) any { return q.runs("1", "") }, "TIME GET SET"},
 		"EnterReleased": {func(q *queued) { q.has(theirs); q.leaves(theirs) }, func(q *queued) any { return q.runs("1", q.next()) }, "TIME GET SET"},
 		"EnterKnown": {
-			func(q *queued) { q.has(theirs); q.queues(nth("a", 2)) }, func(q *queued) any { return q.runs("1", "") }, "TIME GET PTTL ZRANGE HGET ZADD",
+			func(q *queued) { q.has(theirs); q.queues(nth("a", 2)) }, func(q *queued) any { return q.runs("1", "") }, "TIME GET PTTL ZRANGE HMGET ZADD",
 		},
 		"TryHeld":     {func(q *queued) { q.has(theirs) }, func(q *queued) any { return q.runs("0", "") }, "TIME GET PTTL"},
 		"LeaveAlone":  {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.ends("1") }, "GET SET"},
@@ -142,15 +153,24 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 		"RequeueAlone": {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.again("1") }, "TIME GET SET"},
 		"RequeueToTheNext": {
 			func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any { return q.again("1") },
-			"TIME GET HGET ZRANGE ZADD HSET PEXPIRE HLEN ZPOPMIN HGET SET PUBLISH",
+			"TIME GET HMGET ZRANGE ZADD PUBSUB HSET PEXPIRE HLEN ZPOPMIN HGET SET PUBLISH",
 		},
 		"RequeueOfAKnownSession": {
 			func(q *queued) { q.beat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life / 8 },
-			func(q *queued) any { return q.again("1") }, "TIME GET HGET ZRANGE ZADD ZPOPMIN HGET SET PUBLISH",
+			func(q *queued) any { return q.again("1") }, "TIME GET HMGET ZRANGE ZADD ZPOPMIN HGET SET PUBLISH",
 		},
 		"RequeueWithAHeartbeat": {
 			func(q *queued) { q.beat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life/8 + 1 },
-			func(q *queued) any { return q.again("1") }, "TIME GET HGET ZRANGE ZADD HSET PEXPIRE HMGET ZPOPMIN HGET SET PUBLISH",
+			func(q *queued) any { return q.again("1") }, "TIME GET HMGET ZRANGE ZADD PUBSUB HSET ZPOPMIN HGET SET PUBLISH",
+		},
+		"Poll": {
+			func(q *queued) { q.has(theirs); q.queues(ours, nth("a", 2)) },
+			func(q *queued) any { return q.commands(q.look, q.all, q.lookArgs(we, ours, nth("a", 2))...) },
+			"TIME GET PTTL ZMSCORE HMGET PEXPIRE PUBSUB HSET",
+		},
+		"Wait": {
+			func(q *queued) { q.has(theirs); q.queues(ours) },
+			func(q *queued) any { return q.commands(scripts.LockWait, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET HMGET HSET",
 		},
 		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
 			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, lease)

@@ -44,7 +44,7 @@ func (p *line) lockHeld() map[string]int64 {
 // requeueArgs are those of a call in time that ends old and queues another.
 func (q *queued) requeueArgs(old, fresh, sure string) []any {
 	return []any{
-		old + turnMode, fresh + turnMode, lease * 1000, digits(q.clock), life, q.next(), label, "PUBLISH", q.grants, keepMS, digits(0), sure,
+		old + q.suffix, fresh + q.suffix, lease * 1000, digits(q.clock), life, q.next(), label, "PUBLISH", q.grants, keepMS, digits(0), sure,
 	}
 }
 

@@ -23,7 +23,8 @@ type lockWalk struct {
 	tried   []string        // attempts that may hold or queue
 	holder  string          // that held before the step, also if that is over
 	queue   []any           // that waited before it, in order
-	livings map[string]bool // those of them whose sessions lived
+	lively  int64           // what a session has left of its life whose tickets are not overtaken
+	livings map[string]bool // those of them whose sessions had that
 	token   int64           // the greatest that a hold or a floor ever had
 	isOpen  bool            // the key was lost, and no poll of a ticket came since
 }
@@ -34,7 +35,12 @@ func TestRandomWalksKeepThePromisesOfALock(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(20, 4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := &lockWalk{queued: newLock(t), random: rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // repeatable
+			w := &lockWalk{queued: newLock(t), random: rand.New(rand.NewPCG(seed, 7)), lively: 1} //nolint:gosec // repeatable
+			if seed%2 == 0 {
+				w.suffix = fairMode
+			} else {
+				w.lively = life * 3 / 5
+			}
 			for range 100 {
 				w.before()
 				step := w.step()
@@ -52,7 +58,7 @@ func (w *lockWalk) before() {
 	w.holder, w.queue, w.livings = w.lockHas(), w.queued.queue(), make(map[string]bool)
 	for _, ticket := range w.queue {
 		said := w.said(ticket.(string)[:22])
-		w.livings[ticket.(string)] = said != "" && parseStamp(w, said[:16]) > w.clock
+		w.livings[ticket.(string)] = said != "" && parseStamp(w, said[:16])-w.clock >= w.lively
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 type naiveLock struct {
 	naive
 
-	key  naiveKey
-	real func() []any // the tickets that the server has: when it takes out those that lost their places is its own affair
+	key     naiveKey
+	real    func() []any              // the tickets that the server has: when it takes out those that lost their places is its own affair
+	listens func(session string) bool // whether the server has a listener of the session
 }
 
 // naiveKey is the holder key. It is there until ends, in milliseconds.
@@ -116,13 +117,35 @@ func (m *naiveLock) forget() {
 	})
 }
 
-// handOff gives the lock to the first ticket that lives, and notifies its session unless that asked.
-func (m *naiveLock) handOff(asks string, floor int64) (chosen, number string) {
-	for _, t := range m.tickets {
-		session := t.hold[:22]
-		if !m.lives(session) {
-			continue
+// beats is a heartbeat that asks whether the session can be notified.
+func (m *naiveLock) beats(session, number string) {
+	m.beat(session, number)
+	l := m.sessions[session]
+	l.isHeard = m.listens(session)
+	m.sessions[session] = l
+}
+
+// next returns the ticket that is granted the lock: the first one whose session lives, can be notified, and was heard of
+// lately; or else the first that lives and can be notified. Who asks is there.
+func (m *naiveLock) next(asks string) (ticket, bool) {
+	heard := func(s string) bool { return s == asks || !m.sessions[s].isHeard || m.listens(s) }
+	lately := func(s string) bool { return s == asks || m.sessions[s].until-m.now >= life*3/5 }
+	for _, is := range []func(s string) bool{
+		func(s string) bool { return heard(s) && lately(s) }, heard,
+	} {
+		for _, t := range m.tickets {
+			if s := t.hold[:22]; m.lives(s) && is(s) {
+				return t, true
+			}
 		}
+	}
+	return ticket{}, false
+}
+
+// handOff gives the lock to a ticket, and notifies its session unless that asked.
+func (m *naiveLock) handOff(asks string, floor int64) (chosen, number string) {
+	if t, found := m.next(asks); found {
+		session := t.hold[:22]
 		m.remove(t.hold)
 		l := m.sessions[session]
 		m.takes(t.hold, floor, max((l.until-m.now+999)/1000, 1000))
@@ -160,7 +183,7 @@ func (m *naiveLock) enter(hold, number string) []any {
 			m.marks()
 		}
 		m.add(hold)
-		m.beat(hold[:22], number)
+		m.beats(hold[:22], number)
 	}
 	if left > 0 {
 		return []any{int64(0), left, int64(0), now}
@@ -233,7 +256,7 @@ func (m *naiveLock) poll(session, number string, holds []string) []any {
 		left, paid = max(left, life), number
 	}
 	if strings.Contains(places, "1") {
-		m.beat(session, number)
+		m.beats(session, number)
 		if isMine || left > 0 {
 			m.marks()
 		} else {
@@ -278,7 +301,7 @@ func (m *naiveLock) requeue(old, fresh, number string, notAfter int64) []any {
 		return []any{int64(-1), now, int64(1), had}
 	}
 	if !m.lives(session) || m.sessions[session].until-m.now < life*7/8 {
-		m.beat(session, number)
+		m.beats(session, number)
 	}
 	switch {
 	case left > 0:

@@ -34,9 +34,10 @@ func newGame(t *testing.T, seed uint64) *game {
 	t.Helper()
 	g := &game{queued: newLock(t), Rand: rand.New(rand.NewPCG(seed, 1)), hear: make(map[string]*listener)} //nolint:gosec // repeatable
 	g.model = naiveLock{naive: naive{sessions: make(map[string]lifeOf), told: make(map[string][]string)}, real: g.inLine}
-	for _, session := range players {
+	for _, session := range players[:3] {
 		g.hear[session] = g.hears(session)
 	}
+	g.model.listens = func(session string) bool { return g.hear[session] != nil }
 	g.advance(0)
 	return g
 }
@@ -117,15 +118,24 @@ func (g *game) requeueStep(hold string) (what string, got, want any) {
 }
 
 func (g *game) rareStep(hold string) (what string, got, want any) {
-	switch g.IntN(4) {
+	switch g.IntN(5) {
 	case 0:
+		deaf := players[3]
+		if said := g.said(deaf); said != "" {
+			g.server.MustDo(g, "HSET", g.lives, deaf, said[:36]+"+"+said[37:])
+			l := g.model.sessions[deaf]
+			l.isHeard = true
+			g.model.sessions[deaf] = l
+		}
+		return "was heard " + deaf, nil, nil
+	case 1:
 		number := beatNumber(max(g.beats-g.IntN(3), 1)) // some are late
 		g.beat(hold[:22], life, number)
 		g.model.beat(hold[:22], number)
 		return "beats " + hold[:22], nil, nil
-	case 1:
-		return "leaves alone " + hold, g.alone(g.leave, g.leaveArgs(hold)...), g.model.leaveAlone(hold)
 	case 2:
+		return "leaves alone " + hold, g.alone(g.leave, g.leaveArgs(hold)...), g.model.leaveAlone(hold)
+	case 3:
 		return "forces " + hold, g.forces(hold), g.model.force(hold)
 	default:
 		g.server.MustDo(g, "DEL", g.key)
@@ -166,7 +176,7 @@ func (g *game) compare() {
 // compareMessages holds what the sessions were told since the last call against the model.
 func (g *game) compareMessages() {
 	g.Helper()
-	for _, session := range players {
+	for session := range g.hear {
 		require.Equal(g, append([]string{}, g.model.told[session]...), g.hear[session].heard(), "what %s was told", session)
 	}
 	clear(g.model.told)

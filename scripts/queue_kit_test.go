@@ -104,8 +104,8 @@ func (p *line) said(session string) string {
 	return text
 }
 
-// lived is what lives says of a session that counts as living until then, by the n-th heartbeat.
-func lived(until int64, n int) string { return digits(until) + beatNumber(n) + label }
+// lived is what lives says of a session that counts as living until then, by the n-th heartbeat, and that is not heard.
+func lived(until int64, n int) string { return digits(until) + beatNumber(n) + "-" + label }
 
 // unchanged answers a function that checks that nothing was written to any of the keys.
 func (p *line) unchanged() func() {
@@ -157,8 +157,9 @@ type ticket struct {
 }
 
 type lifeOf struct {
-	until  int64
-	number string
+	until   int64
+	number  string
+	isHeard bool // by a lock that asks for it
 }
 
 func (m *naive) lives(session string) bool {
@@ -172,9 +173,10 @@ func (m *naive) isGone(session string) bool {
 }
 
 func (m *naive) beat(session, number string) {
-	l := lifeOf{m.now + life, number}
+	l := lifeOf{until: m.now + life, number: number}
 	if m.lives(session) {
-		l.until, l.number = max(l.until, m.sessions[session].until), max(l.number, m.sessions[session].number)
+		old := m.sessions[session]
+		l = lifeOf{max(l.until, old.until), max(l.number, old.number), old.isHeard}
 	}
 	m.sessions[session] = l
 }

@@ -275,7 +275,7 @@ func (p *rwlock) many(n int, key string) {
 	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
   local session = string.format('many%018d', i)
   local hold = session .. string.format('%019d', i)
-  redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1' .. ARGV[4])
+  redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1-' .. ARGV[4])
   redis.call('ZADD', KEYS[1], ARGV[2] + i, KEYS[1] == KEYS[3] and hold .. ARGV[4] or hold)
 end
 redis.call('PEXPIRE', KEYS[1], 600000)

@@ -51,6 +51,7 @@ var (
 
 	LockEnter   = load("lock/enter", 1)
 	LockPoll    = load("lock/poll", 1)
+	LockWait    = load("lock/wait", 1)
 	LockLeave   = load("lock/leave", 1)
 	LockRequeue = load("lock/requeue", 1)
 	LockForce   = load("lock/force", 1)

@@ -39,7 +39,7 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 		k.Passing = &Passing{Queues: handoff.NewTable(s.Timers), Yield: g.Line.Yield}
 	}
 	k.Source = lines{queue.New(s, queue.Kind{
-		Enter: g.Line.Enter, Look: g.Line.Look, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
+		Enter: g.Line.Enter, Look: g.Line.Look, Wait: g.Line.Wait, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
 		Labelled: g.Line.Labelled, Refusal: refusal,
 	})}
 	return k

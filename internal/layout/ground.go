@@ -38,7 +38,7 @@ type Keys struct {
 
 // Line has the scripts of a line; see line.Kind.
 type Line struct {
-	Enter, Look, Leave, Drop, Requeue *scripts.Script
+	Enter, Look, Wait, Leave, Drop, Requeue *scripts.Script
 	// Yield asks whether a hold may be passed on further inside its process; nil where none is. See line.Attempt.Yield.
 	Yield *scripts.Script
 	// Labelled says that holds are named with the label of their session.

@@ -61,7 +61,7 @@ var nativeLock = Exclusive{
 		},
 		Renew: scripts.HolderRenew,
 		Line: &Line{
-			Enter: scripts.LockEnter, Look: scripts.LockPoll, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+			Enter: scripts.LockEnter, Look: scripts.LockPoll, Wait: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 		},
 	},
 	Letters: "rf",

@@ -6,8 +6,8 @@
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), label; 'from' -> when (16), and the
---          last ticket that was passed over then
+-- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
+--          and the last ticket that was passed over then
 -- ARGV[1]  ticket  hold (41), the first 22 of them the session, and mode (1): r for a turn, f for a
 --          fair request; fresh for every attempt
 -- ARGV[2]  life_us  how long the hold lasts if the lock is free
@@ -29,7 +29,7 @@
 -- effects  writes the KEYS, the mark before the ticket; publishes attempt, stamp and number to the
 --          channel of the session that is granted the lock, unless it sent this
 -- cost     O(log n) in the tickets: TIME, GET, SET if the lock is free; TIME, GET, PTTL, ZRANGE,
---          HGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
+--          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
@@ -71,9 +71,9 @@ end
 
 local session = string.sub(ticket, 1, 22)
 local tail = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')
-local joins, known_before = queues == '1' and (left > 0 or tail[1]), nil
+local joins, before = queues == '1' and (left > 0 or tail[1]), {}
 if joins then
-  known_before = redis.call('HGET', lives, session)
+  before = redis.call('HMGET', lives, session, 'from', 'from2')
   if not marked then
     -- include lock/mark
     mark()
@@ -92,16 +92,17 @@ if joins then
 end
 
 -- include line/living
-if left > 0 and number == '' and living(known_before, now) then
+if left > 0 and number == '' and living(before[1], now) then
   return {0, left, 0, now}
 end
 
+-- include lock/ear
 -- include line/beat
 -- include lock/handoff
 
 if joins and number ~= '' then
-  beat(known_before)
-elseif joins and not living(known_before, now) then
+  beat(before, ear())
+elseif joins and not living(before[1], now) then
   more = 1 -- it thought that it had been heard
 end
 if left > 0 then

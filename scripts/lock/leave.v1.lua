@@ -5,8 +5,8 @@
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), label; 'from' -> when (16), and the
---          last ticket that was passed over then
+-- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
+--          and the last ticket that was passed over then
 -- ARGV[1]  ticket  hold (41) and mode (1)
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
@@ -87,7 +87,8 @@ local chosen, life = head[1] or '', false
 if #chosen == 42 then -- another is of another kind of lock, and is dropped
   local refused = false
   life = redis.pcall('HGET', lives, string.sub(chosen, 1, 22))
-  if type(life) == 'string' and living(life, now) then
+  local owner = string.sub(chosen, 1, 22)
+  if type(life) == 'string' and living(life, now) and is_lively(chosen, owner, life) and is_heard(owner, life) then
     local done, stamp = pcall(grant, chosen, life, last)
     if done and string.sub(chosen, 1, 22) == session then
       grants = string.sub(chosen, 23, 41) .. stamp .. string.sub(life, 17, 36)

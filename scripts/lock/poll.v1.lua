@@ -5,8 +5,8 @@
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), label; 'from' -> when (16), and the
---          last ticket that was passed over then
+-- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
+--          and the last ticket that was passed over then
 -- ARGV[1]  session  22 characters
 -- ARGV[2]  lw_us  what the heartbeat in this call gives the session, 30 seconds at the most
 -- ARGV[3]  number  the heartbeat's: 12 digits and 8 random characters
@@ -16,18 +16,19 @@
 -- ARGV[7]  attempts  of the session that wait, 20 characters each: attempt (19) and mode (1); one
 --          of them that holds gets lw_us from now
 -- ARGV[8]  keep_ms  how long the floor of a free lock is kept
--- returns  {1, left_us, more, grants, places, now}  the hold of another or its own lasts left_us at
---          the most
+-- returns  {1, left_us, more, grants, places, now, stamp}  the hold of another or its own lasts
+--          left_us at the most
 --          {-2, kind}  the name is in use by another kind of lock, or is no lock's key ('?')
 --          grants is '', or if an attempt of the session holds that attempt (19), stamp (16), and
 --          the number (20) of the heartbeat that its life counts from, dashes if that is not known;
 --          places has a 1 for each of attempts that has a ticket, else a 0, and is '' if only the
---          holder key was sent; more is 1 if a poll is due at once
+--          holder key was sent; more is 1 if a poll is due at once; stamp is that of the hold, ''
+--          if there is none
 -- effects  writes the KEYS; marks a key that is held without a mark while an attempt has a ticket;
 --          publishes attempt, stamp and number to the channel of the session that is granted the
 --          lock, unless it sent this
--- cost     O(attempts log n): TIME, GET, PTTL, HGET, PEXPIRE, the heartbeat, and ZSCORE each; more
---          if the lock is handed over
+-- cost     O(attempts log n): TIME, GET, PTTL, ZMSCORE, HMGET, PEXPIRE, PUBSUB, HSET; more if the
+--          lock is handed over
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
@@ -59,18 +60,19 @@ if not line then
     redis.call('SET', holder, 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 'PX', 600000)
   end
   if string.sub(held, 1, 22) ~= session then
-    return {1, left, 0, '', places, now}
+    return {1, left, 0, '', places, now, ''}
   end
-  return {1, left, 0, string.sub(held, 23, 41) .. floor .. paid, places, now}
+  return {1, left, 0, string.sub(held, 23, 41) .. floor .. paid, places, now, ''}
 end
 
 local listed = false
-for n, attempt in ipairs(asked) do
-  local queues = redis.call('ZSCORE', line, attempt)
-  listed = listed or queues
-  places = places .. (queues and '1' or '0')
+local scores = #asked > 0 and redis.call('ZMSCORE', line, unpack(asked)) or {}
+for n = 1, #asked do
+  listed = listed or scores[n]
+  places = places .. (scores[n] and '1' or '0')
 end
 
+-- include lock/ear
 -- include line/beat
 -- include lock/handoff
 -- include lock/mark
@@ -79,10 +81,10 @@ if mine then
   left, paid = lengthen(ms), number
 end
 if listed then
-  local known_before = redis.call('HGET', lives, session)
+  local before = redis.call('HMGET', lives, session, 'from', 'from2')
   -- Before the heartbeat, since it takes no memory: what follows is then not refused for that.
   redis.call('PEXPIRE', line, 600000)
-  beat(known_before)
+  beat(before, ear())
   if mine or left > 0 then
     if not marked then
       mark() -- it was lost with the key
@@ -91,7 +93,8 @@ if listed then
     held, floor, paid, left = hand_off(floor)
   end
 end
-if string.sub(held, 1, 22) ~= session then
-  return {1, left, more, '', places, now}
+local grants = ''
+if string.sub(held, 1, 22) == session then
+  grants = string.sub(held, 23, 41) .. floor .. paid
 end
-return {1, left, more, string.sub(held, 23, 41) .. floor .. paid, places, now}
+return {1, left, more, grants, places, now, held ~= '' and floor or ''}

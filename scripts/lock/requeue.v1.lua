@@ -6,8 +6,8 @@
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), label; 'from' -> when (16), and the
---          last ticket that was passed over then
+-- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
+--          and the last ticket that was passed over then
 -- ARGV[1]  old  ticket that is ended: hold (41) and mode (1)
 -- ARGV[2]  new  ticket that queues: fresh
 -- ARGV[3]  life_us  how long its hold lasts if it is granted the lock at once
@@ -33,8 +33,8 @@
 --          looked is 1 if old has nothing left for certain, and had is 1 if it held
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that
 --          is granted the lock, unless the reply says it
--- cost     O(log n) in the tickets: TIME, GET, SET if no queue can exist; else TIME, GET, HGET,
---          ZRANGE, ZADD, ZPOPMIN, HGET, SET and the message; HSET, PEXPIRE and HMGET too if the
+-- cost     O(log n) in the tickets: TIME, GET, SET if no queue can exist; else TIME, GET, HMGET,
+--          ZRANGE, ZADD, ZPOPMIN, HGET, SET and the message; PUBSUB and HSET too if the
 --          session's life has to be lengthened, and ZREM if it is not sure; the dead at the head
 --          cost more
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
@@ -52,7 +52,7 @@ if not line and not has and held ~= new then
   return {-3, now}
 end
 local session = string.sub(new, 1, 22)
-local known_before = line and (marked or not has) and redis.call('HGET', lives, session) -- types are looked at before the first write
+local before = line and (marked or not has) and redis.call('HMGET', lives, session, 'from', 'from2') or {} -- types are looked at before the first write
 if line and (sure ~= '1' or not in_time) then
   redis.call('ZREM', line, old)
 end
@@ -117,9 +117,10 @@ end
 -- The heartbeat is left out while an earlier one, whose number lives has, still gives the session
 -- seven eighths of a life. The functions of a heartbeat and of a search are made by the calls alone
 -- that need them.
-if queued and not (living(known_before, now) and tonumber(string.sub(known_before, 1, 16)) - tonumber(now) >= lw_us * 7 / 8) then
+if queued and not (living(before[1], now) and tonumber(string.sub(before[1], 1, 16)) - tonumber(now) >= lw_us * 7 / 8) then
+  -- include lock/ear
   -- include line/beat
-  beat(known_before)
+  beat(before, ear())
 end
 if queued and (left > 0 or not marked) then
   -- If the mark was lost with the key, a poll marks it again.
@@ -133,8 +134,9 @@ if queued and has then -- mostly the first in the queue lives, and no search is 
   local head = redis.call('ZPOPMIN', line)
   chosen = head[1]
   if #chosen == 42 then -- another is of another kind of lock, and is dropped
-    local life, done = redis.call('HGET', lives, string.sub(chosen, 1, 22)), nil
-    local lived = living(life, now)
+    local owner = string.sub(chosen, 1, 22)
+    local life, done = redis.call('HGET', lives, owner), nil
+    local lived = living(life, now) and is_lively(chosen, owner, life) and is_heard(owner, life)
     if lived then
       done, stamp, left = pcall(grant, chosen, life, floor)
     end

@@ -9,8 +9,8 @@
 -- KEYS[2]  line     sorted set of the writers in line: hold -> ticket, the server's microseconds at
 --          its arrival
 -- KEYS[3]  readers  sorted set of the readers in line: hold -> ticket
--- KEYS[4]  lives    hash: session -> life (16), number (20), label; 'from', 'from2' -> when (16),
---          and the last ticket that was passed over then
+-- KEYS[4]  lives    hash: session -> life (16), number (20), ear (1), label; 'from', 'from2' ->
+--          when (16), and the last ticket that was passed over then
 -- ARGV[1]  ticket  the hold, 41 characters
 -- ARGV[2]  life_us  of the hold, if it is given at once
 -- ARGV[3]  not_after  stamp: later than that nothing is done
@@ -75,7 +75,7 @@ elseif waiting == 0 and mode == 'r' and phase ~= '1' then
 end
 
 -- Read before the first write: a foreign key makes the call fail without an effect.
-local before = queues == '1' and redis.call('HGET', lives, session)
+local before = queues == '1' and redis.call('HMGET', lives, session, 'from', 'from2')
 if skips and queues == '1' then
   waiting = redis.call('ZCARD', line) + redis.call('ZCARD', readers)
 end
@@ -90,7 +90,7 @@ if not takes then
     waiting = waiting + 1
     if number ~= '' then
       beat(before)
-    elseif not living(before, now) then
+    elseif not living(before[1], now) then
       due = 1 -- it thought that it had been heard
     end
   end

@@ -7,8 +7,8 @@
 --          below 0; 'used', 'capacity'; see README.md
 -- KEYS[2]  line    sorted set: hold and weight (10) -> ticket, the server's microseconds at its
 --          arrival
--- KEYS[3]  lives   hash: session -> life (16), number (20), label; 'from' -> when (16), and the
---          last ticket that was passed over then
+-- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
+--          and the last ticket that was passed over then
 -- ARGV[1]  ticket  the hold, 41 characters, and how many permits it wants, 10 digits
 -- ARGV[2]  life_us  of the hold, if it is given at once
 -- ARGV[3]  not_after  stamp: later than that nothing is done
@@ -84,7 +84,7 @@ end
 if skips and queues == '1' then
   waiting = redis.call('ZCARD', line) -- before the first write: a foreign key makes the call fail without an effect
 end
-local before, due = redis.call('HGET', lives, session), 0
+local before, due = redis.call('HMGET', lives, session, 'from', 'from2'), 0
 give_back(take_out_ended())
 if queues == '1' then
   mark(used, 'used', capacity, 'capacity')
@@ -92,7 +92,7 @@ if queues == '1' then
   waiting = waiting + 1
   if number ~= '' then
     beat(before)
-  elseif not living(before, now) then
+  elseif not living(before[1], now) then
     due = 1 -- it thought that it had been heard
   end
 end

@@ -36,7 +36,7 @@ if other then
   return {-2, other}
 end
 
-local before = redis.call('HGET', lives, session)
+local before = redis.call('HMGET', lives, session, 'from', 'from2')
 -- Before the heartbeat, since it takes no memory: what follows is then not refused where that is
 -- full.
 redis.call('PEXPIRE', line, 600000)

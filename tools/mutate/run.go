@@ -28,7 +28,7 @@ var textTests = []string{
 // stage, so that a run can be stopped before it.
 var longTests = []string{
 	"TestAGrantAroundACancelIsNeverLostAndNeverDoubled", "TestAHolderKeepsItsLeaseOverAStep",
-	"TestALeaseIsNotTrustedTooLongAfterAStep", "TestALineCostsALookASecondHoweverManyWait",
+	"TestALeaseIsNotTrustedTooLongAfterAStep", "TestWaitingCostsAHeartbeatASecondHoweverManyWait",
 	"TestALostMessageOfALatchIsFoundWithinBounds", "TestANightlyJobRunsOnceANight",
 	"TestARenewalSurvivesAStep", "TestARoundIsKeptWhileSomebodyWaits",
 	"TestASharedHoldIsRenewedForHours", "TestAWaiterIsGrantedOnTimeAfterAStep",

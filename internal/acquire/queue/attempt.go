@@ -179,7 +179,7 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 		switch {
 		case a.isOlderLocked(token):
 			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
-			a.urgent = true
+			a.urgent, a.q.seen = true, 0
 			a.waitLocked()
 		case ok:
 			a.grant = a.grantAt(token, b.life, b.sent, now)
@@ -195,7 +195,7 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 			// A hint: that life is over by our clock, or not known. The look lengthens what there is.
 			a.urgent = true
 			a.waitLocked()
-			a.q.lines.looks.Put(a.q)
+			a.q.pollLocked()
 		}
 	case over:
 		a.leaveAgain() // the leaving overtook the entering
@@ -214,7 +214,7 @@ func (a *Attempt) isSpent() bool {
 	}
 	a.state, a.urgent = inLine, true
 	a.waitLocked()
-	ls.looks.Put(a.q)
+	a.q.pollLocked()
 	return true
 }
 

@@ -78,7 +78,7 @@ func (e *ear) Subscribed() {
 	defer ls.mu.Unlock()
 	for _, q := range ls.mu.queues {
 		if q.ear == e {
-			ls.looks.Put(q)
+			q.pollLocked()
 		}
 	}
 }

@@ -33,7 +33,7 @@ const (
 var wish = &Wish{Life: lease, Floor: "60000", Mark: "f"}
 
 var lockKind = Kind{
-	Enter: scripts.LockEnter, Look: scripts.LockPoll, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+	Enter: scripts.LockEnter, Look: scripts.LockPoll, Wait: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
 // place is a server, and a proxy before it for those whom something is to happen to.

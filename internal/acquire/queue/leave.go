@@ -188,6 +188,6 @@ func (ls *Lines) lookAt(holder string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if q := ls.mu.queues[holder]; q != nil {
-		ls.looks.Put(q)
+		q.pollLocked()
 	}
 }

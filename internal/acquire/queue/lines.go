@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 // Enter has those of the Wish behind them.
 type Kind struct {
 	Enter, Look, Leave *scripts.Script
+	// Wait says of many locks that the session waits for them. It is a heartbeat, and a poll for those at which the holder
+	// has changed is to follow. A kind that has none is polled each time.
+	Wait *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts can do with that key alone
 	// has Requeue instead, which releases a hold and queues the session again in one call. Such a kind is exclusive.
 	Drop, Requeue *scripts.Script
@@ -53,6 +57,7 @@ type Lines struct {
 	looks   *timers.Collector[*Queue]
 	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
 	cancel  context.CancelFunc
+	phase   time.Duration // of the polls of the session: those of several lines meet in one call
 
 	mu struct {
 		sync.Mutex
@@ -68,7 +73,7 @@ type Lines struct {
 
 // New answers the lines of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Lines {
-	ls := &Lines{session: s, kind: kind}
+	ls := &Lines{session: s, kind: kind, phase: rand.N(lookEvery)}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)

@@ -21,14 +21,17 @@ const (
 	maxListed, maxFirst = 16, 4
 	// lookPatience is how long a batch of looks waits for its answer.
 	lookPatience = time.Second
-	// maxLooks bounds a pipeline.
-	maxLooks = 200
+	// maxLooks bounds a pipeline, and maxWaits the locks of one call in it.
+	maxLooks, maxWaits = 200, 100
+	// thorough is how many pauses there are between two polls though nothing has changed.
+	thorough = 16
 )
 
 // look is one look at a line, or a heartbeat alone.
 type look struct {
 	q      *Queue
 	beat   beat
+	seen   wire.Stamp // of the hold beside which a heartbeat will do; 0 is a poll
 	listed []*Attempt
 	floor  string // see Wish
 }
@@ -45,6 +48,7 @@ func (ls *Lines) lookAll(queues []*Queue) {
 			looks = ls.prepare(looks, q)
 		}
 	}
+	looks = ls.waitAll(ctx, looks)
 	for len(looks) > 0 {
 		n := min(len(looks), maxLooks)
 		ls.lookTogether(ctx, looks[:n])
@@ -62,7 +66,14 @@ func (ls *Lines) prepare(looks []look, q *Queue) []look {
 	}
 	q.waitsLocked()
 	q.planned = false
-	return append(looks, look{q: q, beat: ls.beatLocked(clock.Now()), listed: q.listLocked(), floor: q.wish.Floor})
+	now := clock.Now()
+	l := look{q: q, beat: ls.beatLocked(now)}
+	if q.isUnchangedLocked(now) {
+		l.seen = q.seen
+	} else {
+		l.listed, l.floor = q.listLocked(), q.wish.Floor
+	}
+	return append(looks, l)
 }
 
 // listLocked chooses the attempts that a look lists: of those whose entering was answered the
@@ -197,6 +208,11 @@ func (l *look) answered(reply wire.Reply) {
 	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(5), now)
 	q.repliedLocked()
 	q.heardLocked(l.beat.sent)
+	left := time.Duration(reply.Int(1)) * time.Microsecond
+	q.seen, q.polled, q.ends = 0, l.beat.sent.Mono(), l.beat.sent.Mono()+left
+	if ls.kind.Wait != nil && left > 0 {
+		q.seen = reply.Stamp(6)
+	}
 	has := make(map[string]bool) // by attempt
 	for g := range grants(reply.Text(3)) {
 		has[g.attempt] = true
@@ -212,10 +228,10 @@ func (l *look) answered(reply wire.Reply) {
 		}
 	}
 	if more {
-		ls.looks.Put(q)
+		q.pollLocked()
 		return
 	}
-	q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+	q.scheduleLocked(left)
 }
 
 // scheduleLocked schedules the next look: in a while, or when the hold of another, which lasts for left
@@ -224,24 +240,26 @@ func (q *Queue) scheduleLocked(left time.Duration) {
 	if q.comers == 0 {
 		return
 	}
-	q.planned = true
-	in := q.pauseLocked()
-	if left > 0 && left < in {
+	now := clock.Now().Mono()
+	q.planned, q.due = true, q.nextLocked(now)
+	if in := q.due - now; left > 0 && left < in {
 		turn := time.Duration(q.lines.mu.waited) * lookCost
-		in = min(left+time.Millisecond+rand.N(turn+1), in)
+		q.due = now + min(left+time.Millisecond+rand.N(turn+1), in)
 	}
-	q.due = clock.Now().Mono() + in
-	q.lines.session.Timers.Schedule(&q.next, in)
+	q.lines.session.Timers.Schedule(&q.next, q.due-now)
 }
 
-func (q *Queue) pauseLocked() time.Duration {
+// nextLocked returns when the next look is due: after nine tenths of a pause, or eight. Those of the session's lines fall on
+// the same instants, so that many go in one call.
+func (q *Queue) nextLocked(now time.Duration) time.Duration {
 	every := q.everyLocked()
-	return every*4/5 + rand.N(every/5)
+	next := now + every*9/10
+	return next - (next+q.lines.phase)%(every/10)
 }
 
 // hastenLocked brings the next poll forward if one that is planned now comes earlier.
 func (q *Queue) hastenLocked() {
-	if q.wait != nil && q.planned && clock.Now().Mono()+q.pauseLocked() < q.due {
+	if q.wait != nil && q.planned && q.nextLocked(clock.Now().Mono()) < q.due {
 		q.scheduleLocked(0)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Keys are those of one lock, and the channel of its grants.
@@ -49,6 +50,11 @@ type wait struct {
 	last    error         // why the last poll had no reply, or nil
 	planned bool          // a poll is scheduled
 	due     time.Duration // monotonic: when it is due
+
+	// What the last poll saw. While nothing of it changes, heartbeats alone are sent.
+	seen   wire.Stamp    // of the hold; 0 if there was none, or a poll is due
+	ends   time.Duration // monotonic: that hold lasts at least until then
+	polled time.Duration // monotonic: when that poll was sent
 }
 
 // waitsLocked makes sure that the line has a wait.
@@ -157,7 +163,12 @@ func (q *Queue) everyLocked() time.Duration {
 	if q.ear != nil && q.ear.isDeaf() {
 		every = deafEvery
 	}
-	return min(max(every, time.Duration(q.lines.mu.waited)*lookCost), lookCeiling)
+	return q.lines.pauseLocked(every)
+}
+
+// pauseLocked is a pause between looks, stretched to the budget.
+func (ls *Lines) pauseLocked(every time.Duration) time.Duration {
+	return min(max(every, time.Duration(ls.mu.waited)*lookCost), lookCeiling)
 }
 
 // lifeLocked answers for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
@@ -170,6 +181,14 @@ func (ls *Lines) lifeLocked() time.Duration {
 
 // Fire implements timers.Event: the next look is due, or nobody has come for a while.
 func (q *Queue) Fire() { q.lines.looks.Put(q) }
+
+// pollLocked polls at once.
+func (q *Queue) pollLocked() {
+	if q.wait != nil {
+		q.seen = 0
+	}
+	q.lines.looks.Put(q)
+}
 
 // LastError implements wire.Poll.
 func (q *Queue) LastError() error {

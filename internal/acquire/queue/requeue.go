@@ -121,11 +121,11 @@ func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	switch {
 	case code == wire.Done && a.isOlderLocked(reply.Stamp(1)):
 		a.urgent = true
-		ls.looks.Put(q)
+		q.pollLocked()
 	case code == wire.Done:
 		a.grant, a.state = a.grantAt(reply.Stamp(1), a.wish.Life, sent, now), granted
 	case reply.Int(2) == 1:
-		ls.looks.Put(q)
+		q.pollLocked()
 	case !q.planned:
 		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
 	}
@@ -140,6 +140,6 @@ func (a *Attempt) mayBeQueued() {
 	if a.state == entering {
 		a.state, a.urgent = inLine, true
 		a.waitLocked()
-		a.q.lines.looks.Put(a.q)
+		a.q.pollLocked()
 	}
 }

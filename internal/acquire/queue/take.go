@@ -338,7 +338,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 		if a.isOlderLocked(grant.Stamp) {
 			a.state, a.urgent = inLine, true
 			a.waitLocked()
-			ls.looks.Put(q)
+			q.pollLocked()
 			return older, nil
 		}
 		if clock.Deadline(sent, a.wish.Life).Reached(now) {
@@ -351,7 +351,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	a.state = inLine
 	a.waitLocked()
 	if reply.Int(2) == 1 {
-		ls.looks.Put(q)
+		q.pollLocked()
 	} else if !q.planned {
 		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
 	}

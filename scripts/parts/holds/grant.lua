@@ -13,7 +13,7 @@ local function grant(line, ticket, life, ...)
     till = string.sub(life, 1, 16)
   end
   redis.call('ZREM', line, ticket)
-  give(ticket .. string.sub(life, 37), till, ...)
+  give(ticket .. string.sub(life, 38), till, ...)
   granted[ticket], grants = floor, grants + 1
   if ticket ~= caller then
     tell(ticket, string.sub(life, 17, 36))

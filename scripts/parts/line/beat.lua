@@ -1,14 +1,15 @@
 -- include line/living
 -- include line/now
 -- line/beat
--- Lengthens the life of the session in this line: until when its tickets count as living. known is
--- what lives says of the session. Life and number are never made less while they count, so what
--- runs late, twice or out of order only adds.
+-- Lengthens the life of the session in this line: until when its tickets count as living. before is
+-- what lives said: of the session, and in 'from' and 'from2'. Life and number are never made less
+-- while they count, so what runs late, twice or out of order only adds. ear says whether this
+-- server has a listener of the session; if it is not given it stays.
 --
 -- uses     label, lives, lw_us, number, session
 -- defines  beat
-local function beat(known)
-  local life, paid = string.format('%016.0f', tonumber(now) + lw_us), number
+local function beat(before, ear)
+  local known, life, paid = before[1], string.format('%016.0f', tonumber(now) + lw_us), number
   local lived = living(known, now)
   if lived then
     if string.sub(known, 1, 16) > life then
@@ -18,8 +19,11 @@ local function beat(known)
       paid = string.sub(known, 17, 36)
     end
   end
-  redis.call('HSET', lives, session, life .. paid .. label)
-  if type(redis.pcall('PEXPIRE', lives, 600000)) == 'table' then
+  ear = ear or lived and string.sub(known, 37, 37) or '-'
+  redis.call('HSET', lives, session, life .. paid .. ear .. label)
+  -- It is kept for ten minutes. Of a session that lives that is said every hundred seconds.
+  local is_kept = lived and string.sub(known, 1, 8) == string.sub(life, 1, 8)
+  if not is_kept and type(redis.pcall('PEXPIRE', lives, 600000)) == 'table' then
     -- A sender without the right to that leaves no key without an end.
     redis.call('HDEL', lives, session)
     redis.call('PEXPIRE', lives, 600000)
@@ -27,8 +31,8 @@ local function beat(known)
   -- Tickets of its own may stand among those that were passed over: it was dead, or lives by a
   -- clock that was set back behind the search. Of one that is not known none do.
   local back = known and not lived
-  for _, from in ipairs(lived and redis.call('HMGET', lives, 'from', 'from2') or {}) do
-    back = back or from and string.sub(from, 1, 16) > now
+  for n = 2, 3 do
+    back = back or lived and before[n] and string.sub(before[n], 1, 16) > now
   end
   if not known and redis.call('HLEN', lives) > 64 then
     -- Sessions that went for good leave their field behind. Each that comes clears away some.

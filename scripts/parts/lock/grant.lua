@@ -1,4 +1,5 @@
 -- include line/now
+-- include lock/ready
 -- lock/grant
 -- The stamp of the next hold: behind floor, also if the clock was set back.
 --
@@ -17,7 +18,7 @@ end
 local function grant(ticket, life, floor)
   local stamp, owner = after(floor), string.sub(ticket, 1, 22)
   local ms = math.max(math.ceil((tonumber(string.sub(life, 1, 16)) - tonumber(now)) / 1000), 1000)
-  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. 'q' .. string.sub(life, 37), 'PX', ms + 15000)
+  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. 'q' .. string.sub(life, 38), 'PX', ms + 15000)
   if owner ~= session then -- the caller gets it in the reply
     redis.pcall(verb, channel .. owner, string.sub(ticket, 23, 41) .. stamp .. string.sub(life, 17, 36))
   end

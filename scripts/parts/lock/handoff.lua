@@ -2,26 +2,62 @@
 -- include lock/free
 -- include lock/grant
 -- include lock/holder
+-- include lock/ready
 -- lock/handoff
--- Gives the lock, which is free, to the first ticket whose session lives. If none lives the lock
--- stays free, and only an empty queue ends the mark. A ticket of another kind of lock, which used
--- the name before, is dropped. Returns the ticket, or '', its stamp, the number of the heartbeat
--- that paid, and how long the hold lasts.
+-- The first of the foremost tickets whose session lives, is heard and is lively, or else the first
+-- that lives and is heard; and what lives says of it. Those that are passed over keep their places,
+-- until they were dead for ten seconds. Returns nothing if there is no such ticket, or no choice.
 --
--- uses     line
--- defines  hand_off
+-- uses     channel, line, lives, verb
+-- defines  prefer, hand_off
+local function prefer()
+  local page = redis.call('ZRANGE', line, 0, 63)
+  if #page < 2 then
+    return nil
+  end
+  local owners, channels, gone, first, second = {}, {}, {}, nil, nil
+  for n, ticket in ipairs(page) do
+    owners[n] = string.sub(ticket, 1, 22)
+    channels[n] = channel .. owners[n]
+  end
+  local said = redis.call('HMGET', lives, unpack(owners))
+  local heard = redis.pcall('PUBSUB', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', unpack(channels))
+  for n, ticket in ipairs(page) do
+    if #ticket ~= 42 then
+      break -- a search drops it
+    elseif is_gone(said[n]) then
+      gone[#gone + 1] = ticket
+    elseif living(said[n], now) and is_heard(owners[n], said[n], heard[2 * n] or 1) then
+      second = second or n
+      if is_lively(ticket, owners[n], said[n]) then
+        first = n
+        break
+      end
+    end
+  end
+  take_out(line, gone)
+  first = first or second
+  return page[first], said[first]
+end
+
+-- Gives the lock, which is free, to the ticket that is preferred, or else to the first one whose
+-- session lives, if that is heard. If there is none the lock stays free, and only an empty queue
+-- ends the mark. A ticket of another kind of lock, which used the name before, is dropped. Returns
+-- the ticket, or '', its stamp, the number of the heartbeat that paid, and how long the hold lasts.
 local function hand_off(floor)
-  local next_living = search(line, 'from')
-  local ticket, life = next_living()
-  for _ = 1, 128 do
+  local ticket, life = prefer()
+  local next_living = not ticket and search(line, 'from')
+  for _ = 1, ticket and 0 or 129 do
+    ticket, life = next_living()
     if not ticket or #ticket == 42 then
       break
     end
     redis.call('ZREM', line, ticket)
-    ticket, life = next_living()
   end
   if ticket and #ticket ~= 42 then
     ticket, more = nil, 1
+  elseif ticket and not is_heard(string.sub(ticket, 1, 22), life) then
+    ticket = nil -- its own poll gets the lock, if it lives
   end
   if not ticket then
     marked = more == 1 or redis.call('EXISTS', line) == 1

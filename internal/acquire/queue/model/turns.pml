@@ -72,6 +72,9 @@
 #ifndef CHURN
 #define CHURN 1       /* 0: a waiter waits until it is granted the lock, and only faults lose or double messages */
 #endif
+#ifndef CHOOSE
+#define CHOOSE 0      /* 1: a hand-off passes over sessions that are no longer heard, and turns of those that were not heard of lately */
+#endif
 #ifndef DOUBLE
 #define DOUBLE CHURN  /* 0: no request is doubled by the network; sessions still repeat theirs */
 #endif
@@ -115,6 +118,7 @@
 #define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
 #define FOREIGN_IS_NOBODY 29   /* ... and grants them nothing */
 #define SURE_SENT_ONCE 40      /* a holder is sure that it has no ticket only if it sent one enter or requeue, and once */
+#define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not passed over because its session was not heard of lately */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
 #define FAIR_BY_TICKET 31      /* a hand-over inside the session goes to no fair waiter */
@@ -136,6 +140,7 @@ byte owner = NOBODY; byte expiry; bit mark;
 byte ticket[N];             /* place in the queue, 1 is the head; 0 is none */
 bit foreign;                /* there is a ticket of another kind at the head */
 byte life[2]; byte paid[2];
+bit deaf[2];                /* it listened when it was heard of last, and listens no more */
 
 /* The sessions and their attempts. */
 byte want[2];               /* goroutines that wait for a turn */
@@ -317,6 +322,7 @@ inline take_free(i, e) {
 /* ---- The server ---- */
 
 inline lengthen_life(i, countdown) {
+  deaf[session(i)] = 0;
   life[session(i)] = MAX(life[session(i)], LW); paid[session(i)] = MAX(paid[session(i)], countdown)
 }
 
@@ -348,18 +354,39 @@ inline hold(i, e) {
   tell("    %d holds at the server for %d, mark %d\n", i, e, mark)
 }
 
-/* The lock goes to the first ticket that lives. Who calls reads it in its answer, anybody else in a message. */
+/* A ticket that is not passed over. Of a turn the session was heard of within this tick. */
+#define lately(i) (life[session(i)] == LW || (fair[i] && kept(FAIR_IN_ORDER)))
+#define is_ready(i, caller) (!CHOOSE || ((caller) < N && session(i) == session(caller)) || (!deaf[session(i)] && lately(i)))
+
+/* The lock goes to the first ticket that is ready, or else to the first that lives and is heard. Who calls reads it in its answer, anybody else in
+ * a message. */
 inline hand_off(caller) {
   owner = NOBODY; expiry = 0; f = NOBODY;
   if :: foreign && kept(FOREIGN_IS_NOBODY) && kept(FOREIGN_IS_DROPPED) -> reached(2); foreign = 0 :: else fi;
   for (b : 1 .. N) {
-    for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 -> f = y :: else fi }
+    for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 && is_ready(y, caller) -> f = y :: else fi }
   }
+  if
+  :: CHOOSE && f == NOBODY ->
+     for (b : 1 .. N) {
+       for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 && !deaf[session(y)] -> f = y :: else fi }
+     }
+  :: else
+  fi;
   if
   :: foreign -> if :: !kept(FOREIGN_IS_NOBODY) -> foreign = 0; owner = OTHER_KIND; expiry = LW :: else fi
   :: !foreign && f != NOBODY ->
      y = ticket[f]; remove_ticket(f); hold(f, life[session(f)]);
-     for (b : 0 .. N-1) { if :: ticket[b] > 0 && ticket[b] < y -> reached(21); count_ahead(b) :: else fi }  /* the dead are skipped */
+     for (b : 0 .. N-1) {
+       if
+       :: ticket[b] > 0 && ticket[b] < y -> reached(21);                /* the dead are skipped, and those that are not ready */
+          if :: CHOOSE && living(b) -> reached(25) :: else fi;          /* a living one is passed over */
+          promise("broken: fair requests are served in their order\n", !fair[f] || !fair[b] || !living(b) || deaf[session(b)]);
+          count_ahead(b);
+          if :: deaf[session(b)] -> for (x : 0 .. N-1) { elders[x] = elders[x] & ~BIT(b) } :: else fi
+       :: else
+       fi
+     };
      if :: f != caller -> put(GRANT, f, NOBODY, paid[session(f)], 0) :: else fi
   :: else -> if :: any(queued) -> reached(3) :: else -> mark = 0 fi     /* only the dead wait: the mark stays */
   fi
@@ -674,6 +701,10 @@ proctype World() {
   :: d_step { forced < FORCE && owner < N && may_fail ->
        tell("the hold of %d is ended by force, mark %d\n", owner, mark, 0); fault; forced++; robbed[owner] = 1;
        if :: mark -> hand_off(NOBODY) :: else -> owner = NOBODY; expiry = 0 fi; check() }
+  :: d_step { CHOOSE && !deaf[0] && (dead[0] || may_fail) ->
+       if :: dead[0] -> skip :: else -> fault fi; deaf[0] = 1; tell("session 0 is no longer heard\n", 0, 0, 0) }
+  :: d_step { CHOOSE && !deaf[1] && (dead[1] || may_fail) ->
+       if :: dead[1] -> skip :: else -> fault fi; deaf[1] = 1; tell("session 1 is no longer heard\n", 0, 0, 0) }
   :: d_step { FOREIGN && losses > 0 && !was_foreign && may_fail ->
        fault; tell("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
   :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; tell("the slot moves\n", 0, 0, 0) }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// P7: polls of one session fall on common instants, each within a pause of the last one.
+func TestPollsOfManyLinesMeet(t *testing.T) {
+	t.Parallel()
+	ls := &Lines{phase: 123 * time.Millisecond}
+	ls.mu.waited = 500
+	q, instants := &Queue{lines: ls}, map[time.Duration]bool{}
+	for n := range 1000 {
+		now := time.Minute + time.Duration(n)*time.Millisecond
+		next := q.nextLocked(now)
+		require.LessOrEqual(t, next-now, lookEvery*9/10)
+		require.Greater(t, next-now, lookEvery*4/5)
+		instants[next] = true
+	}
+	require.LessOrEqual(t, len(instants), 11)
+}
+
+// P6: a heartbeat does only as long as everything is as the last poll saw it.
+func TestHeartbeatDoesBesideAHoldThatLasts(t *testing.T) {
+	t.Parallel()
+	now := clock.Now()
+	hearing := &ear{}
+	for name, c := range map[string]struct {
+		change func(q *Queue)
+		want   bool
+	}{
+		"Unchanged":   {func(*Queue) {}, true},
+		"NeverPolled": {func(q *Queue) { q.seen = 0 }, false},
+		"HoldEnds":    {func(q *Queue) { q.ends = now.Mono() }, false},
+		"PolledLong":  {func(q *Queue) { q.polled = now.Mono() - thorough*lookEvery }, false},
+		"NoListener":  {func(q *Queue) { q.ear = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := &Queue{lines: &Lines{}, ear: hearing, wait: &wait{seen: 1, ends: now.Mono() + time.Second, polled: now.Mono()}}
+			c.change(q)
+			require.Equal(t, c.want, q.isUnchangedLocked(now))
+		})
+	}
+}
+
+// P7: one call for as many locks as may be; in a cluster they share a slot.
+func TestHeartbeatsGoTogether(t *testing.T) {
+	t.Parallel()
+	u := newPlace(t).plain()
+	var waits []look
+	for range 2*maxWaits + 1 {
+		waits = append(waits, look{q: &Queue{lines: u.Lines, keys: &Keys{}}, seen: 1})
+	}
+	require.Len(t, u.group(waits), 3)
+	waits[3].q.keys.Slot = 7
+	sizes := []int{}
+	for _, group := range u.group(waits[:6]) {
+		sizes = append(sizes, len(group))
+	}
+	require.Equal(t, []int{3, 1, 2}, sizes)
+	require.Empty(t, u.group(nil))
+}
+
+// P6: a waiter whose ticket and message are lost while heartbeats do has the lock when the holder is done.
+func TestWaiterBesideALongHoldFindsALostTicket(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.only(scripts.LockWait)
+	holder, u := p.plain(), p.join(p.proxy, nil, steady)
+	a := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	u.hears()
+	await(t, "a heartbeat", func() bool { return p.proxy.Replies() > 0 })
+	p.server.MustDo(t, "DEL", u.q.keys.All[1])
+	holder.gives(a)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
+}
+
+// P6: while the slot moves, the heartbeat of a waiter is refused, and its poll does.
+func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u, other := p.mover(), p.mover()
+	a := u.takes()
+	waiting := other.waiting(t.Context(), 1)
+	other.hears()
+	await(t, "a poll", func() bool {
+		other.mu.Lock()
+		defer other.mu.Unlock()
+		return other.q.seen != 0
+	})
+	p.moves()
+	said := func() any { return p.server.MustDo(t, "HGET", u.q.keys.Lives, other.session.ID()) }
+	before := said()
+	await(t, "a heartbeat", func() bool { return said() != before })
+	p.arrives()
+	u.gives(a)
+	other.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(u, other)
+}
+
+// P2, P6: a poll that lengthens a hold of its own session does that with the holder key alone while the slot moves.
+func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.mover()
+	next := u.q.Stand(wish)
+	a := next.attempt
+	p.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
+	p.moves()
+	u.mu.Lock()
+	a.state, a.urgent = inLine, true // its grant was made, and not heard
+	u.q.pollLocked()
+	u.mu.Unlock()
+	require.NoError(t, next.Wait(t.Context()))
+	ttl, _ := p.server.MustDo(t, "PTTL", u.q.keys.Holder).(int64)
+	require.Greater(t, time.Duration(ttl)*time.Millisecond, 17*time.Second, "15 s, and what is left of a heartbeat")
+	p.arrives()
+	u.gives(next.Leave())
+	p.nothingLeft(u)
+}

@@ -1,0 +1,49 @@
+-- lock/wait v1
+-- A session says of many locks that it waits for them. It is a heartbeat and no poll: it touches no
+-- queue, and hands nothing over. If there is more to do at a lock, it does nothing there and says
+-- so.
+--
+-- KEYS[n]  lock     a pair by lock, at 2n-1 and 2n: holder, lives
+--            holder   string: see lock/enter v1
+--            lives    hash: see lock/enter v1
+-- ARGV[1]  session  22 characters
+-- ARGV[2]  lw_us    what the heartbeat in this call gives the session, 30 seconds at the most
+-- ARGV[3]  number   the heartbeat's: 12 digits and 8 random characters
+-- ARGV[4]  stamps   of the holds that a poll of the session saw, 16 characters for each lock
+-- returns  {now, waits, ...}  by lock: 1 that hold has the lock, and the session lives; 0 a poll is
+--          due
+-- effects  writes lives, and makes none; publishes nothing
+-- cost     O(locks): TIME and MGET; HMGET and HSET each
+local session, lw_us, number, stamps = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+-- include line/living
+-- include line/now
+
+local values = redis.call('MGET', unpack(KEYS)) -- of a key that is no string it says nothing
+local replies = {}
+replies[1] = now
+for n = 1, #KEYS / 2 do
+  local holder, lives = KEYS[2 * n - 1], KEYS[2 * n]
+  local value, waits = values[2 * n - 1] or '', 0
+  local is_seen = string.sub(value, 1, 20) == 'sb1l' .. string.sub(stamps, 16 * n - 15, 16 * n)
+  if is_seen and string.sub(value, 62, 62) ~= '-' and string.sub(value, 63, 63) == 'q' then
+    local before = redis.pcall('HMGET', lives, session, 'from', 'from2')
+    local known, from, from2 = before[1], before[2] or '', before[3] or ''
+    -- A session that was dead may stand among the tickets that were passed over, and so may one
+    -- whose server had its clock set back. A poll sees to that.
+    if living(known, now) and string.sub(from, 1, 16) <= now and string.sub(from2, 1, 16) <= now then
+      local life, paid = string.format('%016.0f', tonumber(now) + lw_us), number
+      if string.sub(known, 1, 16) > life then
+        life = string.sub(known, 1, 16)
+      end
+      if string.sub(known, 17, 36) > paid then
+        paid = string.sub(known, 17, 36)
+      end
+      if redis.pcall('HSET', lives, session, life .. paid .. string.sub(known, 37)) == 0 then
+        waits = 1
+      end
+    end
+  end
+  replies[n + 1] = waits
+end
+return replies

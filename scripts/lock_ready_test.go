@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// heard says in lives that a session was heard at this server, which has no listener of it unless the test makes one.
+func (q *queued) heard(session string) {
+	q.Helper()
+	said := q.said(session)
+	q.server.MustDo(q, "HSET", q.lives, session, said[:36]+"+"+said[37:])
+}
+
+// handOffs are the ways in which a lock that theirs has goes to a waiter.
+func handOffs() map[string]func(q *queued) {
+	return map[string]func(q *queued){
+		"Leave":   func(q *queued) { q.leaves(theirs) },
+		"Requeue": func(q *queued) { q.requeues(theirs, nth("b", 9)) },
+		"Force":   func(q *queued) { q.forces(theirs) },
+		"Enter":   func(q *queued) { q.drops(theirs); q.joins(nth("e", 1)) },
+	}
+}
+
+// S1: a waiter whose subscription has ended is passed over, and keeps its ticket.
+func TestWaiterThatIsNoLongerHeard_IsPassedOver(t *testing.T) {
+	t.Parallel()
+	for name, handsOff := range handOffs() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newLock(t)
+			q.has(theirs)
+			q.queues(nth("k", 1), nth("k", 2), ours)
+			q.heard(session("k"))
+			told := q.hears(we)
+			q.looks(we, ours)
+			handsOff(q)
+			require.Contains(t, q.held(), ours)
+			require.Len(t, told.heard(), 1)
+			require.Equal(t, []any{nth("k", 1), nth("k", 2)}, q.queue()[:2])
+			q.hears(session("k"))
+			q.leaves(ours)
+			require.Contains(t, q.held(), nth("k", 1), "it is heard again")
+		})
+	}
+}
+
+// S1: one that was not heard at this server may listen elsewhere. If none is heard any more, the lock waits for a poll.
+func TestWaiterThatWasNeverHeard_IsServed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(q *queued)
+		want    string
+	}{
+		"NeverHeard": {func(*queued) {}, ours},
+		"AllGone":    {func(q *queued) { q.heard(we); q.heard(session("c")) }, ""},
+		"Alone":      {func(q *queued) { q.leaves(holdOf("c")); q.heard(we) }, ""},
+		"Second":     {func(q *queued) { q.heard(we) }, holdOf("c")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newLock(t)
+			q.has(theirs)
+			q.queues(ours, holdOf("c"))
+			c.prepare(q)
+			q.leaves(theirs)
+			require.Equal(t, c.want, q.lockHas())
+			if c.want == "" {
+				require.True(t, q.isMarked())
+				q.looks(we, ours)
+				require.Equal(t, ours, q.lockHas(), "it lives, and polls")
+			}
+		})
+	}
+}
+
+// S1: a heartbeat says whether the server has a listener; a heartbeat alone does not ask, and changes nothing.
+func TestHeartbeatSaysWhetherItIsHeard(t *testing.T) {
+	t.Parallel()
+	q := newLock(t)
+	q.has(theirs)
+	q.queues(ours)
+	ear := func() string { return q.said(we)[36:37] }
+	require.Equal(t, "-", ear())
+	q.hears(we)
+	q.looks(we, ours)
+	require.Equal(t, "+", ear())
+	q.beat(we, life, q.next())
+	require.True(t, q.waits(we, noon))
+	require.Equal(t, "+", ear())
+}
+
+// S2: a turn's session that was not heard of for 1.2 pauses is passed over for one that was; a fair request never is.
+func TestWaiterThatWasNotHeardOfLately_IsPassedOverIfItTakesTurns(t *testing.T) {
+	t.Parallel()
+	const late = life*2/5 + 1
+	for name, c := range map[string]struct {
+		mode string
+		late int64
+		want string
+	}{
+		"Turn": {turnMode, late, ours}, "TurnInTime": {turnMode, late - 1, nth("k", 1)}, "FairRequest": {fairMode, late, nth("k", 1)},
+	} {
+		for way, handsOff := range handOffs() {
+			t.Run(name+way, func(t *testing.T) {
+				t.Parallel()
+				q := newLock(t)
+				q.suffix = c.mode
+				q.has(theirs)
+				q.queues(nth("k", 1))
+				q.clock += c.late
+				q.queues(ours)
+				handsOff(q)
+				require.Contains(t, q.held(), c.want)
+			})
+		}
+	}
+}
+
+// S2: if none was heard of lately the first one is served.
+func TestWaitersThatWereNotHeardOfLately_AreServedInOrder(t *testing.T) {
+	t.Parallel()
+	q := newLock(t)
+	q.has(theirs)
+	q.queues(ours, holdOf("c"))
+	q.clock += life/2 + 1
+	require.Equal(t, ours, q.passes(theirs))
+}
+
+// S1: what a sender may not ask leaves everything as it is.
+func TestSenderThatMayNotAskForListeners_HandsTheLockOver(t *testing.T) {
+	t.Parallel()
+	q := queuedOf(newPlaceAt(t), lockQueue)
+	q.has(theirs)
+	q.queues(ours, holdOf("c"))
+	q.heard(we)
+	q.server.MustDo(t, "ACL", "SETUSER", "default", "-pubsub")
+	require.Equal(t, ours, q.passes(theirs))
+	q.looks(session("c"), holdOf("c"))
+	require.Equal(t, "-", q.said(session("c"))[36:37])
+}
