@@ -10,7 +10,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
 // Request is what a goroutine wants. Holds are handed over between equal requests. The zero Request is of a kind of lock
@@ -65,8 +64,8 @@ const sendsAfter = 20 * time.Millisecond
 type Queue struct {
 	key    string
 	timers *timers.Timers
-	users  int         // guarded by the lock of its shard
-	send   wheel.Entry // see sendLater
+	users  int          // guarded by the lock of its shard
+	send   timers.Entry // see sendLater
 
 	mu struct {
 		sync.Mutex
@@ -83,7 +82,7 @@ func (q *Queue) sendLater() {
 	}
 }
 
-// Fire implements wheel.Event: what the session has did not reach all waiters in a while.
+// Fire implements timers.Event: what the session has did not reach all waiters in a while.
 func (q *Queue) Fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
