@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/redlock"
@@ -32,6 +33,8 @@ func TestALockThatIsNoneSaysSoAtEveryCall(t *testing.T) {
 		"semaphore/nil":       ofSemaphore(semaphore.New(nil, "a", 1)),
 		"countdown":           ofLatch(new(countdown.Latch)),
 		"countdown/nil":       ofLatch(countdown.New(nil, "a")),
+		"election":            ofElection(new(election.Election)),
+		"election/nil":        ofElection(election.New(nil, "a")),
 		"redlock":             ofLock(new(redlock.Lock)),
 		"redlock/nil":         ofLock(redlock.New(nil, "a")),
 		"redlock/nils":        ofLock(redlock.New(make([]*signalbox.Session, 3), "a")),
@@ -133,5 +136,23 @@ func ofLatch(l *countdown.Latch) []func(context.Context) error {
 		},
 		only(l.Round),
 		l.Reset,
+	}
+}
+
+func ofElection(e *election.Election) []func(context.Context) error {
+	return []func(context.Context) error{
+		func(context.Context) error { return e.Check() },
+		only(e.Campaign),
+		only(e.Leader),
+		e.Health,
+		func(ctx context.Context) error {
+			return e.Run(ctx, func(context.Context, election.Term) error { return nil })
+		},
+		func(ctx context.Context) error {
+			for _, err := range e.Observe(ctx) {
+				return err
+			}
+			return nil
+		},
 	}
 }

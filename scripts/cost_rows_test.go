@@ -26,7 +26,7 @@ func bound(crowd string) int {
 }
 
 func costRows() []costRow {
-	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), lockCosts(), redissonCosts(), redissonPermitCosts())
+	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), lockCosts(), redissonCosts(), redissonPermitCosts())
 }
 
 // setTo returns what fills a key of one hold.
@@ -157,5 +157,19 @@ func latchCosts() []costRow {
 		{script: scripts.CountdownCount, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(digits(noon), "new", "PUBLISH", "c")},
 		{script: scripts.CountdownLook, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
 		{script: scripts.CountdownReset, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(nonceA, "PUBLISH", "c")},
+	}
+}
+
+// electionCosts are those of an election beside a crowd of candidates.
+func electionCosts() []costRow {
+	fill := func(m *measured, n int) {
+		m.queue(n, "line", "lives", fairMode, alive)
+		m.set(lockSays(ours+fairMode, noon, "q"), time.Minute)
+		m.server.MustDo(m, "SET", m.name+"leader", "sb1e"+ours+digits(1)+"x")
+	}
+	return []costRow{
+		{script: scripts.ElectionPut, crowd: "Candidates", base: 60, fill: fill, keys: on("lock", "leader"), args: with(ours, digits(2), "y", lease, "PUBLISH", "c")},
+		{script: scripts.ElectionClear, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with(ours, "PUBLISH", "c")},
+		{script: scripts.ElectionRead, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with()},
 	}
 }

@@ -84,6 +84,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 		scripts.SessionHello, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
 		scripts.LineBeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownLook, scripts.CountdownReset,
+		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,
 		scripts.RWLockEnter, scripts.RWLockLook, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockDoor,
 	} {
 		require.Contains(t, all, s)

@@ -79,6 +79,10 @@ var (
 	CountdownLook  = load("countdown/look", 1)
 	CountdownReset = load("countdown/reset", 1)
 
+	ElectionPut   = load("election/put", 1)
+	ElectionClear = load("election/clear", 1)
+	ElectionRead  = load("election/read", 1)
+
 	RedlockAcquire = load("redlock/acquire", 1)
 	RedlockRelease = load("redlock/release", 1)
 	RedlockLook    = load("redlock/look", 1)

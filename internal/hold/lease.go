@@ -114,6 +114,9 @@ func (l Lease) Join() (Lease, bool) {
 	return l.hold.join()
 }
 
+// Name returns what the server calls the hold of l.
+func (l Lease) Name() string { return l.hold.Term.Terms().Hold }
+
 // Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
 func (l Lease) Move(to *Realm) { l.hold.realm.Store(to) }
 

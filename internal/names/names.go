@@ -90,6 +90,12 @@ func (s Set) Latch() string { return s.base() + ":latch" }
 // Ended is the channel on which the end of a latch's round is told.
 func (s Set) Ended() string { return s.Latch() + ":ended" }
 
+// Leader is the key of the value that a leader has set, in the election of that name.
+func (s Set) Leader() string { return s.base() + ":leader" }
+
+// Changed is the channel on which the observers of that election are notified.
+func (s Set) Changed() string { return s.Leader() + ":changed" }
+
 // Fence is the key of the last token that was made to be ordered over several servers.
 func (s Set) Fence() string { return s.base() + ":fence" }
 

@@ -66,11 +66,29 @@ func (s *Session) Hold(ctx context.Context, key string) (Holder, string, error) 
 	return h.Holder, h.hold, err
 }
 
+// Describing is the call whose reply ReadHold reads, in the library's own layout.
+func Describing(key string) wire.Call { return describing(layout.Native(), key) }
+
+func describing(l *layout.Layout, key string) wire.Call {
+	return wire.Call{Script: l.Describe, Keys: []string{key}}
+}
+
+// ReadHold returns what the reply to Describing says: the holder, its hold, and the letter of its kind.
+func ReadHold(reply wire.Reply) (holder Holder, hold, letter string, err error) {
+	h, err := readHeld(layout.Native(), reply)
+	return h.Holder, h.hold, h.letter, err
+}
+
 func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (held, error) {
-	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.Describe, Keys: []string{key}})
-	switch {
-	case err != nil:
+	reply, err := s.Runner.Run(ctx, describing(l, key))
+	if err != nil {
 		return held{}, err
+	}
+	return readHeld(l, reply)
+}
+
+func readHeld(l *layout.Layout, reply wire.Reply) (held, error) {
+	switch {
 	case reply.Code() == wire.Undone:
 		return held{}, errs.ErrNotHeld
 	case reply.Code() < wire.Undone:

@@ -21,6 +21,7 @@ const (
 	Semaphore Kind = "semaphore"
 	Countdown Kind = "countdown"
 	Redlock   Kind = "redlock"
+	Election  Kind = "election"
 )
 
 // Option names an option of locks, so that a lock knows which it was given.
@@ -40,6 +41,8 @@ const (
 	Fenced
 	GreatestLease
 	TokenFloor
+	StepDown
+	Value
 	FirstLease
 )
 
@@ -56,19 +59,21 @@ type row struct {
 //
 //nolint:gochecknoglobals // a constant table
 var table = []row{
-	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
-	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
-	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
-	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.Replicas = Replicas{} }},
-	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
-	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, nil},
+	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election}, nil},
+	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, func(l *LockSettings) { l.Fixed = false }},
+	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, func(l *LockSettings) { l.MaxHold = 0 }},
+	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election}, func(l *LockSettings) { l.Replicas = Replicas{} }},
+	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election}, nil},
+	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election}, nil},
 	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
-	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock}, nil},
+	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election}, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
 	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
+	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Leading.StepDown = 0 }},
+	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Leading.Value = "" }},
 	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
 }
 

@@ -69,6 +69,7 @@ type LockSettings struct {
 
 	Replicas Replicas
 	Quorum   Quorum
+	Leading  Leading
 	// Exact refuses a semaphore that has another number of permits on the server.
 	Exact bool
 	// Plain is a semaphore without owners, in a layout that has one.
@@ -136,6 +137,14 @@ type Quorum struct {
 	Fenced bool
 	// Greatest is the longest lease that anybody has for the name; 0 is the lock's own.
 	Greatest time.Duration
+}
+
+// Leading is what an election asks for besides.
+type Leading struct {
+	// StepDown is how long before the end of its lease a term ends.
+	StepDown time.Duration
+	// Value is what each term begins with.
+	Value string
 }
 
 // Terms are for how long a lock is held.

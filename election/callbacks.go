@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Callbacks are the three callbacks of Kubernetes' leader election, for code that was written for
+// those. RunCallbacks calls them.
+type Callbacks struct {
+	// OnStartedLeading is called when a term begins. Its context ends when the term ends. It may
+	// return before that: the process leads until the term ends.
+	OnStartedLeading func(ctx context.Context)
+	// OnStoppedLeading is called when the term has ended and OnStartedLeading has returned, before
+	// the lease is released. It is not called if no term began.
+	OnStoppedLeading func()
+	// OnNewLeader is called for each process that begins to lead, this one included, with the label of
+	// its session (signalbox.WithLabel), or the session's ID if it has none. It may be nil. It runs
+	// beside the other two, and is called for one leader after the other.
+	OnNewLeader func(identity string)
+}
+
+// RunCallbacks is Run with callbacks. It returns when ctx ends and all callbacks have returned, or if
+// waiting cannot help.
+func (e *Election) RunCallbacks(ctx context.Context, c Callbacks) error {
+	return e.root().Explain("run", e.runCallbacks(ctx, c))
+}
+
+func (e *Election) runCallbacks(ctx context.Context, c Callbacks) error {
+	if err := e.root().Ready(ctx); err != nil || c.OnStartedLeading == nil || c.OnStoppedLeading == nil {
+		return cmp.Or(err, fmt.Errorf("%w: OnStartedLeading and OnStoppedLeading must be set", errs.ErrBadOption))
+	}
+	ended := make(chan struct{})
+	watching, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(ended)
+		if c.OnNewLeader != nil {
+			e.tell(watching, c.OnNewLeader)
+		}
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	return e.run(ctx, func(ctx context.Context, _ Term) error {
+		defer c.OnStoppedLeading()
+		c.OnStartedLeading(ctx)
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// tell calls onNewLeader for each leader until ctx ends.
+func (e *Election) tell(ctx context.Context, onNewLeader func(identity string)) {
+	told := ""
+	for l, err := range e.Observe(ctx) {
+		identity := cmp.Or(l.Label, l.Session)
+		if err == nil && identity != "" && identity != told {
+			told = identity
+			onNewLeader(identity)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// Election is one name, as one session sees it. Elections of one name in one session are the same
+// election. It is safe for concurrent use. New makes one; the zero Election is of no use.
+type Election struct {
+	base     acquire.Base
+	keys     keys
+	lock     *fair.Lock // who holds it, leads
+	realm    *realm
+	stepDown time.Duration
+	value    string // that each term begins with
+
+	mu struct {
+		sync.Mutex
+		terms map[*term]struct{} // that were not resigned
+	}
+}
+
+// keys are what an election has on the server.
+type keys struct{ holder, leader, changed string }
+
+// New returns the election name of the session. It sends nothing and never fails: if the name or an
+// option is not valid, every call returns the error, and so does Check. Its options are StepDown,
+// Value, signalbox.RenewedLease, signalbox.WithFirstLease, signalbox.WaitReplicas,
+// signalbox.WithTokenFloor and signalbox.Native; any other option is ErrBadOption.
+func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Election {
+	var set session.LockSettings
+	e := new(Election)
+	e.base = acquire.Make(s, name, session.Election, slices.Concat(
+		[]signalbox.LockOption{begin(s)}, options, []signalbox.LockOption{end(&set)},
+	))
+	if e.base.Err != nil {
+		return e
+	}
+	set.Given = 0 // checked already, and not as options of a fair lock
+	e.lock = fair.New(s, name, func(l *session.LockSettings) { *l = set })
+	e.stepDown, e.value = set.Leading.StepDown, set.Leading.Value
+	n := e.base.Names
+	e.keys = keys{holder: n.Holder, leader: n.Leader(), changed: n.Changed()}
+	e.realm = realmOf(e.base.Session)
+	e.mu.terms = make(map[*term]struct{})
+	return e
+}
+
+// Check returns what is wrong with the name, the options or the session, or nil. It sends
+// nothing.
+func (e *Election) Check() error { return e.root().Check() }
+
+// Campaign makes the caller a candidate, and blocks until it leads or ctx ends. Candidates are
+// served first in, first out, over all processes. ctx bounds the waiting, not the term.
+//
+// The caller must call Resign when its work has stopped, also if the term was lost.
+//
+// The errors are those of fair.Lock.Lock: the context's, joined with ErrHeld if another candidate
+// led by the last reply. While the server is away, or refuses for now, Campaign waits.
+func (e *Election) Campaign(ctx context.Context) (Term, error) {
+	t, err := e.campaign(ctx)
+	return Term{t}, e.root().Explain("campaign", err)
+}
+
+func (e *Election) campaign(ctx context.Context) (*term, error) {
+	if err := e.root().Ready(ctx); err != nil {
+		return nil, err
+	}
+	// A term is never entered again: each has a hold of its own.
+	lease, err := e.lock.Lock(hold.Stranger(ctx))
+	if err != nil {
+		return nil, cause(err)
+	}
+	return e.begin(lease), nil
+}
+
+// cause returns an error of the lock without the lock's operation and name.
+func cause(err error) error {
+	var op *signalbox.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// Leader returns who leads, as the server says, or ErrNotHeld if no process leads. The result may be
+// outdated when it is read. One round trip, without a second try.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	l, err := e.leader(ctx)
+	if err == nil && l == (Leader{}) {
+		err = errs.ErrNotHeld
+	}
+	return l, e.root().Explain("leader", err)
+}
+
+func (e *Election) leader(ctx context.Context) (Leader, error) {
+	l, _, err := e.ask(ctx)
+	return l, err
+}
+
+// ask asks who leads, and by which hold.
+func (e *Election) ask(ctx context.Context) (l Leader, held string, err error) {
+	if err := e.root().Ready(ctx); err != nil {
+		return Leader{}, "", err
+	}
+	l, held, err = readAll(e.base.Session.Runner.RunMany(ctx, asking(e.keys)))
+	return l, held, acquire.CutShort(ctx, err)
+}
+
+// Health asks the server who leads, and returns nil if this process can take part: it reached the
+// server, and no term of this Election is in trouble. It is for health checks of standbys as well as
+// of the leader. One round trip, without a second try. It returns
+//
+//   - ErrLost if a term of this Election was lost, and was not resigned yet: its work still runs. A
+//     leader that the server no longer knows gets it before its next renewal does;
+//   - the context's error, ErrNoReply, ErrRefused, ErrDenied or the client's own error if the server
+//     did not reply: a standby with this error would not lead if the leader died now;
+//   - ErrClosed if the session is closed.
+func (e *Election) Health(ctx context.Context) error {
+	return e.root().Explain("health", e.health(ctx))
+}
+
+func (e *Election) health(ctx context.Context) error {
+	if err := e.root().Ready(ctx); err != nil {
+		return err
+	}
+	terms := e.held() // before the server is asked: it knows them, unless they are over
+	_, leads, err := e.ask(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range terms {
+		err := t.err()
+		switch {
+		case errors.Is(err, errs.ErrReleased): // resigned meanwhile
+		case err != nil:
+			return fmt.Errorf("the term is over, and was not resigned: %w", err)
+		case leads != t.hold:
+			return fmt.Errorf("%w: the server names another leader, or none", errs.ErrLost)
+		}
+	}
+	return nil
+}
+
+// held returns the terms that were not resigned.
+func (e *Election) held() (all []*term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for t := range e.mu.terms {
+		all = append(all, t)
+	}
+	return all
+}
+
+// root returns the base of the election. A nil Election has an empty one, whose calls return
+// ErrBadOption.
+func (e *Election) root() *acquire.Base {
+	if e == nil {
+		return new(acquire.Base)
+	}
+	return &e.base
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// serverURL is where the examples find a server, such as "redis://localhost:6379".
+var serverURL string
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })))
+}

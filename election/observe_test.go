@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P6: observers see each leader and that no process leads, in order, by whichever way they hear of it.
+func TestObserversSeeEachChange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		denied  string
+		options []signalbox.SessionOption
+	}{
+		"Messages": {denied: "+@all"}, "NoSubscribe": {denied: "-subscribe"}, "NoChannel": {denied: "resetchannels"},
+		"Polling": {denied: "+@all", options: []signalbox.SessionOption{signalbox.WithPolling()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", c.denied)
+			s := locktest.SessionOf(t, locktest.ClientAs(t, server, "limited", "secret"), c.options...)
+			changes := observe(t, election.New(s, "a"))
+			e := election.New(locktest.Session(t, server), "a")
+			require.Equal(t, nobody, changes.must())
+			for range 3 {
+				term := mustLead(t, e)
+				changes.until(leads(term, ""))
+				require.NoError(t, term.SetValue(t.Context(), "x"))
+				changes.until(leads(term, "x"))
+				require.NoError(t, term.Resign())
+				changes.until(isNobody)
+			}
+		})
+	}
+}
+
+// The first leader that an observer sees is as new as its call, though others observe already.
+func TestALateObserverSeesTheNewestLeader(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	e, s := election.New(locktest.Session(t, server), "a"), locktest.Session(t, server, signalbox.WithPolling())
+	for range 20 {
+		observe(t, election.New(s, "a")).must()
+		term := mustLead(t, e)
+		require.Equal(t, term.Token(), observe(t, election.New(s, "a")).must().Token)
+		require.NoError(t, term.Resign())
+		require.Equal(t, nobody, observe(t, election.New(s, "a")).must())
+	}
+}
+
+// P7: observers of a session share one subscription and their polls, and leave nothing behind.
+func TestObserversOfASessionShareASubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.Session(t, server)
+	term := mustLead(t, election.New(locktest.Session(t, server), "a", election.Value("x")))
+	const observers = 50
+	ctx, cancel := context.WithCancel(locktest.Context(t))
+	seen, ended := make(chan election.Leader, observers), make(chan error, observers)
+	for range observers {
+		go func() {
+			for l, err := range election.New(s, "a").Observe(ctx) {
+				if err != nil {
+					ended <- err
+				} else if l.Value == "y" {
+					seen <- l
+				}
+			}
+		}()
+	}
+	redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
+	require.NoError(t, term.SetValue(t.Context(), "y"))
+	for range observers {
+		require.Equal(t, term.Token(), redistest.Receive(t, "the change", seen).Token)
+	}
+	cancel()
+	for range observers {
+		require.ErrorIs(t, redistest.Receive(t, "the end", ended), context.Canceled)
+	}
+	require.NoError(t, term.Resign())
+	require.NoError(t, s.Close(t.Context()))
+	redistest.Await(t, "no subscription", func() bool { return locktest.Listeners(t, server, channel) == 0 })
+}
+
+// A loop that is left costs nothing any more.
+func TestAnObserverMayLeaveTheLoop(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.Session(t, server)
+	for l, err := range election.New(s, "a").Observe(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, nobody, l)
+		break
+	}
+	require.NoError(t, s.Close(t.Context()))
+}

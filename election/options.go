@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+const (
+	// DefaultLease is the lease of a term unless signalbox.RenewedLease sets another one, for the
+	// election or by signalbox.WithDefaults.
+	DefaultLease = 15 * time.Second
+	// MaxValue is the length of the longest value, in bytes.
+	MaxValue = 4096
+	// stepDownParts is which part of the lease StepDown is by default, and at most.
+	stepDownParts, leastParts = 3, 2
+)
+
+// StepDown sets how long before the end of its lease a term ends: the time that a leader has to
+// stop its work after it lost touch with the server. d is from 0 to half of the lease; a third of
+// the lease by default.
+func StepDown(d time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.StepDown)
+		if d < 0 {
+			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be from 0", errs.ErrBadOption, d))
+			return
+		}
+		l.Leading.StepDown = d
+	}
+}
+
+// Value sets the value that each term begins with, such as the address of the process. Observers
+// read it; SetValue changes it later. It has at most MaxValue bytes. By default it is empty.
+func Value(value string) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.Value)
+		if err := checkValue(value); err != nil {
+			l.Fail(err)
+			return
+		}
+		l.Leading.Value = value
+	}
+}
+
+func checkValue(value string) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("%w: a value of %d bytes: %d are allowed", errs.ErrBadOption, len(value), MaxValue)
+	}
+	return nil
+}
+
+// unset is a StepDown that no option has set.
+const unset = -1
+
+// begin returns the option from which the options of an election start: a lease of 15 s, and no
+// StepDown, unless the session has defaults for them.
+func begin(s *signalbox.Session) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		defaults := &(*session.Session)(s).Settings.Lock
+		if defaults.Given&session.RenewedLease == 0 || defaults.Fixed {
+			l.Lease = DefaultLease
+		}
+		if defaults.Given&session.StepDown == 0 {
+			l.Leading.StepDown = unset
+		}
+	}
+}
+
+// end returns the option with which the options of an election end: it checks them together, and
+// copies them to set.
+func end(set *session.LockSettings) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		if l.Leading.StepDown == unset {
+			l.Leading.StepDown = l.Lease / stepDownParts
+		}
+		if most := l.Lease / leastParts; l.Leading.StepDown > most {
+			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be at most %v", errs.ErrBadOption, l.Leading.StepDown, most))
+		}
+		*set = *l
+	}
+}

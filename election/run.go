@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Run campaigns, and calls lead for each term, one after the other, until ctx ends or lead returns
+// while its term lasts.
+//
+// The context of lead ends when ctx ends, and when the term ends: StepDown before the lease can end
+// on the server. lead must return then. The term is resigned when lead has returned, and not before,
+// also if lead panics. So no other process leads while lead works, unless lead takes longer than
+// StepDown to return after the server was lost.
+//
+// After a term that was lost Run campaigns again, at the end of the queue, whatever lead returned. It
+// pauses before that, from some milliseconds to a second, longer for terms that are lost one after
+// the other.
+//
+// If lead returns while its term lasts, Run resigns and returns lead's error, joined with that of
+// Resign. If ctx ends, Run returns the context's error, joined with lead's. Otherwise the error is one
+// that Campaign returns. It campaigns again after ErrNotReplicated.
+func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
+	return e.root().Explain("run", e.run(ctx, lead))
+}
+
+func (e *Election) run(ctx context.Context, lead func(context.Context, Term) error) error {
+	if err := e.root().Ready(ctx); err != nil || lead == nil {
+		return cmp.Or(err, acquire.ErrNoFunc)
+	}
+	for fails := 0; ; fails++ {
+		began := time.Now()
+		again, err := e.once(ctx, lead)
+		if !again {
+			return err
+		}
+		if time.Since(began) > e.base.Set.Lease {
+			fails = 0
+		}
+		pause := e.base.Session.Patient(session.RetryPause(fails))
+		select {
+		case <-pause.Done():
+		case <-e.realm.ctx.Done(): // after which no timer fires
+		case <-ctx.Done():
+		}
+		pause.End()
+	}
+}
+
+// once campaigns and leads for one term. It reports whether to campaign again.
+func (e *Election) once(ctx context.Context, lead func(context.Context, Term) error) (again bool, err error) {
+	t, err := e.campaign(ctx)
+	if err != nil {
+		again = ctx.Err() == nil && (errors.Is(err, errs.ErrNotReplicated) || wire.Judge(err) != wire.Final)
+		return again, err
+	}
+	lost, err := t.lead(ctx, lead)
+	switch {
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+		return false, err
+	case ctx.Err() != nil:
+		return false, errs.Join(errs.Ended(ctx), err)
+	case lost:
+		return true, err
+	}
+	return false, err
+}
+
+// lead calls lead, and resigns when it has returned, panicked, or ended its goroutine. It reports
+// whether the term was lost before.
+func (t *term) lead(ctx context.Context, lead func(context.Context, Term) error) (lost bool, err error) {
+	defer func() {
+		ended := t.err()
+		lost = ended != nil && !errors.Is(ended, errs.ErrReleased) // else lead resigned itself
+		resigned := t.resign()
+		if lost || errors.Is(resigned, errs.ErrNotHeld) {
+			resigned = nil // it says nothing new
+		}
+		err = errs.Join(err, resigned)
+	}()
+	return false, lead(t.bind(ctx), Term{t})
+}

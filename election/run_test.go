@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+var errWork = errors.New("the work failed")
+
+// P2: the lease is released when lead has returned, and not before, though its context ended long ago.
+func TestRunReleasesTheLeaseWhenLeadHasReturned(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	e, other := election.New(locktest.Session(t, server), "a"), election.New(locktest.Session(t, server), "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	began, stops, mayStop := make(chan election.Term, 1), make(chan struct{}), make(chan struct{})
+	returned := make(chan error, 1)
+	go func() {
+		returned <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
+			began <- term
+			<-ctx.Done()
+			close(stops)
+			<-mayStop
+			return ctx.Err()
+		})
+	}()
+	term := redistest.Receive(t, "the term", began)
+	next := mustCampaign(locktest.Context(t), t, server, other, 1)
+	cancel()
+	redistest.Receive(t, "the end of the context", stops)
+	require.NoError(t, term.Err(), "it leads until lead has returned")
+	require.Empty(t, next)
+	require.Equal(t, 1, locktest.Tickets(t, server, "a"))
+	close(mayStop)
+	require.Greater(t, locktest.MustHave(t, next).Token(), term.Token())
+	err := redistest.Receive(t, "the return of Run", returned)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, `signalbox: run "a": context canceled`)
+	require.ErrorIs(t, term.Err(), signalbox.ErrReleased)
+}
+
+// Run campaigns again after each term that was lost, whatever lead returned.
+func TestRunCampaignsAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	e, mu := election.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	terms, returned := make(chan election.Term), make(chan error, 1)
+	go func() {
+		returned <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
+			terms <- term
+			<-ctx.Done()
+			return errWork
+		})
+	}()
+	var last uint64
+	for range 5 {
+		term := redistest.Receive(t, "a term", terms)
+		require.Greater(t, term.Token(), last)
+		last = term.Token()
+		require.NoError(t, mu.ForceUnlock(t.Context()))
+	}
+	term := redistest.Receive(t, "a term", terms)
+	cancel()
+	err := redistest.Receive(t, "the return of Run", returned)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errWork)
+	require.ErrorIs(t, term.Err(), signalbox.ErrReleased)
+}
+
+// Run returns what lead returns while its term lasts, and has resigned by then.
+func TestRunReturnsWhatLeadReturns(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	e := election.New(locktest.Session(t, server), "a")
+	for name, c := range map[string]struct { //nolint:paralleltest // one election
+		lead func(context.Context, election.Term) error
+		want error
+	}{
+		"Nil":      {func(context.Context, election.Term) error { return nil }, nil},
+		"Error":    {func(context.Context, election.Term) error { return errWork }, errWork},
+		"Resigned": {func(_ context.Context, term election.Term) error { return term.Resign() }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorIs(t, e.Run(t.Context(), c.lead), c.want)
+			_, err := e.Leader(t.Context())
+			require.ErrorIs(t, err, signalbox.ErrNotHeld)
+		})
+	}
+	require.PanicsWithValue(t, "panic", func() {
+		_ = e.Run(t.Context(), func(context.Context, election.Term) error { panic("panic") })
+	})
+	_, err := e.Leader(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+}
+
+// The callbacks are called as in Kubernetes: a term lasts though OnStartedLeading has returned, and all processes hear
+// of a new leader.
+func TestCallbacksAreCalled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	type told struct{ who, what string }
+	heard := make(chan told, 10)
+	run := func(ctx context.Context, who string) <-chan error {
+		e := election.New(locktest.Session(t, server, signalbox.WithLabel(who)), "a")
+		returned := make(chan error, 1)
+		go func() {
+			returned <- e.RunCallbacks(ctx, election.Callbacks{
+				OnStartedLeading: func(context.Context) { heard <- told{who, "started"} },
+				OnStoppedLeading: func() { heard <- told{who, "stopped"} },
+				OnNewLeader:      func(identity string) { heard <- told{who, identity} },
+			})
+		}()
+		return returned
+	}
+	two := func() []told {
+		return []told{redistest.Receive(t, "a call", heard), redistest.Receive(t, "a call", heard)}
+	}
+	first := run(ctx, "first")
+	require.ElementsMatch(t, []told{{"first", "started"}, {"first", "first"}}, two())
+	elsewhere, stop := context.WithCancel(t.Context())
+	second := run(elsewhere, "second")
+	require.Equal(t, told{"second", "first"}, redistest.Receive(t, "a call", heard))
+	redistest.Await(t, "a place in the queue", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	cancel()
+	require.Equal(t, told{"first", "stopped"}, redistest.Receive(t, "a call", heard))
+	require.ErrorIs(t, redistest.Receive(t, "the return", first), context.Canceled)
+	require.ElementsMatch(t, []told{{"second", "started"}, {"second", "second"}}, two())
+	stop()
+	require.Equal(t, told{"second", "stopped"}, redistest.Receive(t, "a call", heard))
+	require.ErrorIs(t, redistest.Receive(t, "the return", second), context.Canceled)
+	require.Empty(t, heard)
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+)
+
+// Term is the time in which a candidate leads. It is a small value, free to copy; all copies are
+// the same term, and any goroutine may use it. The zero Term leads nothing: its Err is ErrNotHeld.
+//
+// A term ends by Resign, or when its lease is about to end: StepDown before that. It also ends if
+// the server says that the lock is gone.
+type Term struct{ term *term }
+
+// Token returns the fencing token of the term. It is greater than those of all terms before. Hand it
+// to the resources that the leader changes, and let them refuse smaller ones. The zero Term returns 0.
+func (t Term) Token() uint64 {
+	if t.term == nil {
+		return 0
+	}
+	return t.term.lease.Token()
+}
+
+// Err returns nil while the term lasts, else why it ended: ErrReleased after Resign, or ErrLost. It
+// compares the clock itself, so the first call after a pause of the process reports the loss.
+func (t Term) Err() error {
+	if t.term == nil {
+		return errs.ErrNotHeld
+	}
+	return t.term.err()
+}
+
+// Done returns a channel that is closed when the term ends. That of the zero Term is closed.
+func (t Term) Done() <-chan struct{} {
+	if t.term == nil {
+		return signalbox.Lease{}.Done()
+	}
+	return t.term.root.Done()
+}
+
+// Deadline returns until when the term lasts if no renewal succeeds any more, by this host's clock.
+// Each renewal moves it. It returns the zero time if the term has ended.
+func (t Term) Deadline() time.Time {
+	if t.term == nil || t.term.err() != nil {
+		return time.Time{}
+	}
+	t.term.mu.Lock()
+	defer t.term.mu.Unlock()
+	return time.Now().Add(t.term.leftLocked())
+}
+
+// Bind returns a child of ctx that also ends with the term, before the lease is released.
+// context.Cause says why it ended: ErrReleased or ErrLost. Its Err compares the clock itself. If ctx
+// is nil, the context has ended with ErrBadOption as its cause.
+//
+// It needs no cancel. What it costs is freed when the term or ctx ends.
+func (t Term) Bind(ctx context.Context) context.Context {
+	if t.term == nil || ctx == nil {
+		return signalbox.Lease{}.Bind(ctx)
+	}
+	return t.term.bind(ctx)
+}
+
+// Resign ends the term, here first and then on the server, which grants the next term to the first
+// candidate in the queue. Call it when the work of the term has stopped, also if the term was lost:
+// until then the session may keep the lease, so that no other process leads while the work runs. It
+// takes no context, so that it works when the caller's context is over.
+//
+// Resign returns nil if the next candidate can lead, and ErrNotHeld for a term that was resigned before, or the
+// zero Term. It returns ErrLost if the term had ended before. If the server does not reply within a
+// second it returns *signalbox.UnconfirmedError, and the release is repeated in the background.
+func (t Term) Resign() error {
+	if t.term == nil {
+		return errs.ErrNotHeld
+	}
+	return t.term.explain("resign", t.term.resign())
+}
+
+// SetValue replaces the value of the term, which Leader and Observe return, and notifies observers.
+// It has at most MaxValue bytes; a longer one is ErrBadOption. Only the holder of the term can write
+// it, and the next term does not inherit it.
+//
+// While the server is away, or refuses for now, SetValue tries again until ctx ends. After an error
+// the value may be written or not, until the next SetValue. It returns ErrLost or ErrReleased if
+// the term is over.
+func (t Term) SetValue(ctx context.Context, value string) error {
+	if t.term == nil {
+		return errs.ErrNotHeld
+	}
+	return t.term.explain("set value", t.term.setValue(ctx, value))
+}
+
+// term is a term that began. It ends once: in err, which finds it over, or in resign.
+//
+// The lock of a term comes before those of its lease. Nothing calls back under it.
+type term struct {
+	election *Election
+	lease    signalbox.Lease
+	hold     string                  // what the server calls the hold
+	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
+	cancel   context.CancelCauseFunc // of root
+	entry    wheel.Entry             // the end of the term, or the next write of the value
+	first    time.Time               // the deadline of the lease as it was granted
+	early    time.Duration           // how long before that the term ends, unless it is renewed
+
+	mu struct {
+		sync.Mutex
+		cause    error // why it ended; nil while it lasts
+		renewed  bool  // the lease had its first renewal
+		resigned bool
+		value    string
+		number   uint64        // of value
+		due      time.Duration // monotonic: when the value is to be written
+	}
+}
+
+// holdSize is the length of a hold as the holder key has it. Behind it a lease has the mode.
+const holdSize = 41
+
+// begin makes the term of a lease that was granted.
+func (e *Election) begin(lease signalbox.Lease) *term {
+	t := &term{election: e, lease: lease, hold: hold.Lease(lease).Name()[:holdSize], first: lease.Deadline()}
+	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
+	t.entry.Init(t)
+	// A lease that was granted from the queue is short until its first renewal: the term may not end
+	// before that.
+	t.early = min(e.stepDown, time.Until(t.first)/stepDownParts)
+	e.mu.Lock()
+	e.mu.terms[t] = struct{}{}
+	e.mu.Unlock()
+	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
+	t.Fire() // it is known to nobody else yet, so that this Fire is alone
+	return t
+}
+
+// err returns nil while the term lasts, else why it ended. It ends the term if that is over.
+func (t *term) err() error {
+	t.mu.Lock()
+	if t.mu.cause == nil {
+		t.mu.cause = t.overLocked()
+	}
+	why := t.mu.cause
+	t.mu.Unlock()
+	if why != nil {
+		t.cancel(why)
+	}
+	return why
+}
+
+// overLocked returns why the term is over, or nil.
+func (t *term) overLocked() error {
+	if err := t.lease.Err(); err != nil {
+		return err
+	}
+	if t.leftLocked() <= 0 {
+		return fmt.Errorf("%w: it was not renewed, and steps down before its lease ends", errs.ErrLost)
+	}
+	return nil
+}
+
+// leftLocked returns how long the term lasts without a renewal. The lease says so by both clocks.
+func (t *term) leftLocked() time.Duration {
+	deadline := t.lease.Deadline()
+	// A first renewal moves the deadline by a twelfth of the lease at the least. Two readings of one
+	// deadline differ by what passed between two looks at the clock.
+	t.mu.renewed = t.mu.renewed || deadline.Sub(t.first) > t.election.base.Set.Lease/24
+	if t.mu.renewed {
+		return time.Until(deadline) - t.election.stepDown
+	}
+	return time.Until(deadline) - t.early
+}
+
+// lose ends the term because the server said that its hold is gone.
+func (t *term) lose() {
+	t.mu.Lock()
+	if t.mu.cause == nil {
+		t.mu.cause = errs.ErrLost
+	}
+	t.mu.Unlock()
+	_ = t.err() // which cancels
+}
+
+// Fire implements wheel.Event: the term is over, or its value is to be written.
+func (t *term) Fire() {
+	if t.err() != nil {
+		return
+	}
+	now := clock.Now().Mono()
+	t.mu.Lock()
+	isDue := t.mu.due <= now
+	if isDue {
+		t.mu.due = now + t.election.base.Set.Lease
+	}
+	t.scheduleLocked(now)
+	t.mu.Unlock()
+	if isDue {
+		t.election.realm.writes.Put(t)
+	}
+}
+
+// scheduleLocked schedules the next Fire, unless the term is over. Under the lock, so that of two
+// goroutines the later one knows what the other has changed, and none schedules after resign.
+func (t *term) scheduleLocked(now time.Duration) {
+	if t.mu.cause == nil {
+		t.election.base.Session.Timers.Schedule(&t.entry, min(t.leftLocked(), t.mu.due-now))
+	}
+}
+
+// resign ends the term here, and then on the server.
+func (t *term) resign() error {
+	lost := t.err()
+	t.mu.Lock()
+	if t.mu.resigned {
+		t.mu.Unlock()
+		return errs.ErrNotHeld
+	}
+	t.mu.resigned = true
+	if lost == nil {
+		t.mu.cause = errs.ErrReleased
+	}
+	t.mu.Unlock()
+	e := t.election
+	t.cancel(errs.ErrReleased) // what is bound ends before the lease is released
+	e.base.Session.Timers.Cancel(&t.entry)
+	e.mu.Lock()
+	delete(e.mu.terms, t)
+	e.mu.Unlock()
+	e.base.Session.Beside() // so that Close waits for clear, too
+	defer e.base.Session.End()
+	err := t.lease.Unlock()
+	if err == nil {
+		t.clear()
+	}
+	if lost != nil {
+		return lost
+	}
+	return err
+}
+
+func (t *term) explain(op string, err error) error { return t.election.base.Explain(op, err) }
+
+// bind returns a child of ctx that ends with the term.
+func (t *term) bind(ctx context.Context) *bound {
+	child, cancel := context.WithCancelCause(ctx)
+	if err := t.err(); err != nil {
+		cancel(err)
+	}
+	// No goroutine: the root calls back when it ends. If ctx ends first, the root forgets the child.
+	forget := context.AfterFunc(t.root, func() { cancel(context.Cause(t.root)) })
+	context.AfterFunc(child, func() { forget() })
+	return &bound{child, t, cancel}
+}
+
+// bound is a context that ends with a term. Its Err compares the clock.
+type bound struct {
+	context.Context //nolint:containedctx // a context that wraps one
+
+	term   *term
+	cancel context.CancelCauseFunc
+}
+
+// Err implements context.Context.
+func (c *bound) Err() error {
+	if c.Context.Err() == nil {
+		if err := c.term.err(); err != nil {
+			c.cancel(err)
+		}
+	}
+	return c.Context.Err()
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// The value of a term.
+//
+// The value has a key of its own, beside the holder key. Four rules keep it true:
+//
+//  1. Only the hold that leads writes it: the script compares the holder key (COMPARE). So a leader
+//     whose lease ended cannot write, however late its request arrives.
+//  2. The values of a term have numbers that rise, and the script keeps the greatest (NUMBER). So a
+//     request that was late or sent twice overwrites no later value of its own term.
+//  3. The key names the hold that wrote it, and a reader takes the value only for that hold (MATCH).
+//     So a new term has no old value, though nobody has removed that.
+//  4. A term that is over removes its own value only (OWN). So a late removal spares the next term's.
+//
+// election.pml checks them. The key is kept for three leases, and written again once in each lease,
+// so it outlasts an outage that the lease outlasts, and comes back if it was lost.
+
+// keepFor is for how many leases the value is kept.
+const keepFor = 3
+
+// writePause is the pause before a write that failed in the background is repeated.
+const writePause = time.Second
+
+// writePatience is how long a batch of writes waits for its replies.
+const writePatience = time.Second
+
+// put returns the call that writes a value.
+func (t *term) put(value string, number uint64) wire.Call {
+	e := t.election
+	return wire.Call{
+		Script: scripts.ElectionPut,
+		Keys:   []string{e.keys.holder, e.keys.leader},
+		Args: []string{
+			t.hold, fmt.Sprintf("%016d", number), value, wire.Milliseconds(keepFor * e.base.Set.Lease),
+			e.base.Session.Publish(), e.keys.changed,
+		},
+	}
+}
+
+// written returns what the reply to put says, and ends the term if its hold is gone.
+func (t *term) written(reply wire.Reply) error {
+	switch reply.Code() {
+	case wire.Done:
+		return nil
+	case wire.Undone:
+		t.lose()
+		return t.err()
+	}
+	return foreign()
+}
+
+// foreign is the error of a key that is not an election's.
+func foreign() error { return fmt.Errorf("%w: the key is not an election's", errs.ErrWrongKind) }
+
+// setValue writes a value until that is confirmed, or the term or ctx ends.
+func (t *term) setValue(ctx context.Context, value string) error {
+	base := &t.election.base
+	if err := base.Valid(ctx); err != nil {
+		return err
+	}
+	if err := checkValue(value); err != nil {
+		return err
+	}
+	if err := t.writable(ctx); err != nil {
+		return err
+	}
+	base.Session.FindWays(ctx, t.election.keys.leader)
+	both := t.bind(ctx)
+	defer both.cancel(nil)
+	call := t.put(value, t.number(value))
+	var last error // why the last try failed
+	for fails := 0; ; fails++ {
+		reply, err := base.Session.Runner.Run(both, call)
+		if err == nil {
+			return t.written(reply)
+		}
+		if over := t.writable(ctx); over != nil {
+			return errs.Join(over, last) // cut short: what was known before still is
+		}
+		if wire.Judge(err) == wire.Final {
+			return err
+		}
+		last = err
+		pause := base.Session.Patient(session.RetryPause(fails))
+		select {
+		case <-pause.Done():
+		case <-both.Done():
+		}
+		pause.End()
+		if over := t.writable(ctx); over != nil {
+			return errs.Join(over, last)
+		}
+	}
+}
+
+// writable returns why the value cannot be written any more, or nil.
+func (t *term) writable(ctx context.Context) error {
+	if err := t.err(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	return nil
+}
+
+// number makes value that of the term, and returns its number. From here on the background writes it
+// as well.
+func (t *term) number(value string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.value = value
+	t.mu.number++
+	return t.mu.number
+}
+
+// writeAll writes the values of terms that begin, or whose values have not been written for a lease.
+func (r *realm) writeAll(terms []*term) {
+	ctx, cancel := errs.WithTimeout(r.ctx, writePatience)
+	defer cancel()
+	calls := make([]wire.Call, 0, len(terms))
+	live := terms[:0]
+	for _, t := range terms {
+		if t.err() != nil {
+			continue
+		}
+		t.election.base.Session.FindWays(ctx, t.election.keys.leader)
+		t.mu.Lock()
+		value, number := t.mu.value, t.mu.number
+		t.mu.Unlock()
+		live, calls = append(live, t), append(calls, t.put(value, number))
+	}
+	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
+		if outcome.Err == nil {
+			_ = live[i].written(outcome.Reply)
+			continue
+		}
+		live[i].writeAgain()
+	}
+}
+
+// writeAgain schedules a write after one that failed.
+func (t *term) writeAgain() {
+	now := clock.Now().Mono()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.due = now + writePause
+	t.scheduleLocked(now)
+}
+
+// clear removes the value of a term whose lease was released, and notifies observers. Nothing waits for it but
+// this: if it fails, observers poll, and the key ends by itself.
+func (t *term) clear() {
+	e := t.election
+	patience := e.base.Session.Patient(writePatience)
+	defer patience.End()
+	_, _ = e.base.Session.Runner.Run(patience, wire.Call{
+		Script: scripts.ElectionClear,
+		Keys:   []string{e.keys.leader},
+		Args:   []string{t.hold, e.base.Session.Publish(), e.keys.changed},
+	})
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+const (
+	// pollEvery is the pause between the polls of a session for one election, deafEvery that without messages.
+	pollEvery, deafEvery = time.Second, 100 * time.Millisecond
+	// pollCeiling is the longest pause between polls. One election more adds pollCost to the pause, so
+	// a session sends a thousand polls a second at the most.
+	pollCeiling, pollCost = 10 * time.Second, time.Millisecond
+	// pollPatience is how long a batch of polls waits for its replies.
+	pollPatience = time.Second
+	// maxPolls bounds a pipeline.
+	maxPolls = 100
+	// silence is how long the server may be silent before observers are told that the leader is not known.
+	silence = DefaultLease
+)
+
+// watch is one election that goroutines of this session observe. The lock of its realm guards its
+// fields, except those that say otherwise.
+type watch struct {
+	realm *realm
+	keys  keys        // assigned once
+	next  wheel.Entry // the next poll
+
+	users   int
+	sent    uint64 // polls so far
+	view    view
+	changed chan struct{} // closed when view changes, and replaced
+	heard   clock.Instant // when the last poll was sent that had a reply
+	refused error         // with what the server refused the last poll, or nil
+
+	open     sync.Once
+	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
+}
+
+// poll is a poll that is under way.
+type poll struct {
+	watch  *watch
+	number uint64
+	sent   clock.Instant
+}
+
+func isFree(err error) bool { return errors.Is(err, errs.ErrNotHeld) }
+
+// now returns what the watch knows, if a poll with that number or a later one said so, and a channel
+// that is closed when that changes.
+func (w *watch) now(from uint64) (view, <-chan struct{}) {
+	w.realm.mu.Lock()
+	defer w.realm.mu.Unlock()
+	if w.view.poll < from && !w.view.final {
+		return view{}, w.changed
+	}
+	return w.view, w.changed
+}
+
+// refusal returns with what the server refused the last poll, or nil.
+func (w *watch) refusal() error {
+	w.realm.mu.Lock()
+	defer w.realm.mu.Unlock()
+	return w.refused
+}
+
+// tellLocked wakes the observers for v.
+func (w *watch) tellLocked(v view) {
+	w.view = v
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Fire implements wheel.Event: the next poll is due.
+func (w *watch) Fire() { w.realm.polls.Put(w) }
+
+// pollAll polls for a tick's worth of elections.
+func (r *realm) pollAll(watches []*watch) {
+	ctx, cancel := errs.WithTimeout(r.ctx, pollPatience)
+	defer cancel()
+	for chunk := range slices.Chunk(r.prepare(watches), maxPolls) {
+		calls := make([]wire.Call, 0, 2*len(chunk))
+		for _, p := range chunk {
+			calls = append(calls, asking(p.watch.keys)...)
+		}
+		outcomes := r.session.Runner.RunMany(ctx, calls)
+		for i, p := range chunk {
+			p.answered(outcomes[2*i : 2*i+2])
+		}
+	}
+}
+
+// prepare returns a poll for each of these elections that is still observed.
+func (r *realm) prepare(watches []*watch) []poll {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	polls := make([]poll, 0, len(watches))
+	asked := make(map[*watch]bool, len(watches))
+	for _, w := range watches {
+		if !asked[w] && w.users > 0 {
+			asked[w] = true
+			w.sent++
+			polls = append(polls, poll{w, w.sent, clock.Now()})
+		}
+	}
+	return polls
+}
+
+// answered takes the replies to a poll. A poll that is answered after a later one says nothing new.
+func (p poll) answered(outcomes []wire.Outcome) {
+	leader, _, err := readAll(outcomes)
+	w := p.watch
+	w.realm.mu.Lock()
+	defer w.realm.mu.Unlock()
+	if w.users == 0 || w.view.final {
+		return
+	}
+	v := view{leader: leader, poll: p.number}
+	w.refused = nil
+	switch {
+	case err == nil:
+		w.heard = p.sent
+	case wire.Judge(err) == wire.Final:
+		v.err, v.final = err, true
+	default:
+		if wire.Judge(err) == wire.Wait {
+			w.refused = err
+		}
+		if -w.heard.Until(clock.Now()) < silence {
+			w.scheduleLocked()
+			return // what was known may still be so
+		}
+		v.err = err
+	}
+	if p.number > w.view.poll {
+		w.tellLocked(v)
+	}
+	w.scheduleLocked()
+}
+
+// scheduleLocked schedules the next poll, a fifth of the pause at random.
+func (w *watch) scheduleLocked() {
+	every := pollEvery
+	if w.isDeaf() {
+		every = deafEvery
+	}
+	every = min(max(every, time.Duration(len(w.realm.mu.watches))*pollCost), pollCeiling)
+	w.realm.session.Timers.Schedule(&w.next, every*4/5+rand.N(every/5))
+}
+
+// listen begins to listen for changes, once. Not under the lock: if the channel is live already it
+// calls Subscribed at once. The last observer may leave meanwhile: either that finds the listener here,
+// or this finds no observer.
+func (w *watch) listen() {
+	w.open.Do(func() {
+		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.changed, dispatch.BySlot, w))
+		w.realm.mu.Lock()
+		over := w.users == 0
+		w.realm.mu.Unlock()
+		if over {
+			w.deafen()
+		}
+	})
+}
+
+// deafen ends the listening. Not under the lock.
+func (w *watch) deafen() {
+	if listener := w.listener.Load(); listener != nil {
+		listener.Close()
+	}
+}
+
+// isDeaf reports whether messages do not arrive, as things are now.
+func (w *watch) isDeaf() bool {
+	listener := w.listener.Load()
+	if listener == nil {
+		return false // about to listen
+	}
+	select {
+	case <-listener.Live():
+		return false
+	default:
+		return true
+	}
+}
+
+// Subscribed implements dispatch.Hearer: messages before now may be lost.
+func (w *watch) Subscribed() { w.realm.polls.Put(w) }
+
+// Lost implements dispatch.Hearer: it brings the next poll forward.
+func (w *watch) Lost() {
+	w.realm.mu.Lock()
+	defer w.realm.mu.Unlock()
+	if w.users > 0 {
+		w.scheduleLocked()
+	}
+}
+
+// Heard implements dispatch.Hearer. A message is a hint: the server is asked.
+func (w *watch) Heard(string) { w.realm.polls.Put(w) }

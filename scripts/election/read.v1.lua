@@ -1,0 +1,15 @@
+-- election/read v1
+-- Returns the value of the last term, and the hold that wrote it. It says nothing about who leads.
+--
+-- KEYS[1]  leader  string: 'sb1e', hold (41), number (16), value; see README.md
+-- returns  {1, hold, text}  the value that this hold wrote; both are '' if there is none
+--          {-2}  the key is not an election's
+-- effects  none
+-- cost     O(1): GET
+local leader = KEYS[1]
+
+-- include election/record
+if foreign then
+  return {-2}
+end
+return {1, written, said}
