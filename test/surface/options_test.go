@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
@@ -35,6 +36,7 @@ var kinds = map[string]func(s []*signalbox.Session, options ...signalbox.LockOpt
 		return semaphore.New(s[0], "a", 1, o...)
 	},
 	"countdown": func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return countdown.New(s[0], "a", o...) },
+	"election":  func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return election.New(s[0], "a", o...) },
 	"redlock": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
 		all := make([]redlock.Option, len(o))
 		for i := range o {
@@ -51,25 +53,28 @@ type option struct {
 }
 
 var (
-	single = []string{"fair", "reentrant", "rwlock", "semaphore"}
-	leased = []string{"fair", "redlock", "reentrant", "rwlock", "semaphore"}
-	all    = []string{"countdown", "fair", "redlock", "reentrant", "rwlock", "semaphore"}
-	javas  = []string{"countdown", "fair", "reentrant", "rwlock", "semaphore"}
+	single  = []string{"election", "fair", "reentrant", "rwlock", "semaphore"}
+	leased  = []string{"fair", "redlock", "reentrant", "rwlock", "semaphore"}
+	renewed = append([]string{"election"}, leased...)
+	all     = []string{"countdown", "election", "fair", "redlock", "reentrant", "rwlock", "semaphore"}
+	javas   = []string{"countdown", "fair", "reentrant", "rwlock", "semaphore"}
 )
 
 // table is every option of locks.
 var table = map[string]option{
-	"signalbox.RenewedLease":   {[]signalbox.LockOption{signalbox.RenewedLease(time.Second)}, leased},
+	"signalbox.RenewedLease":   {[]signalbox.LockOption{signalbox.RenewedLease(time.Second)}, renewed},
 	"signalbox.FixedLease":     {[]signalbox.LockOption{signalbox.FixedLease(time.Second)}, leased},
 	"signalbox.MaxHold":        {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
 	"signalbox.WaitReplicas":   {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
-	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, leased},
-	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, leased},
+	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
+	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
 	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
 	"signalbox.Native":         {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
 	"semaphore.ExactCapacity":  {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
 	"semaphore.Plain":          {[]signalbox.LockOption{signalbox.Redisson(), semaphore.Plain()}, []string{"semaphore"}},
 	"countdown.Keep":           {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
+	"election.StepDown":        {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
+	"election.Value":           {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
 	"redlock.Fenced":           {[]signalbox.LockOption{redlock.Fenced().Apply}, []string{"redlock"}},
 	"redlock.GreatestLease":    {[]signalbox.LockOption{redlock.GreatestLease(time.Hour).Apply}, []string{"redlock"}},
 }
@@ -138,7 +143,7 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 		}
 		for kind, makes := range kinds {
 			needsJava := name == "signalbox.Redisson" || name == "semaphore.Plain"
-			if kind == "redlock" && needsJava {
+			if !slices.Contains(javas, kind) && needsJava {
 				require.ErrorIs(t, makes(sessions).Check(), signalbox.ErrBadOption, "%s of %s", name, kind)
 				continue
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -46,6 +47,10 @@ func empty() map[string][]any {
 		"signalbox.UnconfirmedError": {(*signalbox.UnconfirmedError)(nil), new(signalbox.UnconfirmedError)},
 		"countdown.Latch":            {noLatch, new(countdown.Latch), countdown.New(nil, "")},
 		"countdown.Round":            {countdown.Round{}, noLatch.RoundOf(1), new(countdown.Latch).RoundOf(1), countdown.New(none, "a").RoundOf(1)},
+		"election.Election":          {(*election.Election)(nil), new(election.Election), election.New(nil, ""), election.New(none, "a", nil)},
+		"election.Term":              {election.Term{}, new(election.Term)},
+		"election.Leader":            {election.Leader{}},
+		"election.Callbacks":         {election.Callbacks{}},
 		"fair.Lock":                  {(*fair.Lock)(nil), new(fair.Lock), fair.New(nil, "")},
 		"multilock.Lock": {
 			(*multilock.Lock)(nil), new(multilock.Lock), multilock.New(), multilock.New(nil, nil), multilock.New((*reentrant.Lock)(nil)),
@@ -129,8 +134,10 @@ func TestANilContextIsABadOption(t *testing.T) {
 	s := sessions[0]
 	lease, err := reentrant.New(s, "held").Lock(t.Context())
 	require.NoError(t, err)
+	term, err := election.New(s, "led").Campaign(t.Context())
+	require.NoError(t, err)
 	for _, v := range []any{
-		s, lease, countdown.New(s, "a"), countdown.New(s, "a").RoundOf(1), fair.New(s, "a"), reentrant.New(s, "a"), rwlock.New(s, "a"),
+		term, election.New(s, "a"), s, lease, countdown.New(s, "a"), countdown.New(s, "a").RoundOf(1), fair.New(s, "a"), reentrant.New(s, "a"), rwlock.New(s, "a"),
 		rwlock.New(s, "a").Reader(), semaphore.New(s, "a", 1), semaphore.New(s, "a", 1).Permits(1), redlock.New(sessions, "a"),
 		multilock.New(reentrant.New(s, "a"), fair.New(s, "b")), semaphore.New(s, "a", 1).Weighted(t.Context()),
 	} {

@@ -11,7 +11,8 @@ const (
 	waits                // Lock and similar calls: until the context ends
 	asks                 // one question or change, without another try
 	insists              // steps of a latch, which are repeated
-	listens              // the wait for a round that does not open
+	listens              // the wait for a round that does not open, and other calls that only their context ends
+	writes               // a term's value, until the term is lost
 	unlocks              // after the lease began, with no context
 	inner                // the same of a lease beside another one of its hold, which sends nothing
 	leaves               // Close of a session that has a lease left
@@ -115,6 +116,17 @@ var endings = []row{
 	{listens, loading, "blocks", "ErrRefused ended in 100ms"},
 	{listens, full, "blocks", "ErrRefused ended in 100ms"},
 	{listens, denied, "ErrDenied", "ErrDenied"},
+
+	// A term ends 5 s before its lease of 15 s does.
+	{writes, healthy, "nil", "nil"},
+	{writes, frozen, "ErrLost ErrNoReply in 10s", "ended in 100ms"},
+	{writes, connecting, "ErrLost ErrNoReply in 10s", "ended in 100ms"},
+	{writes, refusing, "ErrLost in 10s", "ended in 100ms"},
+	{writes, cut, "nil in 3s", "nil in 100ms"},
+	{writes, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
+	{writes, loading, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
+	{writes, full, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
+	{writes, denied, "ErrDenied", "ErrDenied"},
 
 	{unlocks, healthy, "nil", "nil"},
 	{unlocks, frozen, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,6 +218,7 @@ func closeStates() map[string]closeState {
 			return roundAwaited(w, s, lines)
 		},
 	}
+	maps.Copy(states, electionStates())
 	for line, take := range takes() {
 		states["Unanswered "+line] = func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
 			w.unanswered(s, lines, func(ctx context.Context) error {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("leader", runLeader)
+	if redistest.RunChild() {
+		return
+	}
+	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
+	goleak.VerifyTestMain(redistest.AtATime(8, m),
+		goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
+	)
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// valueOf is the key of the value that the leader of an election has set.
+func valueOf(name string) string { return "sb:{" + name + "}:leader" }
+
+// leads campaigns, and returns the term.
+func leads(w *world, e *election.Election) election.Term {
+	w.Helper()
+	term, err := e.Campaign(w.Context())
+	require.NoError(w, err)
+	return term
+}
+
+// candidate campaigns on another goroutine, and says when it leads.
+func candidate(w *world, e *election.Election) <-chan election.Term {
+	led := make(chan election.Term, 1)
+	go func() {
+		term, err := e.Campaign(w.Context())
+		if err == nil {
+			led <- term
+		}
+	}()
+	time.Sleep(100 * time.Millisecond)
+	return led
+}
+
+// sighting is something that an observer saw.
+type sighting struct {
+	election.Leader
+
+	err error
+	at  time.Time
+}
+
+// observing observes until the context ends.
+func observing(ctx context.Context, e *election.Election) <-chan sighting {
+	seen := make(chan sighting, 1000)
+	go func() {
+		defer close(seen)
+		for l, err := range e.Observe(ctx) {
+			seen <- sighting{l, err, time.Now()}
+		}
+	}()
+	return seen
+}
+
+// P2: a leader that loses touch with the server steps down StepDown before its lease can end there, and its context with
+// it. The lease is not given away before it ends.
+func TestLeaderStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []signalbox.LockOption
+		lease   time.Duration
+		before  time.Duration
+	}{
+		"Default": {nil, 15 * time.Second, 5 * time.Second},
+		"Half":    {[]signalbox.LockOption{election.StepDown(7500 * time.Millisecond)}, 15 * time.Second, 7500 * time.Millisecond},
+		"None":    {[]signalbox.LockOption{election.StepDown(0)}, 15 * time.Second, 0},
+		"Minute":  {[]signalbox.LockOption{signalbox.RenewedLease(time.Minute)}, time.Minute, 20 * time.Second},
+	} {
+		for _, queued := range []bool{false, true} {
+			bubbleOfUsers(t, func(w *world) {
+				user, other := w.user(), w.user()
+				if queued { // its lease is short at first
+					first := leads(w, election.New(other.Session, "a"))
+					led := candidate(w, election.New(user.Session, "a", c.options...))
+					require.NoError(w, first.Resign())
+					w.steps(user, <-led, c.lease, c.before, name)
+					return
+				}
+				w.steps(user, leads(w, election.New(user.Session, "a", c.options...)), c.lease, c.before, name)
+			})
+		}
+	}
+}
+
+// steps cuts a leader off after a while, and requires that its term ends in time.
+func (w *world) steps(user lineUser, term election.Term, lease, before time.Duration, name string) {
+	w.Helper()
+	ctx := term.Bind(w.Context())
+	time.Sleep(10*lease + lease/7)
+	require.NoError(w, term.Err(), name)
+	user.wire.dead()
+	deadline := term.Deadline()
+	<-ctx.Done()
+	left := w.left("a")
+	require.ErrorIs(w, term.Err(), signalbox.ErrLost, name)
+	require.ErrorIs(w, context.Cause(ctx), signalbox.ErrLost, name)
+	require.WithinDuration(w, deadline, time.Now(), 2*time.Millisecond, name)
+	require.GreaterOrEqual(w, left, before, name)
+	require.Less(w, left, before+lease/50+50*time.Millisecond, name)
+	require.Zero(w, term.Deadline())
+	began := time.Now()
+	require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
+	require.LessOrEqual(w, time.Since(began), time.Second)
+}
+
+// P2: a leader that stepped down keeps the lease until its work has returned, if the server is back before the lease has
+// ended. Then Run resigns, and campaigns again behind the others.
+func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		user, other := w.user(), w.user()
+		e := election.New(user.Session, "a")
+		terms, stops, mayStop := make(chan election.Term, 10), make(chan struct{}, 10), make(chan struct{})
+		ctx, cancel := context.WithCancel(w.Context())
+		returned := make(chan error, 1)
+		go func() {
+			returned <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
+				terms <- term
+				<-ctx.Done()
+				stops <- struct{}{}
+				<-mayStop
+				return nil
+			})
+		}()
+		first := <-terms
+		next := candidate(w, election.New(other.Session, "a"))
+		user.wire.dead()
+		<-stops
+		user.wire.heals()
+		time.Sleep(time.Minute) // four leases
+		require.Empty(w, next)
+		require.ErrorIs(w, first.Err(), signalbox.ErrLost)
+		require.ErrorIs(w, e.Health(w.Context()), signalbox.ErrLost, "its work still runs")
+		mayStop <- struct{}{}
+		second := <-next
+		require.Greater(w, second.Token(), first.Token())
+		require.NoError(w, e.Health(w.Context()))
+		require.Empty(w, terms)
+		require.NoError(w, second.Resign())
+		third := <-terms
+		require.Greater(w, third.Token(), second.Token())
+		cancel()
+		close(mayStop)
+		require.ErrorIs(w, <-returned, context.Canceled)
+	})
+}
+
+// P6: after a crash of the leader the first candidate leads when the lease has ended, and observers learn that nobody leads
+// and who does then, within a poll.
+func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
+		bubbleOfUsers(t, func(w *world) {
+			option := signalbox.RenewedLease(lease)
+			crashed, observer := w.user(), w.user()
+			term := leads(w, election.New(crashed.Session, "a", option, election.Value("crashed")))
+			led := candidate(w, election.New(w.user().Session, "a", option, election.Value("next")))
+			seen := observing(w.Context(), election.New(observer.Session, "a"))
+			time.Sleep(lease * 10 / 3)
+			require.Equal(w, "crashed", (<-seen).Value)
+			crashed.wire.dead()
+			began := time.Now()
+			next := <-led
+			require.LessOrEqual(w, time.Since(began), lease+1100*time.Millisecond)
+			require.Greater(w, next.Token(), term.Token())
+			began = time.Now()
+			for s := range seen {
+				require.NoError(w, s.err)
+				if s.Value == "next" {
+					require.Equal(w, next.Token(), s.Token)
+					require.LessOrEqual(w, s.at.Sub(began), 1100*time.Millisecond)
+					break
+				}
+			}
+			require.NoError(w, next.Resign())
+			require.Zero(w, (<-seen).Token)
+		})
+	}
+}
+
+// P6: with nobody in the queue observers learn within a poll that a crashed leader's lease has ended.
+func TestObserverLearnsThatNobodyLeadsAfterACrash(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		crashed := w.user()
+		leads(w, election.New(crashed.Session, "a", election.Value("x")))
+		seen := observing(w.Context(), election.New(w.user().Session, "a"))
+		time.Sleep(time.Minute)
+		require.Equal(w, "x", (<-seen).Value)
+		crashed.wire.dead()
+		ends := time.Now().Add(w.left("a"))
+		s := <-seen
+		require.NoError(w, s.err)
+		require.Equal(w, election.Leader{}, s.Leader)
+		require.LessOrEqual(w, s.at.Sub(ends), 1100*time.Millisecond)
+		time.Sleep(time.Minute)
+		require.False(w, w.redis.Exists(valueOf("a")), "the value ends by itself")
+	})
+}
+
+// P6: observers find each change by a poll if all messages are lost, within a second.
+func TestObserverFindsALostMessageByAPoll(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		deaf := w.user()
+		seen := observing(w.Context(), election.New(deaf.Session, "a"))
+		require.Zero(w, (<-seen).Token)
+		deaf.wire.losesMessages.Store(true)
+		e := election.New(w.user().Session, "a")
+		for i := range 20 {
+			term := leads(w, e)
+			require.Equal(w, term.Token(), (<-seen).Token)
+			time.Sleep(time.Duration(i) * 77 * time.Millisecond)
+			began := time.Now()
+			require.NoError(w, term.SetValue(w.Context(), fmt.Sprint(i)))
+			require.Equal(w, fmt.Sprint(i), (<-seen).Value)
+			require.LessOrEqual(w, time.Since(began), 1100*time.Millisecond)
+			began = time.Now()
+			require.NoError(w, term.Resign())
+			require.Zero(w, (<-seen).Token)
+			require.LessOrEqual(w, time.Since(began), 1100*time.Millisecond)
+		}
+	})
+}
+
+// P10: an observer whose server is silent says so after 15 s, and continues when the server is back.
+func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		term := leads(w, election.New(w.user().Session, "a", election.Value("x")))
+		user := w.user()
+		ctx, cancel := context.WithCancel(w.Context())
+		seen := observing(ctx, election.New(user.Session, "a"))
+		require.Equal(w, term.Token(), (<-seen).Token)
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			began := time.Now()
+			user.wire.dead()
+			s := <-seen
+			require.ErrorIs(w, s.err, signalbox.ErrNoReply)
+			require.Equal(w, election.Leader{}, s.Leader)
+			require.InDelta(w, 15, s.at.Sub(began).Seconds(), 4)
+			time.Sleep(time.Minute)
+			require.Empty(w, seen, "once")
+			user.wire.heals()
+			require.Equal(w, term.Token(), (<-seen).Token)
+		}
+		cancel()
+		require.ErrorIs(w, (<-seen).err, context.Canceled)
+		_, more := <-seen
+		require.False(w, more)
+	})
+}
+
+// P7: hours of leading cost the renewals of the lease and a write of the value in each lease; hours of observing cost a
+// poll a second. No goroutine waits for a term.
+func TestHoursOfLeadingCostRenewalsAndOneWriteALease(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		const lease = election.DefaultLease
+		term := leads(w, election.New(w.user().Session, "a", election.Value("x")))
+		time.Sleep(time.Minute)
+		w.scripts.Store(0)
+		hours := time.Duration(redistest.Rounds(1, 10)) * time.Hour
+		time.Sleep(hours)
+		require.NoError(w, term.Err())
+		leases := float64(hours / lease)
+		require.InEpsilon(w, leases*4, float64(w.scripts.Load()), 0.05, "three renewals, and a write")
+		require.LessOrEqual(w, goroutines(), 2, "of the timers and the subscription")
+		observers := observing(w.Context(), election.New(w.user().Session, "a"))
+		observing(w.Context(), election.New(w.user().Session, "a"))
+		require.Equal(w, "x", (<-observers).Value)
+		time.Sleep(time.Minute)
+		w.scripts.Store(0)
+		time.Sleep(10 * time.Minute)
+		require.InEpsilon(w, 600/15*4+2*2*600/0.9, float64(w.scripts.Load()), 0.05, "two scripts a poll, of two sessions")
+		require.Empty(w, observers)
+		require.NoError(w, term.Resign())
+	})
+}
+
+// P5: a value that was lost with its key is back within a lease, and keeps its number.
+func TestLostValueComesBackWithinALease(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		e := election.New(w.user().Session, "a", election.Value("first"))
+		term := leads(w, e)
+		require.NoError(w, term.SetValue(w.Context(), "second"))
+		for range 10 {
+			time.Sleep(7 * time.Second)
+			w.redis.Del(valueOf("a"))
+			l, err := e.Leader(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, term.Token(), l.Token)
+			require.Empty(w, l.Value)
+			time.Sleep(election.DefaultLease + 100*time.Millisecond)
+			l, err = e.Leader(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, "second", l.Value)
+		}
+	})
+}
+
+// P4, P5, P6: whichever request of a term fails, and however: each call returns, the value of the term is the last one that
+// was set, and the next candidate leads.
+func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
+	t.Parallel()
+	// session/hello, enter, put twice or three times, SUBSCRIBE, read and describe twice or three times, leave, clear.
+	const steps = 14
+	eachKind(t, func(w *world, kind redistest.Kind) {
+		calm := w.user()
+		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
+		for at := 1; at <= steps; at++ {
+			name := fmt.Sprint(at)
+			mine, theirs := election.New(s.Session, name, election.Value("first")), election.New(calm.Session, name)
+			s.arm(kind, at)
+			term := leads(w, mine)
+			next := candidate(w, theirs)
+			require.NoError(w, term.SetValue(w.Context(), "second"))
+			require.NoError(w, term.SetValue(w.Context(), "third"))
+			ctx, cancel := context.WithCancel(w.Context())
+			seen := observing(ctx, mine)
+			for s := range seen {
+				require.NoError(w, s.err)
+				if s.Value == "third" {
+					break
+				}
+			}
+			l, err := theirs.Leader(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, "third", l.Value)
+			require.Equal(w, term.Token(), l.Token)
+			require.NoError(w, w.resigns(term))
+			second := <-next
+			for s := range seen {
+				require.NoError(w, s.err)
+				if s.Token == second.Token() {
+					break
+				}
+			}
+			cancel()
+			require.Greater(w, second.Token(), term.Token())
+			l, err = theirs.Leader(w.Context())
+			require.NoError(w, err)
+			require.Empty(w, l.Value, "at %d", at)
+			require.NoError(w, second.Resign())
+			_, err = theirs.Leader(w.Context())
+			require.ErrorIs(w, err, signalbox.ErrNotHeld)
+			s.heals()
+		}
+	})
+}
+
+// resigns resigns a term. That the server did not confirm it is no error: it is repeated.
+func (w *world) resigns(term election.Term) error {
+	if err := term.Resign(); !errors.Is(err, signalbox.ErrUnconfirmed) {
+		return err
+	}
+	return nil
+}
+
+// electionStates are the states in which a session may be closed that has a candidate, a leader or an observer.
+func electionStates() map[string]closeState {
+	observes := func(w *world, s *signalbox.Session) <-chan error {
+		return w.later(func() (last error) {
+			for _, last = range election.New(s, "a").Observe(context.Background()) { //nolint:revive // the last error says how it ends
+			}
+			return last
+		})
+	}
+	runs := func(w *world, s *signalbox.Session) <-chan error {
+		return w.later(func() error {
+			return election.New(s, "a").Run(context.Background(), func(ctx context.Context, _ election.Term) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+	}
+	return map[string]closeState{
+		"Leads": func(w *world, s *signalbox.Session, _ *wire) []<-chan error {
+			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
+		},
+		"LeadsFrozen": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+			defer lines.dead()
+			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
+		},
+		"SteppedDown": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+			all := []<-chan error{runs(w, s), observes(w, s)}
+			lines.dead()
+			time.Sleep(11 * time.Second)
+			return all
+		},
+		"ValueOnItsWay": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+			term := leads(w, election.New(s, "a"))
+			lines.dead()
+			return []<-chan error{w.later(func() error { return term.SetValue(context.Background(), "x") })}
+		},
+	}
+}
