@@ -111,7 +111,7 @@ func (ls *Lines) Done(q *Queue) {
 	case q.users > 0:
 	case q.wait != nil:
 		ls.session.Timers.Schedule(&q.next, dispatch.Linger)
-	case ls.mu.spare < maxSpare:
+	case q.attempts == 0 && ls.mu.spare < maxSpare: // a newcomer is not behind attempts that are being undone
 		q.spare = true
 		ls.mu.spare++
 	default:
