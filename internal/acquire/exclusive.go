@@ -32,9 +32,9 @@ const (
 type Exclusive struct {
 	Base
 
-	table  *layout.Exclusive
-	tenure Lock
-	room   [3]string // of the keys in tenure
+	table *layout.Exclusive
+	lock  Lock
+	room  [3]string // of the keys in lock
 }
 
 // realm is what one session has of the exclusive locks of one layout.
@@ -63,7 +63,7 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	if x.Settled != x.Session.Defaults[kind] {
 		wish = wishFor(table, mode, x.Settled)
 	}
-	x.tenure = Lock{
+	x.lock = Lock{
 		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground, x.room[:0]), Wish: wish,
 	}
 }
@@ -100,7 +100,7 @@ func (x *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return x.tenure.Take(ctx)
+	return x.lock.Take(ctx)
 }
 
 // TryAcquire takes the lock if it is free and has no living waiter, or enters it again.
@@ -109,7 +109,7 @@ func (x *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return x.tenure.Try(ctx)
+	return x.lock.Try(ctx)
 }
 
 // enter returns a lease by the one that ctx carries.
@@ -117,7 +117,7 @@ func (x *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, 
 	if err = x.Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return x.Enter(ctx, x.tenure.Realm)
+	return x.Enter(ctx, x.lock.Realm)
 }
 
 // ForceUnlock ends the hold that the server names, of whatever process, and hands the lock over.
@@ -128,8 +128,8 @@ func (x *Exclusive) ForceUnlock(ctx context.Context) error {
 	return x.Base.ForceUnlock(ctx, x.table.Letters, func(hold, told string) wire.Call {
 		return wire.Call{
 			Script: x.table.Force,
-			Keys:   x.tenure.Keys.All,
-			Args:   []string{hold, x.Session.PublishIn(x.Layout), x.tenure.Keys.Grants, told, x.Floor},
+			Keys:   x.lock.Keys.All,
+			Args:   []string{hold, x.Session.PublishIn(x.Layout), x.lock.Keys.Grants, told, x.Floor},
 		}
 	})
 }
@@ -143,7 +143,7 @@ func (x *Exclusive) Place() signalbox.Place {
 	if x.table.Gather != nil {
 		together = (*gatherer)(x)
 	}
-	return x.Base.Place(x.tenure.Realm.Kind, session.Whole, together)
+	return x.Base.Place(x.lock.Realm.Kind, session.Whole, together)
 }
 
 // waitersPage is how many waiters one script returns.
@@ -182,7 +182,7 @@ func (x *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply,
 	}
 	reply, err := x.Session.Runner.Run(ctx, wire.Call{
 		Script: x.table.Waiters,
-		Keys:   x.tenure.Keys.All[1:], // without the holder
+		Keys:   x.lock.Keys.All[1:], // without the holder
 		Args:   []string{after, strconv.Itoa(waitersPage)},
 	})
 	return reply, CutShort(ctx, err)

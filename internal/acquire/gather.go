@@ -62,14 +62,14 @@ func (x *Exclusive) lot(ctx context.Context, behind []session.Gatherer) []*Lock 
 	if !x.goesTogether(ctx) {
 		return nil
 	}
-	lot := []*Lock{&x.tenure}
+	lot := []*Lock{&x.lock}
 	for _, other := range behind {
 		g, is := other.(*gatherer)
 		next := (*Exclusive)(g)
-		if !is || len(lot) == maxTogether || next.tenure.Lot() != x.tenure.Lot() || !next.goesTogether(ctx) {
+		if !is || len(lot) == maxTogether || next.lock.Lot() != x.lock.Lot() || !next.goesTogether(ctx) {
 			break
 		}
-		lot = append(lot, &next.tenure)
+		lot = append(lot, &next.lock)
 	}
 	return lot
 }
@@ -80,6 +80,6 @@ func (x *Exclusive) goesTogether(ctx context.Context) bool {
 	if ctx == nil || ctx.Err() != nil || x.Made() != nil || x.Replicas.Count > 0 {
 		return false
 	}
-	_, carried := hold.Carried(ctx, x.tenure.Realm, x.Names.Holder)
+	_, carried := hold.Carried(ctx, x.lock.Realm, x.Names.Holder)
 	return !carried
 }

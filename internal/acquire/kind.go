@@ -182,7 +182,7 @@ func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.L
 
 // start makes the hold that was granted. It ends by until at the latest, where that is not the zero Instant.
 func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Lease {
-	n := &tenure{lock: l, queue: q, attempt: a}
+	n := &held{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
 	if l.passes() {
 		n.local, n.since = l.Kind.Passing.Queues.Use(l.Keys.Holder), grant.Read

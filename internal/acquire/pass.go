@@ -106,7 +106,7 @@ type yielder interface {
 }
 
 // Give implements handoff.Giver.
-func (n *tenure) Give(now clock.Instant) (hold.Lease, bool) {
+func (n *held) Give(now clock.Instant) (hold.Lease, bool) {
 	if now.Mono()-n.since.Mono() >= n.lock.Kind.Passing.turn() || n.lock.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
@@ -114,7 +114,7 @@ func (n *tenure) Give(now clock.Instant) (hold.Lease, bool) {
 }
 
 // spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.
-func (n *tenure) spent(now clock.Instant) error {
+func (n *held) spent(now clock.Instant) error {
 	if a, is := n.attempt.(yielder); is && n.lock.Kind.Passing.Yield != nil {
 		return n.yield(now, a)
 	}
@@ -126,7 +126,7 @@ func (n *tenure) spent(now clock.Instant) error {
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
 // waiter. The session counts the candidate.
-func (n *tenure) requeue(now clock.Instant, a queue.Requeuer) error {
+func (n *held) requeue(now clock.Instant, a queue.Requeuer) error {
 	l := n.lock
 	if err := n.Term.Stop(now); err != nil {
 		l.Base.Session.End()
@@ -148,7 +148,7 @@ func (n *tenure) requeue(now clock.Instant, a queue.Requeuer) error {
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
-func (n *tenure) yield(sent clock.Instant, a yielder) error {
+func (n *held) yield(sent clock.Instant, a yielder) error {
 	l := n.lock
 	// Half of what is left: if there is no answer the release is to begin before the term ends, which was unlocked in time.
 	patience := l.Base.Session.PatientUnlock(n.Term.Deadline().Until(sent) / 2)

@@ -13,7 +13,7 @@ import (
 // hold by the wish of l, which script put in its place in one step: with a term of its own, but for an end that the old
 // one had. It waits for that as long as the old hold lasts. Where it fails both are given back in the background.
 func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
-	n, is := lease.Home().(*tenure)
+	n, is := lease.Home().(*held)
 	if !is {
 		return hold.Lease{}, errs.ErrNotHeld
 	}

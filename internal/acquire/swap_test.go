@@ -131,7 +131,7 @@ func TestASwapThatFailsIsALossAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// A lease that is over, or is none of a tenure, is not swapped, and nothing is sent.
+// A lease that is over, or has no hold of a lock, is not swapped, and nothing is sent.
 func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

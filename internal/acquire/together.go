@@ -24,7 +24,7 @@ func (l *Lock) Lot() session.Lot {
 }
 
 // Lot implements session.Returner.
-func (n *tenure) Lot() session.Lot { return n.lock.Lot() }
+func (n *held) Lot() session.Lot { return n.lock.Lot() }
 
 // together takes locks of one kind in order by one call, as far as they are free and no goroutine of this session is before
 // the caller: of a hold that it cannot begin, and of those behind, it keeps none. The error is that of the call.
@@ -60,21 +60,21 @@ func together(ctx context.Context, lot []*Lock) (leases []hold.Lease, err error)
 type returned struct {
 	queue.Returned
 
-	tenure *tenure
+	held   *held
 	answer *error
 }
 
 // Return implements session.Returner: holds that goroutines of this process wait for are handed over, and the others are
 // released in one step.
-func (n *tenure) Return(now clock.Instant, others []session.Returner) []error {
+func (n *held) Return(now clock.Instant, others []session.Returner) []error {
 	answers := make([]error, 1+len(others))
 	var spent, given []*returned
 	for i := range answers {
 		m := n
 		if i > 0 {
-			m = others[i-1].(*tenure) //nolint:errcheck,forcetypeassert // those of one lot are of one type
+			m = others[i-1].(*held) //nolint:errcheck,forcetypeassert // those of one lot are of one type
 		}
-		r := &returned{tenure: m, answer: &answers[i]}
+		r := &returned{held: m, answer: &answers[i]}
 		verdict := handoff.Unwanted
 		if m.local != nil {
 			verdict = m.local.Pass(now, m.lock.Wish.Like, m)
@@ -91,19 +91,19 @@ func (n *tenure) Return(now clock.Instant, others []session.Returner) []error {
 	}
 	n.scatter(now, given)
 	for _, r := range spent {
-		*r.answer = r.tenure.spent(now)
+		*r.answer = r.held.spent(now)
 	}
 	return answers
 }
 
 // scatter releases holds whose terms have stopped.
-func (n *tenure) scatter(now clock.Instant, given []*returned) {
+func (n *held) scatter(now clock.Instant, given []*returned) {
 	if len(given) == 0 {
 		return
 	}
 	left, all := time.Duration(math.MaxInt64), make([]*queue.Returned, len(given))
 	for i, r := range given {
-		m := r.tenure
+		m := r.held
 		left = min(left, m.Term.Deadline().Until(now))
 		of := m.attempt.(attempt).Attempt //nolint:errcheck,forcetypeassert // a kind with Scatter has a queue at the server
 		r.Returned = queue.Returned{Attempt: of, Used: m.used(), Lasts: m.lasts}
@@ -113,7 +113,7 @@ func (n *tenure) scatter(now clock.Instant, given []*returned) {
 	defer patience.End()
 	queue.Scatter(patience, n.lock.Kind.Scatter, all)
 	for _, r := range given {
-		*r.answer = r.tenure.released(r.Had, r.Err, errs.ErrLost)
-		r.tenure.over()
+		*r.answer = r.held.released(r.Had, r.Err, errs.ErrLost)
+		r.held.over()
 	}
 }

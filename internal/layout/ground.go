@@ -7,8 +7,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Ground is what the locks of one kind stand on in a layout, where that kind is waited for by a tenure: in a line, or in
-// a contest. It has one of the two.
+// Ground is what the locks of one kind look like in a layout, and how they are waited for: in a queue at the server
+// (Line), or by trying (Contest). It has one of the two.
 type Ground struct {
 	// Realm tells its locks apart from those of other kinds and layouts in a session.
 	Realm string
@@ -36,10 +36,10 @@ type Keys struct {
 	Told string
 }
 
-// Line has the scripts of a line; see line.Kind.
+// Line has the scripts of a line; see queue.Kind.
 type Line struct {
 	Enter, Look, Wait, Leave, Drop, Requeue *scripts.Script
-	// Yield asks whether a hold may be passed on further inside its process; nil where none is. See line.Attempt.Yield.
+	// Yield asks whether a hold may be passed on further inside its process; nil where none is. See queue.Attempt.Yield.
 	Yield *scripts.Script
 	// Labelled says that holds are named with the label of their session.
 	Labelled bool

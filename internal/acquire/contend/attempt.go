@@ -220,17 +220,17 @@ func (a *attempt) nothingSent() {
 	a.sent = a.unknown || a.placed
 }
 
-// Grant implements tenure.Attempt.
+// Grant implements queue.Holder.
 func (a *attempt) Grant() queue.Grant {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
 	return a.grant
 }
 
-// Name implements tenure.Attempt.
+// Name implements queue.Holder.
 func (a *attempt) Name() string { return a.hold }
 
-// Begin implements tenure.Attempt.
+// Begin implements queue.Holder.
 func (a *attempt) Begin(tenant queue.Tenant) {
 	a.queue.contests.mu.Lock()
 	a.tenant = tenant
@@ -242,14 +242,14 @@ func (a *attempt) Begin(tenant queue.Tenant) {
 	}
 }
 
-// Lengthened implements tenure.Attempt.
+// Lengthened implements queue.Holder.
 func (a *attempt) Lengthened(life time.Duration, sent clock.Instant) {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
-// Abandon implements tenure.Attempt.
+// Abandon implements queue.Holder.
 func (a *attempt) Abandon() {
 	mayHave := a.end()
 	a.vacate(false)
@@ -260,7 +260,7 @@ func (a *attempt) Abandon() {
 	}
 }
 
-// Release implements tenure.Attempt.
+// Release implements queue.Holder.
 func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration) (had bool, err error) {
 	a.end()
 	reply, err := a.queue.contests.session.Runner.Run(ctx, a.releaseCall())

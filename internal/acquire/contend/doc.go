@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package contend is waiting without a line: whoever comes first has the lock. It is for layouts that keep no tickets,
-// and gives what package queue gives: a tenure cannot tell which of them its hold is from. What is asked for, and what
+// and gives what package queue gives: a hold cannot tell which of them it is from. What is asked for, and what
 // is given, are the words of package queue.
 //
 // # What it is

@@ -33,7 +33,7 @@ type contest struct {
 // lane is those who wait, as they came. The first has the turn.
 type lane []*place
 
-// Done implements tenure.Queue. A queue that stands back is kept for whoever comes meanwhile.
+// Done implements queue.Asker. A queue that stands back is kept for whoever comes meanwhile.
 func (q *contest) Done() {
 	c := q.contests
 	c.mu.Lock()

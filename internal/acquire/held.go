@@ -16,11 +16,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// tenure is the lock held by this process, from the grant to the release. It is the hold's home.
+// held is the lock held by this process, from the grant to the release. It is the hold's home.
 //
 // Exactly one of Vacated and Lost ends it: Vacated goes on only where it stopped the term, and
 // a term that was stopped tells nobody that it ended.
-type tenure struct {
+type held struct {
 	hold.Hold
 
 	lock    *Lock
@@ -30,12 +30,12 @@ type tenure struct {
 
 	local *handoff.Queue // where goroutines wait that it is handed over to; nil if it is not
 	// since is when the server granted it, or said that it may go on. It is written by the goroutine that begins or vacates
-	// the tenure, one after the other: the lock of the queue is between them.
+	// the hold, one after the other: the lock of the queue is between them.
 	since clock.Instant
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
-func (n *tenure) Vacated(now clock.Instant) error {
+func (n *held) Vacated(now clock.Instant) error {
 	if n.local != nil {
 		switch n.local.Pass(now, n.lock.Wish.Like, n) {
 		case handoff.Passed:
@@ -49,18 +49,18 @@ func (n *tenure) Vacated(now clock.Instant) error {
 }
 
 // release releases the hold.
-func (n *tenure) release(now clock.Instant) error {
+func (n *held) release(now clock.Instant) error {
 	patience := n.patience(now)
 	defer patience.End()
 	return n.releaseWithin(patience, now, errs.ErrLost)
 }
 
 // used returns the stamp of the last token that was used.
-func (n *tenure) used() wire.Stamp { return wire.StampOf(n.Token()) }
+func (n *held) used() wire.Stamp { return wire.StampOf(n.Token()) }
 
 // releaseWithin gives the hold back, and waits for that as long as patience lasts. gone is the answer where the server
 // says that the hold has nothing any more.
-func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
+func (n *held) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
 	if err := n.Term.Stop(now); err != nil {
 		return err // it was lost before it could be given back; Lost sees to the rest
 	}
@@ -71,7 +71,7 @@ func (n *tenure) releaseWithin(patience context.Context, now clock.Instant, gone
 }
 
 // released returns the error of a release: gone if the server says that the hold had the lock no more.
-func (n *tenure) released(had bool, err, gone error) error {
+func (n *held) released(had bool, err, gone error) error {
 	switch {
 	case err != nil:
 		return &signalbox.UnconfirmedError{KeyEnds: clock.Now().Add(n.lasts).Time(), Err: err}
@@ -82,18 +82,18 @@ func (n *tenure) released(had bool, err, gone error) error {
 }
 
 // patience answers how long a call about this hold is waited for.
-func (n *tenure) patience(now clock.Instant) *session.Patience {
+func (n *held) patience(now clock.Instant) *session.Patience {
 	return n.lock.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
 }
 
 // Lost implements hold.Home: the term ended under the holder. Where the hold may be there still
 // it is given back, so that the next in line need not wait for its end.
-func (n *tenure) Lost(error, bool) {
+func (n *held) Lost(error, bool) {
 	n.attempt.Abandon()
 	n.over()
 }
 
-func (n *tenure) over() {
+func (n *held) over() {
 	n.leaveLocal()
 	n.lock.leave(n.queue)
 	if n.lock.Over != nil {
@@ -102,15 +102,15 @@ func (n *tenure) over() {
 }
 
 // leaveLocal counts the hold out of the queue of this process.
-func (n *tenure) leaveLocal() {
+func (n *held) leaveLocal() {
 	if n.local != nil {
 		n.local.Ended(n.lock.Wish.Like)
 		n.lock.Kind.Passing.Queues.Done(n.local)
 	}
 }
 
-// Evict implements line.Tenant.
-func (n *tenure) Evict(cause error) { n.lock.Base.Evict(&n.Hold, cause) }
+// Evict implements queue.Tenant.
+func (n *held) Evict(cause error) { n.lock.Base.Evict(&n.Hold, cause) }
 
-// Recheck implements line.Tenant.
-func (n *tenure) Recheck() { n.Term.Recheck() }
+// Recheck implements queue.Tenant.
+func (n *held) Recheck() { n.Term.Recheck() }
