@@ -78,7 +78,7 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 				fill(m, n)
 				m.server.MustDo(m, "HSET", m.name+"lives", they, lived(noon+1, 1))
 			},
-			keys: func(m *measured, n int) []string { return slices.Repeat(m.at("lock", "lives"), n) },
+			keys: func(m *measured, n int) []string { return slices.Repeat(m.at("lock", "line", "lives"), n) },
 			args: func(_ *measured, n int) []any {
 				return []any{they, life, beatNumber(2), strings.Repeat(digits(noon), n)}
 			},
@@ -170,7 +170,7 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 		},
 		"Wait": {
 			func(q *queued) { q.has(theirs); q.queues(ours) },
-			func(q *queued) any { return q.commands(scripts.LockWait, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET HMGET HSET",
+			func(q *queued) any { return q.commands(scripts.LockWait, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET EXISTS HMGET HSET",
 		},
 		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
 			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, lease)

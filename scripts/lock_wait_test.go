@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (q *queued) waitKeys() []string { return []string{q.key, q.lives} }
+func (q *queued) waitKeys() []string { return q.all }
 
 // waitArgs are those of a lock/wait that saw a hold with that stamp.
 func (q *queued) waitArgs(session string, seen int64) []any {
@@ -63,6 +63,7 @@ func TestWaitBesideAnythingElseAsksForAPoll(t *testing.T) {
 		"NextHolder":    func(q *queued) { q.leaves(ours); q.queues(nth("c", 1)); q.leaves(theirs) },
 		"KeyLost":       func(q *queued) { q.server.MustDo(q, "DEL", q.key) },
 		"MarkLost":      func(q *queued) { q.server.MustDo(q, "SETRANGE", q.key, 62, "-") },
+		"LineLost":      func(q *queued) { q.server.MustDo(q, "DEL", q.tickets) },
 		"LivesLost":     func(q *queued) { q.server.MustDo(q, "DEL", q.lives) },
 		"Dead":          func(q *queued) { q.clock += life },
 		"OtherKind":     func(q *queued) { q.server.MustDo(q, "DEL", q.key); q.server.MustDo(q, "ZADD", q.key, 1, "sb1w") },

@@ -3,8 +3,9 @@
 -- queue, and hands nothing over. If there is more to do at a lock, it does nothing there and says
 -- so.
 --
--- KEYS[n]  lock     a pair by lock, at 2n-1 and 2n: holder, lives
+-- KEYS[n]  lock     three by lock, at 3n-2 to 3n: holder, line, lives
 --            holder   string: see lock/enter v1
+--            line     sorted set: see lock/enter v1
 --            lives    hash: see lock/enter v1
 -- ARGV[1]  session  22 characters
 -- ARGV[2]  lw_us    what the heartbeat in this call gives the session, 30 seconds at the most
@@ -13,19 +14,23 @@
 -- returns  {now, waits, ...}  by lock: 1 that hold has the lock, and the session lives; 0 a poll is
 --          due
 -- effects  writes lives, and makes none; publishes nothing
--- cost     O(locks): TIME and MGET; HMGET and HSET each
+-- cost     O(locks): TIME, MGET and EXISTS; HMGET and HSET each; EXISTS each if a key is missing
 local session, lw_us, number, stamps = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- include line/living
 -- include line/now
 
 local values = redis.call('MGET', unpack(KEYS)) -- of a key that is no string it says nothing
+local none_missing = redis.call('EXISTS', unpack(KEYS)) == #KEYS
 local replies = {}
 replies[1] = now
-for n = 1, #KEYS / 2 do
-  local holder, lives = KEYS[2 * n - 1], KEYS[2 * n]
-  local value, waits = values[2 * n - 1] or '', 0
+for n = 1, #KEYS / 3 do
+  local holder, line, lives = KEYS[3 * n - 2], KEYS[3 * n - 1], KEYS[3 * n]
+  local value, waits = values[3 * n - 2] or '', 0
   local is_seen = string.sub(value, 1, 20) == 'sb1l' .. string.sub(stamps, 16 * n - 15, 16 * n)
+  if not none_missing and redis.call('EXISTS', line) == 0 then
+    is_seen = false -- its tickets are lost
+  end
   if is_seen and string.sub(value, 62, 62) ~= '-' and string.sub(value, 63, 63) == 'q' then
     local before = redis.pcall('HMGET', lives, session, 'from', 'from2')
     local known, from, from2 = before[1], before[2] or '', before[3] or ''

@@ -183,7 +183,7 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 			a.waitLocked()
 		case ok:
 			a.grant = a.grantAt(token, b.life, b.sent, now)
-			if a.q.lines.kind.Requeue == nil {
+			if !a.q.lines.kind.isExclusive() {
 				a.grant.Last = token.BlockEnd()
 			}
 			a.state = granted
@@ -258,7 +258,7 @@ func (a *Attempt) begin(tenant Tenant) (older Tenant) {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.tenant = tenant
-	if q.lines.kind.Requeue == nil || tenant == nil {
+	if !q.lines.kind.isExclusive() || tenant == nil {
 		return nil
 	}
 	if a.isOlderLocked(a.grant.Stamp) {
@@ -281,7 +281,7 @@ func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
 // isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket of an
 // exclusive lock, the grant took it out; of other locks only an attempt that was granted at once is sure.
 func (a *Attempt) isSureLocked() bool {
-	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.Requeue != nil)
+	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.isExclusive())
 }
 
 // Lengthened says that the hold was given life anew, in answer to what was sent at sent. Before Begin.

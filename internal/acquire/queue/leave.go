@@ -87,7 +87,7 @@ const leaveArgs = 7
 func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	ls, keys := a.q.lines, a.q.keys
 	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
-	if ls.kind.Requeue != nil {
+	if ls.kind.isExclusive() {
 		args = append(args, floor(used))
 	}
 	return wire.Call{Script: ls.kind.Leave, Keys: keys.All, Args: append(args, flag(a.isSureLocked()))}

@@ -33,6 +33,9 @@ type Kind struct {
 	Refusal func(wire.Reply) error
 }
 
+// isExclusive reports whether one hold at a time has a lock of the kind.
+func (k *Kind) isExclusive() bool { return k.Requeue != nil }
+
 // Wish is what an attempt asks for.
 type Wish struct {
 	Life time.Duration // of the hold, where it is given at once

@@ -134,7 +134,7 @@ func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 // lookAlone sends heartbeats for looks that were refused because their slot is being moved, and looks with the holder key
 // alone: what has the lock is lengthened by that.
 func (ls *Lines) lookAlone(ctx context.Context, looks []look, calls []wire.Call) {
-	if ls.kind.Requeue == nil {
+	if !ls.kind.isExclusive() {
 		ls.session.Runner.RunMany(ctx, calls)
 		return
 	}

@@ -238,11 +238,11 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 		a.ticket(), times.life, times.notAfter, flag(a.queues),
 		times.living, number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor)
 	call.Args = append(call.Args, a.wish.Args...)
-	if q.lines.kind.Requeue == nil {
+	if !q.lines.kind.isExclusive() {
 		call.Args = append(call.Args, flag(again))
 	}
 	reply, err := s.Runner.Run(ctx, call)
-	if err != nil && wire.TryAgain(err) && q.lines.kind.Requeue != nil {
+	if err != nil && wire.TryAgain(err) && q.lines.kind.isExclusive() {
 		reply, err = a.enterAlone(ctx, call, err)
 	}
 	if err != nil {
@@ -361,7 +361,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 // grantAt returns what the server gave a at that stamp.
 func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
 	g := Grant{Stamp: stamp, Last: stamp, Life: life, Sent: sent, Read: read}
-	if a.q.lines.kind.Requeue != nil {
+	if a.q.lines.kind.isExclusive() {
 		g.Last = stamp.ReservedEnd()
 	}
 	return g

@@ -14,7 +14,7 @@ import (
 
 // isUnchangedLocked reports whether a heartbeat will do at q: a poll saw a hold that still lasts, and grants are heard.
 // Whatever else happens there changes the hold, which the heartbeat finds out. A poll is due now and then all the same: it
-// keeps the keys, and finds a ticket that was lost alone.
+// keeps the keys, and finds a ticket that was lost though others are there.
 func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	at := now.Mono()
 	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.isDeaf()
@@ -69,9 +69,9 @@ func (ls *Lines) group(waits []look) [][]look {
 
 func (ls *Lines) waitCall(group []look) wire.Call {
 	var stamps strings.Builder
-	keys := make([]string, 0, 2*len(group))
+	keys := make([]string, 0, 3*len(group))
 	for _, l := range group {
-		keys = append(keys, l.q.keys.Holder, l.q.keys.Lives)
+		keys = append(keys, l.q.keys.All...)
 		stamps.WriteString(l.seen.Text())
 	}
 	b := group[0].beat
