@@ -92,6 +92,13 @@ var (
 	// ErrRoundLost: the server knows nothing of the round: its key has expired, was deleted, or was
 	// lost with the server's data. The round may have opened or not.
 	ErrRoundLost = errs.ErrRoundLost
+
+	// ErrStale: the function of a once ran, but its outcome was not stored: its lease was lost, or
+	// unlocked, and another call may have run the function meanwhile.
+	ErrStale = errs.ErrStale
+	// ErrTooLarge: the value that the function of a once returned is larger than once.MaxValue. It
+	// was not stored.
+	ErrTooLarge = errs.ErrTooLarge
 )
 
 // OpError is an error with the operation and the name it belongs to.

@@ -234,23 +234,8 @@ func (l *Latch) once(err error) error {
 // insist takes a step until it is answered, or until waiting cannot help, or ctx ends. The step can be
 // repeated, or its error is ErrUnconfirmed.
 func (l *Latch) insist(ctx context.Context, step func() error) error {
-	var last error // why the step before was not answered
-	for fails := 0; ; fails++ {
-		if err := l.root().Ready(ctx); err != nil {
-			return errs.Join(err, last)
-		}
-		err := step()
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errs.ErrUnconfirmed):
-			return errs.Join(err, errs.Ended(ctx))
-		case ctx.Err() != nil:
-			return errs.Join(errs.Ended(ctx), last) // cut short: what was known before still is
-		case wire.Judge(err) == wire.Final:
-			return err
-		}
-		last = err
-		l.base.Session.Pause(ctx, fails, l.realm.refused) // after which no timer may fire
+	if err := l.root().Ready(ctx); err != nil {
+		return err
 	}
+	return l.base.Session.Insist(ctx, l.realm.refused, step)
 }

@@ -63,7 +63,7 @@ func ExampleLock_Lock() {
 }
 
 // TryLock does not wait: for work that others may skip while it is done. It says nothing about work
-// that was done before: if that matters, see the example for a job that runs once a night.
+// that was done before: if that matters, as for a job that runs once a night, see package once.
 func ExampleLock_TryLock() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -88,46 +88,6 @@ func ExampleLock_TryLock() {
 	// Output:
 	// caller A refreshes the prices
 	// caller B shows the old prices: they are being refreshed
-}
-
-// A job that runs once a night, though each process has a timer for it. A lock alone is not enough:
-// it is free again when a process with a late timer tries. So the night is recorded where the
-// results of the job are stored, in the same transaction, and looked up under the lock. A process
-// that waits for the lock does the job itself if the holder fails, dies or is closed.
-//
-// A process that is stopped past its lease may do the job beside the next one. Its transaction is
-// refused then, since the night is recorded. What the job does outside the transaction, such as
-// sending mail, may happen twice. A night in which no process runs is left out.
-func Example_onceANight() {
-	ctx := context.Background()
-	session, err := signalbox.Dial(ctx, serverURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close(ctx)
-	recorded := make(map[string]uint64) // stands for a table of your database, with the night as its key
-
-	nightly := func(host, night string) error {
-		mu := reentrant.New(session, "clean-up/"+night) // each night is a lock of its own
-		return mu.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
-			if _, done := recorded[night]; done {
-				fmt.Println(host, "finds it done")
-				return nil
-			}
-			fmt.Println(host, "cleans up") // under ctx, which ends with the lease
-			// INSERT INTO nights (night, token), and the results, in one transaction under ctx.
-			recorded[night] = lease.Token()
-			return ctx.Err()
-		})
-	}
-	for _, host := range []string{"host A", "host B"} {
-		if err := nightly(host, "2026-11-22"); err != nil {
-			log.Fatal(err)
-		}
-	}
-	// Output:
-	// host A cleans up
-	// host B finds it done
 }
 
 // Do gives the lock back also when the function fails or panics. Its context carries the

@@ -26,7 +26,7 @@ func bound(crowd string) int {
 }
 
 func costRows() []costRow {
-	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), lockCosts(), redissonCosts(), redissonPermitCosts())
+	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), onceCosts(), lockCosts(), redissonCosts(), redissonPermitCosts())
 }
 
 // setTo returns what fills a key of one hold.
@@ -171,5 +171,23 @@ func electionCosts() []costRow {
 		{script: scripts.ElectionPut, crowd: "Candidates", base: 60, fill: fill, keys: on("lock", "leader"), args: with(ours, digits(2), "y", lease, "PUBLISH", "c")},
 		{script: scripts.ElectionClear, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with(ours, "PUBLISH", "c")},
 		{script: scripts.ElectionRead, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with()},
+	}
+}
+
+// onceCosts are those of an outcome, beside a crowd that waits for its lock.
+func onceCosts() []costRow {
+	fill := func(m *measured, n int) {
+		m.queue(n, "line", "lives", "r", alive)
+		m.set(lockSays(ours+"f", noon, "q"), time.Minute)
+	}
+	stored := func(m *measured, n int) {
+		fill(m, n)
+		m.server.MustDo(m, "SET", m.name+"once", outcomeOf(noon, "x"), "PX", keepMS)
+	}
+	keys := on("once", "lock")
+	return []costRow{
+		{script: scripts.OnceLook, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with()},
+		{script: scripts.OnceStore, crowd: "Living", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c")},
+		{script: scripts.OnceForget, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
 	}
 }

@@ -85,6 +85,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 		scripts.LineBeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownLook, scripts.CountdownReset,
 		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,
+		scripts.OnceLook, scripts.OnceStore, scripts.OnceForget,
 		scripts.RWLockEnter, scripts.RWLockLook, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockDoor,
 	} {
 		require.Contains(t, all, s)

@@ -83,6 +83,10 @@ var (
 	ElectionClear = load("election/clear", 1)
 	ElectionRead  = load("election/read", 1)
 
+	OnceLook   = load("once/look", 1)
+	OnceStore  = load("once/store", 1)
+	OnceForget = load("once/forget", 1)
+
 	RedlockAcquire = load("redlock/acquire", 1)
 	RedlockRelease = load("redlock/release", 1)
 	RedlockLook    = load("redlock/look", 1)

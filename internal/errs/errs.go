@@ -34,4 +34,7 @@ var (
 	ErrRoundOver = errors.New("the round is over")
 	ErrReset     = errors.New("the round was reset")
 	ErrRoundLost = errors.New("the server knows the round no more")
+
+	ErrStale    = errors.New("the outcome came too late and was not stored")
+	ErrTooLarge = errors.New("the value is too large")
 )

@@ -96,6 +96,12 @@ func (s Set) Leader() string { return s.base() + ":leader" }
 // Changed is the channel on which the observers of that election are notified.
 func (s Set) Changed() string { return s.Leader() + ":changed" }
 
+// Outcome is the key of what was stored for a name that runs once.
+func (s Set) Outcome() string { return s.base() + ":once" }
+
+// Stored is the channel on which it is told that an outcome was stored.
+func (s Set) Stored() string { return s.Outcome() + ":stored" }
+
 // Fence is the key of the last token that was made to be ordered over several servers.
 func (s Set) Fence() string { return s.base() + ":fence" }
 

@@ -22,6 +22,7 @@ const (
 	Countdown Kind = "countdown"
 	Redlock   Kind = "redlock"
 	Election  Kind = "election"
+	Once      Kind = "once"
 )
 
 // Option names an option of locks, so that a lock knows which it was given.
@@ -44,6 +45,7 @@ const (
 	StepDown
 	Value
 	FirstLease
+	KeepOutcome
 )
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -59,18 +61,19 @@ type row struct {
 //
 //nolint:gochecknoglobals // a constant table
 var table = []row{
-	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election}, nil},
-	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, func(l *LockSettings) { l.Fixed = false }},
-	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock}, func(l *LockSettings) { l.MaxHold = 0 }},
-	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election}, func(l *LockSettings) { l.Replicas = Replicas{} }},
-	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election}, nil},
-	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election}, nil},
+	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
+	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.Fixed = false }},
+	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.MaxHold = 0 }},
+	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
+	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
+	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
-	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election}, nil},
+	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
 	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
+	{KeepOutcome, "once.Keep", []Kind{Once}, func(l *LockSettings) { l.Outcome = 0 }},
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Leading.StepDown = 0 }},
 	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Leading.Value = "" }},

@@ -76,6 +76,8 @@ type LockSettings struct {
 	Plain bool
 	// Keep is for how long a latch's rounds are kept; 0 if it is not set.
 	Keep time.Duration
+	// Outcome is for how long the outcome of package once is kept; 0 if it is not set.
+	Outcome time.Duration
 	// Floor is how long the floor of the tokens is kept after the last release.
 	Floor time.Duration
 	// Layout is what it looks like on the server; nil is the library's own.
@@ -96,6 +98,7 @@ type Settled struct {
 	Exact    bool // a semaphore's, as Plain; see LockSettings
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 if it is not set
+	Outcome  time.Duration // of package once; 0 if it is not set
 	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
 	// Err is what is wrong with the options, and Homeless with those that locks in Layout do not have.
 	Err, Homeless error
@@ -104,7 +107,7 @@ type Settled struct {
 // SettleAll returns what locks of each kind share if they have no options of their own.
 func SettleAll(defaults LockSettings) map[Kind]*Settled {
 	all := make(map[Kind]*Settled)
-	for _, kind := range []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock} {
+	for _, kind := range []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Once} {
 		set := defaults
 		set.StartFor(kind)
 		all[kind] = set.Settle(kind)
@@ -116,7 +119,7 @@ func SettleAll(defaults LockSettings) map[Kind]*Settled {
 func (l *LockSettings) Settle(kind Kind) *Settled {
 	s := &Settled{
 		Layout: cmp.Or(l.Layout, layout.Native()), Set: l.Terms, Replicas: l.Replicas, Quorum: l.Quorum,
-		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
+		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
 	}
 	if s.Layout != layout.Native() {
 		s.Homeless = l.Homeless(s.Layout.Name)

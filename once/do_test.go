@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package once_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/once"
+)
+
+// P1: the first call runs its function, and all others return its outcome, in every session.
+func TestTheFirstCallRunsAndOthersGetItsOutcome(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := session(t, server), session(t, server)
+	requireRan(t, "x", do(t.Context(), once.New(one, "a"), returns("x")))
+	requireStored(t, "x", do(t.Context(), once.New(one, "a"), never(t)))
+	requireStored(t, "x", do(t.Context(), once.New(other, "a"), never(t)))
+	value, stored, err := once.New(other, "a").Get(t.Context())
+	require.NoError(t, err)
+	require.True(t, stored)
+	require.Equal(t, "x", string(value))
+	requireRan(t, "y", do(t.Context(), once.New(other, "b"), returns("y")))
+	locktest.RequireEnds(t, server)
+}
+
+// P1: of callers that come at the same time, in five sessions, one runs its function.
+func TestOneOfManyCallersRuns(t *testing.T) {
+	t.Parallel()
+	const sessions, callers = 5, 20
+	server := redistest.Start(t)
+	var all [sessions]*signalbox.Session
+	for i := range all {
+		all[i] = session(t, server)
+	}
+	for round := range redistest.Rounds(10, 100) {
+		name := fmt.Sprint("round/", round)
+		returned := make([]<-chan got, 0, sessions*callers)
+		for i := range sessions * callers {
+			returned = append(returned, later(t.Context(), once.New(all[i%sessions], name), returns(fmt.Sprint(i))))
+		}
+		ran, values := 0, make(map[string]bool)
+		for _, one := range returned {
+			r := receive(t, one)
+			require.NoError(t, r.err)
+			values[r.value] = true
+			if r.ran {
+				ran++
+			}
+		}
+		require.Equal(t, 1, ran)
+		require.Len(t, values, 1)
+	}
+	for _, s := range all {
+		require.Zero(t, once.Flights(s)) // P4: nothing is left
+	}
+}
+
+// P4: calls that fail, give up or panic leave nothing behind in the session.
+func TestNothingRemainsOfCallsThatFailed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, server)
+	g := newGate("")
+	g.err = errors.New("broken")
+	running := later(t.Context(), once.New(s, "a"), g.run)
+	<-g.begun
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := later(ctx, once.New(s, "a"), never(t))
+	redistest.Await(t, "the call to wait", func() bool { return once.Flights(s) == 1 })
+	cancel()
+	require.ErrorIs(t, receive(t, waiting).err, context.Canceled)
+	close(g.open)
+	require.ErrorIs(t, receive(t, running).err, g.err)
+	require.Panics(t, func() {
+		_, _, _ = once.New(s, "a").Do(t.Context(), func(context.Context, signalbox.Lease) ([]byte, error) { panic("broken") })
+	})
+	require.Zero(t, once.Flights(s))
+	require.Zero(t, locktest.Channels(s)+locktest.Settling(s))
+}
+
+// Waiters of other sessions get the outcome by one message, and leave no ticket behind.
+func TestWaitersGetTheOutcomeOfTheRun(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	g := newGate("x")
+	running := later(t.Context(), once.New(session(t, server), "a"), g.run)
+	<-g.begun
+	var waiting []<-chan got
+	for range 3 {
+		s := session(t, server)
+		for range 3 {
+			waiting = append(waiting, later(t.Context(), once.New(s, "a"), never(t)))
+		}
+	}
+	awaitTickets(t, server, 3) // one for each session
+	close(g.open)
+	requireRan(t, "x", receive(t, running))
+	for _, one := range waiting {
+		requireStored(t, "x", receive(t, one))
+	}
+	redistest.Await(t, "no ticket and no hold", func() bool {
+		return locktest.Tickets(t, server, "a") == 0 && !locktest.IsHeld(fmt.Sprint(server.MustDo(t, "GET", locktest.Key("a"))))
+	})
+}
+
+// An error is not stored: each waiter runs its own function then, in turn.
+func TestAnErrorIsNotStored(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	broken := errors.New("broken")
+	s, other := session(t, server), session(t, server)
+	r := do(t.Context(), once.New(s, "a"), fails(broken))
+	require.Equal(t, got{isNil: true, ran: true, err: broken}, r)
+	_, stored, err := once.New(other, "a").Get(t.Context())
+	require.NoError(t, err)
+	require.False(t, stored)
+
+	g := newGate("")
+	g.err = broken
+	running := later(t.Context(), once.New(s, "a"), g.run)
+	<-g.begun
+	here, there := later(t.Context(), once.New(s, "a"), returns("x")), later(t.Context(), once.New(other, "a"), returns("x"))
+	awaitTickets(t, server, 1)
+	close(g.open)
+	require.ErrorIs(t, receive(t, running).err, broken)
+	one, two := receive(t, here), receive(t, there)
+	require.Equal(t, "x", one.value)
+	require.Equal(t, "x", two.value)
+	require.NotEqual(t, one.ran, two.ran)
+}
+
+// A function that panics or ends its goroutine releases the claim, and stores nothing.
+func TestAPanicContinuesAndReleases(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, server)
+	require.PanicsWithValue(t, "broken", func() {
+		_, _, _ = once.New(s, "a").Do(t.Context(), func(context.Context, signalbox.Lease) ([]byte, error) { panic("broken") })
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _, _ = once.New(s, "a").Do(t.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+			runtime.Goexit()
+			return nil, nil
+		})
+	}()
+	redistest.Receive(t, "the end", ended)
+	requireRan(t, "x", do(t.Context(), once.New(s, "a"), returns("x")))
+}
+
+// A value may be empty, any bytes, and large; one that is too large is not stored.
+func TestValuesOfEverySize(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := session(t, server), session(t, server)
+	for name, value := range map[string]string{
+		"empty": "", "zeros": "\x00\x00", "digits": "0", "largest": strings.Repeat("\xff", once.MaxValue),
+	} {
+		requireRan(t, value, do(t.Context(), once.New(s, name), returns(value)))
+		requireStored(t, value, do(t.Context(), once.New(other, name), never(t)))
+	}
+	nothing := do(t.Context(), once.New(s, "nil"), fails(nil))
+	require.Equal(t, got{isNil: true, ran: true}, nothing)
+	requireStored(t, "", do(t.Context(), once.New(other, "nil"), never(t)))
+
+	large := strings.Repeat("x", once.MaxValue+1)
+	r := do(t.Context(), once.New(s, "a"), returns(large))
+	require.ErrorIs(t, r.err, signalbox.ErrTooLarge)
+	require.True(t, r.ran)
+	require.Equal(t, large, r.value)
+	requireRan(t, "x", do(t.Context(), once.New(other, "a"), returns("x")))
+}
+
+// Callers share no memory: what one does to its value, others do not see.
+func TestEveryCallerHasAValueOfItsOwn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, server)
+	g := newGate("x")
+	running := make(chan []byte, 1)
+	go func() {
+		value, _, _ := once.New(s, "a").Do(t.Context(), g.run)
+		value[0] = 'y'
+		running <- value
+	}()
+	<-g.begun
+	waiting := later(t.Context(), once.New(s, "a"), never(t))
+	close(g.open)
+	requireStored(t, "x", receive(t, waiting))
+	require.Equal(t, "y", string(redistest.Receive(t, "the value", running)))
+}
+
+// Forget deletes the outcome, for all sessions; it does not stop a run.
+func TestForgetLetsTheNextCallRun(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := once.New(session(t, server), "a"), once.New(session(t, server), "a")
+	require.NoError(t, one.Forget(t.Context()))
+	requireRan(t, "x", do(t.Context(), one, returns("x")))
+	require.NoError(t, other.Forget(t.Context()))
+	_, stored, err := one.Get(t.Context())
+	require.NoError(t, err)
+	require.False(t, stored)
+	g := newGate("y")
+	running := later(t.Context(), one, g.run)
+	<-g.begun
+	require.NoError(t, other.Forget(t.Context()))
+	close(g.open)
+	requireRan(t, "y", receive(t, running))
+	requireStored(t, "y", do(t.Context(), other, never(t)))
+}
+
+// Each tick of a schedule is a key of its own, the same in every time zone.
+func TestAtIsAKeyForEachTick(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := once.New(session(t, server), "a"), once.New(session(t, server), "a")
+	tick := time.Date(2026, time.November, 22, 2, 30, 0, 0, time.UTC)
+	requireRan(t, "x", do(t.Context(), one.At(tick), returns("x")))
+	requireStored(t, "x", do(t.Context(), other.At(tick.In(time.FixedZone("there", 3600))), never(t)))
+	requireRan(t, "y", do(t.Context(), other.At(tick.Add(time.Nanosecond)), returns("y")))
+	require.Contains(t, server.Keys("*"), "sb:{a@2026-11-22T02:30:00Z}:once")
+	requireRan(t, "z", do(t.Context(), one, returns("z")))
+}
+
+// The outcome lives for as long as Keep says, and the claim ends with the call.
+func TestKeepIsTheLifeOfTheOutcome(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, server)
+	for name, c := range map[string]struct {
+		options []signalbox.LockOption
+		want    time.Duration
+	}{
+		"default": {nil, once.DefaultKeep},
+		"hour":    {[]signalbox.LockOption{once.Keep(time.Hour)}, time.Hour},
+		"last":    {[]signalbox.LockOption{once.Keep(time.Minute), once.Keep(time.Hour)}, time.Hour},
+	} {
+		requireRan(t, "x", do(t.Context(), once.New(s, name, c.options...), returns("x")))
+		left := time.Duration(locktest.Integer(t, server.MustDo(t, "PTTL", locktest.Keys(name).Outcome()))) * time.Millisecond
+		require.LessOrEqual(t, left, c.want)
+		require.Greater(t, left, c.want-redistest.Patience)
+	}
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package once_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// serverURL is where the examples find a server, such as "redis://localhost:6379".
+var serverURL string
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("runner", runRunner)
+	if redistest.RunChild() {
+		return
+	}
+	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
+	// one that has left five seconds after that, whether it was closed itself by then or not.
+	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
+		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
+}

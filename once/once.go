@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package once
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Func is what runs once. Its context ends with ctx of the Do that runs it, and when its lease can
+// no longer be trusted. The lease has the fencing token. The value has at most MaxValue bytes.
+type Func func(ctx context.Context, lease signalbox.Lease) (value []byte, err error)
+
+// Once is one key, as one session sees it. Values with the same key in one session are the same. It
+// is safe for concurrent use. New makes one; the zero Once is of no use.
+type Once struct {
+	base  acquire.Base
+	claim *fair.Lock // held by the call that runs the function
+	room  *room
+
+	outcome, stored string // the key, and the channel on which a store is announced
+	keep            string // in milliseconds
+
+	session *signalbox.Session // as New was given them, for At
+	key     string
+	options []signalbox.LockOption
+}
+
+// New returns the key of the session. It sends nothing and never fails: if the key or an option is
+// not valid, every call returns the error, and so does Check.
+//
+// Its options are Keep, and of the lock that a running call holds: signalbox.RenewedLease,
+// FixedLease, MaxHold, WaitReplicas, WithFirstLease and WithTokenFloor. With WaitReplicas the outcome, too, is
+// confirmed by so many replicas. Any other option is ErrBadOption.
+func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Once {
+	o := &Once{
+		base:    acquire.Make(s, key, session.Once, options),
+		session: s, key: key, options: options,
+	}
+	if o.base.Err != nil {
+		return o
+	}
+	o.claim = fair.New(s, key, o.forClaim)
+	o.room = roomOf(o.base.Session)
+	o.outcome, o.stored = o.base.Names.Outcome(), o.base.Names.Stored()
+	o.keep = wire.Milliseconds(cmp.Or(o.base.Outcome, DefaultKeep))
+	return o
+}
+
+// forClaim sets the options of the lock.
+func (o *Once) forClaim(l *session.LockSettings) {
+	for _, option := range o.options {
+		option.Apply(l)
+	}
+	l.Given &^= session.KeepOutcome
+}
+
+// At returns the key of one tick of a schedule: "<key>@<tick in UTC>". Pass the time for which the
+// run was scheduled, not the time at which it began: then each tick runs once, whatever the clocks
+// of the processes say. If only the present time is known, round it to the period:
+//
+//	job.At(time.Now().Round(time.Minute)).Do(ctx, fn)
+//
+// This is right as long as no clock is wrong by half a period. The zero time is ErrBadOption.
+func (o *Once) At(tick time.Time) *Once {
+	if o.root().Made() != nil {
+		return o
+	}
+	at := New(o.session, o.key+"@"+tick.UTC().Format(time.RFC3339Nano), o.options...)
+	if tick.IsZero() {
+		at.base.Err = fmt.Errorf("%w: the time of a tick is zero", errs.ErrBadOption)
+	}
+	return at
+}
+
+// Check returns what is wrong with the key, the options or the session, or nil. It sends nothing.
+func (o *Once) Check() error { return o.root().Check() }
+
+// Do returns the stored outcome, or runs fn and stores its value. ran reports whether this call ran
+// fn. If another call is running its function, in any process, Do blocks until that one is done and
+// returns its value; if that one fails, Do runs fn. ctx bounds all waiting, also for a server that
+// is away.
+//
+// An error of fn is returned as it is, and nothing is stored. If fn panics or ends its goroutine,
+// nothing is stored either, and the panic continues. In both cases the next caller runs its function.
+//
+// If fn returned a value that could not be stored, Do returns an error:
+//
+//   - ErrStale: the lease was lost before. If another call has stored its outcome meanwhile, value
+//     is that outcome, otherwise nil.
+//   - ErrTooLarge: value has more than MaxValue bytes.
+//   - ErrNotReplicated: it is stored, but fewer replicas than WaitReplicas asks for confirmed it.
+//   - ErrUnconfirmed: the server did not reply, so it may be stored or not. value is fn's.
+//   - ErrRefused and other errors: value is fn's, and is not stored.
+//
+// Do tries to store the value as long as ctx and the lease live, and for one second after that. Do
+// in fn with the context of fn returns ErrHeld: fn would wait for itself.
+func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err error) {
+	r, err := o.do(ctx, fn)
+	return r.value, r.ran, o.explain("do", r, err)
+}
+
+// Get returns the stored outcome, and whether there is one. It waits for a server that is away, and
+// for nothing else. One round trip.
+func (o *Once) Get(ctx context.Context) (value []byte, stored bool, err error) {
+	found, err := o.look(ctx)
+	if err != nil || !found.stored {
+		return nil, false, o.root().Explain("get", err)
+	}
+	return []byte(found.value), true, nil
+}
+
+// Forget deletes the stored outcome, so that the next Do runs its function. It does not stop a call
+// that is running its function: that one stores its outcome. It deletes the outcome that it finds,
+// and none that was stored since, however often it is sent. If there is none it returns nil. Two
+// round trips; one if there is none. While the server is away, or refuses for now, Forget waits.
+func (o *Once) Forget(ctx context.Context) error {
+	return o.root().Explain("forget", o.forget(ctx))
+}
+
+// explain gives an error the operation and the key, unless it is that of the function.
+func (o *Once) explain(op string, r result, err error) error {
+	if r.failed {
+		return err
+	}
+	return o.root().Explain(op, err)
+}
+
+// root returns the base. A nil Once has an empty one, whose calls return ErrBadOption.
+func (o *Once) root() *acquire.Base {
+	if o == nil {
+		return new(acquire.Base)
+	}
+	return &o.base
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package once
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+const (
+	// MaxValue is the size of the largest value, in bytes.
+	MaxValue = 1 << 20
+	// DefaultKeep is how long an outcome is kept unless Keep says otherwise.
+	DefaultKeep = 24 * time.Hour
+
+	minKeep = time.Second
+	maxKeep = 30 * 24 * time.Hour
+)
+
+// Keep sets how long the server keeps the outcome after it was stored: 24 hours by default. After
+// that the next Do runs the function again. d is from 1 s to 30 days. It must be longer than the
+// latest caller of a period is late. The option of the call that ran the function counts.
+func Keep(d time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.KeepOutcome)
+		if d < minKeep || d > maxKeep {
+			l.Fail(fmt.Errorf("%w: to keep an outcome for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep))
+			return
+		}
+		l.Outcome = d
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package once
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// found is what the server has for the key.
+type found struct {
+	stored bool
+	stamp  string
+	value  string
+}
+
+// foreign says that the key of the outcome is another program's.
+func foreign() error { return fmt.Errorf("%w: the key is not an outcome's", errs.ErrWrongKind) }
+
+// look asks for the outcome until the server replies, or ctx ends.
+func (o *Once) look(ctx context.Context) (at found, err error) {
+	err = o.insist(ctx, func() error {
+		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceLook, Keys: []string{o.outcome}})
+		switch {
+		case err != nil:
+			return err
+		case reply.Int(0) < 0:
+			return foreign()
+		}
+		at = found{stored: reply.Int(0) == 1, stamp: reply.Text(1), value: reply.Text(2)}
+		return nil
+	})
+	return at, err
+}
+
+// forget deletes the outcome that it finds.
+func (o *Once) forget(ctx context.Context) error {
+	at, err := o.look(ctx)
+	if err != nil || !at.stored {
+		return err
+	}
+	return o.insist(ctx, func() error {
+		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{
+			Script: scripts.OnceForget, Keys: []string{o.outcome}, Args: []string{at.stamp},
+		})
+		if err == nil && reply.Int(0) < 0 {
+			err = foreign()
+		}
+		return err
+	})
+}
+
+// insist takes a step that can be repeated, until the server replies or ctx ends.
+func (o *Once) insist(ctx context.Context, step func() error) error {
+	if err := o.root().Ready(ctx); err != nil {
+		return err
+	}
+	return o.base.Session.Insist(ctx, o.room.refused, step)
+}
+
+// store stores the value of a run. The server decides whether the hold of lease still has the lock, so
+// it is asked also if the lease has ended here. other is the outcome of another run, if that is stored.
+func (o *Once) store(ctx context.Context, f *flight, lease signalbox.Lease, value string) (other found, err error) {
+	ask := o.room.asking(f)
+	reply, shortfall, err := o.sendStore(ctx, lease, wire.Call{
+		Script: scripts.OnceStore,
+		Keys:   []string{o.outcome, o.base.Names.Holder},
+		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.Publish(), o.stored},
+	})
+	switch {
+	case err != nil:
+		return found{}, err
+	case reply.Int(0) == 1:
+		o.room.land(f, ask, value)
+		return found{}, shortfall
+	case reply.Int(0) == 0:
+		other = found{stored: true, value: reply.Text(1)}
+		o.room.land(f, ask, other.value)
+		return other, stale(lease)
+	case reply.Int(0) == -1:
+		return found{}, stale(lease)
+	}
+	return found{}, foreign()
+}
+
+// stale is the error of a store under a hold that had ended.
+func stale(lease signalbox.Lease) error {
+	return fmt.Errorf("%w: %w", errs.ErrStale, cmp.Or(lease.Err(), errs.ErrLost))
+}
+
+// sendStore sends a store until the server replies, until waiting cannot help, or until ctx or the
+// lease has been over for as long as Unlock waits. shortfall: too few replicas have what it wrote.
+func (o *Once) sendStore(ctx context.Context, lease signalbox.Lease, call wire.Call) (reply wire.Reply, shortfall, err error) {
+	s := o.base.Session
+	storing, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stop := context.AfterFunc(lease.Bind(ctx), func() {
+		last, end := errs.WithTimeout(storing, s.UnlockPatience)
+		defer end()
+		<-last.Done() // also when the store is over
+		cancel(context.Cause(last))
+	})
+	defer stop()
+	doubt := false // a call that was sent has no known outcome
+	for fails := 0; ; fails++ {
+		if o.base.Replicas.Count > 0 {
+			reply, shortfall, err = s.RunReplicated(storing, call, o.base.Replicas)
+		} else {
+			reply, err = s.Runner.Run(storing, call)
+		}
+		if err == nil || wire.Judge(err) == wire.Final {
+			return reply, shortfall, err
+		}
+		doubt = doubt || wire.Judge(err) == wire.Unknown
+		pause := s.Patient(session.RetryPause(fails))
+		select {
+		case <-pause.Done():
+		case <-storing.Done():
+		}
+		pause.End()
+		if storing.Err() == nil {
+			continue
+		}
+		if doubt {
+			err = fmt.Errorf("%w: the outcome may be stored or not: %w", errs.ErrUnconfirmed, err)
+		}
+		if ctx.Err() != nil {
+			err = errs.Join(err, errs.Ended(ctx))
+		}
+		return wire.Reply{}, nil, err
+	}
+}

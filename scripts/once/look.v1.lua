@@ -1,0 +1,19 @@
+-- once/look v1
+-- Returns the outcome that is stored for a key.
+--
+-- KEYS[1]  outcome  string: 'sb1o', stamp (16), the value; see README.md
+-- returns  {1, stamp, value}  it is stored; stamp is that of the run's hold
+--          {0}   there is none
+--          {-2}  the key is no outcome's
+-- effects  writes and publishes nothing
+-- cost     O(1): GET; the reply has the value
+local outcome = KEYS[1]
+
+-- include once/outcome
+if foreign then
+  return {-2}
+end
+if not text then
+  return {0}
+end
+return {1, string.sub(text, 5, 20), string.sub(text, 21)}
