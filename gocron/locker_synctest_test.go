@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gocron_test
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	sbgocron "github.com/signalbox-go/signalbox/gocron"
+	"github.com/signalbox-go/signalbox/once"
+)
+
+// Five processes whose clocks differ by up to 200 ms run each of a hundred ticks once, whether the job
+// is shorter than the difference, longer, or longer than the period.
+func TestEachTickRunsOnceThoughClocksDiffer(t *testing.T) {
+	t.Parallel()
+	const processes, ticks, period = 5, 100, time.Second
+	for _, work := range []time.Duration{0, 50 * time.Millisecond, 700 * time.Millisecond, 2500 * time.Millisecond} {
+		t.Run(work.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				var mu sync.Mutex
+				runs := make(map[int64]int)
+				began := time.Now()
+				for i := range processes {
+					s, closeSession := w.session()
+					defer closeSession()
+					clock := clockAhead(rand.N(200*time.Millisecond) + time.Duration(i-2)*time.Millisecond)
+					locker := sbgocron.NewLocker(s, period).WithNow(clock.Now)
+					defer w.schedule(gocron.CronJob("* * * * * *", true), func(context.Context) {
+						tick := clock.Now().Round(period).Unix()
+						time.Sleep(work)
+						mu.Lock()
+						defer mu.Unlock()
+						runs[tick]++
+					}, gocron.WithClock(clock), gocron.WithDistributedLocker(locker))()
+				}
+				time.Sleep(ticks*period + work + period/2)
+				mu.Lock()
+				seen := maps.Clone(runs)
+				mu.Unlock()
+				for n := 1; n < ticks; n++ {
+					tick := began.Add(time.Duration(n) * period).Unix()
+					require.Equal(w, 1, seen[tick], n)
+				}
+			})
+		})
+	}
+}
+
+// A scheduler that comes late finds that the tick has run; the next tick is another.
+func TestALateSchedulerSkipsTheTick(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		one, closeOne := w.session()
+		defer closeOne()
+		other, closeOther := w.session()
+		defer closeOther()
+		lock, err := sbgocron.NewLocker(one, time.Minute).Lock(w.Context(), "job")
+		require.NoError(w, err)
+		require.NoError(w, lock.Unlock(w.Context()))
+		require.NoError(w, lock.Unlock(w.Context()))
+		time.Sleep(40 * time.Second)
+		_, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "job")
+		require.ErrorIs(w, err, sbgocron.ErrRan)
+		lock, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "another job")
+		require.NoError(w, err)
+		require.NoError(w, lock.Unlock(w.Context()))
+		time.Sleep(10 * time.Second) // within a quarter of the period before the next
+		lock, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "job")
+		require.NoError(w, err)
+		require.NoError(w, lock.Unlock(w.Context()))
+	})
+}
+
+// A scheduler that waits for another runs the tick if that one dies, and skips it otherwise.
+func TestAWaitingSchedulerTakesOver(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		bubble(t, func(w *world) {
+			one, closeOne := w.session()
+			defer closeOne()
+			other, closeOther := w.session()
+			defer closeOther()
+			lock, err := sbgocron.NewLocker(one, time.Minute).Lock(w.Context(), "job")
+			require.NoError(w, err)
+			got := make(chan error, 1)
+			var next gocron.Lock
+			go func() {
+				var err error
+				next, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "job")
+				got <- err
+			}()
+			synctest.Wait()
+			require.Empty(w, got)
+			if !dies {
+				require.NoError(w, lock.Unlock(w.Context()))
+				require.ErrorIs(w, <-got, sbgocron.ErrRan)
+				return
+			}
+			closeOne()
+			require.NoError(w, <-got)
+			require.ErrorIs(w, lock.Unlock(w.Context()), signalbox.ErrClosed)
+			require.NoError(w, next.Unlock(w.Context()))
+		})
+	}
+}
+
+// A scheduler that is shut down while it waits, and one with bad arguments, run nothing.
+func TestLockReturnsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, closeSession := w.session()
+		defer closeSession()
+		lock, err := sbgocron.NewLocker(s, time.Minute).Lock(w.Context(), "job")
+		require.NoError(w, err)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		_, err = sbgocron.NewLocker(s, time.Minute).Lock(ctx, "job")
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.NoError(w, lock.Unlock(ctx))
+		for _, bad := range []*sbgocron.Locker{
+			nil, new(sbgocron.Locker), sbgocron.NewLocker(s, 0), sbgocron.NewLocker(s, time.Minute).WithNow(nil),
+			sbgocron.NewLocker(nil, time.Minute), sbgocron.NewLocker(s, time.Minute, once.Keep(0)),
+		} {
+			_, err := bad.Lock(w.Context(), "job")
+			require.ErrorIs(w, err, signalbox.ErrBadOption)
+		}
+		_, err = sbgocron.NewLocker(s, time.Minute).Lock(w.Context(), "")
+		require.ErrorIs(w, err, signalbox.ErrBadName)
+		_, err = sbgocron.NewLocker(s, time.Minute).Lock(nil, "job") //nolint:staticcheck // what is tested
+		require.ErrorIs(w, err, signalbox.ErrBadOption)
+	})
+}
