@@ -16,7 +16,9 @@ import (
 )
 
 // bounded reports whether the cost of a kind is bounded here: that of the locks that most programs use.
-func bounded(k kind) bool { return k.Name == locktest.Reentrant().Name || k.Name == locktest.Fair().Name }
+func bounded(k kind) bool {
+	return k.Name == locktest.Reentrant().Name || k.Name == locktest.Fair().Name
+}
 
 // P7: a request that makes a lock object and a context with a deadline allocates no more than this.
 func TestUncontendedPair_FreshObject_Allocations(t *testing.T) { //nolint:paralleltest // allocations are counted

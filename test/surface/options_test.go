@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -37,6 +38,7 @@ var kinds = map[string]func(s []*signalbox.Session, options ...signalbox.LockOpt
 	},
 	"countdown": func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return countdown.New(s[0], "a", o...) },
 	"election":  func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return election.New(s[0], "a", o...) },
+	"once":      func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return once.New(s[0], "a", o...) },
 	"redlock": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
 		all := make([]redlock.Option, len(o))
 		for i := range o {
@@ -53,10 +55,10 @@ type option struct {
 }
 
 var (
-	single  = []string{"election", "fair", "reentrant", "rwlock", "semaphore"}
-	leased  = []string{"fair", "redlock", "reentrant", "rwlock", "semaphore"}
+	single  = []string{"election", "fair", "once", "reentrant", "rwlock", "semaphore"}
+	leased  = []string{"fair", "once", "redlock", "reentrant", "rwlock", "semaphore"}
 	renewed = append([]string{"election"}, leased...)
-	all     = []string{"countdown", "election", "fair", "redlock", "reentrant", "rwlock", "semaphore"}
+	all     = []string{"countdown", "election", "fair", "once", "redlock", "reentrant", "rwlock", "semaphore"}
 	javas   = []string{"countdown", "fair", "reentrant", "rwlock", "semaphore"}
 )
 
@@ -75,6 +77,7 @@ var table = map[string]option{
 	"countdown.Keep":           {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
 	"election.StepDown":        {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
 	"election.Value":           {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
+	"once.Keep":                {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
 	"redlock.Fenced":           {[]signalbox.LockOption{redlock.Fenced().Apply}, []string{"redlock"}},
 	"redlock.GreatestLease":    {[]signalbox.LockOption{redlock.GreatestLease(time.Hour).Apply}, []string{"redlock"}},
 }

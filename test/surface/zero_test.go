@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -57,6 +58,8 @@ func empty() map[string][]any {
 			multilock.New((*fair.Lock)(nil), (*rwlock.Lock)(nil), rwlock.Reader{}, semaphore.Permits{}), multilock.New(new(reentrant.Lock)),
 		},
 		"multilock.Member":    nil,
+		"once.Once":           {(*once.Once)(nil), new(once.Once), once.New(nil, ""), once.New(none, "a", nil)},
+		"once.Func":           {once.Func(nil)},
 		"redlock.Lock":        {(*redlock.Lock)(nil), new(redlock.Lock), redlock.New(nil, ""), redlock.New(make([]*signalbox.Session, 3), "a", nil)},
 		"redlock.Option":      nil,
 		"reentrant.Lock":      {(*reentrant.Lock)(nil), new(reentrant.Lock), reentrant.New(nil, ""), reentrant.New(none, "a", nil)},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/once"
 )
 
 // nights is a table with a unique key.
@@ -26,13 +26,6 @@ type nights struct {
 }
 
 var errRecorded = errors.New("the key exists")
-
-func (n *nights) has(night string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, has := n.recorded[night]
-	return has
-}
 
 func (n *nights) begin(night string) {
 	n.mu.Lock()
@@ -53,21 +46,20 @@ func (n *nights) insert(ctx context.Context, night string, token uint64) error {
 	return nil
 }
 
-// nightly is the job of the example in package reentrant, which takes as long as work.
+// nightly is a job that runs once a night, which takes as long as work. It also records the night in a
+// table, whose tokens rise.
 func nightly(ctx context.Context, s *signalbox.Session, table *nights, night string, work time.Duration) error {
-	mu := reentrant.New(s, "clean-up/"+night, signalbox.RenewedLease(10*time.Second))
-	return mu.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
-		if table.has(night) {
-			return nil
-		}
+	job := once.New(s, "clean-up/"+night, signalbox.RenewedLease(10*time.Second))
+	_, _, err := job.Do(ctx, func(ctx context.Context, lease signalbox.Lease) ([]byte, error) {
 		table.begin(night)
 		select {
 		case <-time.After(work):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
-		return table.insert(ctx, night, lease.Token())
+		return nil, table.insert(ctx, night, lease.Token())
 	})
+	return err
 }
 
 // The documented job runs once in each of eight nights, over five processes whose timers are up to

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// did is what a Do returned, and when.
+type did struct {
+	value string
+	ran   bool
+	err   error
+	at    time.Time
+}
+
+// doOnce calls Do with a function that takes that long.
+func doOnce(ctx context.Context, o *once.Once, value string, work time.Duration) did {
+	got, ran, err := o.Do(ctx, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+		select {
+		case <-time.After(work):
+			return []byte(value), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})
+	return did{string(got), ran, err, time.Now()}
+}
+
+// laterOnce is doOnce on another goroutine. It returns when that waits or runs.
+func laterOnce(ctx context.Context, o *once.Once, value string, work time.Duration) <-chan did {
+	returned := make(chan did, 1)
+	go func() { returned <- doOnce(ctx, o, value, work) }()
+	synctest.Wait()
+	return returned
+}
+
+// P6: callers of all sessions have the outcome as soon as it is stored, and, if no message arrives, a
+// second later for each session ahead.
+func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
+		deaf  bool
+		bound time.Duration
+	}{"Heard": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				runner, _, closeRunner := w.session(w.T)
+				defer closeRunner()
+				running := laterOnce(w.Context(), once.New(runner, "a"), "x", 5*time.Second)
+				var waiting []<-chan did
+				sessions := []*signalbox.Session{runner}
+				for range 4 {
+					s, lines, closeAll := w.session(w.T)
+					defer closeAll()
+					sessions = append(sessions, s)
+					lines.losesMessages.Store(c.deaf)
+					for range 3 {
+						waiting = append(waiting, laterOnce(w.Context(), once.New(s, "a"), "y", 0))
+					}
+				}
+				stored := <-running
+				require.Equal(w, did{"x", true, nil, stored.at}, stored)
+				for _, one := range waiting {
+					r := <-one
+					require.Equal(w, did{"x", false, nil, r.at}, r)
+					require.LessOrEqual(w, r.at.Sub(stored.at), c.bound)
+				}
+				time.Sleep(time.Minute)
+				requireIdle(w.T, sessions...)
+				for _, s := range sessions {
+					require.Zero(w, locktest.Channels(s))
+				}
+				require.Zero(w, w.left("a"))
+			})
+		})
+	}
+}
+
+// O1: if the runner vanishes, the next one runs when the lease of the claim ends, long before the
+// outcome would; if its function fails, at once.
+func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Second
+	bubble(t, func(w *world) {
+		options := []signalbox.LockOption{signalbox.RenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
+		runner, lines, closeRunner := w.session(w.T)
+		defer closeRunner()
+		running := laterOnce(w.Context(), once.New(runner, "a", options...), "x", time.Hour)
+		next, _, closeNext := w.session(w.T)
+		defer closeNext()
+		waiting := laterOnce(w.Context(), once.New(next, "a", options...), "y", time.Second)
+		time.Sleep(time.Minute)
+		lines.dead()
+		died := time.Now()
+		r := <-waiting
+		require.Equal(w, did{"y", true, nil, r.at}, r)
+		require.LessOrEqual(w, r.at.Sub(died), lease+3*time.Second)
+		late := <-running // its context ended with the lease
+		require.ErrorIs(w, late.err, signalbox.ErrLost)
+		require.Less(w, late.at, r.at)
+		lines.heals()
+		require.Equal(w, "y", doOnce(w.Context(), once.New(runner, "a"), "z", 0).value)
+	})
+}
+
+// The context of one caller ends its own waiting alone: the others go on, and one of them runs.
+func TestOnceCallersGiveUpAlone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		runner, _, closeRunner := w.session(w.T)
+		defer closeRunner()
+		waiters, _, closeWaiters := w.session(w.T)
+		defer closeWaiters()
+		ctx, giveUp := context.WithCancel(w.Context())
+		running := laterOnce(ctx, once.New(runner, "a"), "x", time.Hour)
+		impatient, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		var gone, stay []<-chan did
+		for range 3 {
+			for _, s := range []*signalbox.Session{runner, waiters} {
+				gone = append(gone, laterOnce(impatient, once.New(s, "a"), "y", 0))
+				stay = append(stay, laterOnce(w.Context(), once.New(s, "a"), "z", 0))
+			}
+		}
+		for _, one := range gone {
+			r := <-one
+			require.ErrorIs(w, r.err, context.DeadlineExceeded)
+			require.ErrorIs(w, r.err, signalbox.ErrHeld)
+		}
+		synctest.Wait()
+		giveUp()
+		r := <-running
+		require.ErrorIs(w, r.err, context.Canceled)
+		require.True(w, r.ran)
+		ran := 0
+		for _, one := range stay {
+			r := <-one
+			require.NoError(w, r.err)
+			require.Equal(w, "z", r.value)
+			if r.ran {
+				ran++
+			}
+		}
+		require.Equal(w, 1, ran)
+	})
+}
+
+// An outcome ends after Keep, and then the next call runs its function.
+func TestOnceForgetsAfterKeep(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		o := once.New(s, "a", once.Keep(time.Minute))
+		require.True(w, doOnce(w.Context(), o, "x", 0).ran)
+		time.Sleep(time.Minute - time.Second)
+		require.Equal(w, "x", doOnce(w.Context(), o, "y", 0).value)
+		time.Sleep(time.Second)
+		require.Equal(w, "y", doOnce(w.Context(), o, "y", 0).value)
+		time.Sleep(time.Hour)
+		require.Empty(w, w.redis.Keys())
+	})
+}
+
+// A run that lasts longer than Keep, and than many leases, stores its outcome.
+func TestOnceRunsForLongerThanKeep(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		r := doOnce(w.Context(), once.New(s, "a", once.Keep(time.Second)), "x", time.Hour)
+		require.Equal(w, did{"x", true, nil, r.at}, r)
+		require.Equal(w, "x", doOnce(w.Context(), once.New(s, "a"), "y", 0).value)
+	})
+}
+
+// P5, P6: whatever fault strikes whatever request of the runner, the outcome is stored once, everybody
+// gets it, and nothing is left behind.
+func TestOnceUnderEveryFault(t *testing.T) {
+	t.Parallel()
+	kinds := []redistest.Kind{
+		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
+		redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
+	}
+	for _, kind := range kinds {
+		for at := 1; at <= 6; at++ {
+			bubble(t, func(w *world) {
+				s := newStrike(kind)
+				struck, _, closeStruck := w.struckSession(s)
+				defer closeStruck()
+				other, _, closeOther := w.session(w.T)
+				defer closeOther()
+				require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
+				time.Sleep(2 * time.Minute)
+				s.arm(at)
+				running := laterOnce(w.Context(), once.New(struck, "a", signalbox.WithFirstLease(30*time.Second)), "x", 10*time.Millisecond)
+				waiting := laterOnce(w.Context(), once.New(other, "a"), "y", 10*time.Millisecond)
+				one, two := <-running, <-waiting
+				require.NoError(w, one.err, "%v at %d", kind, at)
+				require.NoError(w, two.err, "%v at %d", kind, at)
+				require.Equal(w, one.value, two.value, "%v at %d", kind, at)
+				require.NotEqual(w, one.ran, two.ran, "%v at %d", kind, at)
+				time.Sleep(time.Minute)
+				requireIdle(w.T, struck, other)
+				require.Zero(w, w.left("a"))
+				w.keysEnd(w.T)
+			})
+		}
+	}
+}
+
+// A store that no server answers is given up with the lease, or a second after the caller's context.
+func TestOnceStoreThatIsNotAnsweredIsUnconfirmed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
+		patience time.Duration // of the caller
+		bound    time.Duration
+	}{"Lease": {time.Hour, 15 * time.Second}, "Context": {2 * time.Second, 4 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				s := newStrike(redistest.SwallowReply)
+				struck, lines, closeStruck := w.struckSession(s)
+				defer closeStruck()
+				ctx, cancel := context.WithTimeout(w.Context(), c.patience)
+				defer cancel()
+				began := time.Now()
+				value, ran, err := once.New(struck, "a", signalbox.RenewedLease(10*time.Second)).Do(ctx,
+					func(context.Context, signalbox.Lease) ([]byte, error) {
+						lines.dead()
+						return []byte("x"), nil
+					})
+				require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
+				require.True(w, ran)
+				require.Equal(w, "x", string(value))
+				require.Equal(w, name == "Context", errors.Is(err, context.DeadlineExceeded))
+				require.LessOrEqual(w, time.Since(began), c.bound)
+			})
+		})
+	}
+}
+
+// P10: a store that the server refuses for now is repeated, also for longer than the refusal of a lock.
+func TestOnceStoreIsRepeatedWhileTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		_, ran, err := once.New(s, "a").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+			w.redis.SetError("OOM command not allowed when used memory > 'maxmemory'")
+			time.AfterFunc(8*time.Second, func() { w.redis.SetError("") })
+			return []byte("x"), nil
+		})
+		require.NoError(w, err)
+		require.True(w, ran)
+		require.Equal(w, "x", doOnce(w.Context(), once.New(s, "a"), "y", 0).value)
+	})
+}
+
+// P2: a lease that was lost before the function began runs no function: another one is acquired.
+func TestOnceRunsNothingUnderALostLease(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s := newStrike(redistest.DelayRequest)
+		struck, _, closeStruck := w.struckSession(s)
+		defer closeStruck()
+		require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
+		s.arm(2, scripts.OnceLook) // behind the grant
+		go func() {
+			<-s.fired
+			w.redis.SetError("BUSY Redis is busy running a script")
+			time.Sleep(15 * time.Second)
+			w.redis.SetError("")
+		}()
+		began := time.Now()
+		r := doOnce(w.Context(), once.New(struck, "a", signalbox.RenewedLease(10*time.Second)), "x", time.Second)
+		require.Equal(w, did{"x", true, nil, r.at}, r)
+		require.Greater(w, r.at.Sub(began), 15*time.Second)
+	})
+}
+
+// Close in every state: callers that wait get ErrClosed at once, and a run ends with the grace.
+func TestOnceAndClose(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		runner, _, closeRunner := w.session(w.T)
+		defer closeRunner()
+		other, _, closeOther := w.session(w.T)
+		defer closeOther()
+		running := laterOnce(w.Context(), once.New(runner, "a"), "x", time.Hour)
+		here := laterOnce(w.Context(), once.New(runner, "a"), "y", 0)
+		there := laterOnce(w.Context(), once.New(other, "a"), "z", 0)
+		behind := laterOnce(w.Context(), once.New(other, "a"), "z", 0)
+
+		began := time.Now()
+		require.NoError(w, other.Close(w.Context()))
+		require.ErrorIs(w, (<-there).err, signalbox.ErrClosed)
+		require.ErrorIs(w, (<-behind).err, signalbox.ErrClosed)
+		require.Zero(w, time.Since(began).Truncate(100*time.Millisecond))
+
+		require.Error(w, runner.Close(w.Context()))
+		require.LessOrEqual(w, time.Since(began), 6*time.Second)
+		waited := <-here
+		require.ErrorIs(w, waited.err, signalbox.ErrClosed)
+		require.Less(w, waited.at.Sub(began), 100*time.Millisecond)
+		r := <-running
+		require.ErrorIs(w, r.err, signalbox.ErrLost)
+		require.True(w, r.ran)
+		require.Zero(w, w.left("a"))
+		require.ErrorIs(w, doOnce(w.Context(), once.New(runner, "a"), "x", 0).err, signalbox.ErrClosed)
+	})
+}
+
+// A run whose session was closed while it ran, and that pays no heed, stores nothing.
+func TestOnceRunBeyondCloseStoresNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, _, closeAll := w.session(w.T)
+		defer closeAll()
+		other, _, closeOther := w.session(w.T)
+		defer closeOther()
+		returned := make(chan error, 1)
+		go func() {
+			_, _, err := once.New(s, "a").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+				time.Sleep(time.Minute)
+				return []byte("x"), nil
+			})
+			returned <- err
+		}()
+		synctest.Wait()
+		require.Error(w, s.Close(w.Context()))
+		err := <-returned
+		require.ErrorIs(w, err, signalbox.ErrStale)
+		require.ErrorIs(w, err, signalbox.ErrClosed)
+		_, stored, err := once.New(other, "a").Get(w.Context())
+		require.NoError(w, err)
+		require.False(w, stored)
+	})
+}
+
+// A caller that begins after Forget returned, in the same session, gets no outcome from before it, though
+// it may meet calls that asked before.
+func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(redistest.Rounds(20, 200)) {
+		bubble(t, func(w *world) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var all sync.WaitGroup
+			var number, forgotten atomic.Int64 // values rise; those up to forgotten were forgotten
+			for i := range 3 {
+				s, lines, closeAll := w.session(w.T)
+				defer closeAll()
+				lines.latency.Store(int64(time.Duration(i) * time.Millisecond))
+				for range 4 {
+					pause := time.Duration(random.IntN(3000)) * time.Microsecond
+					all.Go(func() {
+						o := once.New(s, "a")
+						for range 20 {
+							since := forgotten.Load()
+							value, _, err := o.Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+								return fmt.Append(nil, number.Add(1)), nil
+							})
+							if err != nil && !errors.Is(err, signalbox.ErrStale) {
+								w.Error(err)
+								return
+							}
+							var n int64
+							_, _ = fmt.Sscan(string(value), &n)
+							if n <= since {
+								w.Errorf("seed %d: %d is of before %d", seed, n, since)
+							}
+							time.Sleep(pause)
+						}
+					})
+				}
+				all.Go(func() {
+					for range 10 {
+						time.Sleep(4 * time.Millisecond)
+						upTo := number.Load() // all that is stored when Forget begins
+						value, stored, err := once.New(s, "a").Get(w.Context())
+						if err != nil || !stored {
+							continue
+						}
+						_, _ = fmt.Sscan(string(value), &upTo)
+						if err := once.New(s, "a").Forget(w.Context()); err != nil {
+							w.Error(err)
+						}
+						for old := forgotten.Load(); old < upTo && !forgotten.CompareAndSwap(old, upTo); old = forgotten.Load() {
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// Each tick of a schedule runs once, over five processes whose clocks differ by up to 200 ms.
+func TestOnceRunsEachTickOnceThoughClocksDiffer(t *testing.T) {
+	t.Parallel()
+	const processes, ticks, period = 5, 100, time.Second
+	bubble(t, func(w *world) {
+		var mu sync.Mutex
+		runs := make(map[time.Time]int)
+		start := time.Now().Truncate(period).Add(period)
+		var all sync.WaitGroup
+		for range processes {
+			s, _, closeAll := w.session(w.T)
+			defer closeAll()
+			ahead := rand.N(400*time.Millisecond) - 200*time.Millisecond
+			all.Go(func() {
+				job := once.New(s, "job", once.Keep(time.Minute))
+				for n := range ticks {
+					due := start.Add(time.Duration(n) * period)
+					time.Sleep(time.Until(due.Add(-ahead)))
+					now := time.Now().Add(ahead) // by its own clock
+					_, _, err := job.At(now.Round(period)).Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						runs[due]++
+						return nil, nil
+					})
+					if err != nil {
+						w.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.Len(w, runs, ticks)
+		for tick, n := range runs {
+			require.Equal(w, 1, n, tick)
+		}
+	})
+}
+
+// P7: a call that waits has no goroutine of the library's, however many wait.
+func TestOnceWaitersHaveNoGoroutines(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		runner, _, closeRunner := w.session(w.T)
+		defer closeRunner()
+		waiters, _, closeWaiters := w.session(w.T)
+		defer closeWaiters()
+		running := laterOnce(w.Context(), once.New(runner, "a"), "x", time.Hour)
+		var waiting []<-chan did
+		for range 100 {
+			waiting = append(waiting, laterOnce(w.Context(), once.New(waiters, "a"), "y", 0))
+		}
+		time.Sleep(time.Minute)
+		w.scripts.Store(0)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(w, w.scripts.Load(), int64(60*2+10), "polls and renewals")
+		require.LessOrEqual(w, goroutines(), 10)
+		<-running
+		for _, one := range waiting {
+			require.Equal(w, "x", (<-one).value)
+		}
+	})
+}
