@@ -70,9 +70,9 @@ func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t)
 	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
-	looks := calls("zscore")
+	looks := calls("zmscore")
 	g.grant(t, "000000000001AAAAAAAA")
-	redistest.Await(t, "a look", func() bool { return calls("zscore") > looks })
+	redistest.Await(t, "a look", func() bool { return calls("zmscore") > looks })
 	require.Empty(t, g.got)
 	asked := calls("get")
 	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)
