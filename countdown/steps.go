@@ -17,9 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// forgotten is the reply to a start that was sent again so late that the server cannot say what became of it.
-const forgotten wire.Code = -3
-
 // nonceSize is the length of a start's nonce: 64 random bits. It tells a start that is sent again from another
 // one, and a message of the server's from a forged one.
 const nonceSize = 11
@@ -55,7 +52,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 		return Round{latch: l, stamp: reply.Stamp(1)}, nil
 	case reply.Code() == wire.Undone:
 		err = errs.ErrRunning
-	case reply.Code() == forgotten:
+	case reply.Code() == wire.Forgotten:
 		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 other rounds have begun since", errs.ErrUnconfirmed)
 	default:
 		err = foreign()

@@ -180,9 +180,6 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	return v
 }
 
-// forgetful is the reply of a server that is new, or lost its data lately.
-const forgetful wire.Code = -3
-
 // read answers what a reply says, and the server's time.
 func read(reply wire.Reply) (v vote, now wire.Stamp) {
 	if now = reply.Stamp(0); now != 0 {
@@ -196,7 +193,7 @@ func read(reply wire.Reply) (v vote, now wire.Stamp) {
 		return vote{choice: held, left: left, rival: reply.Text(3)}, reply.Stamp(2)
 	case wire.Late:
 		return vote{choice: refused, err: errLate}, reply.Stamp(1)
-	case forgetful:
+	case wire.TooYoung:
 		left := time.Duration(reply.Int(1)) * time.Microsecond
 		err := fmt.Errorf("%w: it is new, or lost its data lately, and may have forgotten a hold: it grants nothing for %v more",
 			errs.ErrRefused, left.Round(time.Millisecond))

@@ -115,11 +115,11 @@ func TestForgottenStartBeginsNoSecondRound(t *testing.T) {
 	p.clock++
 	p.start(nonceB, 1)
 	unchanged := p.untouched()
-	require.Equal(t, []any{int64(-3), digits(p.clock)}, again(sent), "also while another round is running")
+	require.Equal(t, []any{int64(-6), digits(p.clock)}, again(sent), "also while another round is running")
 	unchanged()
 	p.count(p.clock, "x")
 	unchanged = p.untouched()
-	require.Equal(t, []any{int64(-3), digits(p.clock)}, again(sent))
+	require.Equal(t, []any{int64(-6), digits(p.clock)}, again(sent))
 	unchanged()
 	require.Equal(t, int64(1), again(digits(p.clock))[0], "no copy is as old as what is forgotten")
 }

@@ -65,7 +65,7 @@ func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			p.set(value, time.Hour)
-			require.Equal(t, []any{int64(-1)}, p.describe())
+			require.Equal(t, []any{int64(-2), "?"}, p.describe())
 		})
 	}
 }
@@ -118,7 +118,7 @@ func TestASortedSetThatIsNoLocksIsNotDescribed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.server.MustDo(t, "ZADD", p.key, noon, ours+label, 1, "phase")
-	require.Equal(t, []any{int64(-1)}, p.describe())
+	require.Equal(t, []any{int64(-2), "?"}, p.describe())
 }
 
 // A right that is missing says nothing of the key.

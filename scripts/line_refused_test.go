@@ -216,7 +216,7 @@ func TestDeniedRenewalDoesNotSayThatAHoldIsGone(t *testing.T) {
 				if kind == lockQueue {
 					script = scripts.HolderRenew
 				}
-				require.Equal(t, int64(-1), q.as(rights...).run(script, q.member(ours), 3600000))
+				require.Equal(t, int64(-8), q.as(rights...).run(script, q.member(ours), 3600000))
 				if kind == lockQueue {
 					require.Equal(t, until(ours, noon+lease*1000), q.held())
 				}

@@ -78,10 +78,10 @@ func aloneCases() map[string]aloneCase {
 		"Leave":     {leave("0"), with(map[string]int64{"Ours": 3, "OursMark": 3, "OursOver": 3}, -3), released},
 		"LeaveSure": {leave("1"), with(stands, 0), released},
 		"Requeue": {
-			again(0), with(map[string]int64{"Ours": 1, "OursMark": -1, "OursOver": -1}, -3),
+			again(0), with(map[string]int64{"Ours": 1, "OursMark": 4, "OursOver": 4}, -3),
 			map[string]string{"Ours": holds, "OursMark": mark, "OursOver": mark},
 		},
-		"LateRequeue": {again(1000), with(map[string]int64{"Ours": -1, "OursMark": -1, "OursOver": -1}, -3), released},
+		"LateRequeue": {again(1000), with(map[string]int64{"Ours": 4, "OursMark": 4, "OursOver": 4}, -3), released},
 		"Force": {
 			func(q *queued) []any { return q.alone(scripts.LockForce, q.forceArgs(ours)...) }, with(stands, 0), released,
 		},
@@ -133,7 +133,7 @@ func TestRequeueAloneRepliesWhetherItLooked(t *testing.T) {
 		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), looked, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
 		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), looked, int64(0)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
 		q.queues(theirs)
-		require.Equal(t, []any{int64(-1), digits(noon), looked, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(newTurn, nth("a", 3), sure)...))
+		require.Equal(t, []any{int64(4), digits(noon), looked, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(newTurn, nth("a", 3), sure)...))
 		require.Empty(t, q.held())
 	}
 }

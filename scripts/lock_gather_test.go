@@ -110,7 +110,7 @@ func TestScatterLeavesAMarkedLockAlone(t *testing.T) {
 	q.has(nth("a", 0))
 	q.queues(theirs)
 	unchanged := q.unchanged()
-	require.Equal(t, []any{int64(2)}, q.scatters(q.key))
+	require.Equal(t, []any{int64(-3)}, q.scatters(q.key))
 	unchanged()
 	require.Equal(t, int64(1), q.leaves(nth("a", 0))[0])
 	require.Contains(t, q.held(), theirs)
@@ -178,7 +178,7 @@ func TestDescribeAndRenewOfALock(t *testing.T) {
 	require.Equal(t, []any{int64(0)}, q.alone(scripts.HolderDescribe), "it is free for the queue")
 	for _, value := range []string{idleSays(noon)[:62], lockSays(ours+turnMode, noon, "-") + strings.Repeat("x", 65-len(label))} {
 		q.set(value, time.Minute)
-		require.Equal(t, []any{int64(-1)}, q.alone(scripts.HolderDescribe))
+		require.Equal(t, []any{int64(-2), "?"}, q.alone(scripts.HolderDescribe))
 		require.Equal(t, []any{int64(-2), "?"}, q.tries(ours))
 	}
 }

@@ -283,7 +283,7 @@ func (m *naiveLock) requeue(old, fresh, number string, notAfter int64) []any {
 			return []any{int64(1), digits(m.key.stamp), now, int64(1), had}
 		case !k.isMarked:
 			m.frees(k.stamp)
-			return []any{int64(-1), now, int64(1), had}
+			return []any{int64(4), now, int64(1), had}
 		}
 	}
 	if k.hold == fresh {
@@ -298,7 +298,7 @@ func (m *naiveLock) requeue(old, fresh, number string, notAfter int64) []any {
 		if k.isMarked && left == 0 {
 			m.handOff("", m.floor(k))
 		}
-		return []any{int64(-1), now, int64(1), had}
+		return []any{int64(4), now, int64(1), had}
 	}
 	if !m.lives(session) || m.sessions[session].until-m.now < life*7/8 {
 		m.beats(session, number)

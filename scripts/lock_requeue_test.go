@@ -138,7 +138,7 @@ func TestLateRequeueReleasesAndQueuesNothing(t *testing.T) {
 				q.clock++
 				told := q.hears(we)
 				for _, had := range []int64{1, 0} {
-					require.Equal(t, []any{int64(-1), digits(q.clock), int64(1), had}, q.ask(scripts.LockRequeue, q.all, args...))
+					require.Equal(t, []any{int64(4), digits(q.clock), int64(1), had}, q.ask(scripts.LockRequeue, q.all, args...))
 					require.NotContains(t, q.queue(), newTurn)
 					require.Equal(t, c.next, q.lockHas())
 				}
@@ -194,7 +194,7 @@ func TestRequeueOfAHolderLengthensItsHold(t *testing.T) {
 // A requeue whose old attempt holds no more: it queues on a marked key, and not on any other.
 func TestRequeueOfAnAttemptThatHoldsNoMore(t *testing.T) {
 	t.Parallel()
-	gone := func(q *queued) []any { return []any{int64(-1), digits(q.clock), int64(1), int64(0)} }
+	gone := func(q *queued) []any { return []any{int64(4), digits(q.clock), int64(1), int64(0)} }
 	for name, c := range map[string]struct {
 		prepare func(q *queued)
 		want    func(q *queued) []any
@@ -305,7 +305,7 @@ func TestRefusedRequeueReleases(t *testing.T) {
 					require.NotContains(t, q.held(), oldTurn)
 					if marked {
 						require.Contains(t, q.held(), theirs)
-					} else if first(reply) == int64(-1) {
+					} else if first(reply) == int64(4) {
 						require.Equal(t, released(noon), q.value())
 					}
 					require.Equal(t, first(reply) == int64(0), len(q.queue()) == 1)

@@ -113,9 +113,9 @@ func TestSharedPermitsAreTakenAllOrNone(t *testing.T) {
 	require.Equal(t, "5", p.free())
 	require.Equal(t, int64(0), p.out())
 	require.Equal(t, []string{"2", "5"}, listener.heard(), "how many are free: at the beginning, and then")
-	require.Equal(t, []any{int64(-3), int64(5)}, p.acquires(permitsHold("b", 6)))
+	require.Equal(t, []any{int64(-4), int64(5)}, p.acquires(permitsHold("b", 6)))
 	p.exact, p.capacity = "1", 6
-	require.Equal(t, []any{int64(-4), int64(5)}, p.acquires(permitsHold("b", 1)))
+	require.Equal(t, []any{int64(-5), int64(5)}, p.acquires(permitsHold("b", 1)))
 	p.exact, p.summed = "0", "0"
 	require.Equal(t, p.few(-1), p.acquires(permitsHold("b", 6)), "nobody knows how many there are")
 	require.Equal(t, []any{int64(-1), digits(noon)}, p.asks(scripts.RedissonPermitAcquire,
@@ -161,7 +161,7 @@ func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 	require.Equal(t, int64(1), p.renews(a, 0))
 	p.passes(time.Microsecond)
 	require.Equal(t, int64(0), p.renews(a, lease), "what has ended is not lengthened")
-	require.Equal(t, []any{int64(0), int64(3), int64(0)}, p.asks(scripts.RedissonPermitAvailable))
+	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.asks(scripts.RedissonPermitAvailable))
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(b))
 	require.Equal(t, []string{"2"}, listener.heard(), "those that it does not take itself")
@@ -208,16 +208,16 @@ func TestSharedPermitsAreMadeFewer(t *testing.T) {
 	p := newSharedPermits(newPlace(t), 5)
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 3)))
-	done := []any{int64(0), digits(noon)}
+	done := []any{int64(1), digits(noon)}
 	require.Equal(t, done, p.resizes(1))
 	require.Equal(t, "-2", p.free())
-	require.Equal(t, []any{int64(0), int64(1), int64(3)}, p.asks(scripts.RedissonPermitAvailable))
+	require.Equal(t, []any{int64(1), int64(1), int64(3)}, p.asks(scripts.RedissonPermitAvailable))
 	require.Equal(t, done, p.resizes(1))
 	require.Equal(t, done, p.resizes(4))
 	require.Equal(t, "1", p.free())
 	require.Equal(t, []any{int64(-1), digits(noon)}, p.asks(scripts.RedissonPermitResize, 9, digits(noon-1), "PUBLISH", p.channel))
 	p.server.MustDo(t, "DEL", p.key)
-	require.Equal(t, []any{int64(0), int64(-1), int64(3)}, p.asks(scripts.RedissonPermitAvailable), "nobody says how many")
+	require.Equal(t, []any{int64(1), int64(-1), int64(3)}, p.asks(scripts.RedissonPermitAvailable), "nobody says how many")
 	require.Equal(t, p.had(1), p.releases(permitsHold("a", 3)))
 	require.Nil(t, p.free(), "what was lost is not made up by a release")
 	require.Equal(t, done, p.resizes(2))
@@ -336,7 +336,7 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 		}
 		return permitsHold("nobody", 1)
 	}
-	require.Equal(t, []any{int64(0), digits(p.clock)}, p.resizes(total))
+	require.Equal(t, []any{int64(1), digits(p.clock)}, p.resizes(total))
 	for range redistest.Rounds(600, 3000) {
 		switch random.IntN(9) {
 		case 8: // a copy comes late: it lengthens what is there, or takes anew what is gone

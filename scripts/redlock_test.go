@@ -177,7 +177,7 @@ func TestAServerThatMayHaveForgottenGrantsNothing(t *testing.T) {
 			v.set(released(noon-5), time.Hour)
 			c.epoch(v)
 			unchanged := v.untouched()
-			require.Equal(t, []any{int64(-3), c.left, digits(noon)}, v.elect(ours, we))
+			require.Equal(t, []any{int64(-7), c.left, digits(noon)}, v.elect(ours, we))
 			unchanged()
 			require.Equal(t, epochOf(c.since, noon, v.life()), v.server.MustDo(t, "GET", v.epoch))
 			left, _ := v.server.MustDo(t, "PTTL", v.epoch).(int64)
@@ -202,7 +202,7 @@ func TestALifeIsComparedOnceInTwoMilliseconds(t *testing.T) {
 	require.Equal(t, epochOf(noon-greatest, noon-1999, stranger), v.server.MustDo(t, "GET", v.epoch))
 	v.giveBack(ours, noon)
 	v.clock++
-	require.Equal(t, []any{int64(-3), greatest, digits(noon + 1)}, v.elect(ours, we))
+	require.Equal(t, []any{int64(-7), greatest, digits(noon + 1)}, v.elect(ours, we))
 
 	v.since(noon - greatest)
 	require.Equal(t, int64(1), v.elect(ours, we)[0])
@@ -381,7 +381,7 @@ func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 		require.NoError(t, err)
 		return first(reply)
 	}
-	require.Equal(t, int64(-3), ask())
+	require.Equal(t, int64(-7), ask())
 	require.Equal(t, epochOf(noon, noon, ""), v.server.MustDo(t, "GET", v.epoch))
 	v.clock += greatest
 	require.Equal(t, digits(v.clock), ask(), "granted")

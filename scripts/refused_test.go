@@ -97,7 +97,7 @@ func TestARenewalThatIsDeniedDoesNotSayThatTheHoldIsGone(t *testing.T) {
 	p := newPlaceAt(t)
 	p.set(votedFor(ours, noon, ""), time.Minute)
 	unchanged := p.untouched()
-	require.Equal(t, int64(-1), p.as("+pexpire").run(scripts.HolderRenew, ours, 3600000))
+	require.Equal(t, int64(-8), p.as("+pexpire").run(scripts.HolderRenew, ours, 3600000))
 	unchanged()
 }
 

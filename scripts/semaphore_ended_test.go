@@ -17,7 +17,7 @@ func TestEndedHoldsDoNotPileUp(t *testing.T) {
 	p.many(n, noon-1)
 	p.has(wish(ours, 2))
 	require.Equal(t, int64(n-1000+2), p.score("used"))
-	require.Equal(t, []any{int64(0), int64(1_000_000), int64(2)}, p.available())
+	require.Equal(t, []any{int64(1), int64(1_000_000), int64(2)}, p.available())
 	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.leaves(wish(ours, 2)))
 	require.Zero(t, p.score("used"))
 }

@@ -154,7 +154,7 @@ func (m *naivePermits) enter(wish, number string) []any {
 		capacity = m.told
 	}
 	if weightOf(wish) > capacity {
-		return []any{int64(-3), int64(capacity)}
+		return []any{int64(-4), int64(capacity)}
 	}
 	m.capacity = capacity
 	takes := len(m.tickets) == 0 && m.used()+weightOf(wish) <= m.capacity
@@ -227,7 +227,7 @@ func (m *naivePermits) yield(wish string, alike []string) []any {
 		return []any{int64(1), digits(m.now), digits(m.granted)}
 	}
 	m.remove(wish)
-	return m.handsOn(2, wish)
+	return m.handsOn(4, wish)
 }
 
 func (m *naivePermits) look(session, number string, wishes []string) []any {
@@ -314,7 +314,7 @@ func (m *naivePermits) available() []any {
 			out += weightOf(h.wish)
 		}
 	}
-	return []any{int64(0), int64(capacity), int64(out)}
+	return []any{int64(1), int64(capacity), int64(out)}
 }
 
 // permitGame is a random use of one semaphore, and what ought to come of it.

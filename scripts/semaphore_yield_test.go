@@ -60,9 +60,9 @@ func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
 				paid = 2 // by the heartbeat of either
 			}
 			grant := grantOf(like[:41], noon+longestBlock, paid)
-			require.Equal(t, []any{int64(2), digits(noon), grant, int64(0)}, p.yields(mine, like), "the like was first")
+			require.Equal(t, []any{int64(4), digits(noon), grant, int64(0)}, p.yields(mine, like), "the like was first")
 			require.Equal(t, []any{other}, p.inLine())
-			require.Equal(t, int64(2), p.yields(like)[0])
+			require.Equal(t, int64(4), p.yields(like)[0])
 			require.Empty(t, p.inLine())
 			require.Equal(t, claim(other), p.out()[0])
 			if other[:22] == they {

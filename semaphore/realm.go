@@ -29,18 +29,12 @@ func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *rea
 	})
 }
 
-// Replies to a call that asks for permits.
-const (
-	few     wire.Code = -3 // there are fewer permits at all
-	differs wire.Code = -4 // there is another number of permits, and the semaphore is exact
-)
-
 // refusal answers why the server grants nothing, however long one waits.
 func refusal(reply wire.Reply) error {
 	switch reply.Code() {
-	case few:
+	case wire.TooFew:
 		return tooFew(reply.Int(1))
-	case differs:
+	case wire.OtherCapacity:
 		return inexact(reply.Int(1))
 	}
 	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())

@@ -56,12 +56,11 @@ type Line struct {
 //	         {0, left_ms, now}  it is not to be had, and nobody need look for left_ms; -1 is unknown
 //	         {-1, now}          later than not_after: nothing was written
 //	         {-2, kind}         the key is of another kind, or of none ('?')
-//	         below -2           never to be had: what the kind makes an error of
+//	         below -3           never to be had: what the kind makes an error of
 //	Release  KEYS: Keys.All. ARGV: hold, verb, channel, Args. Releases what the hold
 //	         has, also a ticket in the queue, and publishes if a waiter may be granted the lock.
-//	         {1, now}           it had the lock
-//	         {2, now}           it had the lock, and a session listens to the message, which may be the
-//	                            hold's own: before this session tries again, it gives others time
+//	         {1, now, heard}    it had the lock. heard is 1 if a session listens to the message, which may be
+//	                            the hold's own: before this session tries again, it gives others time
 //	         {0, now}           it had not
 //	Swap     KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, old hold, verb, channel, and the arguments of the wish. Puts
 //	         the hold in the place of the old one. It answers as Acquire does, and 0 where the old one has nothing.

@@ -204,8 +204,9 @@ func WaysOf(l *layout.Layout) dispatch.Ways {
 		return dispatch.ByBus
 	case layout.Plain | layout.Sharded:
 		return dispatch.BothWays
+	default:
+		return dispatch.BySlot
 	}
-	return dispatch.BySlot
 }
 
 // Begin counts a call in that wants a lock; the hold that comes of it takes its place. It

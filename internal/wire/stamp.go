@@ -91,6 +91,7 @@ func Milliseconds(d time.Duration) string {
 		return "30000"
 	case time.Minute:
 		return "60000"
+	default:
+		return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 	}
-	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }

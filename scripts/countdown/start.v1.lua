@@ -14,7 +14,7 @@
 --          {0, now}         another round is running
 --          {-1, now}        later than not_after
 --          {-2}             the key is no latch's
---          {-3, now}        a copy may have started a round that is over and forgotten; nothing was
+--          {-6, now}        a copy may have started a round that is over and forgotten; nothing was
 --            written
 --          an error         the server's refusal to give the key an end; it is as it was before
 -- effects  writes KEYS[1]; publishes nothing
@@ -46,7 +46,7 @@ if value then
   end
   -- Rounds that are forgotten began before the last of those that are known.
   if first ~= '' and #before == 896 and string.sub(before, 869, 884) > first then
-    return {-3, now}
+    return {-6, now}
   end
   if state == 'c' then
     return {0, now}

@@ -2,19 +2,19 @@
 -- Removes the value of a term that is over, and notifies the observers. It touches no other term's
 -- value. Any number of times.
 --
--- KEYS[1]  leader  string: 'sb1e', hold (41), number (16), value; see README.md
--- ARGV[1]  hold    41 characters
+-- KEYS[1]  leader  string: 'sb1e', id (41), number (16), value; see README.md
+-- ARGV[1]  id      of the hold, 41 characters
 -- ARGV[2]  verb    PUBLISH or SPUBLISH
 -- ARGV[3]  channel  where observers listen
 -- returns  {cleared}  1 if a value was removed, 0 if the hold has none there
 -- effects  deletes KEYS[1] if hold wrote it; publishes '' in any case
 -- cost     O(1): GET, DEL, and the message
 local leader = KEYS[1]
-local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
+local id, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include election/record
 local cleared = 0
-if not foreign and written == hold then
+if not foreign and written == id then
   cleared = redis.call('DEL', leader)
 end
 redis.pcall(verb, channel, '')

@@ -3,8 +3,8 @@
 -- late copy overwrites no later value of the same term. Any number of times.
 --
 -- KEYS[1]  holder  string: see lock/enter v1
--- KEYS[2]  leader  string: 'sb1e', hold (41), number (16), value; see README.md
--- ARGV[1]  hold    41 characters
+-- KEYS[2]  leader  string: 'sb1e', id (41), number (16), value; see README.md
+-- ARGV[1]  id      of the hold, 41 characters
 -- ARGV[2]  number  16 digits: a later value of the term has a greater one
 -- ARGV[3]  text    the value, 0 to 4096 bytes
 -- ARGV[4]  keep_ms  how long KEYS[2] is kept unless it is written again
@@ -16,10 +16,10 @@
 -- effects  writes KEYS[2]; publishes number if the value is new
 -- cost     O(1): GET twice, PTTL, SET or PEXPIRE, and the message
 local holder, leader = KEYS[1], KEYS[2]
-local hold, number, text, keep_ms, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local id, number, text, keep_ms, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 -- include lock/left
-if other or string.sub(held, 1, 41) ~= hold or left == 0 then
+if other or string.sub(hold, 1, 41) ~= id or left == 0 then
   return {0}
 end
 
@@ -27,10 +27,10 @@ end
 if foreign then
   return {-2}
 end
-if written == hold and last >= number then
+if written == id and last >= number then
   redis.call('PEXPIRE', leader, keep_ms)
   return {1}
 end
-redis.call('SET', leader, 'sb1e' .. hold .. number .. text, 'PX', keep_ms)
+redis.call('SET', leader, 'sb1e' .. id .. number .. text, 'PX', keep_ms)
 redis.pcall(verb, channel, number)
 return {1}

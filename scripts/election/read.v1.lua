@@ -1,8 +1,8 @@
 -- election/read v1
 -- Returns the value of the last term, and the hold that wrote it. It says nothing about who leads.
 --
--- KEYS[1]  leader  string: 'sb1e', hold (41), number (16), value; see README.md
--- returns  {1, hold, text}  the value that this hold wrote; both are '' if there is none
+-- KEYS[1]  leader  string: 'sb1e', id (41), number (16), value; see README.md
+-- returns  {1, id, text}  the value that this attempt wrote; both are '' if there is none
 --          {-2}  the key is not an election's
 -- effects  none
 -- cost     O(1): GET

@@ -4,12 +4,12 @@
 -- KEYS[1]  holder   string: see lock/enter v1 and redlock/acquire v1; or sorted set: see
 --          rwlock/enter v1
 -- returns  {0}   nobody has it
---          {1, kind, stamp, hold, label, ends_ms}  somebody, of several the one whose hold ends
+--          {1, kind, stamp, id, label, ends_ms}  somebody, of several the one whose hold ends
 --            last: the kind's letter, which of kind l is the mode of the hold, the first stamp of
 --            the hold's tokens, the hold, the label of its session, and when the hold ends, in
 --            milliseconds since 1970 by the server's clock; -1 where its key has no end. Where
 --            several may have it the stamp is that of the last token that anybody got
---          {-1}  the key is no lock's
+--          {-2, kind}  the key is no lock's
 --          an error  the server's refusal
 -- effects  none
 -- cost     O(1): GET and PEXPIRETIME, and PTTL if the key outlives its hold; O(log n) where several
@@ -27,7 +27,7 @@ if type(value) == 'table' then
   end
   local floor = scores[1]
   if not floor then
-    return {-1}
+    return {-2, '?'}
   end
   local time = redis.call('TIME')
   local now = time[1] .. string.sub('00000' .. time[2], -6)
@@ -43,7 +43,7 @@ if not value or string.sub(value, 1, 4) == 'sb1-' and #value == 20 then
 end
 local kind, stamp = string.sub(value, 4, 4), string.sub(value, 5, 20)
 if string.sub(value, 1, 4) == 'sb1l' and #value >= 63 and #value <= 127 then
-  local hold, mode, marked = string.sub(value, 21, 61), string.sub(value, 62, 62), string.sub(value, 63, 63) == 'q'
+  local id, mode, marked = string.sub(value, 21, 61), string.sub(value, 62, 62), string.sub(value, 63, 63) == 'q'
   local ends = redis.call('PEXPIRETIME', holder)
   if marked and ends > 0 then
     ends = ends - 15000 -- the key outlives its hold
@@ -51,9 +51,9 @@ if string.sub(value, 1, 4) == 'sb1l' and #value >= 63 and #value <= 127 then
   if mode == '-' or marked and ends > 0 and redis.call('PTTL', holder) <= 15000 then
     return {0}
   end
-  return {1, mode, stamp, hold, string.sub(value, 64), ends}
+  return {1, mode, stamp, id, string.sub(value, 64), ends}
 end
 if string.sub(value, 1, 3) ~= 'sb1' or kind == '-' or kind == 'l' or #value < 83 or #value > 147 then
-  return {-1}
+  return {-2, '?'}
 end
 return {1, kind, stamp, string.sub(value, 21, 61), string.sub(value, 84), redis.call('PEXPIRETIME', holder)}

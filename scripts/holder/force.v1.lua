@@ -3,7 +3,7 @@
 -- again it finds the hold gone.
 --
 -- KEYS[1]  holder   string: see redlock/acquire v1
--- ARGV[1]  hold     41 characters: who has it, as far as the sender knows
+-- ARGV[1]  id       of the hold, 41 characters, as far as the sender knows
 -- ARGV[2]  verb     PUBLISH or SPUBLISH
 -- ARGV[3]  channel  where waiters listen
 -- ARGV[4]  told     the channel of the hold's session
@@ -14,15 +14,15 @@
 --          session to channel, and KEYS[1] to told
 -- cost     O(1): GET, DEL, SET and two messages
 local holder = KEYS[1]
-local hold, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local id, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 4, 4) == 'l' or string.sub(value, 21, 61) ~= hold then
+if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 4, 4) == 'l' or string.sub(value, 21, 61) ~= id then
   return 0
 end
 redis.call('DEL', holder)
 redis.pcall('SET', holder, 'sb1-' .. string.sub(value, 5, 20), 'PX', keep_ms)
-redis.pcall(verb, channel, string.sub(hold, 1, 8))
+redis.pcall(verb, channel, string.sub(id, 1, 8))
 -- By the bus: whatever node the holder's session listens at.
 redis.pcall('PUBLISH', told, holder)
 return 1

@@ -2,39 +2,39 @@
 -- Lengthens the life of many holds, or asks whether they are there still. It never creates a key,
 -- and touches those only that still belong to the hold that is named beside them.
 --
--- KEYS[n]  holder   string: 'sb1', kind (1), stamp (16), hold (41), ...; see README.md
--- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold (41 characters, or 42 with the mode behind
---          it for kind l), ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+-- KEYS[n]  holder   string: 'sb1', kind (1), stamp (16), id (41), ...; see README.md
+-- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: ticket (id (41), and for kind l the
+--          mode behind it), ttl_ms (positive integer; 0 asks only)
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
 --          nothing
 -- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only
 local alive = {}
 for n, holder in ipairs(KEYS) do
-  local hold, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
+  local ticket, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local value = redis.pcall('GET', holder)
   alive[n] = 0
   if type(value) == 'string' then
     if string.sub(value, 1, 4) == 'sb1l' then
-      if string.sub(value, 21, 20 + #hold) == hold and string.sub(value, 62, 62) ~= '-' then
+      if string.sub(value, 21, 20 + #ticket) == ticket and string.sub(value, 62, 62) ~= '-' then
         local after_ms = string.sub(value, 63, 63) == 'q' and 15000 or 0 -- a marked key outlives its hold
         if ttl_ms ~= '0' then
           -- It is not made shorter.
-          alive[n] = type(redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')) == 'table' and -1 or 1
+          alive[n] = type(redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')) == 'table' and -8 or 1
         elseif after_ms == 0 or redis.call('PTTL', holder) > after_ms then
           alive[n] = 1
         end
       end
-    elseif string.sub(value, 21, 61) == hold then
+    elseif string.sub(value, 21, 61) == ticket then
       alive[n] = 1
       if ttl_ms ~= '0' then
         alive[n] = redis.call('PEXPIRE', holder, ttl_ms)
       end
     end
   elseif value and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
-    alive[n] = -1
+    alive[n] = -8
   end
 end
 return alive

@@ -3,27 +3,27 @@
 -- another node of a cluster. It is over for everybody at the next look, which lets in who may come
 -- in.
 --
--- KEYS[1]  holder  sorted set: name of the hold -> when it ends
--- ARGV[1]  name  of the hold
+-- KEYS[1]  holder  sorted set: hold -> when it ends
+-- ARGV[1]  hold  its ticket and label
 -- returns  0  this hold has it no more
 --          1  given back
 -- effects  writes KEYS[1]; publishes nothing
 -- cost     O(log n): TIME, ZSCORE, PEXPIRE, ZADD
 local holder = KEYS[1]
-local name = ARGV[1]
+local hold = ARGV[1]
 
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 -- pcall: where another kind of lock has the key, or nobody has a lock of the name, the hold has it
 -- no more.
-local till = redis.pcall('ZSCORE', holder, name)
+local till = redis.pcall('ZSCORE', holder, hold)
 if type(till) == 'table' and string.sub(till['err'], 1, 9) ~= 'WRONGTYPE' then
-  redis.call('ZSCORE', holder, name) -- refused: so is this
+  redis.call('ZSCORE', holder, hold) -- refused: so is this
 end
 if type(till) ~= 'string' or tonumber(till) <= tonumber(now) then
   return 0
 end
 -- First what takes no memory: what follows is then not refused where that is full.
 redis.call('PEXPIRE', holder, 15000, 'GT')
-redis.call('ZADD', holder, 'XX', now, name)
+redis.call('ZADD', holder, 'XX', now, hold)
 return 1

@@ -2,9 +2,9 @@
 -- Lengthens the life of many holds in keys that have several, or asks whether they are there still.
 -- It never creates a hold, and touches none that has ended.
 --
--- KEYS[n]  holder   sorted set: name of the hold -> when it ends
--- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: name, ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+-- KEYS[n]  holder   sorted set: hold -> when it ends
+-- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold, ttl_ms (positive integer; 0 asks only)
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing
 -- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each
@@ -12,12 +12,12 @@ local time = redis.call('TIME')
 local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
 local alive = {}
 for n, holder in ipairs(KEYS) do
-  local name, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
+  local hold, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
-  local scores = redis.pcall('ZMSCORE', holder, name, 'kept')
+  local scores = redis.pcall('ZMSCORE', holder, hold, 'kept')
   alive[n] = 0
   if scores['err'] then
-    alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -1
+    alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -8
   elseif scores[1] and tonumber(scores[1]) > now then
     alive[n] = 1
     if ttl_ms ~= '0' then
@@ -27,9 +27,9 @@ for n, holder in ipairs(KEYS) do
       local ms, till = ttl_ms + math.max(15000, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * 1000)
       local kept = redis.pcall('PEXPIRE', holder, ms, 'GT')
       if type(kept) == 'number' then
-        kept = redis.pcall('ZADD', holder, 'XX', 'GT', till, name)
+        kept = redis.pcall('ZADD', holder, 'XX', 'GT', till, hold)
       end
-      alive[n] = type(kept) == 'number' and 1 or -1
+      alive[n] = type(kept) == 'number' and 1 or -8
     end
   end
 end

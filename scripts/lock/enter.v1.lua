@@ -3,12 +3,12 @@
 -- caller gets a ticket at the end of the queue; one that only tries gets none. Sent again for the
 -- same ticket it keeps ticket and hold.
 --
--- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
+-- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
 -- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
 --          and the last ticket that was passed over then
--- ARGV[1]  ticket  hold (41), the first 22 of them the session, and mode (1): r for a turn, f for a
+-- ARGV[1]  ticket  id (41), the first 22 of them the session, and mode (1): r for a turn, f for a
 --          fair request; fresh for every attempt
 -- ARGV[2]  life_us  how long the hold lasts if the lock is free
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
@@ -46,7 +46,7 @@ end
 
 local ms = math.ceil(life_us / 1000)
 -- No functions that the common paths do not need: each call makes them anew.
-if held == '' and not marked then
+if hold == '' and not marked then
   local stamp = now
   if now <= floor then
     stamp = string.format('%016.0f', tonumber(floor) + 1)
@@ -56,11 +56,11 @@ if held == '' and not marked then
 end
 
 -- include lock/left
-if held == ticket then
+if hold == ticket then
   -- include lock/lengthen
   lengthen(ms)
   return {1, floor, now}
-elseif held ~= '' and left == 0 then
+elseif hold ~= '' and left == 0 then
   floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
 end
 if queues == '0' and (left > 0 or not line) then

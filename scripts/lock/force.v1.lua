@@ -5,7 +5,7 @@
 -- KEYS[1]  holder  string: see lock/enter v1
 -- KEYS[2]  line    sorted set: see lock/enter v1; missing, as lives is, while a slot moves
 -- KEYS[3]  lives   hash: see lock/enter v1
--- ARGV[1]  hold  41 characters: what holds, as far as the sender knows
+-- ARGV[1]  id  of the hold, 41 characters, as far as the sender knows
 -- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  of grants, without the session that it ends with
 -- ARGV[4]  told  the channel of the hold's session
@@ -16,12 +16,12 @@
 --          is granted the lock, and KEYS[1] to told
 -- cost     as lock/leave v1, and a message
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local hold, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local id, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local session = '' -- no session is told by the reply
 
 -- include lock/holder
 
-if held == '' or string.sub(held, 1, 41) ~= hold then
+if hold == '' or string.sub(hold, 1, 41) ~= id then
   return 0
 end
 floor = string.format('%016.0f', tonumber(floor) + 255) -- its whole block may be in use
@@ -30,7 +30,7 @@ floor = string.format('%016.0f', tonumber(floor) + 255) -- its whole block may b
 
 if line and marked then
   -- It waits no more. ZREM takes no memory either, and what follows it is not refused for that.
-  redis.call('ZREM', line, held)
+  redis.call('ZREM', line, hold)
   hand_off(floor)
 else
   set_free(floor, marked)

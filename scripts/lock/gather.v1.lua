@@ -5,7 +5,7 @@
 --
 -- KEYS[n]  holder   string: see lock/enter v1
 -- ARGV[n]  request  four by key, at 4n-3 to 4n: ticket, life_ms, not_after, label
---            ticket     hold (41), fresh for every attempt, and mode (1)
+--            ticket     id (41), fresh for every attempt, and mode (1)
 --            life_ms    how long the hold lasts, a positive integer
 --            not_after  stamp; executed later, nothing is written
 --            label      of the caller, 0 to 64 bytes

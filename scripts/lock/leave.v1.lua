@@ -2,12 +2,12 @@
 -- Ends an attempt: its hold, which goes to the next in the queue, and its ticket. Any number of
 -- times.
 --
--- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
+-- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
 -- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
 --          and the last ticket that was passed over then
--- ARGV[1]  ticket  hold (41) and mode (1)
+-- ARGV[1]  ticket  id (41) and mode (1)
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
@@ -32,7 +32,7 @@ local ticket, session, verb, channel, keep_ms, used, sure = ARGV[1], ARGV[2], AR
 
 -- include lock/holder
 
-local has, last = held == ticket, used
+local has, last = hold == ticket, used
 if has then
   if last == '' then
     last = string.format('%016.0f', tonumber(floor) + 255)
@@ -71,7 +71,7 @@ elseif not has then
     end
     return {0, now}
   end
-  if held ~= '' then
+  if hold ~= '' then
     floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
   end
   last, session = floor, '' -- the reply has no room for a grant: every session is told by a message
@@ -79,6 +79,7 @@ end
 
 -- include line/living
 -- include lock/grant
+-- include lock/ready
 
 -- Mostly the first in the queue lives, and no search is needed; its functions come after that,
 -- since each call makes them anew.

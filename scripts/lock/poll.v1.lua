@@ -2,7 +2,7 @@
 -- A session that waits says that it lives, hands over a free lock, and learns what became of its
 -- attempts. A poll that lists no ticket takes nothing.
 --
--- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
+-- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
 -- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
@@ -43,11 +43,11 @@ end
 local asked, mine = {}, false
 for at = 1, #attempts, 20 do
   asked[#asked + 1] = session .. string.sub(attempts, at, at + 19)
-  mine = mine or asked[#asked] == held
+  mine = mine or asked[#asked] == hold
 end
 local ms, paid, places = math.ceil(lw_us / 1000), string.rep('-', 20), ''
-if held ~= '' and left == 0 and not mine then
-  held, floor = '', string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
+if hold ~= '' and left == 0 and not mine then
+  hold, floor = '', string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
 end
 
 if not line then
@@ -59,10 +59,10 @@ if not line then
     redis.call('PEXPIRE', holder, 15000)
     redis.call('SET', holder, 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 'PX', 600000)
   end
-  if string.sub(held, 1, 22) ~= session then
+  if string.sub(hold, 1, 22) ~= session then
     return {1, left, 0, '', places, now, ''}
   end
-  return {1, left, 0, string.sub(held, 23, 41) .. floor .. paid, places, now, ''}
+  return {1, left, 0, string.sub(hold, 23, 41) .. floor .. paid, places, now, ''}
 end
 
 local listed = false
@@ -90,11 +90,11 @@ if listed then
       mark() -- it was lost with the key
     end
   else
-    held, floor, paid, left = hand_off(floor)
+    hold, floor, paid, left = hand_off(floor)
   end
 end
 local grants = ''
-if string.sub(held, 1, 22) == session then
-  grants = string.sub(held, 23, 41) .. floor .. paid
+if string.sub(hold, 1, 22) == session then
+  grants = string.sub(hold, 23, 41) .. floor .. paid
 end
-return {1, left, more, grants, places, now, held ~= '' and floor or ''}
+return {1, left, more, grants, places, now, hold ~= '' and floor or ''}

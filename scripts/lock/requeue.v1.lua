@@ -3,12 +3,12 @@
 -- case, the second gets a ticket only in time and if a queue may exist; if none can, it holds at
 -- once.
 --
--- KEYS[1]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
+-- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
 --          lives is, while a slot moves
 -- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
 --          and the last ticket that was passed over then
--- ARGV[1]  old  ticket that is ended: hold (41) and mode (1)
+-- ARGV[1]  old  ticket that is ended: id (41) and mode (1)
 -- ARGV[2]  new  ticket that queues: fresh
 -- ARGV[3]  life_us  how long its hold lasts if it is granted the lock at once
 -- ARGV[4]  not_after  stamp; executed later, no ticket is made
@@ -27,7 +27,7 @@
 --          {0, left_us, more, now, grants, looked, had}  new queues; another hold lasts left_us at
 --            the most; grants is '', or if another attempt of the session holds now that attempt
 --            (19), stamp (16) and number (20); more is 1 if a poll is due at once
---          {-1, now, looked, had}  old is ended, and new has no ticket
+--          {4, now, looked, had}  old is ended, and new has no ticket
 --          {-2, kind}  the name is in use by another kind of lock, or is no lock's key ('?')
 --          {-3, now}  only the holder key was sent, and old did not hold: nothing is decided
 --          looked is 1 if old has nothing left for certain, and had is 1 if it held
@@ -46,9 +46,9 @@ if other then
   return {-2, other}
 end
 
-local has, in_time, ms = held == old, now <= not_after, math.ceil(life_us / 1000)
+local has, in_time, ms = hold == old, now <= not_after, math.ceil(life_us / 1000)
 local looked, had = (line or sure == '1') and 1 or 0, has and 1 or 0
-if not line and not has and held ~= new then
+if not line and not has and hold ~= new then
   return {-3, now}
 end
 local session = string.sub(new, 1, 22)
@@ -75,18 +75,18 @@ if has then
   if not marked or not line then
     -- include lock/free
     set_free(floor, marked)
-    return {-1, now, looked, had}
+    return {4, now, looked, had}
   end
-  held = ''
+  hold = ''
 end
 
 -- include lock/left
-if held == new then
+if hold == new then
   -- include lock/lengthen
   lengthen(ms)
   return {1, floor, now, looked, had}
 end
-if held ~= '' and left == 0 then
+if hold ~= '' and left == 0 then
   floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
 end
 
@@ -107,7 +107,7 @@ elseif redis.call('ZSCORE', line, new) then -- of an earlier copy of this call
 end
 if not queued then
   if not marked or left > 0 then
-    return {-1, now, looked, had}
+    return {4, now, looked, had}
   end
   session = '' -- the reply has no room for a grant: every session is told by a message
 end
@@ -128,6 +128,7 @@ if queued and (left > 0 or not marked) then
 end
 
 -- include lock/grant
+-- include lock/ready
 
 local chosen, stamp, paid, grants = '', nil, nil, ''
 if queued and has then -- mostly the first in the queue lives, and no search is needed
@@ -166,7 +167,7 @@ end
 
 chosen, stamp, paid, left = hand_off(floor)
 if not queued then
-  return {-1, now, looked, had}
+  return {4, now, looked, had}
 elseif chosen == new then
   if left < ms * 1000 then
     redis.call('PEXPIRE', holder, ms + 15000)

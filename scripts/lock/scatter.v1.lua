@@ -3,13 +3,13 @@
 --
 -- KEYS[n]  holder   string: see lock/enter v1
 -- ARGV[n]  request  three by key, at 3n-2 to 3n: ticket, used, keep_ms
---            ticket   hold (41) and mode (1)
+--            ticket   id (41) and mode (1)
 --            used     stamp of the last token that was used; '' for the last of its block
 --            keep_ms  how long the floor is kept
 -- returns  {reply, ...}  one a key; each is
 --            0         the ticket does not hold
 --            1         released
---            2         a queue may exist: nothing is done, and lock/leave releases it
+--            -3        a queue may exist: nothing is done, and lock/leave releases it
 --            an error  the server's refusal of that key
 -- effects  writes KEYS: the floors; publishes nothing
 -- cost     O(keys): MGET once; SET each; GET if MGET finds no string
@@ -23,7 +23,7 @@ for n = 1, #KEYS do
   if type(value) == 'table' then
     reply = value
   elseif value and string.sub(value, 1, 4) == 'sb1l' and string.sub(value, 21, 62) == ticket then
-    reply = 2
+    reply = -3
     if string.sub(value, 63, 63) ~= 'q' then
       reply = 1
       local floor = string.sub(value, 5, 20)

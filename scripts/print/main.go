@@ -9,22 +9,36 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 func main() {
 	all, err := scripts.All()
+	if err == nil {
+		err = write(all, os.Args[1:])
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	for _, s := range all {
-		if len(os.Args) == 1 {
+}
+
+// write writes the newest version of the scripts with these names; without names it lists all.
+func write(all []*scripts.Script, names []string) error {
+	newest := make(map[string]*scripts.Script)
+	for _, s := range all { // versions rise
+		newest[s.Name] = s
+		if len(names) == 0 {
 			fmt.Println(s.SHA1, s.Name, s.Version)
-		} else if slices.Contains(os.Args[1:], s.Name) {
-			fmt.Print(s.Source)
 		}
 	}
+	for _, name := range names {
+		s := newest[name]
+		if s == nil {
+			return fmt.Errorf("there is no script %q", name)
+		}
+		fmt.Print(s.Source)
+	}
+	return nil
 }

@@ -7,8 +7,8 @@
 --            zeros, since no field says when it was taken; the field of one holder, without :write,
 --            which is hold and label in one; and when the key ends, in milliseconds since 1970 by
 --            the server's clock; -1 where it has no end
---          {-1}  the key is no lock's, or a read-write lock's without a holder, which Redisson
---            never leaves
+--          {-2, kind}  the key is no lock's, or a read-write lock's without a holder, which
+--            Redisson never leaves
 --          an error  the server's refusal
 -- effects  none
 -- cost     O(1): HRANDFIELD, HGET and PEXPIRETIME
@@ -19,7 +19,7 @@ if fields['err'] then
   if string.sub(fields['err'], 1, 9) ~= 'WRONGTYPE' then
     return fields
   end
-  return {-1}
+  return {-2, '?'}
 end
 -- Of the fields of a read-write lock one is its mode, and no holder.
 local field = fields[1] == 'mode' and fields[2] or fields[1]
@@ -27,7 +27,7 @@ if not field then
   return {0}
 end
 if field == 'mode' then
-  return {-1}
+  return {-2, '?'}
 end
 field = string.match(field, '^(.*):write$') or field
 local kind = 'r'

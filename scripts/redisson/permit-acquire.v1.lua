@@ -20,8 +20,8 @@
 --            ends, -1 where none has an end
 --          {-1, now}         later than not_after
 --          {-2, kind}        a key is no semaphore's ('?')
---          {-3, all}         there are fewer than the hold wants, all together
---          {-4, all}         there are others than capacity, and exact is 1
+--          {-4, all}         there are fewer than the hold wants, all together
+--          {-5, all}         there are others than capacity, and exact is 1
 --          an error          the server's refusal
 -- effects  writes KEYS; publishes how many are free, where some came back
 -- cost     O(n log permits): TIME, GET, ZCARD, ZADD, PTTL, INCRBY; ZMSCORE and ZRANGE if some are
@@ -84,9 +84,9 @@ end
 local all = free + out
 local reply
 if summed == '1' and #ids > all then
-  reply = {-3, all}
-elseif summed == '1' and exact == '1' and all ~= tonumber(capacity) then
   reply = {-4, all}
+elseif summed == '1' and exact == '1' and all ~= tonumber(capacity) then
+  reply = {-5, all}
 elseif free + #ended >= #ids then
   put(ids, ends)
   free = free - #ids

@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
--- returns  {0, capacity, used}  capacity is -1 where nobody has said it
+-- returns  {1, capacity, used}  capacity is -1 where nobody has said it
 --          {-2, kind}           a key is no semaphore's ('?')
 -- effects  none
 -- cost     O(log permits): TIME, GET, ZCARD, ZCOUNT
@@ -20,4 +20,4 @@ end
 local capacity = free and free + out or -1
 local later = '(' .. string.sub(now, 1, 13)
 local used = redis.call('ZCOUNT', timeouts, later, '+inf')
-return {0, capacity, used}
+return {1, capacity, used}

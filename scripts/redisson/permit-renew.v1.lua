@@ -6,7 +6,7 @@
 -- KEYS[n]  timeouts  sorted set: see redisson/permit-acquire v1
 -- ARGV[n]  terms     a pair by key, at 2n-1 and 2n: hold (12 bytes, and 10 digits), ttl_ms
 --          (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 all live on, 0 the hold has some of them no more, -1 the server
+-- returns  {alive, ...}  by key: 1 all live on, 0 the hold has some of them no more, -8 the server
 --          refused to say
 -- effects  lengthens the life of the permits; publishes nothing
 -- cost     O(n log permits): TIME; ZMSCORE and ZADD each
@@ -23,7 +23,7 @@ for n, timeouts in ipairs(KEYS) do
   local scores = redis.pcall('ZMSCORE', timeouts, unpack(ids))
   alive[n] = 1
   if scores['err'] then
-    alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -1
+    alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -8
   else
     for i = 1, #ids do
       if not scores[i] or tonumber(scores[i]) <= now_ms then
@@ -37,7 +37,7 @@ for n, timeouts in ipairs(KEYS) do
       members[2 * i - 1], members[2 * i] = ends, id
     end
     local kept = redis.pcall('ZADD', timeouts, 'XX', 'GT', unpack(members))
-    alive[n] = type(kept) == 'number' and 1 or -1
+    alive[n] = type(kept) == 'number' and 1 or -8
   end
 end
 return alive

@@ -8,7 +8,7 @@
 -- ARGV[2]  not_after  stamp; executed later, nothing is written
 -- ARGV[3]  verb       PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[4]  channel    where waiters listen
--- returns  {0, now}    done; now is the server's time
+-- returns  {1, now}    done; now is the server's time
 --          {-1, now}   later than not_after
 --          {-2, kind}  a key is no semaphore's ('?')
 -- effects  writes KEYS[1]; publishes how many are free
@@ -38,4 +38,4 @@ end
 if more ~= 0 and free > 0 then
   tell(verb, channel, string.format('%.0f', free))
 end
-return {0, now}
+return {1, now}

@@ -8,8 +8,8 @@
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  where waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
---          {1, now}  it had, and released it; nobody listens, as far as this node knows
---          {2, now}  it had, and released it; a session listens, which may be the hold's own
+--          {1, now, heard}  it had, and released it; heard is 1 if a session listens, as far as
+--            this node knows, which may be the hold's own
 --          an error  the server's refusal
 -- effects  writes KEYS[1]; publishes 0 to channel
 -- cost     O(1): TIME, HGET, DEL and the message
@@ -30,7 +30,5 @@ local gone = redis.pcall('DEL', lock)
 if type(gone) == 'table' then
   return gone
 end
-if tell(verb, channel, '0') > 0 then
-  return {2, now}
-end
-return {1, now}
+local heard = math.min(tell(verb, channel, '0'), 1)
+return {1, now, heard}

@@ -5,7 +5,7 @@
 --
 -- KEYS[n]  lock   hash: see redisson/acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
--- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -1 the server refused to
+-- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say
 -- effects  lengthens the life of the KEYS; publishes nothing
 -- cost     O(keys): HGET and PEXPIRE each
@@ -21,7 +21,7 @@ for n, lock in ipairs(KEYS) do
       alive[n] = redis.call('PEXPIRE', lock, ttl_ms)
     end
   elseif value and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
-    alive[n] = -1
+    alive[n] = -8
   end
 end
 return alive

@@ -3,13 +3,13 @@
 -- has another life than the one it remembers, grants nothing for one greatest lease: it may have
 -- forgotten a hold. Sent again for the same hold it answers the same stamp again.
 --
--- KEYS[1]  holder       string: 'sb1q', stamp (16), hold (41), mark (22), label (0 to 64); see
+-- KEYS[1]  holder       string: 'sb1q', stamp (16), id (41), mark (22), label (0 to 64); see
 --          README.md
 -- KEYS[2]  epoch        string: since when the server has its data, and in which life of it; see
 --          README.md
 -- KEYS[3]  fence        string: a stamp that is not before the last token that was made to be
 --          ordered
--- ARGV[1]  claim        hold, fresh for every attempt and begun by its session (22), 22 dashes,
+-- ARGV[1]  hold         id (41), fresh for every attempt and begun by its session (22), 22 dashes,
 --          label
 -- ARGV[2]  ttl_ms       positive integer
 -- ARGV[3]  not_after    stamp; executed later, nothing is written
@@ -23,13 +23,13 @@
 --          {-1, now}                 later than not_after
 --          {-2, kind}                the name is in use by another kind of lock, or a key is not
 --            ours ('?')
---          {-3, left_us, now}        the server has its data since lately; it grants nothing for
+--          {-7, left_us, now}        the server has its data since lately; it grants nothing for
 --            left_us more
 -- effects  writes KEYS[1], and KEYS[2] once in 2 ms; publishes nothing
 -- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO, PTTL, SET as well; held: TIME,
 --          MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
-local claim, ttl_ms, not_after, mark, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local hold, ttl_ms, not_after, mark, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- A stamp is 16 digits: the server's microseconds since 1970. Equal lengths compare as texts.
 local time = redis.call('TIME')
@@ -47,7 +47,7 @@ local floor = ''
 if kind == 'sb1-' and #value == 20 then
   floor = string.sub(value, 5, 20)
 elseif kind == 'sb1q' and #value >= 83 and #value <= 147 then
-  if string.sub(value, 21, 61) == string.sub(claim, 1, 41) then
+  if string.sub(value, 21, 61) == string.sub(hold, 1, 41) then
     redis.call('PEXPIRE', holder, ttl_ms)
     return {1, string.sub(value, 5, 20), now}
   end
@@ -109,7 +109,7 @@ if not said or ago_us < 0 or ago_us >= 2000 or since > now then
 end
 local left_us = tonumber(since) + tonumber(greatest_us) - micros
 if left_us > 0 then
-  return {-3, left_us, now}
+  return {-7, left_us, now}
 end
 
 if fenced and #fenced == 16 and fenced > floor then
@@ -120,8 +120,8 @@ if now <= floor then
   stamp = string.format('%016.0f', tonumber(floor) + 1)
 end
 if value then
-  redis.call('SET', holder, 'sb1q' .. stamp .. claim, 'PX', ttl_ms)
-elseif not redis.call('SET', holder, 'sb1q' .. stamp .. claim, 'PX', ttl_ms, 'NX') and several() then
+  redis.call('SET', holder, 'sb1q' .. stamp .. hold, 'PX', ttl_ms)
+elseif not redis.call('SET', holder, 'sb1q' .. stamp .. hold, 'PX', ttl_ms, 'NX') and several() then
   return {-2, 'w'}
 end
 if stamp == now then

@@ -4,17 +4,17 @@
 --
 -- KEYS[1]  holder  string: see redlock/acquire v1
 -- KEYS[2]  fence   string: a stamp that is not before the last token that was made to be ordered
--- ARGV[1]  hold    41 characters
+-- ARGV[1]  id      of the hold, 41 characters
 -- ARGV[2]  stamp   of the token
 -- returns  0       this hold does not have it, and nothing was written
 --          1       kept
 -- effects  writes KEYS[2] for a day, and the stamp in KEYS[1]; publishes nothing
 -- cost     O(1): GET twice, SET twice
 local holder, fence = KEYS[1], KEYS[2]
-local hold, stamp = ARGV[1], ARGV[2]
+local id, stamp = ARGV[1], ARGV[2]
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= hold then
+if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= id then
   return 0
 end
 local fenced = redis.call('GET', fence)

@@ -3,7 +3,7 @@
 -- know, and tells who waits.
 --
 -- KEYS[1]  holder   string: see redlock/acquire v1
--- ARGV[1]  hold     41 characters
+-- ARGV[1]  id       of the hold, 41 characters
 -- ARGV[2]  floor    stamp that is not before the hold's token; zeros where nobody was told one
 -- ARGV[3]  verb     PUBLISH or SPUBLISH
 -- ARGV[4]  channel  where waiters listen
@@ -15,10 +15,10 @@
 -- cost     O(1): GET, SET, and the message; not had: GET, TIME; where memory is full: GET, SET,
 --          DEL, SET
 local holder = KEYS[1]
-local hold, floor, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local id, floor, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= hold then
+if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= id then
   -- The time tells the sender whether an acquire that is still on its way can take effect after
   -- this: it cannot once its not-after is over.
   local time = redis.call('TIME')
@@ -35,7 +35,7 @@ if kept['err'] then
   redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
 end
 local marked = string.sub(value, 62, 83)
-if marked ~= '----------------------' and marked ~= string.sub(hold, 1, 22) then
-  redis.pcall(verb, channel, string.sub(hold, 1, 8))
+if marked ~= '----------------------' and marked ~= string.sub(id, 1, 22) then
+  redis.pcall(verb, channel, string.sub(id, 1, 8))
 end
 return 1

@@ -6,18 +6,18 @@
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
 -- KEYS[3]  _readers  not used: readers do not wait for each other
 -- KEYS[4]  lives    hash: see rwlock/enter v1
--- ARGV[1]  name  the hold, 41 characters, and the label of its session
+-- ARGV[1]  hold  its id (41), and the label of its session
 -- returns  0  it may not: a writer waits, or it has the lock no more
 --          1  it may
 -- effects  none but on tickets of the dead
 -- cost     O(log n): TIME, ZSCORE, ZRANGE; HGET where a writer waits
 local holder, line, _readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local name = ARGV[1]
+local hold = ARGV[1]
 
 -- include line/search
 
 -- pcall: another kind of lock may have the key since.
-local till = redis.pcall('ZSCORE', holder, name)
+local till = redis.pcall('ZSCORE', holder, hold)
 if type(till) ~= 'string' or tonumber(till) <= tonumber(now) or search(line, 'from')() or more == 1 then
   return 0
 end

@@ -6,7 +6,7 @@
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
 -- KEYS[3]  readers  sorted set: see rwlock/enter v1
 -- KEYS[4]  lives    hash: see rwlock/enter v1
--- ARGV[1]  name  the hold, 41 characters, and the label of its session
+-- ARGV[1]  hold  its id (41), and the label of its session
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
@@ -19,14 +19,14 @@
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice, ZSCORE, PEXPIRE, ZADD
 --          twice; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local name, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
 local own, creates, skips = '', false, false
 
 local first -- when the first of the holds ends: this one, while it writes
 -- include rwlock/handoff
 
-first = made and redis.call('ZSCORE', holder, name)
+first = made and redis.call('ZSCORE', holder, hold)
 if not first or tonumber(first) <= tonumber(now) then
   return {0, now}
 end

@@ -4,14 +4,14 @@
 -- leaves. Sent again for the same hold it keeps ticket and lock, and a writer its token; a reader's
 -- may be that of a later reader then.
 --
--- KEYS[1]  holder   sorted set: hold and label -> when it ends; 'sb1w' -> the floor, below 0;
+-- KEYS[1]  holder   sorted set: ticket and label -> when it ends; 'sb1w' -> the floor, below 0;
 --          'phase'; see README.md
--- KEYS[2]  line     sorted set of the writers in line: hold -> ticket, the server's microseconds at
---          its arrival
--- KEYS[3]  readers  sorted set of the readers in line: hold -> ticket
+-- KEYS[2]  line     sorted set of the writers in line: ticket -> arrival, the server's microseconds
+--          at its arrival
+-- KEYS[3]  readers  sorted set of the readers in line: ticket -> arrival
 -- KEYS[4]  lives    hash: session -> life (16), number (20), ear (1), label; 'from', 'from2' ->
 --          when (16), and the last ticket that was passed over then
--- ARGV[1]  ticket  the hold, 41 characters
+-- ARGV[1]  ticket  its id, 41 characters
 -- ARGV[2]  life_us  of the hold, if it is given at once
 -- ARGV[3]  not_after  stamp: later than that nothing is done
 -- ARGV[4]  queues  1 takes a ticket, 0 came to try

@@ -10,7 +10,7 @@
 -- ARGV[2]  channel  of grants, without the session that it ends with
 -- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends
 --          with
--- ARGV[4]  holds  of each its session, and its name: 41 characters and the label; with a line feed
+-- ARGV[4]  holds  of each its session, and itself: its id (41) and the label; with a line feed
 --          behind either
 -- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
 -- returns  {taken}  how many of them had it
@@ -28,8 +28,8 @@ local own, creates, skips = '', false, false
 
 local taken, sessions = 0, {}
 if made then
-  for session, name in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
-    if redis.call('ZREM', holder, name) == 1 then
+  for session, hold in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
+    if redis.call('ZREM', holder, hold) == 1 then
       taken = taken + 1
       sessions[session] = true
     end

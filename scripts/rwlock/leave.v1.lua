@@ -6,7 +6,7 @@
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
 -- KEYS[3]  readers  sorted set: see rwlock/enter v1
 -- KEYS[4]  lives    hash: see rwlock/enter v1
--- ARGV[1]  name  the hold, 41 characters, and the label of its session
+-- ARGV[1]  hold  its id (41), and the label of its session
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
@@ -25,9 +25,9 @@
 --          others ZMSCORE, TIME, ZREM, ZRANGE; else ZMSCORE, TIME, ZCARD twice, ZREM, ZRANGE; DEL
 --          and SET where nobody is left; more where somebody is let in
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local name, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local hold, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
-local own, creates = name, false
+local own, creates = hold, false
 
 -- include holds/state
 
@@ -42,9 +42,9 @@ end
 -- include holds/ended
 -- include rwlock/handoff
 
-local had = made and redis.call('ZREM', holder, name) or 0
+local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 0 then
-  local ticket = string.sub(name, 1, 41)
+  local ticket = string.sub(hold, 1, 41)
   if redis.call('ZREM', line, ticket) + redis.call('ZREM', readers, ticket) == 0 then
     return {0, now}
   end

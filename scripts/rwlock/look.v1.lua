@@ -46,20 +46,20 @@ redis.call('PEXPIRE', line, 600000)
 redis.call('PEXPIRE', readers, 600000)
 beat(before)
 
-local places, tickets, names = '', {}, {}
+local places, tickets, holds = '', {}, {}
 for at = 1, #attempts, 19 do
   local ticket = session .. string.sub(attempts, at, at + 18)
-  tickets[#tickets + 1], names[#names + 1] = ticket, ticket .. label
+  tickets[#tickets + 1], holds[#holds + 1] = ticket, ticket .. label
 end
 if #tickets > 0 then
-  local held = made and redis.call('ZMSCORE', holder, unpack(names)) or {}
+  local has = made and redis.call('ZMSCORE', holder, unpack(holds)) or {}
   local writes, reads = redis.call('ZMSCORE', line, unpack(tickets)), redis.call('ZMSCORE', readers, unpack(tickets))
   local ends = string.format('%016.0f', tonumber(now) + lw_us)
   for n, ticket in ipairs(tickets) do
-    if held[n] then
+    if has[n] then
       -- It waits for the answer to this call: it has the lock for lw_us from now, also where its
       -- grant ran out unread. It counted until now, so nobody was let in meanwhile.
-      lengthen(names[n], ends)
+      lengthen(holds[n], ends)
       tell(ticket, number)
       places = places .. '2'
     else

@@ -3,7 +3,7 @@
 -- are free, though nobody has taken them out yet.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
--- returns  {0, capacity, used}  capacity is -1 where the key does not say
+-- returns  {1, capacity, used}  capacity is -1 where the key does not say
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  none
 -- cost     O(log n), and the holds that have ended: TIME, ZMSCORE, ZRANGE; ZRANGE, ZRANK twice and
@@ -24,9 +24,9 @@ if first then
   local ended = redis.call('ZRANGE', holder, now, '1000000000000000', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
   local last = redis.call('ZRANK', holder, ended)
   for from = redis.call('ZRANK', holder, first), last, 1000 do
-    for _, name in ipairs(redis.call('ZRANGE', holder, from, math.min(from + 999, last))) do
-      used = used - tonumber(string.sub(name, 42, 51))
+    for _, hold in ipairs(redis.call('ZRANGE', holder, from, math.min(from + 999, last))) do
+      used = used - tonumber(string.sub(hold, 42, 51))
     end
   end
 end
-return {0, tonumber(scores[4] or -1), used}
+return {1, tonumber(scores[4] or -1), used}

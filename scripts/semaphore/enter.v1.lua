@@ -3,13 +3,13 @@
 -- a ticket at the end of the line, or, where it came to try, leaves. Sent again for the same hold
 -- it keeps ticket and permits; the token of permits that it has is a later one then.
 --
--- KEYS[1]  holder  sorted set: hold, weight (10) and label -> when it ends; 'sb1s' -> the floor,
+-- KEYS[1]  holder  sorted set: ticket and label -> when it ends; 'sb1s' -> the floor,
 --          below 0; 'used', 'capacity'; see README.md
--- KEYS[2]  line    sorted set: hold and weight (10) -> ticket, the server's microseconds at its
+-- KEYS[2]  line    sorted set: ticket -> arrival, the server's microseconds at its
 --          arrival
 -- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
 --          and the last ticket that was passed over then
--- ARGV[1]  ticket  the hold, 41 characters, and how many permits it wants, 10 digits
+-- ARGV[1]  ticket  id (41), and how many permits it wants, 10 digits
 -- ARGV[2]  life_us  of the hold, if it is given at once
 -- ARGV[3]  not_after  stamp: later than that nothing is done
 -- ARGV[4]  queues  1 takes a ticket, 0 came to try
@@ -27,8 +27,8 @@
 --            where a look is due at once
 --          {-1, now}  it came after not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
---          {-3, capacity}  there are not as many permits at all
---          {-4, capacity}  exact, and there is another number of permits
+--          {-4, capacity}  there are not as many permits at all
+--          {-5, capacity}  exact, and there is another number of permits
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZADD, PEXPIRE; ZRANGE where 1,000
@@ -66,11 +66,11 @@ if has then
   return {1, floor, now}
 end
 if exact == '1' and capacity ~= tonumber(permits) then
-  return {-4, capacity}
+  return {-5, capacity}
 end
 local weight = weight_of(ticket)
 if weight > capacity then
-  return {-3, capacity}
+  return {-4, capacity}
 end
 
 if waiting == 0 and used + weight <= capacity then

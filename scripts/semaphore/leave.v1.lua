@@ -5,7 +5,7 @@
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
 -- KEYS[3]  lives   hash: see semaphore/enter v1
--- ARGV[1]  name  the hold, 41 characters, its weight (10) and the label of its session
+-- ARGV[1]  hold  its id (41), its weight (10) and the label of its session
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
@@ -23,9 +23,9 @@
 --          PEXPIRE; else ZMSCORE, TIME, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more where somebody
 --          waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local name, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local hold, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
-local own, creates = name, false
+local own, creates = hold, false
 
 -- include holds/state
 
@@ -33,8 +33,8 @@ local own, creates = name, false
 -- taken out by the next one that finds too few free.
 local skips = false
 if sure == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
-  local left = tonumber(scores[3] or 0) - tonumber(string.sub(name, 42, 51))
-  redis.call('ZREM', holder, name)
+  local left = tonumber(scores[3] or 0) - tonumber(string.sub(hold, 42, 51))
+  redis.call('ZREM', holder, hold)
   redis.call('ZADD', holder, left, 'used')
   local ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
   if left > 0 then
@@ -52,10 +52,10 @@ end
 if waiting > 0 then
   redis.call('HLEN', lives)
 end
-local had = made and redis.call('ZREM', holder, name) or 0
+local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 1 then
-  give_back({name})
-elseif redis.call('ZREM', line, string.sub(name, 1, 51)) == 0 then
+  give_back({hold})
+elseif redis.call('ZREM', line, string.sub(hold, 1, 51)) == 0 then
   return {0, now}
 end
 if other or not capacity then

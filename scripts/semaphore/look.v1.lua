@@ -42,21 +42,21 @@ local before = redis.call('HMGET', lives, session, 'from', 'from2')
 redis.call('PEXPIRE', line, 600000)
 beat(before)
 
-local places, tickets, names = '', {}, {}
+local places, tickets, holds = '', {}, {}
 for at = 1, #attempts, 29 do
   local ticket = session .. string.sub(attempts, at, at + 28)
-  tickets[#tickets + 1], names[#names + 1] = ticket, ticket .. label
+  tickets[#tickets + 1], holds[#holds + 1] = ticket, ticket .. label
 end
 if #tickets > 0 then
-  local held = made and redis.call('ZMSCORE', holder, unpack(names)) or {}
+  local has = made and redis.call('ZMSCORE', holder, unpack(holds)) or {}
   local waits = redis.call('ZMSCORE', line, unpack(tickets))
   local ends = tonumber(now) + lw_us
   for n, ticket in ipairs(tickets) do
-    if held[n] then
+    if has[n] then
       -- It waits for the answer to this call: it has its permits for lw_us from now, also where its
       -- grant ran out unread. They counted until now, so nobody else has them.
       local block = reserve()
-      give(names[n], string.format('%016.0f', math.max(ends, tonumber(held[n]))), '-' .. block, kind)
+      give(holds[n], string.format('%016.0f', math.max(ends, tonumber(has[n]))), '-' .. block, kind)
       tell(ticket, number)
       floor = block
       places = places .. '2'

@@ -5,10 +5,10 @@
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
 -- KEYS[3]  lives   hash: see semaphore/enter v1
--- ARGV[1]  ticket  the new hold, 41 characters, and how many permits it keeps, 10 digits
+-- ARGV[1]  ticket  of the new hold: id (41), and how many permits it keeps, 10 digits
 -- ARGV[2]  life_us  of the new hold
 -- ARGV[3]  not_after  stamp: later than that nothing is done
--- ARGV[4]  name  the old hold, 41 characters, its weight (10) and the label of its session
+-- ARGV[4]  hold  the old one: its id (41), its weight (10) and the label of its session
 -- ARGV[5]  session  that sends this, 22 characters
 -- ARGV[6]  verb  PUBLISH or SPUBLISH
 -- ARGV[7]  channel  of grants, without the session that it ends with
@@ -23,7 +23,7 @@
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE twice, ZREM, ZADD twice,
 --          PEXPIRE, ZRANGE; more where somebody is let in
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local ticket, life_us, not_after, name, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local ticket, life_us, not_after, hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
 local own, creates, skips = '', false, false
 
@@ -40,7 +40,7 @@ if not made or not capacity then
   return {0, now}
 end
 local ends = tonumber(now) + life_us
-local kept, fewer = redis.call('ZSCORE', holder, name), ticket .. string.sub(name, 52)
+local kept, fewer = redis.call('ZSCORE', holder, hold), ticket .. string.sub(hold, 52)
 local has = redis.call('ZSCORE', holder, fewer)
 if has then
   give(fewer, string.format('%016.0f', math.max(ends, tonumber(has))))
@@ -52,8 +52,8 @@ end
 if waiting > 0 then
   redis.call('HLEN', lives)
 end
-redis.call('ZREM', holder, name)
-give_back({name})
+redis.call('ZREM', holder, hold)
+give_back({hold})
 used = used + weight_of(ticket)
 give(fewer, string.format('%016.0f', math.max(ends, tonumber(kept))), used, 'used')
 local stamp = floor

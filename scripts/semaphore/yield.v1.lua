@@ -6,7 +6,7 @@
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
 -- KEYS[3]  lives   hash: see semaphore/enter v1
--- ARGV[1]  name  the hold, 41 characters, its weight (10) and the label of its session
+-- ARGV[1]  hold  its id (41), its weight (10) and the label of its session
 -- ARGV[2]  life_us  of the hold, where it goes on
 -- ARGV[3]  alike  attempts (19) of the session, one behind the other, that wait for what the hold
 --          can be passed on to
@@ -17,7 +17,7 @@
 -- returns  {0, now}  this hold has nothing here
 --          {1, now, stamp}  it goes on for life_us more; stamp stands for as many us of tokens as
 --            the greatest power of four says that it is a multiple of, up to 1024
---          {2, now, grants, more}  it was given back; grants has attempt (19), stamp (16) and
+--          {4, now, grants, more}  it was given back; grants has attempt (19), stamp (16) and
 --            number (20) of each of this session that has some now; more is 1 where a look is due
 --            at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
@@ -25,14 +25,14 @@
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE twice, ZCARD, ZSCORE, ZADD, PEXPIRE; as
 --          semaphore/leave where it is given back
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local name, life_us, alike, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local hold, life_us, alike, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
 local own, creates, skips = '', false, false
 
 -- include holds/ended
 -- include semaphore/handoff
 
-local has = made and redis.call('ZSCORE', holder, name)
+local has = made and redis.call('ZSCORE', holder, hold)
 if not has or not capacity then
   return {0, now}
 end
@@ -42,7 +42,7 @@ if waiting > 0 then
   redis.call('HLEN', lives)
   local tickets = {}
   for at = 1, #alike, 19 do
-    tickets[#tickets + 1] = session .. string.sub(alike, at, at + 18) .. string.sub(name, 42, 51)
+    tickets[#tickets + 1] = session .. string.sub(alike, at, at + 18) .. string.sub(hold, 42, 51)
   end
   for _, ticket in ipairs(#tickets > 0 and redis.call('ZMSCORE', line, unpack(tickets)) or {}) do
     others = ticket and others - 1 or others
@@ -53,13 +53,13 @@ end
 if others == 0 and used <= capacity then
   local block = reserve()
   local ends = math.max(tonumber(now) + life_us, tonumber(has))
-  give(name, string.format('%016.0f', ends), '-' .. block, kind)
+  give(hold, string.format('%016.0f', ends), '-' .. block, kind)
   return {1, now, floor}
 end
 
-redis.call('ZREM', holder, name)
-give_back({name})
+redis.call('ZREM', holder, hold)
+give_back({hold})
 give_back(take_out_ended())
 hand_off()
 outlive()
-return {2, now, publish(), is_unfinished()}
+return {4, now, publish(), is_unfinished()}

@@ -21,7 +21,7 @@ var textTests = []string{
 	"TestAReleasedScriptNeverChanges", "TestTheServerKnowsAScriptByTheDigestOfItsFile", "TestAllHasTheScriptsInUse",
 	"TestAFileIsTheSameTextEverywhere", "TestAPartHasAHeaderAndAUse", "TestAScriptIsShort", "TestAHeaderSaysWhatTheScriptIs",
 	"TestAHeaderHasTheKeysAndArgumentsOfTheBody", "TestAHeaderListsEveryReturn", "TestNoKeyIsBuiltInsideAScript",
-	"TestNumbersBecomeTextByFormatOnly",
+	"TestNumbersBecomeTextByFormatOnly", "TestEveryCodeIsInTheTable",
 }
 
 // longTests are the tests of test/virtual that take three quarters of its time. They are the last

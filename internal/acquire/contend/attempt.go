@@ -269,7 +269,7 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 		a.releaseUntil(clock.Now().Add(lasts))
 		return false, err
 	}
-	a.vacate(reply.Code() == heard)
+	a.vacate(reply.Int(2) == 1)
 	if a.copyLeft(reply.Stamp(1)) > 0 {
 		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
 	} else {
@@ -277,9 +277,6 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 	}
 	return reply.Code() != wire.Undone, nil
 }
-
-// heard is the reply to a release that other sessions were notified of.
-const heard wire.Code = 2
 
 func (a *attempt) releaseCall() wire.Call {
 	c, keys := a.queue.contests, a.queue.keys

@@ -106,7 +106,7 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 		switch {
 		case failure != nil && wire.Judge(failure) == wire.Unknown:
 			r.over()
-		case failure != nil || part.Code() == marked || !r.isSure():
+		case failure != nil || part.Code() == wire.NeedsQueue || !r.isSure():
 			r.Had = failure == nil && part.Code() == wire.Done
 			rest = append(rest, r)
 		default:
@@ -116,9 +116,6 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 	}
 	leaveTogether(ctx, s, rest)
 }
-
-// marked is the reply for a lock that may have a queue: it is not released.
-const marked wire.Code = 2
 
 func (r *Returned) isSure() bool {
 	ls := r.Attempt.q.lines

@@ -51,15 +51,9 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 		return false, err
 	}
 	a.handed(reply)
-	a.released(reply.Code() == released || reply.Code() == unreached)
-	return reply.Code() == wire.Done || reply.Code() == released, nil
+	a.released(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
+	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
-
-// Replies to a leave with the holder key alone, after which it is repeated: the queue was out of reach.
-const (
-	released  wire.Code = 3  // the hold had the lock
-	unreached wire.Code = -3 // it had not
-)
 
 // released ends the leaving, unless something of a may still be at the server, or come there.
 func (a *Attempt) released(mayStand bool) { //nolint:revive // a fact about the reply, not a switch
@@ -120,7 +114,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 	t.Settled = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
-		if code := reply.Code(); code == released || code == unreached {
+		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
 			return max(left, session.RetryPause(0))
 		}
 		if left == 0 {

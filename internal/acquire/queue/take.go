@@ -259,7 +259,7 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 // that has no queue can be had by that. The two count as one enter: the first did nothing.
 func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
-	if err == nil && reply.Code() == unreached {
+	if err == nil && reply.Code() == wire.NeedsQueue {
 		a.q.lines.session.Clock.Told(a.q.keys.Slot, reply.Stamp(1), clock.Now())
 		return reply, refusal
 	}

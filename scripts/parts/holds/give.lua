@@ -30,7 +30,7 @@ end
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also
 -- where the clock was set back. Further scores may follow. The key outlives all its holds by
 -- after_ms.
-local function give(name, till, ...)
+local function give(hold, till, ...)
   if now > floor then
     floor = now
   else
@@ -38,15 +38,15 @@ local function give(name, till, ...)
   end
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
-    make(ms, '-' .. floor, kind, till, name, ...)
+    make(ms, '-' .. floor, kind, till, hold, ...)
     return
   end
-  local added = redis.call('ZADD', holder, '-' .. floor, kind, till, name, ...)
+  local added = redis.call('ZADD', holder, '-' .. floor, kind, till, hold, ...)
   if type(redis.pcall('PEXPIRE', holder, ms, 'GT')) == 'table' then
     -- A sender without the right to that keeps what it has, and gets nothing: a hold that is new
     -- ends at once.
     if added > 0 then
-      redis.call('ZADD', holder, now, name)
+      redis.call('ZADD', holder, now, hold)
     end
     redis.call('PEXPIRE', holder, ms, 'GT')
   end

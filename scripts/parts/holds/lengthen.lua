@@ -5,8 +5,8 @@
 --
 -- uses     after_ms, holder
 -- defines  lengthen
-local function lengthen(name, till)
+local function lengthen(hold, till)
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   redis.call('PEXPIRE', holder, ms, 'GT')
-  redis.call('ZADD', holder, 'XX', 'GT', till, name)
+  redis.call('ZADD', holder, 'XX', 'GT', till, hold)
 end

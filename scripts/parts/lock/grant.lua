@@ -1,5 +1,4 @@
 -- include line/now
--- include lock/ready
 -- lock/grant
 -- The stamp of the next hold: behind floor, also if the clock was set back.
 --

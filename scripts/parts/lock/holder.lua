@@ -4,15 +4,15 @@
 -- is no lock's. The floor of a key that was lost is the lowest stamp.
 --
 -- uses     holder
--- defines  value, floor, held, marked, other
+-- defines  value, floor, hold, marked, other
 local value = redis.pcall('GET', holder)
-local floor, held, marked, other = '0000000000000000', '', false, nil
+local floor, hold, marked, other = '0000000000000000', '', false, nil
 if type(value) == 'string' then
   local kind = string.sub(value, 1, 4)
   if kind == 'sb1l' and #value >= 63 and #value <= 127 then
-    floor, held, marked = string.sub(value, 5, 20), string.sub(value, 21, 62), string.sub(value, 63, 63) == 'q'
-    if string.sub(held, 42) == '-' then
-      held = ''
+    floor, hold, marked = string.sub(value, 5, 20), string.sub(value, 21, 62), string.sub(value, 63, 63) == 'q'
+    if string.sub(hold, 42) == '-' then
+      hold = ''
     end
   elseif kind == 'sb1-' and #value == 20 then
     floor = string.sub(value, 5, 20)

@@ -7,7 +7,7 @@
 -- uses     holder
 -- defines  ttl, left
 local ttl, left = 0, 0
-if held ~= '' then
+if hold ~= '' then
   ttl = redis.call('PTTL', holder)
   if ttl < 0 then
     left = 15000000

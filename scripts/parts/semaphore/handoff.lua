@@ -18,16 +18,16 @@ local waiting = skips and 0 or redis.call('ZCARD', line)
 if waiting > 0 then
   after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
 end
-local function weight_of(name)
-  return tonumber(string.sub(name, 42, 51))
+local function weight_of(hold)
+  return tonumber(string.sub(hold, 42, 51))
 end
 local counted = tonumber(scores[3]) -- the sum as the key has it
 -- Counts what was taken out, at once: whatever is refused behind this, no permits are lost.
-local function give_back(names)
-  for _, name in ipairs(names) do
-    used = used - weight_of(name)
+local function give_back(holds)
+  for _, hold in ipairs(holds) do
+    used = used - weight_of(hold)
   end
-  if #names > 0 then
+  if #holds > 0 then
     redis.call('ZADD', holder, used, 'used')
     counted = used
   end

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// codes returns the rows of the table in README.md.
+func codes(t *testing.T) map[wire.Code]bool {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Reply codes\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := make(map[wire.Code]bool)
+	for _, row := range regexp.MustCompile(`(?m)^\| (-?\d+) \|`).FindAllStringSubmatch(section, -1) {
+		code, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		require.NotContains(t, listed, wire.Code(code))
+		listed[wire.Code(code)] = true
+	}
+	return listed
+}
+
+func TestTheTableHasEveryCode(t *testing.T) {
+	t.Parallel()
+	listed := codes(t)
+	all := []wire.Code{
+		wire.Done, wire.Undone, wire.HadTicket, wire.MayQueue, wire.ReleasedOnly, wire.Late, wire.Foreign, wire.NeedsQueue,
+		wire.TooFew, wire.OtherCapacity, wire.Forgotten, wire.TooYoung, wire.Refused,
+	}
+	require.Len(t, listed, len(all))
+	for _, code := range all {
+		require.Contains(t, listed, code)
+	}
+}
+
+var (
+	firstCode = regexp.MustCompile(`^\{?(-?\d+)\b`)
+	byKey     = regexp.MustCompile(`[:,] (-?\d+) (?:it |all |the )`) // of the elements of a batch
+)
+
+// Every code is in use, and every code in use has its row.
+func TestEveryCodeIsInTheTable(t *testing.T) {
+	t.Parallel()
+	listed, used := codes(t), make(map[wire.Code]bool)
+	all, err := scripts.All()
+	require.NoError(t, err)
+	for _, s := range all {
+		h, _ := parse(t, s.Source)
+		for _, shape := range h.returns {
+			if m := firstCode.FindStringSubmatch(shape); m != nil {
+				code, err := strconv.Atoi(m[1])
+				require.NoError(t, err)
+				require.Contains(t, listed, wire.Code(code), "%s returns %s", s.Name, shape)
+				used[wire.Code(code)] = true
+			}
+		}
+		for _, m := range byKey.FindAllStringSubmatch(s.Source, -1) {
+			if code, err := strconv.Atoi(m[1]); err == nil && strings.HasSuffix(s.Name, "renew") {
+				require.Contains(t, listed, wire.Code(code), s.Name)
+				used[wire.Code(code)] = true
+			}
+		}
+	}
+	require.Equal(t, listed, used)
+}
