@@ -104,6 +104,14 @@ func (q *Queue) beginWaiting(a *Attempt, wish *Wish) *Attempt {
 	return a
 }
 
+// sendLocked takes note that an enter of a is about to be sent.
+func (a *Attempt) sendLocked(notAfter wire.Stamp) {
+	a.notAfter = notAfter
+	if a.enters++; a.enters == 1 && a.comes {
+		a.q.asked++
+	}
+}
+
 // waitLocked puts a among those that wait in its line, unless it has left. An attempt that gets the lock at once never
 // comes there: until the reply to its enter, a message finds it by its name, and a poll by being the session's.
 func (a *Attempt) waitLocked() {
@@ -153,6 +161,9 @@ func (a *Attempt) goneLocked() *ear {
 	}
 	if a.waits {
 		q.waiting = slices.DeleteFunc(q.waiting, func(other *Attempt) bool { return other == a })
+	}
+	if a.enters > 0 {
+		q.asked--
 	}
 	a.comes, a.waits = false, false
 	if q.comers--; q.comers > 0 {

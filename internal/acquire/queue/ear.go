@@ -70,14 +70,14 @@ func (e *ear) isDeaf() bool {
 	}
 }
 
-// Subscribed implements dispatch.Hearer: messages before now may be lost, so everybody looks who
-// may have been granted something.
+// Subscribed implements dispatch.Hearer: messages before now may be lost, so each queue is polled in which an attempt
+// may have been granted the lock. If no enter was sent yet, none was.
 func (e *ear) Subscribed() {
 	ls := e.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, q := range ls.mu.queues {
-		if q.ear == e {
+		if q.ear == e && q.asked > 0 {
 			q.pollLocked()
 		}
 	}

@@ -34,7 +34,7 @@ type Queue struct {
 	*wait       // nil until an attempt had to wait
 
 	users, attempts int32    // attempts are those that Lines knows
-	comers          int32    // how many of them enter or wait
+	comers, asked   int32    // how many of them enter or wait, and for how many of these an enter was sent
 	spare           bool     // kept though no caller uses it
 	wish            *Wish    // of the newest of them
 	holding         *Attempt // the newest exclusive hold of the session, until its release begins

@@ -59,8 +59,7 @@ func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, se
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	sent = clock.Now()
-	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
-	a.enters++
+	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
 	b := q.lines.beatLocked(sent)
 	return wire.Call{
 		Script: q.lines.kind.Requeue,

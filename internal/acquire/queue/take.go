@@ -285,8 +285,7 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	life := q.lines.lifeLocked()
-	a.notAfter = s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
-	a.enters++
+	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
 	if a.queues && !q.beatenLocked(sent) {
 		number = q.lines.beatLocked(sent).number
 	}
