@@ -200,6 +200,30 @@ func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 	})
 }
 
+// P7: a session that listens for grants already sends no poll when it waits: a hand-off costs two scripts.
+func TestWaitingAgainSendsNoPoll(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		t := w.T
+		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		defer closeAll()
+		polls := w.counts(scripts.LockPoll)
+		for n := range 20 {
+			if n == 1 {
+				polls.Store(0) // the first wait subscribes, and polls for what was sent before that
+			}
+			lease := atOnce(t, fair.New(users[0].Session, "again"))
+			waiting := waitsInLine(t.Context(), fair.New(users[1].Session, "again"))
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, lease.Unlock())
+			got := <-waiting
+			require.NoError(t, got.err)
+			require.NoError(t, got.lease.Unlock())
+		}
+		require.Zero(t, polls.Load())
+	})
+}
+
 // P6: a crashed holder's lock goes to the first in line as its hold ends.
 func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
 	t.Parallel()
