@@ -105,6 +105,7 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	case wire.Late:
 		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
 		err = errLate
+	default: // it tells no time
 	}
 	return reply, err
 }

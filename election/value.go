@@ -59,8 +59,9 @@ func (t *term) written(reply wire.Reply) error {
 	case wire.Undone:
 		t.lose()
 		return t.err()
+	default:
+		return foreign()
 	}
-	return foreign()
 }
 
 // foreign is the error of a key that is not an election's.

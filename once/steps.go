@@ -31,10 +31,10 @@ func (o *Once) look(ctx context.Context) (at found, err error) {
 		switch {
 		case err != nil:
 			return err
-		case reply.Int(0) < 0:
+		case reply.Code() == wire.Foreign:
 			return foreign()
 		}
-		at = found{stored: reply.Int(0) == 1, stamp: reply.Text(1), value: reply.Text(2)}
+		at = found{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}
 		return nil
 	})
 	return at, err
@@ -50,7 +50,7 @@ func (o *Once) forget(ctx context.Context) error {
 		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{
 			Script: scripts.OnceForget, Keys: []string{o.outcome}, Args: []string{at.stamp},
 		})
-		if err == nil && reply.Int(0) < 0 {
+		if err == nil && reply.Code() == wire.Foreign {
 			err = foreign()
 		}
 		return err
@@ -77,14 +77,14 @@ func (o *Once) store(ctx context.Context, f *flight, lease signalbox.Lease, valu
 	switch {
 	case err != nil:
 		return found{}, err
-	case reply.Int(0) == 1:
+	case reply.Code() == wire.Done:
 		o.room.land(f, ask, value)
 		return found{}, shortfall
-	case reply.Int(0) == 0:
+	case reply.Code() == wire.Undone && reply.Len() > 1:
 		other = found{stored: true, value: reply.Text(1)}
 		o.room.land(f, ask, other.value)
 		return other, stale(lease)
-	case reply.Int(0) == -1:
+	case reply.Code() == wire.Undone:
 		return found{}, stale(lease)
 	}
 	return found{}, foreign()

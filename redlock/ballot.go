@@ -198,8 +198,9 @@ func read(reply wire.Reply) (v vote, now wire.Stamp) {
 		err := fmt.Errorf("%w: it is new, or lost its data lately, and may have forgotten a hold: it grants nothing for %v more",
 			errs.ErrRefused, left.Round(time.Millisecond))
 		return vote{choice: refused, err: err, left: left}, reply.Stamp(2)
+	default:
+		return vote{choice: refused, err: session.WrongKind(reply.Text(1))}, 0
 	}
-	return vote{choice: refused, err: session.WrongKind(reply.Text(1))}, 0
 }
 
 // count takes one server's vote, or gives back what it granted where nobody wants it any more.

@@ -43,7 +43,7 @@ func TestWaitIsAHeartbeatBesideTheSameHold(t *testing.T) {
 	q.has(theirs)
 	q.queues(ours)
 	seen := q.polled()
-	require.Equal(t, int64(noon), seen)
+	require.Equal(t, noon, seen)
 	for range 3 {
 		q.clock += 2 * second
 		held, queue := q.held(), q.queue()

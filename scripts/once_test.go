@@ -75,7 +75,7 @@ func TestAnOutcomeOfAHoldThatIsOverIsNotStored(t *testing.T) {
 			p.set(value, time.Minute)
 		}
 		listener := p.listen()
-		require.Equal(t, []any{int64(-1)}, p.store(noon, "x"), name)
+		require.Equal(t, []any{int64(0)}, p.store(noon, "x"), name)
 		require.Equal(t, []any{int64(0)}, p.onceLook(), name)
 		p.server.MustDo(p, "SET", p.outcome(), outcomeOf(noon+1, "y"), "PX", keepMS)
 		require.Equal(t, []any{int64(0), "y"}, p.store(noon, "x"), name)
@@ -84,7 +84,7 @@ func TestAnOutcomeOfAHoldThatIsOverIsNotStored(t *testing.T) {
 	}
 	p := newPlace(t)
 	p.server.MustDo(p, "ZADD", p.key, 1, "sb1w")
-	require.Equal(t, []any{int64(-1)}, p.store(noon, "x"))
+	require.Equal(t, []any{int64(0)}, p.store(noon, "x"))
 }
 
 func TestForgetDeletesTheOutcomeOfItsStampAlone(t *testing.T) {

@@ -110,6 +110,7 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 		return errLate
 	case wire.Foreign:
 		return session.WrongKind(reply.Text(1))
+	default:
+		return nil
 	}
-	return nil
 }

@@ -36,8 +36,9 @@ func refusal(reply wire.Reply) error {
 		return tooFew(reply.Int(1))
 	case wire.OtherCapacity:
 		return inexact(reply.Int(1))
+	default:
+		return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
 	}
-	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
 }
 
 func tooFew(capacity int64) error {

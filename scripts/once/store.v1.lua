@@ -3,7 +3,7 @@
 -- overwrites no other outcome. Sent again under that hold, it changes nothing.
 --
 -- KEYS[1]  outcome  string: 'sb1o', stamp (16), the value; see README.md
--- KEYS[2]  holder  string: 'sb1l', stamp (16), hold (41), mode (1), mark (1), label; see README.md
+-- KEYS[2]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- ARGV[1]  stamp  of the run's hold: that of its first token
 -- ARGV[2]  keep_ms  how long the outcome is kept
 -- ARGV[3]  value  0 bytes to 1 MiB
@@ -11,7 +11,7 @@
 -- ARGV[5]  channel  where sessions that wait for the outcome listen
 -- returns  {1}  it is stored, now or before
 --          {0, value}  another run has stored its outcome
---          {-1}  nothing is stored: another hold has the lock, or there is no hold
+--          {0}  nothing is stored: another hold has the lock, or there is no hold
 --          {-2}  the key is no outcome's
 -- effects  writes KEYS[1] and publishes the stamp, unless it was stored before
 -- cost     O(1): GET twice, SET and the message; GET if an outcome is stored
@@ -31,10 +31,10 @@ end
 
 -- A hold is over when another one has the lock, or its key is gone. Until then no other run can
 -- have begun. By pcall: a key of another type is another kind of lock.
-local held = redis.pcall('GET', holder)
-if type(held) ~= 'string' or string.sub(held, 1, 20) ~= 'sb1l' .. stamp
-  or string.sub(held, 62, 62) == '-' then
-  return {-1}
+local hold = redis.pcall('GET', holder)
+if type(hold) ~= 'string' or string.sub(hold, 1, 20) ~= 'sb1l' .. stamp
+  or string.sub(hold, 62, 62) == '-' then
+  return {0}
 end
 redis.call('SET', outcome, 'sb1o' .. stamp .. value, 'PX', keep_ms)
 redis.pcall(verb, channel, stamp)

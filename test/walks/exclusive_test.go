@@ -115,7 +115,7 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 	used := k.used(old)
 	read := func(r *request, reply any) outcome {
 		n, list := code(reply)
-		if n >= -1 {
+		if n >= 0 {
 			k.released(used, list[len(list)-1] == int64(1))
 		}
 		switch n {
@@ -124,7 +124,7 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 		case 0:
 			return outcome{has: k.grantsIn(next.session, text(list, 4)), waits: true, more: text(list, 2) == "1"}
 		}
-		return outcome{late: n == -1, kind: map[bool]string{true: text(list, 1)}[n == -2]}
+		return outcome{late: n == 4, kind: map[bool]string{true: text(list, 1)}[n == -2]}
 	}
 	r := k.request(requeues, next, read, scripts.LockRequeue, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.beat(),
 		label, "PUBLISH", k.grants(), k.keep(), used, "0").gives(next.lease)

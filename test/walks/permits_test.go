@@ -90,7 +90,7 @@ func (k *permitKind) passedOn(r *request, reply any) outcome {
 	switch n {
 	case 1:
 		return outcome{has: []grant{{r.who.hold, text(list, 2), r.sent, r.life}}}
-	case 2:
+	case 4:
 		o := k.left(r, reply)
 		o.lost = true
 		return o

@@ -7,7 +7,7 @@ import "github.com/signalbox-go/signalbox/scripts"
 // described reads the holder of a lock.
 func described(r *request, reply any) outcome {
 	switch n, list := code(reply); n {
-	case -1:
+	case -2:
 		return outcome{kind: "?"}
 	case 1:
 		kind := text(list, 1)

@@ -233,7 +233,7 @@ func (k *javaPermitKind) ask(v verb, a *attempt) *request {
 	case resizes:
 		n := 1 + k.IntN(6)
 		read := func(_ *request, reply any) outcome {
-			if done, _ := code(reply); done == 0 {
+			if done, _ := code(reply); done == 1 {
 				k.sizes = append(k.sizes, sized{k.now, n})
 			}
 			return listed(nil, reply)

@@ -185,9 +185,10 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 	case wire.Foreign:
 		a.nothingSent()
 		return answer{outcome: held}, session.WrongKind(reply.Text(1))
+	default:
+		a.nothingSent()
+		return answer{outcome: held}, c.kind.Refusal(reply)
 	}
-	a.nothingSent()
-	return answer{outcome: held}, c.kind.Refusal(reply)
 }
 
 // granted returns what the server gave by a reply to a try.

@@ -44,15 +44,16 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, erro
 		stamp := reply.Stamp(2)
 		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.wish.Life, Sent: sent, Read: clock.Now()}
 		return Kept, nil
+	default: // it is released only
+		a.end()
+		a.handed(reply)
+		if a.copyLeft(0) > 0 {
+			a.leaveAgain()
+		} else {
+			a.forget()
+		}
+		return GivenBack, nil
 	}
-	a.end()
-	a.handed(reply)
-	if a.copyLeft(0) > 0 {
-		a.leaveAgain()
-	} else {
-		a.forget()
-	}
-	return GivenBack, nil
 }
 
 func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
