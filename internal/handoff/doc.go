@@ -43,6 +43,30 @@
 // is sent: it has the longest to wait, so the task changes hands seldom. If each goroutine asks for itself (Request.Own), the
 // first one is sent, and the hold and the ticket are its own.
 //
+// # No waiter is forgotten
+//
+// What an idle waiter waits for may never come: the hold is lost, or the goroutine that asks fails, gives up, or is refused by
+// Close. So one of these is true while an idle waiter waits, whenever the lock of its Queue is free:
+//
+//   - A goroutine asks the server for the same request (asking, seeking). It ends that on every path, whatever it was
+//     granted, by asked, Tried, give or quit. If its context ends, or the session closes, its call returns.
+//   - The session has as many holds as it can have (isFull). A hold that is unlocked is handed over or ends, a hold that is
+//     lost ends, and a hold that is replaced by one of fewer permits ends: Queue.Ended.
+//   - Waiters wait for a scarce hold, and the timer is scheduled (sends).
+//
+// Every step that ends one of them calls wanted under the lock, which makes another one true: it sends a waiter, at once
+// unless the session has a scarce hold left, or schedules the timer. The timer sends a waiter unless the first or the second is true
+// by then. A waiter that becomes idle comes by join or deliver, which call wanted as well. A waiter that leaves, or is served,
+// ends nothing that others wait for. All of this counts equal requests: nobody waits in the process for a hold with
+// another request.
+//
+// The timers of a session end only after Refuse, which ends the wait of each idle waiter. None comes later, since join asks
+// Source.Ready under the lock.
+//
+// So a semaphore's waiter waits for a scarce hold for 20 ms at most before one of its session asks the server, whatever becomes
+// of the hold. A lock has a Most of one hold, so that scarcity changes nothing for it: its waiters wait for the session's hold or
+// ticket. A read-write lock and kinds that hand nothing over have no Queue.
+//
 // # Ownership
 //
 // No goroutine runs here: the one that asks the server is its caller's. A Queue has one entry in the timers of its session,

@@ -205,15 +205,6 @@ func newTable(t *testing.T) *Table {
 	return NewTable(ts)
 }
 
-// sleeps lets time pass.
-func (m *room) sleeps(d time.Duration) {
-	m.Helper()
-	m.asks.Lock()
-	m.asks.Unlock() //nolint:staticcheck // what the test read is read
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // takes begins a call of Take.
 func (m *room) takes() *guest {
 	m.Helper()

@@ -3,6 +3,7 @@
 package handoff
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,15 @@ func (m *room) scarce() {
 	m.places[0].grant(1)
 	g.requireHas(1)
 	require.Len(m, m.places, 1)
+}
+
+// sleeps lets time pass.
+func (m *room) sleeps(d time.Duration) {
+	m.Helper()
+	m.asks.Lock()
+	m.asks.Unlock() //nolint:staticcheck // what the test read is read
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // later lets a while pass, after which a waiter asks the server.
@@ -127,5 +137,91 @@ func TestScarceHoldKeepsNoTryBack(t *testing.T) {
 		require.True(t, m.Try(like))
 		m.Tried(like)
 		m.Ended(like)
+	})
+}
+
+// P6: what a waiter waits for in the process does not come: the hold is lost, the one that asks fails, or gives up. Another
+// one asks at once.
+func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		g := []*guest{m.takes(), m.takes(), m.takes()}
+		require.Len(t, m.places, 1)
+		m.Ended(like)
+		synctest.Wait()
+		require.Len(t, m.places, 2)
+		m.answers(errFalls)
+		g[2].requireFailed(errFalls)
+		require.Len(t, m.places, 3)
+		g[1].cancel() // on its way to the server
+		synctest.Wait()
+		g[1].requireFailed(context.Canceled)
+		m.Began(like)
+		m.places[2].token = 2
+		m.places[2].entered <- nil
+		synctest.Wait()
+		g[0].requireHas(2)
+		m.Ended(like)
+	})
+}
+
+// P6: a goroutine that asks at the side of no waiter fails, or tries in vain, and the one that came meanwhile asks at once.
+func TestScarceAskerThatFailsSendsAWaiterAtOnce(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		require.True(t, m.Try(like))
+		m.Ended(like)
+		first := m.takes()
+		require.Len(t, m.places, 1, "a try asks")
+		m.Tried(like)
+		synctest.Wait()
+		require.Len(t, m.places, 2)
+		second := m.takes()
+		first.cancel()
+		synctest.Wait()
+		first.requireFailed(context.Canceled)
+		require.Len(t, m.places, 2, "the second has the ticket of the first")
+		second.cancel()
+		synctest.Wait()
+		second.requireFailed(context.Canceled)
+	})
+}
+
+// P6: waiters for what is scarce are refused like others, and nothing asks the server afterwards.
+func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		g := []*guest{m.takes(), m.takes()}
+		m.closed = errFalls
+		m.table.Refuse(errFalls)
+		synctest.Wait()
+		for _, g := range append(g, m.takes()) {
+			g.requireFailed(errFalls)
+		}
+		m.later()
+		require.Len(t, m.places, 1)
+		m.Ended(like)
+	})
+}
+
+// P6: a hold is waited for by those with the same request alone. Others ask the server, since it is not handed over to them.
+func TestScarceHoldIsNotWaitedForByOtherRequests(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.scarce()
+		same, other := m.takes(), m.takesThe(Request{Permits: 2})
+		require.Len(t, m.places, 2)
+		m.answers(errWaits)
+		m.places[1].grant(2)
+		other.requireHas(2)
+		m.Ended(like)
+		synctest.Wait()
+		require.Len(t, m.places, 3)
+		m.answers(errWaits)
+		m.places[2].grant(3)
+		same.requireHas(3)
 	})
 }

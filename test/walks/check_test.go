@@ -37,6 +37,7 @@ func (w *walk) check() {
 			w.fail("%s cannot read what is there: %s", r.script.Name, a.err)
 		}
 		o := r.read(r, a.reply)
+		w.understood(r, o, a.reply)
 		w.honest(r, o.kind)
 		if o.kind != "" && r.verb != describes {
 			kinds[o.kind] = true
@@ -70,6 +71,14 @@ func (w *walk) mayRefuse(r *request, a answer) bool {
 		return false
 	}
 	return len(w.kinds) > 1 && strings.HasPrefix(a.err, "WRONGTYPE ")
+}
+
+// understood checks that the reader of a reply knows its code: codes may change with the scripts.
+func (w *walk) understood(r *request, o outcome, reply any) {
+	w.Helper()
+	if o.unknown {
+		w.fail("%s replied %v, which the walk cannot read", r.script.Name, reply)
+	}
 }
 
 // honest checks what a script reports as the kind of the lock that has the name.

@@ -5,6 +5,7 @@ package walks_test
 import (
 	"fmt"
 
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -100,7 +101,7 @@ func (k *exclusiveKind) leave(v verb, a *attempt) *request {
 	}
 	read := func(r *request, reply any) outcome {
 		n, _ := code(reply)
-		k.released(used, n == 1 || n == 3)
+		k.released(used, n == wire.Done || n == wire.MayQueue)
 		return k.left(r, reply)
 	}
 	return k.request(v, a, read, scripts.LockLeave, keys, a.hold, a.session, "PUBLISH", k.grants(), k.keep(), used, "0")
@@ -115,16 +116,17 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 	used := k.used(old)
 	read := func(r *request, reply any) outcome {
 		n, list := code(reply)
-		if n >= 0 {
+		if n >= wire.Undone {
 			k.released(used, list[len(list)-1] == int64(1))
 		}
 		switch n {
-		case 1:
-			return acquired(r, reply)
-		case 0:
+		case wire.Undone:
 			return outcome{has: k.grantsIn(next.session, text(list, 4)), waits: true, more: text(list, 2) == "1"}
+		case wire.ReleasedOnly:
+			return outcome{}
+		default:
+			return acquired(r, reply)
 		}
-		return outcome{late: n == 4, kind: map[bool]string{true: text(list, 1)}[n == -2]}
 	}
 	r := k.request(requeues, next, read, scripts.LockRequeue, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.beat(),
 		label, "PUBLISH", k.grants(), k.keep(), used, "0").gives(next.lease)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -109,8 +110,8 @@ type outcome struct {
 	missing []string // holds that were polled for, and neither wait nor have the lock
 	more    bool     // a poll is due at once
 	kind    string   // the name belongs to this other kind of lock
-	late    bool     // it came after its not-after
 	taken   bool     // a force found the hold and took the lock from it
+	unknown bool     // nobody knows what the reply means
 }
 
 // grant is a lock that an attempt has: what a reply or a message says.
@@ -152,14 +153,14 @@ func (w *walk) beat() string {
 }
 
 // code returns the first element of a reply that is a list, and the list.
-func code(reply any) (int64, []any) {
+func code(reply any) (wire.Code, []any) {
 	list, isList := reply.([]any)
 	if !isList {
 		n, _ := reply.(int64)
-		return n, nil
+		return wire.Code(n), nil
 	}
 	n, _ := list[0].(int64)
-	return n, list
+	return wire.Code(n), list
 }
 
 // text returns an element of a reply as a text.
@@ -190,27 +191,29 @@ func acquired(r *request, reply any) outcome {
 	}
 	n, list := code(reply)
 	switch n {
-	case 1:
+	case wire.Done:
 		return outcome{has: []grant{{r.who.hold, text(list, 1), r.sent, r.life}}}
-	case 0:
+	case wire.Undone:
 		return outcome{waits: r.verb == enters, more: len(list) == 4 && list[2] == int64(1)}
-	case -1:
-		return outcome{late: true}
-	case -2:
+	case wire.Foreign:
 		return outcome{kind: text(list, 1)}
+	case wire.Late, wire.NeedsQueue, wire.TooFew, wire.TooYoung:
+		return outcome{}
+	default:
+		return outcome{unknown: true}
 	}
-	return outcome{}
 }
 
 // lengthened reads the replies of a renewal.
 func lengthened(r *request, reply any) outcome {
-	switch reply {
-	case int64(1):
+	switch n, _ := code(reply); n {
+	case wire.Done:
 		return outcome{has: []grant{{r.who.hold, "", r.sent, r.life}}}
-	case int64(0):
+	case wire.Undone:
 		return outcome{lost: true}
+	default:
+		return outcome{unknown: true}
 	}
-	return outcome{}
 }
 
 // nothing reads replies that change no belief.
@@ -222,13 +225,13 @@ func holdName(session string, n int) string { return session + fmt.Sprintf("%019
 // forced reads the replies of a force.
 func forced(_ *request, reply any) outcome {
 	n, _ := code(reply)
-	return outcome{taken: n == 1}
+	return outcome{taken: n == wire.Done}
 }
 
 // left reads the replies of those who leave, which report grants of the same session.
 func (w *walk) left(r *request, reply any) outcome {
 	n, list := code(reply)
-	if n >= 1 && len(list) > 2 {
+	if n >= wire.Done && len(list) > 2 {
 		return outcome{has: w.grantsIn(r.who.session, text(list, 2)), more: text(list, 3) == "1"}
 	}
 	return outcome{}
@@ -238,7 +241,7 @@ func (w *walk) left(r *request, reply any) outcome {
 func (w *walk) polled(session string, listed []string) func(*request, any) outcome {
 	return func(_ *request, reply any) outcome {
 		n, list := code(reply)
-		if n == -2 {
+		if n == wire.Foreign {
 			return outcome{kind: text(list, 1), missing: listed}
 		}
 		o := outcome{more: text(list, 2) == "1", has: w.grantsIn(session, text(list, 3))}

@@ -5,6 +5,7 @@ package walks_test
 import (
 	"strings"
 
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -117,7 +118,7 @@ func (k *rwKind) probes(a *attempt) []*request {
 
 // listed reads the list of holds.
 func listed(_ *request, reply any) outcome {
-	if n, list := code(reply); n == -2 {
+	if n, list := code(reply); n == wire.Foreign {
 		return outcome{kind: text(list, 1)}
 	}
 	return outcome{}

@@ -5,6 +5,7 @@ package walks_test
 import (
 	"fmt"
 
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -75,12 +76,19 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 }
 
 // sized reads the reply to a new number of permits.
-func (k *permitKind) sized(n int) func(*request, any) outcome {
+func (w *walk) sized(n int) func(*request, any) outcome {
 	return func(_ *request, reply any) outcome {
-		if done, _ := code(reply); done == 1 {
-			k.sizes = append(k.sizes, sized{k.now, n})
+		switch done, list := code(reply); done {
+		case wire.Done:
+			w.sizes = append(w.sizes, sized{w.now, n})
+			return outcome{}
+		case wire.Late:
+			return outcome{}
+		case wire.Foreign:
+			return outcome{kind: text(list, 1)}
+		default:
+			return outcome{unknown: true}
 		}
-		return outcome{}
 	}
 }
 
@@ -88,14 +96,17 @@ func (k *permitKind) sized(n int) func(*request, any) outcome {
 func (k *permitKind) passedOn(r *request, reply any) outcome {
 	n, list := code(reply)
 	switch n {
-	case 1:
+	case wire.Done:
 		return outcome{has: []grant{{r.who.hold, text(list, 2), r.sent, r.life}}}
-	case 4:
+	case wire.ReleasedOnly:
 		o := k.left(r, reply)
 		o.lost = true
 		return o
+	case wire.Undone:
+		return outcome{lost: true}
+	default:
+		return outcome{unknown: true}
 	}
-	return outcome{lost: true}
 }
 
 // split returns the request to keep a part of the permits of a. From then on the session uses no
@@ -110,15 +121,19 @@ func (k *permitKind) split(a *attempt, life int64) *request {
 	read := func(r *request, reply any) outcome {
 		n, list := code(reply)
 		switch n {
-		case 1:
+		case wire.Done:
 			o := k.left(r, reply)
 			a.ended = true
 			o.has = append(o.has, grant{fewer.hold, text(list, 4), r.sent, r.life})
 			return o
-		case 0:
+		case wire.Undone:
 			a.ended = true
+			return outcome{}
+		case wire.Late:
+			return outcome{}
+		default:
+			return outcome{unknown: true}
 		}
-		return outcome{}
 	}
 	r := k.request(splits, fewer, read, scripts.SemaphoreSplit, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:", k.keep())
 	a.weight = fewer.weight

@@ -2,21 +2,27 @@
 
 package walks_test
 
-import "github.com/signalbox-go/signalbox/scripts"
+import (
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
 
 // described reads the holder of a lock.
 func described(r *request, reply any) outcome {
 	switch n, list := code(reply); n {
-	case -2:
-		return outcome{kind: "?"}
-	case 1:
+	case wire.Undone:
+		return outcome{}
+	case wire.Foreign:
+		return outcome{kind: text(list, 1)}
+	case wire.Done:
 		kind := text(list, 1)
 		if r.script == scripts.HolderDescribe && (kind == turn || kind == ordered) {
 			kind = "l"
 		}
 		return outcome{kind: kind}
+	default:
+		return outcome{unknown: true}
 	}
-	return outcome{}
 }
 
 // quorumKind is one server's part of a lock that a quorum of servers gives.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -80,7 +81,7 @@ func unstamped(r *request, reply any) outcome {
 
 // counted reads the replies to an acquire with a number of the counter.
 func counted(r *request, reply any) outcome {
-	if n, list := code(reply); n == 1 {
+	if n, list := code(reply); n == wire.Done {
 		return outcome{has: []grant{{r.who.hold, digits(list[2].(int64)), r.sent, r.life}}}
 	}
 	return acquired(r, reply)
@@ -232,13 +233,7 @@ func (k *javaPermitKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, nothing, scripts.RedissonPermitRelease, k.keys(), a.hold, "PUBLISH", k.channel())
 	case resizes:
 		n := 1 + k.IntN(6)
-		read := func(_ *request, reply any) outcome {
-			if done, _ := code(reply); done == 1 {
-				k.sizes = append(k.sizes, sized{k.now, n})
-			}
-			return listed(nil, reply)
-		}
-		return k.request(v, nil, read, scripts.RedissonPermitResize, k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
+		return k.request(v, nil, k.sized(n), scripts.RedissonPermitResize, k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
 	}
 	if a.ended || a.until == 0 {
 		return nil
@@ -264,7 +259,7 @@ func (k *javaPermitKind) split(a *attempt, life int64) *request {
 	a.weight = fewer.weight
 	read := func(r *request, reply any) outcome {
 		n, _ := code(reply)
-		a.ended = a.ended || n == 0 || n == 1
+		a.ended = a.ended || n == wire.Undone || n == wire.Done
 		return unstamped(r, reply)
 	}
 	return k.request(splits, fewer, read, scripts.RedissonPermitSplit, k.keys(), fewer.hold, life/1000, k.notAfter(), a.hold, "PUBLISH", k.channel(), capacity, "0", "1").gives(life)

@@ -202,6 +202,7 @@ func (w *walk) send(r *request) outcome {
 		return outcome{}
 	}
 	o := r.read(r, a.reply)
+	w.understood(r, o, a.reply)
 	w.believe(r, o, a.said)
 	return o
 }
