@@ -142,6 +142,7 @@ func RenewedLease(life time.Duration) LockOption {
 // The price: an outage of the server, or a pause of the process, that begins before the first renewal
 // and lasts longer than d ends the hold. If that is worse than the delay, set d to the lease. A hold
 // with WaitReplicas lasts longer by the wait. A fixed lease has no renewal and lasts as long as it says.
+// Packages election and once have d at the lease unless this option sets it: their work is long.
 // In Redisson's layout holds have their whole lease from the start, as in Java, and the option is
 // ErrBadOption.
 func WithFirstLease(d time.Duration) LockOption {

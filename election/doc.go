@@ -39,7 +39,8 @@
 //
 // # Time
 //
-// The lease is 15 s, or as signalbox.RenewedLease says, and counts from before each request was sent.
+// The lease is 15 s from the start, or as signalbox.RenewedLease and signalbox.WithFirstLease say, and
+// counts from before each request was sent.
 // No clocks of processes are compared.
 //
 // # Cost
@@ -52,7 +53,7 @@
 //	Leader, Health    1 round trip
 //	observing         for each session 1 subscription, 1 poll a second, and 1 for each message
 //
-// The value has a key of its own, which ends three leases after the last write.
+// The key of the value ends three leases after the last write.
 //
 // An election is the fair lock of its name: fair.New(session, name) excludes its leaders, its Waiters
 // are the candidates, and its ForceUnlock ends a term at once.

@@ -36,8 +36,9 @@
 // # Time
 //
 // The lock has a short lease that is renewed while the function runs: 30 s unless
-// signalbox.RenewedLease says otherwise. The outcome has a long life, Keep, that begins when it is
-// stored, by the server's clock. No clock of a client matters.
+// signalbox.RenewedLease says otherwise, from the start unless signalbox.WithFirstLease sets less. The
+// outcome has a long life, Keep, that begins when it is stored, by the server's clock. No clock of a
+// client matters.
 //
 // # Cost
 //

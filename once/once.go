@@ -61,6 +61,7 @@ func (o *Once) forClaim(l *session.LockSettings) {
 	for _, option := range o.options {
 		option.Apply(l)
 	}
+	l.FirstLease = o.base.Set.FirstLease // a fair lock's own is shorter
 	l.Given &^= session.KeepOutcome
 }
 

@@ -103,6 +103,7 @@ var (
 		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer,
 		errs.ErrCapacity, errs.ErrUpgrade, errs.ErrNotHeld, errs.ErrReleased, errs.ErrMaxHold,
 		errs.ErrRunning, errs.ErrNoRound, errs.ErrRoundOver, errs.ErrReset, errs.ErrRoundLost,
+		errs.ErrStale, errs.ErrTooLarge,
 	}
 	// passing are the errors after which another try may succeed.
 	passing = []error{errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed, errs.ErrNoReply}

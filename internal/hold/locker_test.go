@@ -95,6 +95,8 @@ func sentinels() map[string]struct {
 		"ErrRoundOver":     {errs.ErrRoundOver, false},
 		"ErrReset":         {errs.ErrReset, false},
 		"ErrRoundLost":     {errs.ErrRoundLost, false},
+		"ErrStale":         {errs.ErrStale, false},
+		"ErrTooLarge":      {errs.ErrTooLarge, false},
 	}
 }
 

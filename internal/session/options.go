@@ -84,8 +84,13 @@ var table = []row{
 func (l *LockSettings) Give(o Option) { l.Given |= o }
 
 // StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
-// from: it drops the options that the kind does not have.
+// from: it drops the options that the kind does not have. An election's term and the function of a once
+// have their whole lease from the start, unless the session has a default: their work is long, and a short
+// outage at its beginning would end a term, or let the function run twice.
 func (l *LockSettings) StartFor(kind Kind) {
+	if l.Given&FirstLease == 0 && (kind == Election || kind == Once) {
+		l.FirstLease = MaxLease
+	}
 	for _, r := range table {
 		if l.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
 			r.drop(l)

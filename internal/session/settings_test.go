@@ -122,6 +122,18 @@ func TestTheFirstLifeIsNoLongerThanTheGreatestHold(t *testing.T) {
 	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute}).Life())
 	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute, MaxHold: time.Hour}).Life())
 	require.Equal(t, time.Second, (&session.Terms{Lease: time.Minute, MaxHold: time.Second}).Life())
+	for kind, want := range map[session.Kind]time.Duration{
+		session.Reentrant: session.DefaultFirstLease, session.Election: time.Minute, session.Once: time.Minute,
+	} {
+		set := session.Defaults().Lock
+		set.Lease = time.Minute
+		set.StartFor(kind)
+		require.Equal(t, want, set.First(), kind)
+		set.FirstLease = time.Second
+		set.Give(session.FirstLease) // as a default of the session
+		set.StartFor(kind)
+		require.Equal(t, time.Second, set.First(), kind)
+	}
 	for want, terms := range map[time.Duration]session.Terms{
 		3 * time.Second:        {Lease: time.Minute, FirstLease: 3 * time.Second},
 		time.Second:            {Lease: time.Second, FirstLease: 3 * time.Second},

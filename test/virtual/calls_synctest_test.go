@@ -46,6 +46,8 @@ var sentinels = map[string]error{
 	"ErrRoundOver":     signalbox.ErrRoundOver,
 	"ErrReset":         signalbox.ErrReset,
 	"ErrRoundLost":     signalbox.ErrRoundLost,
+	"ErrStale":         signalbox.ErrStale,
+	"ErrTooLarge":      signalbox.ErrTooLarge,
 	"DeadlineExceeded": context.DeadlineExceeded,
 	"Canceled":         context.Canceled,
 	"cause":            errCause,

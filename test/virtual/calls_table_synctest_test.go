@@ -13,6 +13,7 @@ const (
 	insists              // steps of a latch, which are repeated
 	listens              // the wait for a round that does not open, and other calls that only their context ends
 	writes               // a term's value, until the term is lost
+	stores               // the outcome of a once, until the lease is lost or the context has ended
 	unlocks              // after the lease began, with no context
 	inner                // the same of a lease beside another one of its hold, which sends nothing
 	leaves               // Close of a session that has a lease left
@@ -127,6 +128,18 @@ var endings = []row{
 	{writes, loading, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, full, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, denied, "ErrDenied", "ErrDenied"},
+
+	// A store is tried for a second after the lease of 30 s or the context has ended. A release without a reply takes
+	// another second if the lease is live.
+	{stores, healthy, "nil", "nil"},
+	{stores, frozen, "ErrUnconfirmed ErrNoReply in 31s", "ErrUnconfirmed ErrNoReply ended in 2100ms"},
+	{stores, connecting, "ErrUnconfirmed ErrNoReply in 31s", "ErrUnconfirmed ErrNoReply ended in 2100ms"},
+	{stores, refusing, "error in 31s", "ended in 1100ms"},
+	{stores, cut, "nil in 3s", "nil in 100ms"},
+	{stores, closed, "ErrStale ErrLost ErrClosed", "ErrStale ErrLost ErrClosed"},
+	{stores, loading, "ErrRefused in 31s", "ErrRefused ended in 1100ms"},
+	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 1100ms"},
+	{stores, denied, "ErrDenied", "ErrDenied"},
 
 	{unlocks, healthy, "nil", "nil"},
 	{unlocks, frozen, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},

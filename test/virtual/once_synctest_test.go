@@ -210,7 +210,7 @@ func TestOnceUnderEveryFault(t *testing.T) {
 				require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
 				time.Sleep(2 * time.Minute)
 				s.arm(at)
-				running := laterOnce(w.Context(), once.New(struck, "a", signalbox.WithFirstLease(30*time.Second)), "x", 10*time.Millisecond)
+				running := laterOnce(w.Context(), once.New(struck, "a"), "x", 10*time.Millisecond)
 				waiting := laterOnce(w.Context(), once.New(other, "a"), "y", 10*time.Millisecond)
 				one, two := <-running, <-waiting
 				require.NoError(w, one.err, "%v at %d", kind, at)

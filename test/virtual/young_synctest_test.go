@@ -3,13 +3,16 @@
 package virtual_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -156,4 +159,62 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// eachYoung runs a test with sessions and options that choose no first lease, and with those that choose 3 s.
+func eachYoung(t *testing.T, test func(w *world, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool)) {
+	t.Helper()
+	short := []signalbox.LockOption{signalbox.WithFirstLease(3 * time.Second)}
+	for name, c := range map[string]struct{ defaults, options []signalbox.LockOption }{
+		"NotSet": {}, "Option": {nil, short}, "Default": {short, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				s, lines, closeAll := w.session(w.T, signalbox.WithDefaults(c.defaults...))
+				defer closeAll()
+				test(w, s, lines, c.options, name == "NotSet")
+			})
+		})
+	}
+}
+
+// P2: a term has its whole lease from the start: an outage that begins with it and would end another young hold does not
+// end it, unless the caller chose a first lease.
+func TestAnOutageEndsNoYoungTerm(t *testing.T) {
+	t.Parallel()
+	eachYoung(t, func(w *world, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
+		term := leads(w, election.New(s, "a", options...))
+		lines.dead()
+		time.Sleep(4 * time.Second)
+		lines.heals()
+		time.Sleep(time.Minute)
+		if whole {
+			require.NoError(w, term.Err())
+			require.NoError(w, term.Resign())
+			return
+		}
+		require.ErrorIs(w, term.Err(), signalbox.ErrLost)
+		require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
+	})
+}
+
+// P2: the function of a once has its whole lease from the start: an outage that begins with it and would end another young
+// hold does not let it run twice, unless the caller chose a first lease.
+func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
+	t.Parallel()
+	eachYoung(t, func(w *world, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
+		_, _, err := once.New(s, "a", options...).Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+			lines.dead()
+			time.Sleep(10 * time.Second)
+			lines.heals()
+			time.Sleep(time.Minute)
+			return nil, context.Cause(ctx)
+		})
+		if whole {
+			require.NoError(w, err)
+			return
+		}
+		require.ErrorIs(w, err, signalbox.ErrLost)
+	})
 }

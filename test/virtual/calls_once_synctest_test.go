@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/once"
+)
+
+func newOnce(e *scene) *once.Once { return once.New(e.session(), "a") }
+
+// stored makes a call of a key that has an outcome.
+func stored(do func(ctx context.Context, o *once.Once) error) ready {
+	return func(e *scene) made {
+		e.must(doOnce(context.Background(), once.New(e.other[0], "a"), "x", 0).err)
+		return func(ctx context.Context) error { return do(ctx, newOnce(e)) }
+	}
+}
+
+// doing calls Do, and strikes while its function runs.
+func doing(ctx context.Context, o *once.Once, strike func()) error {
+	_, _, err := o.Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
+		strike()
+		return []byte("x"), nil
+	})
+	return err
+}
+
+func get(ctx context.Context, o *once.Once) error {
+	_, _, err := o.Get(ctx)
+	return err
+}
+
+func forget(ctx context.Context, o *once.Once) error { return o.Forget(ctx) }
+
+// onces returns the calls of a once.
+func onces() []call {
+	return []call{
+		{name: "once.Once.Do", class: waits, hold: heldBy(newFair), ready: func(e *scene) made {
+			return func(ctx context.Context) error { return doing(ctx, newOnce(e), func() {}) }
+		}},
+		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(e *scene) made {
+			return func(ctx context.Context) error { return doing(ctx, newOnce(e), e.strike) }
+		}},
+		{name: "once.Once.Do of a stored outcome", class: insists, ready: stored(func(ctx context.Context, o *once.Once) error {
+			return doing(ctx, o, func() {})
+		})},
+		{name: "once.Once.Get", class: insists, ready: stored(get)},
+		{name: "once.Once.Forget", class: insists, ready: stored(forget)},
+	}
+}
