@@ -78,7 +78,7 @@ func (e *Election) once(ctx context.Context, lead func(context.Context, Term) er
 // lead calls lead, and resigns when it has returned, panicked, or ended its goroutine. It reports
 // whether the term was lost before.
 func (t *term) lead(ctx context.Context, lead func(context.Context, Term) error) (lost bool, err error) {
-	defer func() {
+	defer func() { //nolint:contextcheck // a term is resigned also if ctx has ended
 		ended := t.err()
 		lost = ended != nil && !errors.Is(ended, errs.ErrReleased) // else lead resigned itself
 		resigned := t.resign()

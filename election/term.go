@@ -250,7 +250,7 @@ func (t *term) resign() error {
 func (t *term) explain(op string, err error) error { return t.election.base.Explain(op, err) }
 
 // bind returns a child of ctx that ends with the term.
-func (t *term) bind(ctx context.Context) *bound {
+func (t *term) bind(ctx context.Context) context.Context {
 	child, cancel := context.WithCancelCause(ctx)
 	if err := t.err(); err != nil {
 		cancel(err)

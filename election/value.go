@@ -26,7 +26,7 @@ import (
 //     So a new term has no old value, though nobody has removed that.
 //  4. A term that is over removes its own value only (OWN). So a late removal spares the next term's.
 //
-// election.pml checks them. The key is kept for three leases, and written again once in each lease,
+// value.pml checks them. The key is kept for three leases, and written again once in each lease,
 // so it outlasts an outage that the lease outlasts, and comes back if it was lost.
 
 // keepFor is for how many leases the value is kept.
@@ -80,8 +80,9 @@ func (t *term) setValue(ctx context.Context, value string) error {
 		return err
 	}
 	base.Session.FindWays(ctx, t.election.keys.leader)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	both := t.bind(ctx)
-	defer both.cancel(nil)
 	call := t.put(value, t.number(value))
 	var last error // why the last try failed
 	for fails := 0; ; fails++ {

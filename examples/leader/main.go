@@ -62,7 +62,7 @@ func route(ctx context.Context, here *place, members map[string]*member) error {
 		}
 		fmt.Printf("requests go to %s, with a greater token: %t\n", leader.Value, leader.Token > last)
 		last = leader.Token
-		if err := members[leader.Value].end(leader.Value); err != nil {
+		if err := members[leader.Value].end(ctx, leader.Value); err != nil {
 			return err
 		}
 		delete(members, leader.Value)
@@ -77,7 +77,7 @@ func lead(ctx context.Context, _ election.Term) error {
 }
 
 // end ends a member: b crashes, the others are terminated.
-func (m *member) end(name string) error {
+func (m *member) end(ctx context.Context, name string) error {
 	if name == "b" {
 		fmt.Println("b crashes")
 		m.client.Close() // nothing is renewed or released any more
@@ -88,5 +88,5 @@ func (m *member) end(name string) error {
 	if err := <-m.returned; !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return m.session.Close(context.Background())
+	return m.session.Close(context.WithoutCancel(ctx))
 }

@@ -21,7 +21,7 @@ func bounded(k kind) bool {
 }
 
 // P7: a request that makes a lock object and a context with a deadline allocates no more than this.
-func TestUncontendedPair_FreshObject_Allocations(t *testing.T) { //nolint:paralleltest // allocations are counted
+func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 	alone(t, bounded, func(s *site) {
 		session := s.session(signalbox.WithPolling())
 		pair := func() {

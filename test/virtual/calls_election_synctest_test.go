@@ -46,7 +46,7 @@ func elections() []call {
 		{name: "election.Election.Health", class: asks, hold: leadsElsewhere, ready: func(e *scene) made { return newElection(e).Health }},
 		{name: "election.Election.Observe", class: listens, hold: leadsElsewhere, ready: func(e *scene) made {
 			return func(ctx context.Context) (last error) {
-				for _, last = range newElection(e).Observe(ctx) { //nolint:revive // the last error says how it ends
+				for _, last = range newElection(e).Observe(ctx) { // the last error says how it ends
 				}
 				return last
 			}

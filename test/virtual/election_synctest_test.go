@@ -359,7 +359,7 @@ func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
 	})
 }
 
-// resigns resigns a term. That the server did not confirm it is no error: it is repeated.
+// resigns ends a term early. That the server did not confirm it is no error: it is repeated.
 func (w *world) resigns(term election.Term) error {
 	if err := term.Resign(); !errors.Is(err, signalbox.ErrUnconfirmed) {
 		return err
@@ -371,7 +371,7 @@ func (w *world) resigns(term election.Term) error {
 func electionStates() map[string]closeState {
 	observes := func(w *world, s *signalbox.Session) <-chan error {
 		return w.later(func() (last error) {
-			for _, last = range election.New(s, "a").Observe(context.Background()) { //nolint:revive // the last error says how it ends
+			for _, last = range election.New(s, "a").Observe(context.Background()) { // the last error says how it ends
 			}
 			return last
 		})

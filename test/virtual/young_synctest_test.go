@@ -48,7 +48,7 @@ func (p *parties) dies(age time.Duration) time.Duration {
 
 // P2, P6: a holder that dies delays the others by what is left of its first lease, or of the lease that renewals gave it.
 func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	for name, c := range map[string]struct {
+	for name, c := range map[string]struct { //nolint:paralleltest // see above
 		options []signalbox.LockOption
 		age     time.Duration
 		lasts   time.Duration
@@ -83,7 +83,7 @@ func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:para
 
 // P2: after a second a hold has its whole lease: an outage of three seconds ends none.
 func TestAHoldHasItsWholeLeaseAfterASecond(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	for _, kind := range steppedKinds() {
+	for _, kind := range steppedKinds() { //nolint:paralleltest // see above
 		t.Run(kind.name, func(t *testing.T) {
 			kind.run(t, nil, func(p *parties) {
 				p.grows()

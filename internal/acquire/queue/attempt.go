@@ -193,11 +193,7 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 			a.urgent, a.q.seen = true, 0
 			a.waitLocked()
 		case ok:
-			a.grant = a.grantAt(token, b.life, b.sent, now)
-			if !a.q.lines.kind.isExclusive() {
-				a.grant.Last = token.BlockEnd()
-			}
-			a.state = granted
+			a.grant, a.state = a.grantAt(token, token.BlockEnd(), b.life, b.sent, now), granted
 			a.wake()
 			if a.told != nil {
 				a.told()
@@ -223,10 +219,15 @@ func (a *Attempt) isSpent() bool {
 	if a.state != granted || !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
 		return false
 	}
+	a.askLocked()
+	return true
+}
+
+// askLocked has a wait, and polls for it at once: it may have the lock.
+func (a *Attempt) askLocked() {
 	a.state, a.urgent = inLine, true
 	a.waitLocked()
 	a.q.pollLocked()
-	return true
 }
 
 // wake wakes the goroutine that waits, if there is one. Under the lock, as newsLocked: what happened before that made the

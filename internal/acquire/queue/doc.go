@@ -26,11 +26,14 @@
 //  6. One heartbeat is sent for all that a session waits for in one line, and with a look: none of its
 //     own while looks are answered. Nobody waits longer than a tenth of a second for a look while
 //     grants cannot be heard.
+//  7. While nothing changes at exclusive locks, heartbeats replace looks, for up to a hundred locks in one
+//     call.
 //
 // # Not guaranteed
 //
 // The order of those whose session was not heard of for a life, three looks: they are passed over. They
-// have their place for ten seconds more, and stand at the end after that.
+// have their place for ten seconds more, and stand at the end after that. The queue of an exclusive lock also
+// passes over a session whose listener is gone, and one that waits for a turn and was not heard of for 1.2 s.
 //
 // A prompt end of what a copy of this process left behind, restored from a snapshot: it counts as living as
 // long as one of the copies does, and each ticket of it may cost a life.

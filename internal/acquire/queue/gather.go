@@ -72,7 +72,7 @@ func (a *Attempt) gathered(reply wire.Reply, n int, sent clock.Instant) bool {
 	if clock.Deadline(sent, a.wish.Life).Reached(now) || a.isOlderLocked(stamp) {
 		return false // over before it began
 	}
-	a.grant, a.state = a.grantAt(stamp, a.wish.Life, sent, now), begun
+	a.grant, a.state = a.grantAt(stamp, stamp, a.wish.Life, sent, now), begun
 	return true
 }
 

@@ -175,7 +175,7 @@ func (ls *Lines) pauseLocked(every time.Duration) time.Duration {
 // serves calls for one life alone.
 func (ls *Lines) lifeLocked() time.Duration {
 	const step = lookEvery / 4
-	every := (time.Duration(ls.mu.waited)*lookCost + step - 1) / step * step
+	every := (time.Duration(ls.mu.waited)*lookCost + step - 1).Truncate(step)
 	return lives * min(max(lookEvery, every), lookCeiling)
 }
 

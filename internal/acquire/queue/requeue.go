@@ -107,26 +107,11 @@ func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.stood = true
-	q.repliedLocked()
 	if code == wire.Undone {
 		q.heardLocked(sent)
 	}
-	if a.state != entering {
-		return true // a message was faster
-	}
-	a.state = inLine
-	a.waitLocked()
-	switch {
-	case code == wire.Done && a.isOlderLocked(reply.Stamp(1)):
-		a.urgent = true
-		q.pollLocked()
-	case code == wire.Done:
-		a.grant, a.state = a.grantAt(reply.Stamp(1), a.wish.Life, sent, now), granted
-	case reply.Int(2) == 1:
-		q.pollLocked()
-	case !q.planned:
-		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+	if a.stoodLocked(reply, sent, now) == tooSlow {
+		a.askLocked()
 	}
 	return true
 }
@@ -137,8 +122,6 @@ func (a *Attempt) mayBeQueued() {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	if a.state == entering {
-		a.state, a.urgent = inLine, true
-		a.waitLocked()
-		a.q.pollLocked()
+		a.askLocked()
 	}
 }

@@ -324,28 +324,30 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	a.stood = true
-	q.repliedLocked()
 	if number != "" && reply.Code() == wire.Undone {
 		q.heardLocked(sent)
 	}
-	if a.state != entering {
-		return waits, nil // a message was faster
-	}
-	if reply.Code() == wire.Done {
-		grant := a.grantAt(reply.Stamp(1), a.wish.Life, sent, now)
-		if a.isOlderLocked(grant.Stamp) {
-			a.state, a.urgent = inLine, true
-			a.waitLocked()
-			q.pollLocked()
-			return older, nil
-		}
-		if clock.Deadline(sent, a.wish.Life).Reached(now) {
-			return tooSlow, nil
-		}
+	return a.stoodLocked(reply, sent, now), nil
+}
+
+// stoodLocked takes the reply to an enter or a requeue that gave a the lock, or a ticket.
+func (a *Attempt) stoodLocked(reply wire.Reply, sent, now clock.Instant) answer {
+	q := a.q
+	a.stood = true
+	q.repliedLocked()
+	stamp := reply.Stamp(1)
+	switch isDone := reply.Code() == wire.Done; {
+	case a.state != entering:
+		return waits // a message was faster
+	case isDone && a.isOlderLocked(stamp):
+		a.askLocked()
+		return older
+	case isDone && clock.Deadline(sent, a.wish.Life).Reached(now):
+		return tooSlow
+	case isDone:
 		a.atOnce = true
-		a.grant, a.state = grant, granted
-		return taken, nil
+		a.grant, a.state = a.grantAt(stamp, stamp, a.wish.Life, sent, now), granted
+		return taken
 	}
 	a.state = inLine
 	a.waitLocked()
@@ -354,16 +356,15 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	} else if !q.planned {
 		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
 	}
-	return waits, nil
+	return waits
 }
 
-// grantAt returns what the server gave a at that stamp.
-func (a *Attempt) grantAt(stamp wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
-	g := Grant{Stamp: stamp, Last: stamp, Life: life, Sent: sent, Read: read}
+// grantAt returns what the server gave a: the tokens from stamp to last, or of an exclusive lock all that stamp reserves.
+func (a *Attempt) grantAt(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
 	if a.q.lines.kind.isExclusive() {
-		g.Last = stamp.ReservedEnd()
+		last = stamp.ReservedEnd()
 	}
-	return g
+	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read}
 }
 
 // pause waits before the next try of a, or until there is news of it.
@@ -372,11 +373,10 @@ func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
 	news, state := a.wakes()
 	fails := t.Fails
 	t.Fails++
-	if state != entering || s.Ready() != nil {
-		return nil // see wait
-	}
-	if s.Pause(ctx, fails, news); ctx.Err() != nil {
-		return t.Ended(ctx)
+	if state == entering && s.Ready() == nil { // see wait
+		if s.Pause(ctx, fails, news); ctx.Err() != nil {
+			return t.Ended(ctx)
+		}
 	}
 	return nil
 }

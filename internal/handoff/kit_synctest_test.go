@@ -133,7 +133,7 @@ func (p *place) requireKept(t *testing.T) {
 	require.Empty(t, p.began)
 }
 
-// room is a relay, and the places that were asked for at it.
+// room is a queue, and the places that were asked for by it.
 type room struct {
 	*testing.T
 	*Queue
