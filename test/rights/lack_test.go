@@ -58,17 +58,18 @@ func lacks() map[string]map[string]effect {
 	}
 	of := map[string]map[string]effect{
 		"exclusive": {
-			"+get":                         {errs: nothing.errs, heals: true},
-			"+del +unlink +zmscore +zcard": {unasked: true}, // del is called if memory is full
-			"+exists":                      {errs: map[step]error{leave: denied}, heals: true},
-			"+pttl":                        {errs: map[step]error{try: denied, wait: denied}},
-			"+pexpire":                     {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
-			"+hget":                        {errs: map[step]error{waiters: denied, wait: denied}},
-			"+hmget":                       vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
-			"+setrange": vain, "+zadd": {errs: stuck.errs, heals: true}, "+zscore": vain,
+			"+get": {errs: nothing.errs, heals: true},
+			// Del is called if memory is full, zscore by a session that queues again, zrank behind many sessions that died.
+			"+del +unlink +zcard +zscore +zrank": {unasked: true},
+			"+exists":                            {errs: map[step]error{leave: denied}, heals: true},
+			"+pttl":                              {errs: map[step]error{try: denied, wait: denied}},
+			"+pexpire":                           {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied}},
+			"+hget":                              {errs: map[step]error{waiters: denied, wait: denied, unlock: denied}, heals: true},
+			"+hmget":                             vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
+			"+setrange": vain, "+zadd": {errs: stuck.errs, heals: true}, "+zmscore": vain,
 			"+zrange":  {errs: map[step]error{waiters: denied, wait: denied}},
-			"+zrank":   {errs: map[step]error{leave: denied}, heals: true},
 			"+zrem":    {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
+			"+pubsub":  {},
 			"+zpopmin": {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
 		},
 		"rwlock": {
@@ -80,17 +81,18 @@ func lacks() map[string]map[string]effect {
 			"+pttl +pexpiretime +unlink": {unasked: true},
 			"+zcard":                     {errs: map[step]error{wait: denied, force: denied}, heals: true},
 			"+pexpire":                   nobody,
-			"+hget":                      vain, "+hmget": vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
+			"+hget":                      {errs: stuck.errs, heals: true},
+			"+hmget":                     vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
 			"+zadd":   nobody,
 			"+hlen":   {errs: stuck.errs, heals: true},
 			"+zscore": {errs: stuck.errs, heals: true},
 			"+zrange": {errs: map[step]error{
 				try: denied, isLocked: denied, holder: denied, wait: denied, force: denied,
 			}},
-			"+zrank":             {errs: map[step]error{leave: denied}},
-			"+zrem":              {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
-			"+zmscore":           {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
-			"+setrange +zpopmin": {unasked: true},
+			"+zrank":                     {errs: map[step]error{leave: denied}},
+			"+zrem":                      {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
+			"+zmscore":                   {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+setrange +zpopmin +pubsub": {unasked: true},
 		},
 	}
 	for _, effects := range of {

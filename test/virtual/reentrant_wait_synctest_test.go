@@ -142,7 +142,7 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 // waiter stood. If there was no reply, or none to the last poll, it reports what kept it from the server.
 func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	t.Parallel()
-	const waits = 3 * time.Second
+	const waits = 6 * time.Second // half of it is longer than the pause between polls, and the time that a poll waits for its reply
 	heldBy := func(w *world, s *signalbox.Session) { atOnce(w.T, reentrant.New(s, "a")) }
 	waitsIn := func(w *world, s *signalbox.Session) { waitsInLine(w.Context(), reentrant.New(s, "a")) }
 	for name, c := range map[string]struct {
