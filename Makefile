@@ -91,7 +91,7 @@ matrix: ## the tests that ask most of a server, on newer ones from Debian's pack
 	.ci/matrix
 
 .PHONY: interop
-interop: ## build the Java side of test/interop, which make test-full runs if it is built; needs Java and Maven
+interop: ## install redis-py and build the Java side of test/interop, for make test-full; needs Java and Maven
 	.ci/interop
 
 .PHONY: faketime

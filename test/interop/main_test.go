@@ -12,7 +12,9 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("java", runJava)
+	redistest.RegisterChild("python", runPython)
 	redistest.RegisterChild("worker", runWorker)
+	redistest.RegisterChild("nativeworker", runNativeWorker)
 	redistest.RegisterChild("holder", runHolder)
 	redistest.RegisterChild("permits", runPermits)
 	redistest.RegisterChild("crowd", runCrowd)
