@@ -73,6 +73,9 @@ var (
 	// text says which limit. Unlock joins it with ErrUnconfirmed, and a redlock returns it if its
 	// servers are silent. If the caller's own context ended, the error is the context's instead.
 	ErrNoReply = errs.ErrNoReply
+	// ErrBusy: as many goroutines of this session wait for the lock as WithMaxWaiters allows. Lock
+	// returns it at once, and has not asked the server. Trying again later may help.
+	ErrBusy = errs.ErrBusy
 	// ErrNotReplicated: the lock was granted, and released again because fewer replicas than
 	// WaitReplicas asks for confirmed it in time. Trying again may help.
 	ErrNotReplicated = errs.ErrNotReplicated

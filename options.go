@@ -189,6 +189,30 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 	}
 }
 
+// WithMaxWaiters lets at most n goroutines of this session wait for the lock at once. If as many wait,
+// a call that would wait returns ErrBusy at once, without asking the server: a service can refuse
+// work instead of queueing it. n is 1 or more; by default there is no limit. TryLock never waits and
+// has no limit, and entering again is no wait.
+//
+// The limit is on the name, not on the Lock value: a call counts all goroutines of the session that
+// wait for the name, whatever options their locks have, and compares the number with its own n. A
+// goroutine that asks the server counts as well, so of two calls for a free lock at the same moment one
+// can return ErrBusy. Acquires of a semaphore, and readers with a hold of their own (FixedLease, MaxHold,
+// WaitReplicas), count once the server told them to wait: those that ask it at the same moment can
+// exceed n.
+//
+// With WaitReplicas a call that has to try again counts anew, and can return ErrBusy then.
+func WithMaxWaiters(n int) LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.MaxWaiters)
+		if err := session.CheckMaxWaiters(n); err != nil {
+			l.Fail(err)
+			return
+		}
+		l.MaxWaiters = n
+	}
+}
+
 // WithTokenFloor sets how long the server remembers an idle name: for d after its last release, one
 // minute by default. d is from 1 s to 24 h.
 //

@@ -17,4 +17,7 @@ type Waiter struct {
 	// Alive reports whether its session was heard of lately; one that was not is passed over, and
 	// loses its place in a while.
 	Alive bool
+	// Goroutines is how many goroutines the ticket stands for if it is one of the session that asks. It
+	// is 0 for tickets of other sessions, whose goroutines only they can count.
+	Goroutines int
 }

@@ -35,6 +35,7 @@
 //
 // As in package reentrant, but nothing is handed over inside the process: every Lock that waits costs
 // a round trip and a message, every Unlock a round trip, and every waiting goroutine a poll a second.
+// signalbox.WithMaxWaiters bounds how many goroutines of a session wait.
 //
 // # Redisson
 //

@@ -39,7 +39,7 @@ func (l *Lock) Place() signalbox.Place { return l.root().Place() }
 //
 // The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
 // ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
-// ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or
+// ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or
 // the server's own words. While the server is away, or refuses for now, Lock waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.root().Acquire(ctx)
@@ -81,10 +81,9 @@ func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.
 // lock of another kind. The result may be outdated when it is read. One round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
-// Waiters returns the tickets in the queue, of all processes, the first one first.
-// It costs one round trip for 100
-// tickets. The queue moves meanwhile, so together they are a picture and no promise. An error ends
-// the sequence.
+// Waiters returns the tickets in the queue, of all processes, the first one first. A ticket of this
+// package stands for one goroutine. It costs one round trip for 100 tickets. The queue moves meanwhile,
+// so together they are a picture and no promise. An error ends the sequence.
 func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 	return l.root().Waiters(ctx)
 }

@@ -65,7 +65,7 @@ type contention struct {
 }
 
 // Ready implements handoff.Source.
-func (c *contention) Ready() error { return c.lock.ready() }
+func (c *contention) Ready(int) error { return c.lock.ready() }
 
 // Ticket implements handoff.Source.
 func (c *contention) Ticket() (handoff.Ticket, error) { return c, nil }

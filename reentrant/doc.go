@@ -56,6 +56,8 @@
 //	held for over 0.5 s    1 renewal within the first second, then 1 in each third of the lease
 //	waiting                1 poll a second for each lock and session
 //
+// signalbox.WithMaxWaiters bounds how many goroutines of a session wait.
+//
 // An idle name costs the server about (170 + len(prefix) + len(name)) bytes for one minute; see
 // signalbox.WithTokenFloor.
 //

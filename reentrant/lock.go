@@ -40,7 +40,7 @@ func (l *Lock) Place() signalbox.Place { return l.root().Place() }
 //
 // The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
 // ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
-// ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or
+// ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or
 // the server's own words. While the server is away, or refuses for now, Lock waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.root().Acquire(ctx)
@@ -82,10 +82,11 @@ func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.
 // lock of another kind. The result may be outdated when it is read. One round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
-// Waiters returns the tickets in the queue, of all processes, the first one first. A ticket stands for all
-// goroutines of a session that want the lock on the same terms. It costs one round trip for 100
-// tickets. The queue moves meanwhile, so together they are a picture and no promise. An error ends
-// the sequence. With signalbox.Redisson there is no queue at the server: the error is ErrBadOption.
+// Waiters returns the tickets in the queue, of all processes, the first one first. A ticket stands for
+// all goroutines of a session that want the lock on the same terms; Waiter.Goroutines says for how many
+// if the ticket is this session's. It costs one round trip for 100 tickets. The queue moves meanwhile,
+// so together they are a picture and no promise. An error ends the sequence. With signalbox.Redisson
+// there is no queue at the server: the error is ErrBadOption.
 func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 	return l.root().Waiters(ctx)
 }

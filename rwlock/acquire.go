@@ -35,7 +35,7 @@ func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 	}
 	m := l.room()
 	defer l.realm.done(m.key, m)
-	return m.take(ctx)
+	return m.take(ctx, &l.reads)
 }
 
 func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {

@@ -50,6 +50,8 @@
 //	entering again  0
 //	waiting         1 poll a second for each lock and session
 //
+// signalbox.WithMaxWaiters bounds how many goroutines of a session wait.
+//
 // An idle name costs the server about (170 + len(prefix) + len(name)) bytes for one minute; see
 // signalbox.WithTokenFloor.
 //

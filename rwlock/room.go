@@ -48,8 +48,17 @@ type outcome struct {
 	leads bool
 }
 
-// take answers a reader's lease, and waits for it.
-func (m *room) take(ctx context.Context) (hold.Lease, error) {
+// take returns a lease of a reader who asks as l does, and waits for it.
+func (m *room) take(ctx context.Context, l *acquire.Lock) (hold.Lease, error) {
+	if lease, ok := m.join(); ok {
+		return lease, nil
+	}
+	q := l.Kind.Queues.Use(l.Keys.Holder)
+	defer l.Kind.Queues.Done(q)
+	if err := q.Count(1, l); err != nil {
+		return hold.Lease{}, err
+	}
+	defer q.Uncount(1)
 	lease, r := m.enter()
 	if r == nil {
 		return lease, nil
@@ -101,6 +110,14 @@ func (m *room) refuse(err error) {
 		r.news <- outcome{err: err}
 	}
 	m.mu.waiting = nil
+}
+
+// join returns a lease beside others, if the door is open.
+func (m *room) join() (hold.Lease, bool) {
+	now := clock.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.joinLocked(now)
 }
 
 // joinLocked enters beside others, where the door was open a moment ago.

@@ -52,6 +52,8 @@
 //	Available  1 round trip, SetCapacity too
 //	waiting    1 poll a second for each semaphore and session
 //
+// signalbox.WithMaxWaiters bounds how many goroutines of a session wait.
+//
 // An idle name costs the server about (185 + len(prefix) + len(name)) bytes for one minute; see
 // signalbox.WithTokenFloor.
 //

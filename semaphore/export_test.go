@@ -10,7 +10,7 @@ import (
 
 // Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind one.
 func (m *Semaphore) Waits() bool {
-	queues := m.kind.Passing.Queues
+	queues := m.kind.Queues
 	q := queues.Use(m.keys.Holder)
 	defer queues.Done(q)
 	return q.Pass(clock.Now(), m.like(1), refuses{}) == handoff.Refused

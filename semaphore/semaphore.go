@@ -116,7 +116,7 @@ func (m *Semaphore) Check() error { return m.root().Check() }
 // The error is the context's, joined with ErrHeld if too few permits were free by the last reply,
 // or with ErrRefused and the server's words if the server refused. It is ErrCapacity if there are
 // fewer than n permits in all, even if that becomes so during the wait. If waiting cannot help, the
-// error is ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
+// error is ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
 // ErrNotReplicated, or the server's own words. While the server is away, or refuses for now,
 // Acquire waits.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {

@@ -196,8 +196,23 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 		Alive:    reply.Int(i+2) == 1,
 		Label:    reply.Text(i + 3),
 	}
+	if w.Session == x.Session.ID() {
+		w.Goroutines = max(x.goroutines(reply.Text(i)), 1)
+	}
 	if since := reply.Stamp(i + 1); since != 0 {
 		w.Since = since.Time()
 	}
 	return w
+}
+
+// goroutines returns how many goroutines a ticket of this session stands for, 0 if that is not known.
+func (x *Exclusive) goroutines(ticket string) int {
+	like := x.lock.Kind.Like(ticket)
+	if like == (handoff.Request{}) {
+		return 0
+	}
+	queues := x.lock.Kind.Queues
+	q := queues.Use(x.lock.Keys.Holder)
+	defer queues.Done(q)
+	return q.Waiters(like)
 }

@@ -105,7 +105,7 @@ func (n *held) over() {
 func (n *held) leaveLocal() {
 	if n.local != nil {
 		n.local.Ended(n.lock.Wish.Like)
-		n.lock.Kind.Passing.Queues.Done(n.local)
+		n.lock.Kind.Queues.Done(n.local)
 	}
 }
 

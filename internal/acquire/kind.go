@@ -4,6 +4,7 @@ package acquire
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
@@ -24,6 +25,8 @@ type Kind struct {
 	Renew *scripts.Script
 	// Named answers what renewals call the hold of an attempt.
 	Named func(a queue.Holder) string
+	// Queues are where goroutines wait for holds that are handed over to them, and are counted.
+	Queues *handoff.Table
 	// Passing is how holds are passed on inside the process; nil where they are not.
 	Passing *Passing
 	// Gather takes locks together, and Scatter releases holds together; see queue.Gather and queue.Scatter. They are nil if
@@ -56,14 +59,24 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 
 // take is Take without another try.
 func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
-	if l.passes() {
-		return l.takeHere(ctx)
-	}
-	c, err := l.Stand()
-	if err != nil {
+	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
-	return c.Begin(ctx, c.Wait(ctx))
+	defer l.Base.Session.End() // what it gets is counted on its own
+	q := l.Kind.Queues.Use(l.Keys.Holder)
+	defer l.Kind.Queues.Done(q)
+	if l.passes() {
+		return l.Kind.Queues.Take(ctx, q, l.Wish.Like, l)
+	}
+	return q.TakeAlone(ctx, l.Wish.Beside, l)
+}
+
+// Ready implements handoff.Source.
+func (l *Lock) Ready(waiters int) error {
+	if most := l.Base.MaxWaiters; most > 0 && waiters >= most {
+		return fmt.Errorf("%w: %d: WithMaxWaiters allows %d", errs.ErrBusy, waiters, most)
+	}
+	return l.Base.Session.Ready()
 }
 
 // Try takes the lock if it is free and nobody is before the caller.
@@ -91,10 +104,10 @@ type entered struct {
 // enter counts the caller in, unless goroutines of this session are before it.
 func (l *Lock) enter() (e entered, err error) {
 	e = entered{lock: l}
-	if p := l.Kind.Passing; p != nil {
-		local := p.Queues.Use(l.Keys.Holder)
+	if l.Kind.Passing != nil {
+		local := l.Kind.Queues.Use(l.Keys.Holder)
 		if !local.Try(l.Wish.Like) {
-			p.Queues.Done(local)
+			l.Kind.Queues.Done(local)
 			return e, errs.ErrHeld
 		}
 		e.local = local
@@ -119,7 +132,7 @@ func (e entered) left(hasHold bool) { //nolint:revive // a fact, not a switch
 func (e entered) leftLocal() {
 	if e.local != nil {
 		e.local.Tried(e.lock.Wish.Like)
-		e.lock.Kind.Passing.Queues.Done(e.local)
+		e.lock.Kind.Queues.Done(e.local)
 	}
 }
 
@@ -185,7 +198,7 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Le
 	n := &held{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
 	if l.passes() {
-		n.local, n.since = l.Kind.Passing.Queues.Use(l.Keys.Holder), grant.Read
+		n.local, n.since = l.Kind.Queues.Use(l.Keys.Holder), grant.Read
 		n.local.Began(l.Wish.Like)
 	}
 	first, last := grant.Tokens()

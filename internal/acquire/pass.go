@@ -18,8 +18,6 @@ import (
 
 // Passing is how holds of one kind are handed over inside the process.
 type Passing struct {
-	// Queues are where goroutines wait for holds that are handed over to them.
-	Queues *handoff.Table
 	// Yield asks whether a hold may be handed over further; see queue.Attempt.Yield. It is nil for kinds that release the hold
 	// instead, and queue again.
 	Yield *scripts.Script
@@ -56,28 +54,11 @@ func (p *Passing) took(d time.Duration) {
 // passes reports whether l is for holds that are handed over.
 func (l *Lock) passes() bool { return l.Kind.Passing != nil && l.Wish.Like != handoff.Request{} }
 
-// takeHere waits among the goroutines of this process until a hold is handed over, or granted, to the caller.
-func (l *Lock) takeHere(ctx context.Context) (hold.Lease, error) {
-	if err := l.Base.Session.Begin(); err != nil {
-		return hold.Lease{}, err
-	}
-	defer l.Base.Session.End() // what it gets is counted on its own
-	queues := l.Kind.Passing.Queues
-	q := queues.Use(l.Keys.Holder)
-	defer queues.Done(q)
-	return queues.Take(ctx, q, l.Wish.Like, l)
-}
-
 // Refuse implements session.Part.
 func (k *Kind) Refuse(err error) {
-	if k.Passing != nil {
-		k.Passing.Queues.Refuse(err)
-	}
+	k.Queues.Refuse(err)
 	k.Source.Refuse(err)
 }
-
-// Ready implements handoff.Source.
-func (l *Lock) Ready() error { return l.Base.Session.Ready() }
 
 // Ticket implements handoff.Source.
 func (l *Lock) Ticket() (handoff.Ticket, error) {

@@ -25,6 +25,7 @@ var (
 	ErrRefused     = errors.New("the server refuses for now")
 	ErrOldServer   = errors.New("the server is too old")
 	ErrCapacity    = errors.New("the capacity does not allow it")
+	ErrBusy        = errors.New("too many goroutines wait")
 
 	ErrNoReply       = errors.New("no reply from the server")
 	ErrNotReplicated = errors.New("too few replicas have the lock")

@@ -52,6 +52,7 @@ func (c *class) append(w *waiter) {
 		c.head = w
 	}
 	c.tail = w
+	c.queue.mu.waiters++
 }
 
 func (c *class) remove(w *waiter) {
@@ -66,6 +67,7 @@ func (c *class) remove(w *waiter) {
 		c.tail = w.prev
 	}
 	w.next, w.prev, w.queued = nil, nil, false
+	c.queue.mu.waiters--
 }
 
 // first returns the waiter that is served next, or nil: the first one that is not away. self counts though it is away.

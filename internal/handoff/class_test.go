@@ -15,7 +15,7 @@ func TestWhoIsServedMayWaitElsewhereAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
 		var (
-			q         class
+			q         = class{queue: new(Queue)}
 			elsewhere sync.WaitGroup
 		)
 		w := &waiter{news: make(chan news)} // without room, so that it goes on before serve does

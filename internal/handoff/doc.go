@@ -17,7 +17,9 @@
 //     once ends the scarcity.
 //     If the asking one leaves, its ticket goes to another waiter, unless the server has granted it.
 //  4. A waiter that only waits for other goroutines is refused at once by Table.Refuse, however long a call takes.
-//  5. A goroutine that gives up in the instant in which it is handed something has it.
+//  5. Source.Ready decides how many goroutines may wait, also those that have tickets of their own (TakeAlone, Count). A goroutine
+//     that it refuses has sent nothing.
+//  6. A goroutine that gives up in the instant in which it is handed something has it.
 //
 // # Not guaranteed
 //

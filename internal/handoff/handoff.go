@@ -45,8 +45,9 @@ type Ticket interface {
 
 // Source makes tickets.
 type Source interface {
-	// Ready returns why no goroutine may wait, or nil. It is called under the lock of the Queue.
-	Ready() error
+	// Ready returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
+	// the lock of the Queue.
+	Ready(waiters int) error
 	// Ticket returns a new ticket, or why there is none. Nothing is sent.
 	Ticket() (Ticket, error)
 }
@@ -71,6 +72,8 @@ type Queue struct {
 		sync.Mutex
 		class class // the first one; most locks need no other
 		sends bool  // send is scheduled
+		// waiters counts those of all classes, and the goroutines that wait in TakeAlone.
+		waiters int
 	}
 }
 
@@ -150,6 +153,18 @@ func (q *Queue) Send(r Request, t Ticket) bool {
 	return c != nil && c.send(t)
 }
 
+// Waiters returns how many goroutines wait with this request.
+func (q *Queue) Waiters(r Request) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.findLocked(r); c != nil {
+		for w := c.head; w != nil; w = w.next {
+			n++
+		}
+	}
+	return n
+}
+
 // Began counts a hold of the session.
 func (q *Queue) Began(r Request) {
 	q.mu.Lock()
@@ -206,6 +221,16 @@ func (q *Queue) refuse(err error) {
 			w = next
 		}
 	}
+}
+
+// aheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
+// session can have what they ask for: of two that ask for an exclusive lock one will wait.
+func (q *Queue) aheadLocked(several bool) int { //nolint:revive // a fact about the lock, not a switch
+	n := q.mu.waiters
+	for c := &q.mu.class; c != nil && !several; c = c.more {
+		n += c.asking
+	}
+	return n
 }
 
 // findLocked returns the class of a request, or nil if it is not in use.

@@ -59,6 +59,7 @@ type place struct {
 var (
 	errWaits = errors.New("it waits")
 	errFalls = errors.New("the sky falls")
+	errMany  = errors.New("too many wait")
 	errEnded = errors.New("ended, and it was held")
 
 	// errServed is what a place is left with whose owner was served otherwise.
@@ -144,6 +145,7 @@ type room struct {
 	places []*place
 	errs   []error // what places are refused with, in that order
 	closed error   // why nobody is to wait
+	most   int     // waiters; 0 is any number
 }
 
 // inRoom runs a test in which nothing happens by itself.
@@ -161,13 +163,19 @@ func inRoom(t *testing.T, test func(m *room)) {
 			require.Zero(t, q.asking)
 			require.Zero(t, q.held)
 		}
+		require.Zero(t, m.mu.waiters)
 		table.Done(m.Queue)
 		require.Zero(t, table.Len())
 	})
 }
 
 // Ready implements Source.
-func (m *room) Ready() error { return m.closed }
+func (m *room) Ready(waiters int) error {
+	if m.most > 0 && waiters >= m.most {
+		return errMany
+	}
+	return m.closed
+}
 
 // Ticket implements Source.
 func (m *room) Ticket() (Ticket, error) {

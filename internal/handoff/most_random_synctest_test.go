@@ -52,7 +52,7 @@ func (d *desk) below(most time.Duration) time.Duration {
 func (d *desk) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
 
 // Ready implements Source.
-func (d *desk) Ready() error { return nil }
+func (d *desk) Ready(int) error { return nil }
 
 // Ticket implements Source.
 func (d *desk) Ticket() (Ticket, error) {

@@ -37,7 +37,7 @@ type market struct {
 }
 
 // Ready implements Source.
-func (m *market) Ready() error { return nil }
+func (m *market) Ready(int) error { return nil }
 
 // Ticket implements Source.
 func (m *market) Ticket() (Ticket, error) {

@@ -21,6 +21,49 @@ func (t *Table) Take(ctx context.Context, q *Queue, r Request, s Source) (hold.L
 	return v.ask(ctx)
 }
 
+// TakeAlone is Take for a goroutine whose ticket, and the hold that it gets, are its own: it asks the server at once, and only
+// counts as a waiter. If several goroutines of the session can have what it asks for, it counts when it has to wait.
+func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lease, error) { //nolint:revive // a fact about the lock, not a switch
+	counts := 1
+	if several {
+		counts = 0
+	}
+	if err := q.Count(counts, s); err != nil {
+		return hold.Lease{}, err
+	}
+	defer func() { q.Uncount(counts) }()
+	t, err := s.Ticket()
+	if err != nil {
+		return hold.Lease{}, err
+	}
+	granted, err := t.Enter(ctx)
+	if !granted && err == nil {
+		q.Uncount(counts - 1)
+		counts = 1
+		err = t.Wait(ctx)
+	}
+	return t.Begin(ctx, err)
+}
+
+// Count counts n goroutines as waiters, 1 or 0, or returns why they may not ask the server. They wait elsewhere, and Uncount
+// is to follow.
+func (q *Queue) Count(n int, s Source) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := s.Ready(q.aheadLocked(n == 0))
+	if err == nil {
+		q.mu.waiters += n
+	}
+	return err
+}
+
+// Uncount counts n goroutines out that Count counted in.
+func (q *Queue) Uncount(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.waiters -= n
+}
+
 // visit is one call of Take.
 type visit struct {
 	queue   *Queue
@@ -31,20 +74,19 @@ type visit struct {
 	waiter  *waiter
 }
 
-// join makes the caller a waiter if it may not ask the server, and reports whether it did, or returns why no goroutine
-// may wait.
+// join makes the caller a waiter if it may not ask the server, and reports whether it did, or returns why it may do neither.
 func (v *visit) join() (joined bool, err error) {
 	q := v.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v.class = q.openLocked(v.request)
+	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
+	if err = v.source.Ready(q.aheadLocked(v.request.Most == 0)); err != nil {
+		return false, err
+	}
 	if v.class.head == nil && !v.class.waitsFirst() {
 		v.class.asking++
 		return false, nil
-	}
-	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
-	if err = v.source.Ready(); err != nil {
-		return false, err
 	}
 	v.class.append(v.waiter)
 	v.class.wanted()

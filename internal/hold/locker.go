@@ -106,7 +106,9 @@ var (
 		errs.ErrStale, errs.ErrTooLarge,
 	}
 	// passing are the errors after which another try may succeed.
-	passing = []error{errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed, errs.ErrNoReply}
+	passing = []error{
+		errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed, errs.ErrNoReply, errs.ErrBusy,
+	}
 )
 
 // Unlock implements sync.Locker.

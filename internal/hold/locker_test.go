@@ -79,6 +79,7 @@ func sentinels() map[string]struct {
 		"ErrNotReplicated": {errs.ErrNotReplicated, true},
 		"ErrUnconfirmed":   {errs.ErrUnconfirmed, true},
 		"ErrNoReply":       {errs.ErrNoReply, true},
+		"ErrBusy":          {errs.ErrBusy, true},
 		"ErrClosed":        {errs.ErrClosed, false},
 		"ErrBadName":       {errs.ErrBadName, false},
 		"ErrBadOption":     {errs.ErrBadOption, false},

@@ -46,6 +46,7 @@ const (
 	Value
 	FirstLease
 	KeepOutcome
+	MaxWaiters
 )
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -74,6 +75,7 @@ var table = []row{
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
 	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
 	{KeepOutcome, "once.Keep", []Kind{Once}, func(l *LockSettings) { l.Outcome = 0 }},
+	{MaxWaiters, "WithMaxWaiters", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.MaxWaiters = 0 }},
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Leading.StepDown = 0 }},
 	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Leading.Value = "" }},

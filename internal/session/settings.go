@@ -78,6 +78,8 @@ type LockSettings struct {
 	Keep time.Duration
 	// Outcome is for how long the outcome of package once is kept; 0 if it is not set.
 	Outcome time.Duration
+	// MaxWaiters is how many goroutines of the session may wait for the lock; 0 is any number.
+	MaxWaiters int
 	// Floor is how long the floor of the tokens is kept after the last release.
 	Floor time.Duration
 	// Layout is what it looks like on the server; nil is the library's own.
@@ -99,7 +101,9 @@ type Settled struct {
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 if it is not set
 	Outcome  time.Duration // of package once; 0 if it is not set
-	Floor    string        // how long the floor of the tokens is kept, in milliseconds, as scripts take it
+	// MaxWaiters is how many goroutines of the session may wait; 0 is any number.
+	MaxWaiters int
+	Floor      string // how long the floor of the tokens is kept, in milliseconds, as scripts take it
 	// Err is what is wrong with the options, and Homeless with those that locks in Layout do not have.
 	Err, Homeless error
 }
@@ -119,7 +123,8 @@ func SettleAll(defaults LockSettings) map[Kind]*Settled {
 func (l *LockSettings) Settle(kind Kind) *Settled {
 	s := &Settled{
 		Layout: cmp.Or(l.Layout, layout.Native()), Set: l.Terms, Replicas: l.Replicas, Quorum: l.Quorum,
-		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
+		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, MaxWaiters: l.MaxWaiters,
+		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
 	}
 	if s.Layout != layout.Native() {
 		s.Homeless = l.Homeless(s.Layout.Name)
@@ -213,6 +218,14 @@ func (l *LockSettings) Check(kind Kind) error {
 		return fmt.Errorf("%w: a wait of %v for replicas: it must be shorter than the lease, %v", errs.ErrBadOption, l.Replicas.Wait, l.Life())
 	}
 	return l.Err
+}
+
+// CheckMaxWaiters returns an error if a lock cannot bound its waiters by n.
+func CheckMaxWaiters(n int) error {
+	if n < 1 {
+		return fmt.Errorf("%w: at most %d waiters: it must be 1 or more", errs.ErrBadOption, n)
+	}
+	return nil
 }
 
 // CheckReplicas says why a lock cannot wait for count replicas, for as long as wait, or nil.

@@ -47,7 +47,7 @@ var halfway = []string{"Script attempted to access a non local key"}
 // finals lists what is wrong for good, and known to be: no server's words among them.
 //
 //nolint:gochecknoglobals // a constant table
-var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, ErrNotSent, errUnreadable}
+var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent, errUnreadable}
 
 // errUnreadable says that a script answered what it never answers.
 var errUnreadable = errors.New("a script's reply cannot be read")

@@ -69,6 +69,7 @@ var table = map[string]option{
 	"signalbox.MaxHold":        {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
 	"signalbox.WaitReplicas":   {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
 	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
+	"signalbox.WithMaxWaiters": {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
 	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
 	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
 	"signalbox.Native":         {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},

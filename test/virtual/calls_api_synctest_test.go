@@ -25,7 +25,7 @@ const local = `
 	signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err
 	signalbox.Lease.Token signalbox.Locker.OnLost signalbox.OpError.Error
 	signalbox.OpError.Unwrap signalbox.UnconfirmedError.Error signalbox.UnconfirmedError.Is
-	signalbox.UnconfirmedError.Unwrap signalbox.WithTokenFloor signalbox.WithFirstLease
+	signalbox.UnconfirmedError.Unwrap signalbox.WithTokenFloor signalbox.WithFirstLease signalbox.WithMaxWaiters
 	reentrant.New reentrant.Lock.Check reentrant.Lock.Locker reentrant.Lock.Place
 	fair.New fair.Lock.Check fair.Lock.Locker fair.Lock.Place
 	rwlock.New rwlock.Lock.Check rwlock.Lock.Locker rwlock.Lock.RLocker rwlock.Lock.Place

@@ -39,6 +39,7 @@ var sentinels = map[string]error{
 	"ErrRefused":       signalbox.ErrRefused,
 	"ErrDenied":        signalbox.ErrDenied,
 	"ErrNoReply":       signalbox.ErrNoReply,
+	"ErrBusy":          signalbox.ErrBusy,
 	"ErrNotReplicated": signalbox.ErrNotReplicated,
 	"ErrOldServer":     signalbox.ErrOldServer,
 	"ErrRunning":       signalbox.ErrRunning,

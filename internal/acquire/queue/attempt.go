@@ -61,20 +61,21 @@ type Attempt struct {
 	queues bool          // it stands in line, or came to try; assigned once, before it is sent
 	news   chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
-	state    state
-	told     context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell
-	refusal  error              // why it is over before it began, where the server said so
-	grant    Grant
-	tenant   Tenant
-	urgent   bool       // the next look lists it: it may have been granted
-	enters   int        // how many were sent; a requeue for it is one
-	atOnce   bool       // an enter was answered that it has the lock
-	unknown  bool       // an enter of it was not answered
-	stood    bool       // an enter of it was answered that it has the lock, or a ticket
-	refused  bool       // an enter of it was refused; see hasNothing
-	comes    bool       // it enters or waits: its line counts it
-	waits    bool       // it is among those that wait in its line
-	notAfter wire.Stamp // of the newest enter; 0 where none was sent
+	state     state
+	told      context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell
+	refusal   error              // why it is over before it began, where the server said so
+	grant     Grant
+	tenant    Tenant
+	urgent    bool       // the next look lists it: it may have been granted
+	enters    int        // how many were sent; a requeue for it is one
+	atOnce    bool       // an enter was answered that it has the lock
+	unknown   bool       // an enter of it was not answered
+	stood     bool       // an enter of it was answered that it has the lock, or a ticket
+	refused   bool       // an enter of it was refused; see hasNothing
+	withdrawn bool       // Close ended it, and its leaving has begun
+	comes     bool       // it enters or waits: its line counts it
+	waits     bool       // it is among those that wait in its line
+	notAfter  wire.Stamp // of the newest enter; 0 where none was sent
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.

@@ -49,6 +49,8 @@
 //	   v                         |
 //	begun --Release, Abandon--> over <--the context ended, Close, a refusal-- entering, in line
 //
+// Close withdraws all attempts in line in one batch, before it ends holds, so that no hold goes to a session that ends.
+//
 // Of one that is over the server is told until it answers, and once more where a copy of the entering
 // may still be on its way (its not-after), or a grant arrives. It is forgotten after that; where no answer
 // can be had it goes on for as long as its line has users here, whose heartbeats would keep its ticket alive.

@@ -14,11 +14,20 @@ import (
 // Abandon leaves the line, or gives the lock back, off the caller's path: at once, and where a copy of
 // the entering may still be on its way, once more when its not-after is over.
 func (a *Attempt) Abandon() {
-	if a.end() {
+	switch {
+	case a.isWithdrawn():
+	case a.end():
 		a.leaveAgain()
-	} else {
+	default:
 		a.forget()
 	}
+}
+
+// isWithdrawn reports whether Close ended a, and sees to the rest. A withdrawn attempt is over for good.
+func (a *Attempt) isWithdrawn() bool {
+	a.q.lines.mu.Lock()
+	defer a.q.lines.mu.Unlock()
+	return a.withdrawn
 }
 
 // end makes a be over, and reports whether it may have something on the server.

@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,12 +138,30 @@ func (ls *Lines) Len() (queues, attempts, ears int) {
 	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.ears)
 }
 
-// Refuse implements session.Part. Who waits looks whether the session is ready, and finds that it
-// is not.
-func (ls *Lines) Refuse(error) {
+// Like implements Source.
+func (ls *Lines) Like(ticket string) handoff.Request {
+	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
+	if !isOurs || len(attempt) < attemptSize {
+		return handoff.Request{}
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if a := ls.mu.attempts[attempt[:attemptSize]]; a != nil {
+		return a.wish.Like
+	}
+	return handoff.Request{}
+}
+
+// Refuse implements session.Part. It withdraws the tickets of the session in one batch, so that those of Close's holds that
+// are released after it are granted to other sessions. A waiter finds its attempt over, or the session not ready.
+func (ls *Lines) Refuse(err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, a := range ls.mu.attempts {
+		if a.state == inLine {
+			a.state, a.refusal, a.withdrawn = over, err, true
+			a.leaveAgain()
+		}
 		a.wake()
 	}
 }

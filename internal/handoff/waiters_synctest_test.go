@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handoff
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/hold"
+)
+
+// another is the request for an exclusive lock on other terms than those of one.
+var another = Request{Most: 1, Permits: 2}
+
+// takesAlone begins a call of TakeAlone.
+func (m *room) takesAlone(several bool) *guest { //nolint:revive // a case of the test
+	m.Helper()
+	ctx, cancel := context.WithCancel(m.Context())
+	g := &guest{T: m.T, cancel: cancel}
+	go func() {
+		g.lease, g.err = m.TakeAlone(ctx, several, m)
+		cancel()
+		g.over.Store(true)
+	}()
+	synctest.Wait()
+	return g
+}
+
+// leaves ends the wait of a guest with a ticket of its own, or of one that waits for other goroutines.
+func (g *guest) leaves() {
+	g.Helper()
+	g.cancel()
+	synctest.Wait()
+	require.True(g, g.over.Load(), "it waits")
+	require.Error(g, g.err)
+	require.Equal(g, hold.Lease{}, g.lease)
+}
+
+// A goroutine that asks the server counts, also for those with another request, or with a ticket of their own.
+func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.most = 2
+		requireMany := func() {
+			m.takesThe(one).requireFailed(errMany)
+			m.takesThe(another).requireFailed(errMany)
+			m.takesAlone(false).requireFailed(errMany)
+		}
+		asks, waits := m.takesThe(one), m.takesThe(one)
+		requireMany()
+		m.answers(errWaits)
+		requireMany()
+		require.Len(t, m.places, 1, "others asked the server")
+		require.Equal(t, 2, m.Waiters(one))
+		require.Zero(t, m.Waiters(another))
+		waits.leaves()
+		alone := m.takesAlone(false)
+		requireMany()
+		alone.leaves()
+		asks.leaves()
+	})
+}
+
+// Goroutines that can all have what they ask for count when they have to wait.
+func TestMost_SeveralHolds_OnlyWaitersCount(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		m.most = 1
+		guests := []*guest{m.takesAlone(true), m.takesAlone(true), m.takesThe(like)}
+		requireAllWait(guests)
+		for _, p := range m.places {
+			p.entered <- errWaits
+		}
+		synctest.Wait()
+		m.takesAlone(true).requireFailed(errMany)
+		m.takesThe(like).requireFailed(errMany)
+		for _, g := range guests {
+			g.leaves()
+		}
+		m.takesAlone(true).leaves()
+	})
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// evicted is a part of a session that counts, when Close begins to end holds, how many calls that take something back were
+// queued before.
+type evicted struct {
+	session *session.Session
+	open    int
+}
+
+func (*evicted) Refuse(error)   {}
+func (e *evicted) Evict(error)  { e.open = e.session.Settler.Open() }
+func (*evicted) Recheck(string) {}
+func (*evicted) RecheckAll()    {}
+func (*evicted) Close()         {}
+
+// A session that closes withdraws its tickets in one batch, before its holds are released: they go to other sessions.
+func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
+	t.Parallel()
+	const names, tickets, latency = 20, 3, 5 * time.Millisecond
+	bubble(t, func(w *world) {
+		other, _, closeOther := w.session(w.T)
+		defer closeOther()
+		s, lines, closeAll := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+		defer closeAll()
+		evicts := session.PartOf((*session.Session)(s), "evicts", func() *evicted { return &evicted{session: (*session.Session)(s)} })
+		require.NoError(w, atOnce(w.T, fair.New(s, "a")).Unlock()) // teaches the server the script
+		var own, others []<-chan had
+		for i := range names {
+			name := fmt.Sprint("a/", i)
+			atOnce(w.T, fair.New(s, name))
+			for range tickets {
+				own = append(own, queued(w.Context(), fair.New(s, name)))
+			}
+			others = append(others, queued(w.Context(), fair.New(other, name)))
+		}
+		time.Sleep(100 * time.Millisecond)
+		lines.latency.Store(int64(latency))
+		begun, sent := time.Now(), w.scripts.Load()
+		require.Error(w, s.Close(endedContext()))
+		require.GreaterOrEqual(w, evicts.open, names*tickets)
+		require.Equal(w, int64(names*(tickets+1)), w.scripts.Load()-sent, "something is withdrawn twice")
+		for _, waiter := range own {
+			require.ErrorIs(w, (<-waiter).err, signalbox.ErrClosed)
+		}
+		for _, waiter := range others {
+			h := <-waiter
+			require.NoError(w, h.err)
+			require.LessOrEqual(w, h.at.Sub(begun), 2*latency)
+			require.NoError(w, h.lease.Unlock())
+		}
+		synctest.Wait()
+	})
+}
