@@ -207,7 +207,11 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines a ticket of this session stands for, 0 if that is not known.
 func (x *Exclusive) goroutines(ticket string) int {
-	like := x.lock.Kind.Like(ticket)
+	of, is := x.lock.Kind.Source.(lines)
+	if !is {
+		return 0
+	}
+	like := of.Like(ticket)
 	if like == (handoff.Request{}) {
 		return 0
 	}

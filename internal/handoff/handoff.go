@@ -225,7 +225,7 @@ func (q *Queue) refuse(err error) {
 
 // aheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
 // session can have what they ask for: of two that ask for an exclusive lock one will wait.
-func (q *Queue) aheadLocked(several bool) int { //nolint:revive // a fact about the lock, not a switch
+func (q *Queue) aheadLocked(several bool) int {
 	n := q.mu.waiters
 	for c := &q.mu.class; c != nil && !several; c = c.more {
 		n += c.asking

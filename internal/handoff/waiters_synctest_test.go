@@ -16,7 +16,7 @@ import (
 var another = Request{Most: 1, Permits: 2}
 
 // takesAlone begins a call of TakeAlone.
-func (m *room) takesAlone(several bool) *guest { //nolint:revive // a case of the test
+func (m *room) takesAlone(several bool) *guest {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &guest{T: m.T, cancel: cancel}

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -62,9 +61,6 @@ func (c *Contests) Use(keys *queue.Keys) queue.Asker {
 
 // Handed implements queue.Source. Nobody is let in but by a try of its own.
 func (*Contests) Handed(string, wire.Reply) {}
-
-// Like implements queue.Source: each ticket is that of one goroutine.
-func (*Contests) Like(string) handoff.Request { return handoff.Request{} }
 
 // Len answers how many locks are in use, and how many attempts may have something on the server.
 func (c *Contests) Len() (queues, attempts int) {

@@ -138,7 +138,7 @@ func (ls *Lines) Len() (queues, attempts, ears int) {
 	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.ears)
 }
 
-// Like implements Source.
+// Like returns the request that a ticket of this session is for: zero if it is not known, or is that of one goroutine.
 func (ls *Lines) Like(ticket string) handoff.Request {
 	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
 	if !isOurs || len(attempt) < attemptSize {

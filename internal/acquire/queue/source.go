@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -21,8 +20,6 @@ type Source interface {
 	Use(keys *Keys) Asker
 	// Handed takes from the answer to a script that let somebody in what it tells of this session.
 	Handed(holder string, reply wire.Reply)
-	// Like returns the request that a ticket of this session is for: zero if it is not known, or is that of one goroutine.
-	Like(ticket string) handoff.Request
 }
 
 // Asker is where one lock is waited for.
