@@ -183,7 +183,7 @@ func TestCloseOfASessionThatIsNoneIsFine(t *testing.T) {
 	require.NoError(t, signalbox.NewSession(nil).Close(t.Context()))
 }
 
-// lockUntilRefused locks and unlocks until one of both fails, and answers why.
+// lockUntilRefused locks and unlocks until one of both fails, and returns why.
 func lockUntilRefused(mu *reentrant.Lock, begun chan<- struct{}) error {
 	begun <- struct{}{}
 	for {
@@ -227,7 +227,7 @@ func TestCloseTakesBackATryThatIsOnItsWay(t *testing.T) {
 	require.Empty(t, held(t, server))
 }
 
-// connected answers the ids of the connections to a server, those that asked for them left out.
+// connected returns the ids of the connections to a server, those that asked for them left out.
 func connected(t *testing.T, server *redistest.Server) (ids []string) {
 	t.Helper()
 	list, _ := server.MustDo(t, "CLIENT", "LIST").(string)

@@ -66,7 +66,7 @@ type told interface {
 	ForceUnlock(ctx context.Context) error
 }
 
-// only answers the error of a call that answers more.
+// only returns the error of a call that answers more.
 func only[T any](call func(context.Context) (T, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := call(ctx)

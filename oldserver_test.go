@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// oldServer answers what a server older than 7.0 would: HELLO and CLIENT as any, and the
+// oldServer returns what a server older than 7.0 would: HELLO and CLIENT as any, and the
 // session's hello with 0.
 type oldServer struct {
 	address string
@@ -54,7 +54,7 @@ func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServ
 	return s
 }
 
-// answerAll answers the requests of one connection until it ends.
+// answerAll returns the requests of one connection until it ends.
 func answerAll(conn net.Conn, asked func() (replies bool)) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
@@ -109,7 +109,7 @@ func readLength(in *bufio.Reader) int {
 	return n
 }
 
-// pendingConnections answers how many connections the kernel has for a frozen server, by
+// pendingConnections returns how many connections the kernel has for a frozen server, by
 // its own account of sockets.
 func pendingConnections(t *testing.T, server *redistest.Server) int {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 // goroutine, no connection of its own, no command.
 type Session session.Session
 
-// NewSession answers a session on client. It sends nothing; the first call of a lock asks the server for its time and
+// NewSession returns a session on client. It sends nothing; the first call of a lock asks the server for its time and
 // age, one round trip more. The client stays the caller's: it
 // is not closed by Close, and must not be closed before it. See Tune for what it should be
 // like.
@@ -31,7 +31,7 @@ func NewSession(client rueidis.Client, options ...SessionOption) *Session {
 	return (*Session)(session.New(client, collect(options), false))
 }
 
-// ID answers what tells the session from all others: 22 characters, random. Holder.Session of a
+// ID returns what tells the session from all others: 22 characters, random. Holder.Session of a
 // lock that the session holds is the same. A nil session answers "".
 func (s *Session) ID() string {
 	if s == nil {

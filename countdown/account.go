@@ -75,7 +75,7 @@ func readLook(reply wire.Reply) (account, error) {
 // foreign says that a key is none of ours.
 func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.ErrWrongKind) }
 
-// of answers how a round stands. A round can be followed by another only when it is over, and the resets are
+// of returns how a round stands. A round can be followed by another only when it is over, and the resets are
 // all written down, as far back as since: one between that and the newest has opened.
 func (a *account) of(round wire.Stamp) state {
 	switch {
@@ -92,7 +92,7 @@ func (a *account) of(round wire.Stamp) state {
 	return passed
 }
 
-// outcome answers what a round that stands so ended with: nil is that it has opened.
+// outcome returns what a round that stands so ended with: nil is that it has opened.
 func (s state) outcome() error {
 	switch s {
 	case wasReset:

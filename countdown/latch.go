@@ -80,7 +80,7 @@ func (l *Latch) Round(ctx context.Context) (Round, error) {
 	return r, l.root().Explain("round", err)
 }
 
-// RoundOf answers the round with that ID, as its starter has it. It sends nothing. An id that no round of this latch
+// RoundOf returns the round with that ID, as its starter has it. It sends nothing. An id that no round of this latch
 // ever had is told by nobody: it is taken for that of a round that is over, or lost.
 func (l *Latch) RoundOf(id uint64) Round {
 	return Round{latch: l, stamp: wire.Stamp(min(id, maxStamp+1))} //nolint:gosec // it fits

@@ -57,7 +57,7 @@ func (r *realm) lookAll(watches []*watch) {
 	}
 }
 
-// prepare answers a look for each of these latches at which somebody waits still.
+// prepare returns a look for each of these latches at which somebody waits still.
 func (r *realm) prepare(watches []*watch) []look {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *realm) prepare(watches []*watch) []look {
 	return looks
 }
 
-// fenceLocked answers a fence for a look, where somebody waits for a nameless round who has not heard one: a number that
+// fenceLocked returns a fence for a look, where somebody waits for a nameless round who has not heard one: a number that
 // nobody else makes, and that Redisson takes no notice of.
 func (w *watch) fenceLocked() (fence string) {
 	if !w.realm.scripts.Nameless || w.isDeaf() {
@@ -90,7 +90,7 @@ func (w *watch) fenceLocked() (fence string) {
 	return fence
 }
 
-// look answers the call that asks how a latch stands.
+// look returns the call that asks how a latch stands.
 func (r *realm) look(k keys, fence string) wire.Call {
 	call := wire.Call{Script: r.scripts.Look, Keys: []string{k.latch}}
 	if r.scripts.Nameless {

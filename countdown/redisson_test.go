@@ -24,13 +24,13 @@ import (
 // sharedChannel is where the latch "a" is told of.
 const sharedChannel = "redisson_countdownlatch__channel__{a}"
 
-// shared answers the latch "a" of a session of its own.
+// shared returns the latch "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.SessionOption) *countdown.Latch {
 	t.Helper()
 	return countdown.New(newSession(t, at, options...), "a", signalbox.Redisson())
 }
 
-// overhear answers what is told of the latch "a" from now on.
+// overhear returns what is told of the latch "a" from now on.
 func overhear(t *testing.T, server *redistest.Server) <-chan string {
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()

@@ -30,7 +30,7 @@ func (r Round) ID() uint64 {
 	return uint64(r.stamp) //nolint:gosec // not negative
 }
 
-// CountDown counts id, and answers how many others open the round still: 0 says that it is open. An id counts
+// CountDown counts id, and returns how many others open the round still: 0 says that it is open. An id counts
 // once, however often it is sent, and by which process: a worker that is started again repeats its
 // own, and nobody can open the round early. It has from 1 to MaxID bytes. When the round is open, CountDown answers 0
 // whatever the id.
@@ -60,7 +60,7 @@ func (r Round) Wait(ctx context.Context) error {
 	return r.explain("wait", err)
 }
 
-// Count answers how many ids open the round still: 0 says that it is open. One round trip, without a second
+// Count returns how many ids open the round still: 0 says that it is open. One round trip, without a second
 // try. The errors are those of Wait.
 func (r Round) Count(ctx context.Context) (left int, err error) {
 	if err = r.valid(); err == nil {

@@ -220,7 +220,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 	return readLook(reply)
 }
 
-// once answers the error of a step whose outcome is not known, where it must not be sent again: rounds are nameless, and it
+// once returns the error of a step whose outcome is not known, where it must not be sent again: rounds are nameless, and it
 // would count another time, or meet another round.
 func (l *Latch) once(err error) error {
 	if err != nil && l.realm.scripts.Nameless && wire.Judge(err) == wire.Unknown {

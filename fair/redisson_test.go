@@ -20,7 +20,7 @@ import (
 // The keys of the lock "a".
 const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"
 
-// shared answers the lock "a" of a session of its own.
+// shared returns the lock "a" of a session of its own.
 func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
 	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.Redisson())...)

@@ -52,7 +52,7 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// endedAfter answers the error of a context that ended when a round had, by an error that nobody outside is to know of. It names the
+// endedAfter returns the error of a context that ended when a round had, by an error that nobody outside is to know of. It names the
 // member that the round came to, and says what was heard of that.
 func endedAfter(ctx context.Context, last error) error {
 	err, name := errs.Ended(ctx), ""
@@ -212,7 +212,7 @@ func (o *one) try(ctx context.Context, behind []one) ([]hold.Lease, error) {
 	return []hold.Lease{hold.Lease(lease)}, err
 }
 
-// gatherers answers those that may be taken in one step with the one before them: up to the first that is always
+// gatherers returns those that may be taken in one step with the one before them: up to the first that is always
 // taken alone, so that the order is kept.
 func gatherers(behind []one) []session.Gatherer {
 	var together []session.Gatherer

@@ -36,7 +36,7 @@ type group struct {
 
 func newGroup(l *Lock) *group { return &group{lock: l, parts: make([]hold.Lease, len(l.members))} }
 
-// add takes in the leases of the first members of party, and answers the rest of it.
+// add takes in the leases of the first members of party, and returns the rest of it.
 func (g *group) add(party []one, leases []hold.Lease) []one {
 	for i, lease := range leases {
 		m := &party[i]
@@ -129,7 +129,7 @@ func (g *group) takeParts() bool {
 	return first
 }
 
-// returnParts gives all parts back, those of one lot in one step and the lots beside each other, and answers what went
+// returnParts gives all parts back, those of one lot in one step and the lots beside each other, and returns what went
 // wrong.
 func (g *group) returnParts() error {
 	answers := make([]error, len(g.parts))

@@ -99,7 +99,7 @@ func all(locks []lock) *multilock.Lock {
 	return multilock.New(members...)
 }
 
-// held answers which of the locks somebody has.
+// held returns which of the locks somebody has.
 func held(tb testing.TB, locks []lock) []int {
 	tb.Helper()
 	var answer []int
@@ -122,7 +122,7 @@ func awaitFree(tb testing.TB, locks []lock, sessions ...*signalbox.Session) {
 	}
 }
 
-// scriptsRun answers how many scripts a function made the server run.
+// scriptsRun returns how many scripts a function made the server run.
 func scriptsRun(server *redistest.Server, do func()) int64 {
 	count := func() int64 {
 		stats := server.CommandStats()
@@ -133,7 +133,7 @@ func scriptsRun(server *redistest.Server, do func()) int64 {
 	return count() - before
 }
 
-// nameOf answers the name of a lock.
+// nameOf returns the name of a lock.
 func nameOf(l lock) string { return session.Place(l.Place()).Name }
 
 // pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.

@@ -22,7 +22,7 @@ type Member interface {
 	Lock(ctx context.Context) (signalbox.Lease, error)
 	TryLock(ctx context.Context) (signalbox.Lease, error)
 	Check() error
-	// Place answers where the lock stands in the order in which members are taken.
+	// Place returns where the lock stands in the order in which members are taken.
 	Place() signalbox.Place
 }
 
@@ -44,7 +44,7 @@ type one struct {
 	index int // in members
 }
 
-// New answers all members as one lock. It sends nothing and never fails: a member that is not valid is the error of
+// New returns all members as one lock. It sends nothing and never fails: a member that is not valid is the error of
 // every call, and of Check. In which order they are given is of no matter.
 //
 // A lock that is given twice counts once; to read and to write, it is taken to write, which lets its holder read. The
@@ -109,7 +109,7 @@ func (l *Lock) order() {
 	}
 }
 
-// made answers why there is no such lock, or nil.
+// made returns why there is no such lock, or nil.
 func (l *Lock) made() error {
 	if l == nil || len(l.given) == 0 {
 		return fmt.Errorf("%w: no members", errs.ErrBadOption)
@@ -184,7 +184,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 
-// Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
+// Locker returns the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	var s *session.Session
@@ -194,7 +194,7 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	return (*signalbox.Locker)(hold.NewLocker(ctx, s.Logger(), l.lock))
 }
 
-// ready answers why nothing can be taken, or nil.
+// ready returns why nothing can be taken, or nil.
 func (l *Lock) ready(ctx context.Context) error {
 	err := l.made()
 	if err == nil && ctx == nil {
@@ -203,7 +203,7 @@ func (l *Lock) ready(ctx context.Context) error {
 	return err
 }
 
-// Tokens answers the fencing token of each member, in the order in which New was given them. It answers nil for a lease
+// Tokens returns the fencing token of each member, in the order in which New was given them. It answers nil for a lease
 // that is not of a multilock.
 func Tokens(lease signalbox.Lease) []uint64 {
 	g, ok := hold.Lease(lease).Home().(*group)

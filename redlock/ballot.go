@@ -134,10 +134,10 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 // holdSize is the length of a hold's id.
 const holdSize = 41
 
-// hold answers the hold on one server.
+// hold returns the hold on one server.
 func (b *ballot) hold(i int) string { return b.claims[i][:holdSize] }
 
-// vote answers what one server has said until now.
+// vote returns what one server has said until now.
 func (b *ballot) vote(i int) vote {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,7 +180,7 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	return v
 }
 
-// read answers what a reply says, and the server's time.
+// read returns what a reply says, and the server's time.
 func read(reply wire.Reply) (v vote, now wire.Stamp) {
 	if now = reply.Stamp(0); now != 0 {
 		return vote{choice: granted, stamp: now}, now

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
-// openAll answers a session for each of three servers that share nothing, also for one that is away for now, and what closes
+// openAll returns a session for each of three servers that share nothing, also for one that is away for now, and what closes
 // them.
 func openAll(ctx context.Context) (sessions []*signalbox.Session, closeAll func(), err error) {
 	var closes []func()

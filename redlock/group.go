@@ -53,7 +53,7 @@ func partOf(s *session.Session) *part {
 	})
 }
 
-// groupOf answers the group of these sessions, in whatever order they come. Locks of parts are taken in the
+// groupOf returns the group of these sessions, in whatever order they come. Locks of parts are taken in the
 // order of their sessions' ids.
 func groupOf(members []*session.Session) *group {
 	members = slices.Clone(members)

@@ -17,7 +17,7 @@ import (
 // letter is the kind of this lock in holder keys.
 const letter = "q"
 
-// Holder answers who has the lock, by the account of a quorum, or ErrNotHeld: nobody has a quorum. Its Session is that of
+// Holder returns who has the lock, by the account of a quorum, or ErrNotHeld: nobody has a quorum. Its Session is that of
 // one of the servers, its Token the greatest that they tell, and Until the first end that they do. Where too few servers
 // answer to tell, the error is theirs. One round trip.
 func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) {
@@ -25,7 +25,7 @@ func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) {
 	return signalbox.Holder(h), l.root().Explain("holder", err)
 }
 
-// IsLocked answers whether anybody has the lock, by the account of a quorum: this process, another, or a lock of another
+// IsLocked reports whether anybody has the lock, by the account of a quorum: this process, another, or a lock of another
 // kind that has the name on so many of the servers. What it answers may be over when it is read. One round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 	_, err := l.holder(ctx)
@@ -134,7 +134,7 @@ func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
 // attemptSize is the length of what the servers' holds of one attempt have in common.
 const attemptSize = 19
 
-// merge answers what two servers tell of one holder.
+// merge returns what two servers tell of one holder.
 func merge(a, b session.Holder) session.Holder {
 	if a.Kind == "" {
 		return b

@@ -18,7 +18,7 @@ type electorate struct{ *group }
 // Clustered implements renewal.Server.
 func (electorate) Clustered() bool { return false }
 
-// The answers of holder/renew, by hold.
+// The returns of holder/renew, by hold.
 const (
 	gone   int64 = 0
 	alive  int64 = 1
@@ -58,7 +58,7 @@ func (e electorate) RunMany(ctx context.Context, calls []wire.Call) []wire.Outco
 	return count.outcomes()
 }
 
-// patience answers a context that ends when ctx would by itself, or the group closes.
+// patience returns a context that ends when ctx would by itself, or the group closes.
 func (e electorate) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, dated := ctx.Deadline()
 	if !dated {
@@ -67,7 +67,7 @@ func (e electorate) patience(ctx context.Context) (context.Context, context.Canc
 	return context.WithDeadline(e.ctx, deadline)
 }
 
-// named answers the calls as one member takes them: the holds that terms name by their attempt begin with its id.
+// named returns the calls as one member takes them: the holds that terms name by their attempt begin with its id.
 func named(m *session.Session, calls []wire.Call) []wire.Call {
 	own := make([]wire.Call, len(calls))
 	for n, call := range calls {
@@ -115,7 +115,7 @@ func (c *count) add(outcomes []wire.Outcome) {
 	}
 }
 
-// outcomes answers what the count comes to, as one server would say it.
+// outcomes returns what the count comes to, as one server would say it.
 func (c *count) outcomes() []wire.Outcome {
 	all := make([]wire.Outcome, len(c.tallies))
 	for n, tallies := range c.tallies {

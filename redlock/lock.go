@@ -148,7 +148,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 	return l.root().Do(ctx, l.lock, fn)
 }
 
-// Locker answers the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries are left
+// Locker returns the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries are left
 // aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
@@ -160,7 +160,7 @@ func (l *Lock) root() *acquire.Base {
 	return &l.base
 }
 
-// enter answers a lease by the one that ctx carries, if it does, and whether it does.
+// enter returns a lease by the one that ctx carries, if it does, and whether it does.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
@@ -168,7 +168,7 @@ func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err e
 	return l.base.Enter(ctx, &l.group.realm)
 }
 
-// ready answers why nothing can be asked of the sessions, or nil.
+// ready returns why nothing can be asked of the sessions, or nil.
 func (l *Lock) ready() error {
 	for _, m := range l.members {
 		if err := m.Ready(); err != nil {

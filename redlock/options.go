@@ -56,7 +56,7 @@ func lockOptions(options []Option) []signalbox.LockOption {
 	return all
 }
 
-// greatest answers the longest lease that anybody has for a name, by the options of one lock.
+// greatest returns the longest lease that anybody has for a name, by the options of one lock.
 func greatest(set session.Terms, q session.Quorum) (time.Duration, error) {
 	switch {
 	case q.Greatest == 0:

@@ -23,7 +23,7 @@ const (
 // tally counts the answers of n servers. Each answers once, or never.
 type tally struct{ n, yes, no int }
 
-// verdict answers what the count comes to, whatever is still to come.
+// verdict returns what the count comes to, whatever is still to come.
 func (t *tally) verdict() verdict {
 	switch {
 	case t.yes >= majority(t.n):

@@ -163,7 +163,7 @@ func (c *contention) rest(ctx context.Context) error {
 	return c.pause(ctx, window/4+rand.N(window), 0)
 }
 
-// ended answers the error of a context that has ended, with what is known of the lock.
+// ended returns the error of a context that has ended, with what is known of the lock.
 func (c *contention) ended(ctx context.Context) error {
 	err := errs.Ended(ctx)
 	if len(c.last.held) > 0 {
@@ -241,7 +241,7 @@ type summary struct {
 	finals     int          // failures that waiting does not mend
 }
 
-// summary answers what the votes come to so far. The attempt before, of the same caller, is nobody's rival.
+// summary returns what the votes come to so far. The attempt before, of the same caller, is nobody's rival.
 func (b *ballot) summary(before string) summary {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -270,7 +270,7 @@ func (b *ballot) summary(before string) summary {
 	return s
 }
 
-// final answers why no later vote can be won, or nil.
+// final returns why no later vote can be won, or nil.
 func (s summary) final() error {
 	switch {
 	case s.doubles > 0 && s.granted+s.doubles >= majority(s.n):
@@ -281,7 +281,7 @@ func (s summary) final() error {
 	return nil
 }
 
-// explain answers the error of a vote that was not won and is not repeated.
+// explain returns the error of a vote that was not won and is not repeated.
 func (s summary) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errs.ErrClosed):

@@ -42,7 +42,7 @@ func TestInAClusterAReleaseIsToldByTheLocksNode(t *testing.T) {
 	}
 }
 
-// listen answers what is told on a sharded channel from here on.
+// listen returns what is told on a sharded channel from here on.
 func listen(tb testing.TB, c *redistest.Cluster, channel string) <-chan string {
 	tb.Helper()
 	client := c.Client(tb, nil)

@@ -19,7 +19,7 @@ import (
 // counter is the key of the tokens of the lock "a".
 const counter = "redisson_lock_token:{a}"
 
-// fenced answers the lock "a" of a session of its own.
+// fenced returns the lock "a" of a session of its own.
 func fenced(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
 	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.Redisson(signalbox.Fenced))...)

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// requireHolder answers who has the lock.
+// requireHolder returns who has the lock.
 func requireHolder(t *testing.T, mu *reentrant.Lock) signalbox.Holder {
 	t.Helper()
 	h, err := mu.Holder(t.Context())

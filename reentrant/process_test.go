@@ -66,7 +66,7 @@ func tell(t *testing.T, p *redistest.Process, word string) string {
 	return line
 }
 
-// tellLock lets a child lock, and answers the token.
+// tellLock lets a child lock, and returns the token.
 func tellLock(t *testing.T, p *redistest.Process) uint64 {
 	t.Helper()
 	var token uint64

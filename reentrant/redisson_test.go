@@ -15,7 +15,7 @@ import (
 
 // The lock in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
 
-// shared answers the lock "a" of a session of its own.
+// shared returns the lock "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
 	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.Redisson())...)

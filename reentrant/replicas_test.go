@@ -28,7 +28,7 @@ func cutOff(t *testing.T, primary *redistest.Server) {
 	})
 }
 
-// waits answers how often a server was asked to wait for its replicas.
+// waits returns how often a server was asked to wait for its replicas.
 func waits(server *redistest.Server) int64 { return server.CommandStats()["wait"].Calls }
 
 // P1: a failover that loses the write grants the lock twice. This is what the option is for, and the

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// ticks answers a time in the unit of tokens.
+// ticks returns a time in the unit of tokens.
 func ticks(at time.Time) uint64 {
 	return 4 * uint64(at.Sub(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)).Microseconds())
 }

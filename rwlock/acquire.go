@@ -51,7 +51,7 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 	return m.try(ctx)
 }
 
-// enterToWrite answers a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.
+// enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.
 func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
@@ -66,7 +66,7 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 	return hold.Lease{}, false, nil
 }
 
-// enterToRead answers a lease by the one that ctx carries, a writer's or a reader's. In that order: where it is
+// enterToRead returns a lease by the one that ctx carries, a writer's or a reader's. In that order: where it is
 // downgraded meanwhile, the second finds it.
 func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().Made(); err != nil {
@@ -86,7 +86,7 @@ func (l *Lock) shares() bool {
 	return !set.Fixed && set.MaxHold == 0 && l.base.Replicas.Count == 0
 }
 
-// room answers where the readers of the lock in this session meet, and counts the caller in.
+// room returns where the readers of the lock in this session meet, and counts the caller in.
 func (l *Lock) room() *room {
 	key := roomKey{holder: l.base.Names.Holder, terms: l.base.Set}
 	return l.realm.use(key, func() *room {

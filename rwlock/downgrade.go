@@ -60,7 +60,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	return lease.Err()
 }
 
-// termOf answers the term of a lease that is one of this lock.
+// termOf returns the term of a lease that is one of this lock.
 func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
 	if term, isOurs = lease.Of(&l.realm.writers, l.base.Names.Holder); isOurs {
 		return term, true

@@ -2,7 +2,7 @@
 
 package rwlock
 
-// InRoom answers how many callers and holds are in the room where the lock's readers meet, and how many of them wait
+// InRoom returns how many callers and holds are in the room where the lock's readers meet, and how many of them wait
 // for the leader.
 func (l *Lock) InRoom() (users, waiting int) {
 	l.realm.mu.Lock()
@@ -16,7 +16,7 @@ func (l *Lock) InRoom() (users, waiting int) {
 	return m.users, len(m.mu.waiting)
 }
 
-// Rooms answers how many rooms the lock's session has.
+// Rooms returns how many rooms the lock's session has.
 func (l *Lock) Rooms() int {
 	l.realm.mu.Lock()
 	defer l.realm.mu.Unlock()

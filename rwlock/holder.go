@@ -25,11 +25,11 @@ const (
 	holdersPage = 100
 )
 
-// IsLocked answers whether anybody has the lock, to read or to write, by the server's account: this process,
+// IsLocked reports whether anybody has the lock, to read or to write, by the server's account: this process,
 // another, or a lock of another kind. What it answers may be over when it is read. One round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
-// Holders answers who has the lock, by the server's account, in the order in which their leases end: nobody, a writer,
+// Holders returns who has the lock, by the server's account, in the order in which their leases end: nobody, a writer,
 // or readers, one for all that share a hold in a session. Shared tells readers from a writer. Since and Token are those
 // of a writer; of readers the server keeps neither, and both are zero.
 //

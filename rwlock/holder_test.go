@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// holders answers who has the lock.
+// holders returns who has the lock.
 func holders(t *testing.T, mu *rwlock.Lock) []signalbox.Holder {
 	t.Helper()
 	var all []signalbox.Holder

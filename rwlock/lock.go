@@ -22,7 +22,7 @@ type Lock struct {
 	reads, writes acquire.Lock
 }
 
-// New answers the lock name of the session. It sends nothing and never fails: a name or an
+// New returns the lock name of the session. It sends nothing and never fails: a name or an
 // option that is not valid is the error of every call, and of Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := &Lock{base: acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
@@ -113,11 +113,11 @@ func (l *Lock) RDo(ctx context.Context, fn func(ctx context.Context, lease signa
 	return l.root().DoAs(ctx, "read lock", l.rLock, fn)
 }
 
-// Locker answers the writing side as a sync.Locker. ctx bounds every wait of its Lock; leases that it
+// Locker returns the writing side as a sync.Locker. ctx bounds every wait of its Lock; leases that it
 // carries are left aside.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
-// RLocker answers the reading side as a sync.Locker. Goroutines that share it exclude each other; those that are to
+// RLocker returns the reading side as a sync.Locker. Goroutines that share it exclude each other; those that are to
 // read beside each other need one each.
 func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker {
 	return l.root().LockerAs(ctx, "read lock", l.rLock)

@@ -9,14 +9,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Place answers where the lock, to write, stands among all locks, for package multilock.
+// Place returns where the lock, to write, stands among all locks, for package multilock.
 func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.Whole, nil) }
 
 // Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock. The method Reader of
 // a Lock makes one; the zero Reader is of no use.
 type Reader struct{ lock *Lock }
 
-// Reader answers the reading side of the lock.
+// Reader returns the reading side of the lock.
 func (l *Lock) Reader() Reader { return Reader{l} }
 
 // Lock is RLock of the lock.
@@ -28,5 +28,5 @@ func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r
 // Check is Check of the lock.
 func (r Reader) Check() error { return r.lock.Check() }
 
-// Place answers where the lock, to read, stands among all locks.
+// Place returns where the lock, to read, stands among all locks.
 func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.Shared, nil) }

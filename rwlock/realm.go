@@ -56,7 +56,7 @@ func (r *realm) Refuse(err error) {
 	r.Kind.Refuse(err)
 }
 
-// use answers the room of key, which create makes where nobody is in it, and counts the caller in.
+// use returns the room of key, which create makes where nobody is in it, and counts the caller in.
 func (r *realm) use(key roomKey, create func() *room) *room {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -82,7 +82,7 @@ func (m *room) got(ctx context.Context, got outcome) (hold.Lease, error) {
 	return got.lease, got.err
 }
 
-// enter answers a lease beside others, or a reader who waits; the lead, where nobody has it, is told as news.
+// enter returns a lease beside others, or a reader who waits; the lead, where nobody has it, is told as news.
 func (m *room) enter() (hold.Lease, *reader) {
 	now := clock.Now()
 	m.mu.Lock()
@@ -130,7 +130,7 @@ func (m *room) joinLocked(now clock.Instant) (hold.Lease, bool) {
 	return lease, ok
 }
 
-// leave takes r off the list, and answers the error of its wait, unless it was told something already.
+// leave takes r off the list, and returns the error of its wait, unless it was told something already.
 func (m *room) leave(ctx context.Context, r *reader) (err error, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +171,7 @@ func (m *room) lead(ctx context.Context) (hold.Lease, error) {
 	return lease, nil
 }
 
-// ask asks whether readers may go on sharing the hold that there is, and answers a lease of it.
+// ask asks whether readers may go on sharing the hold that there is, and returns a lease of it.
 func (m *room) ask(ctx context.Context) (hold.Lease, bool) {
 	m.mu.Lock()
 	shared, isOpen := m.mu.lease, m.mu.open
@@ -225,7 +225,7 @@ func (m *room) close() {
 	m.mu.open, m.mu.lease = false, hold.Lease{}
 }
 
-// stand answers who stands in line for the room.
+// stand returns who stands in line for the room.
 func (m *room) stand() (*acquire.Candidate, error) {
 	m.mu.Lock()
 	c := m.mu.candidate
@@ -268,7 +268,7 @@ func (m *room) passLeadLocked() {
 	}
 }
 
-// try answers a reader's lease if there is one at once.
+// try returns a reader's lease if there is one at once.
 func (m *room) try(ctx context.Context) (hold.Lease, error) {
 	lease, ok, leads := m.enterOrLead()
 	switch {
@@ -289,7 +289,7 @@ func (m *room) try(ctx context.Context) (hold.Lease, error) {
 	return lease, nil
 }
 
-// enterOrLead answers a lease beside others, or whether the caller leads, who waits for nobody.
+// enterOrLead returns a lease beside others, or whether the caller leads, who waits for nobody.
 func (m *room) enterOrLead() (lease hold.Lease, ok, leads bool) {
 	now := clock.Now()
 	m.mu.Lock()

@@ -19,13 +19,13 @@ var update = flag.Bool("update", false, "append the digests of new scripts to te
 
 const digestsFile = "testdata/digests.txt"
 
-// digest answers the line that stands for a script.
+// digest returns the line that stands for a script.
 func digest(s *scripts.Script) string {
 	sum := sha1.Sum([]byte(s.Source)) //nolint:gosec // see the import
 	return fmt.Sprintf("%s v%d %x %d", s.Name, s.Version, sum, len(s.Source))
 }
 
-// readDigests answers the lines of the file by script, "name vN", and its text.
+// readDigests returns the lines of the file by script, "name vN", and its text.
 func readDigests(t *testing.T) (lines map[string]string, text string) {
 	t.Helper()
 	file, err := os.ReadFile(digestsFile)

@@ -101,7 +101,7 @@ func (h *header) add(section, text string) {
 
 var comment = regexp.MustCompile(`(?m)^\s*--.*\n`)
 
-// code answers the body without its comments.
+// code returns the body without its comments.
 func code(body string) string { return comment.ReplaceAllString(body, "") }
 
 // split cuts a list at the commas that stand in no bracket, brace or quotes.
@@ -161,7 +161,7 @@ var (
 	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or seize|seize)\(`)
 )
 
-// returns answers the shapes that a body returns. What is returned as reply has the shapes that were
+// returns returns the shapes that a body returns. What is returned as reply has the shapes that were
 // assigned to it; what the server was asked for by pcall, in a part or not, and is returned as it came, is a refusal.
 func returns(body string) map[string]bool {
 	lists := make(map[string]bool)

@@ -88,7 +88,7 @@ func TestAHeaderHasTheKeysAndArgumentsOfTheBody(t *testing.T) {
 	})
 }
 
-// requireNamed checks for the line that names all of KEYS or ARGV, and answers the body
+// requireNamed checks for the line that names all of KEYS or ARGV, and returns the body
 // without it.
 func requireNamed(t *testing.T, what string, fields []field, body string) string {
 	t.Helper()
@@ -116,7 +116,7 @@ var (
 	loopLine = regexp.MustCompile(`(?m)^  local ([\w, ]+) = ((?:(?:KEYS|ARGV)\[[^\]]*\](?:, )?)+)$`)
 )
 
-// loopNames answers what the first lines of a loop over KEYS call what they take from KEYS and ARGV.
+// loopNames returns what the first lines of a loop over KEYS call what they take from KEYS and ARGV.
 func loopNames(body string) map[string]string {
 	named := make(map[string]string)
 	for _, m := range loopLine.FindAllStringSubmatch(body, -1) {

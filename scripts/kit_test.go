@@ -66,7 +66,7 @@ func newPlace(tb testing.TB) *place {
 	return &place{TB: tb, server: server, key: name + "lock", channel: name + "unlocked", clock: noon}
 }
 
-// run answers what the script answers; it must not fail.
+// run returns what the script answers; it must not fail.
 func (p *place) run(script *scripts.Script, args ...any) any {
 	p.Helper()
 	reply, err := p.try(script, args...)
@@ -140,7 +140,7 @@ func (p *place) set(value string, life time.Duration) {
 	p.expires(p.key, life)
 }
 
-// value answers what the key says, "" where there is none.
+// value returns what the key says, "" where there is none.
 func (p *place) value() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", p.key).(string)
@@ -150,7 +150,7 @@ func (p *place) value() string {
 	return value
 }
 
-// left answers how long the key lives still.
+// left returns how long the key lives still.
 func (p *place) left() time.Duration {
 	p.Helper()
 	return time.Duration(p.ttl(p.key)) * time.Millisecond
@@ -164,7 +164,7 @@ func (p *place) requireLife(life time.Duration) {
 	require.Greater(p, left, life-patience)
 }
 
-// untouched answers a function that checks that neither value nor life of the key changed.
+// untouched returns a function that checks that neither value nor life of the key changed.
 func (p *place) untouched() func() {
 	p.Helper()
 	return p.unchangedKeys(func() []string { return []string{p.key} })
@@ -223,13 +223,13 @@ type listener struct {
 	messages chan string
 }
 
-// listen answers a listener on the channel of those who wait.
+// listen returns a listener on the channel of those who wait.
 func (p *place) listen() *listener {
 	p.Helper()
 	return p.listenTo(p.channel)
 }
 
-// listenTo answers a listener whose subscription is confirmed.
+// listenTo returns a listener whose subscription is confirmed.
 func (p *place) listenTo(channel string) *listener {
 	p.Helper()
 	l := &listener{p, channel, make(chan string, 64)}
@@ -247,7 +247,7 @@ func (p *place) listenTo(channel string) *listener {
 	return l
 }
 
-// heard answers the messages until now: those before one that it publishes itself.
+// heard returns the messages until now: those before one that it publishes itself.
 func (l *listener) heard() []string {
 	l.place.Helper()
 	const end = "the end of what was heard"

@@ -188,7 +188,7 @@ func (q *queued) renews(hold string, ttl time.Duration) any {
 	return q.ask(script, q.all[:1], q.member(hold), ttl.Milliseconds())[0]
 }
 
-// held answers who has the lock, and until when.
+// held returns who has the lock, and until when.
 func (q *queued) held() map[string]int64 {
 	q.Helper()
 	holds := make(map[string]int64)
@@ -218,7 +218,7 @@ func (q *queued) tick() int64 {
 // until is what held answers while hold has the lock alone.
 func until(hold string, at int64) map[string]int64 { return map[string]int64{hold: at} }
 
-// queue answers who waits, in order.
+// queue returns who waits, in order.
 func (q *queued) queue() []any {
 	q.Helper()
 	tickets := q.inLine
@@ -232,7 +232,7 @@ func (q *queued) queue() []any {
 	return holds
 }
 
-// floor answers the last token's stamp, 0 where it is not known.
+// floor returns the last token's stamp, 0 where it is not known.
 func (q *queued) floor() int64 {
 	q.Helper()
 	scores := q.scores(q.key)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// searchPart answers a script of the part line/search alone: it takes the first count of those that it finds
+// searchPart returns a script of the part line/search alone: it takes the first count of those that it finds
 // out of the line, and answers more and them. One that found nothing more goes on finding nothing.
 func searchPart(tb testing.TB) *scripts.Script {
 	tb.Helper()
@@ -151,13 +151,13 @@ func (c *crowd) step() {
 	}
 }
 
-// owner answers the session of a hold.
+// owner returns the session of a hold.
 func owner(hold any) string {
 	text, _ := hold.(string)
 	return text[:22]
 }
 
-// states answers the tickets in line of those who live, and of those who are dead and keep their places.
+// states returns the tickets in line of those who live, and of those who are dead and keep their places.
 func (c *crowd) states() (alive, kept []any) {
 	c.Helper()
 	fields, _ := c.server.MustDo(c, "HGETALL", c.lives).([]any)

@@ -46,7 +46,7 @@ func lineOf(p *place) *line {
 
 func (p *line) keys() []string { return []string{p.key, p.tickets, p.lives} }
 
-// ask answers what the script answers, which must not fail.
+// ask returns what the script answers, which must not fail.
 func (p *line) ask(script *scripts.Script, keys []string, args ...any) []any {
 	p.Helper()
 	reply, err := p.tryKeys(script, keys, args...)
@@ -66,7 +66,7 @@ func attempt(hold string) string { return hold[22:] }
 // beatNumber is that of the n-th heartbeat.
 func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
 
-// next answers the number of a heartbeat that is sent now.
+// next returns the number of a heartbeat that is sent now.
 func (p *line) next() string {
 	p.beats++
 	return beatNumber(p.beats)
@@ -90,14 +90,14 @@ func (p *line) beat(session string, lw int64, number string) {
 	require.Equal(p, []any{int64(1)}, p.ask(scripts.LineBeat, []string{p.lives}, session, lw, number, label))
 }
 
-// inLine answers who stands in line.
+// inLine returns who stands in line.
 func (p *line) inLine() []any {
 	p.Helper()
 	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
 	return holds
 }
 
-// said answers what lives says of a session, "" for nothing.
+// said returns what lives says of a session, "" for nothing.
 func (p *line) said(session string) string {
 	p.Helper()
 	text, _ := p.server.MustDo(p, "HGET", p.lives, session).(string)
@@ -107,7 +107,7 @@ func (p *line) said(session string) string {
 // lived is what lives says of a session that counts as living until then, by the n-th heartbeat, and that is not heard.
 func lived(until int64, n int) string { return digits(until) + beatNumber(n) + "-" + label }
 
-// unchanged answers a function that checks that nothing was written to any of the keys.
+// unchanged returns a function that checks that nothing was written to any of the keys.
 func (p *line) unchanged() func() {
 	p.Helper()
 	return p.unchangedKeys(p.keys)

@@ -32,7 +32,7 @@ func (l javaLine) keys() []string { return []string{l.key, l.key + ":queue", l.k
 
 func (l javaLine) told() string { return l.channel + ":" }
 
-// goes answers the hold of the n-th session of this library.
+// goes returns the hold of the n-th session of this library.
 func goes(n int) string {
 	return fmt.Sprintf("00010203-0405-0607-0809-0a0b0c0d0e0f:%d", 1_000_000_000_000_000_000+n)
 }
@@ -61,7 +61,7 @@ func (l javaLine) stand(hold string, deadline int64) {
 	l.server.MustDo(l, "ZADD", l.keys()[2], deadline, hold)
 }
 
-// line answers those in line, and by how many ms the deadline of each is after noon.
+// line returns those in line, and by how many ms the deadline of each is after noon.
 func (l javaLine) line() (line []string) {
 	l.Helper()
 	owners, _ := l.server.MustDo(l, "LRANGE", l.keys()[1], 0, -1).([]any)

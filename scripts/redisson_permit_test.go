@@ -85,7 +85,7 @@ func (p *sharedPermits) few(left int64) []any   { return []any{int64(0), left, d
 func (p *sharedPermits) had(all int64) []any    { return []any{all, digits(p.clock)} }
 func (p *sharedPermits) passes(d time.Duration) { p.clock += d.Microseconds() }
 
-// free answers the number, and out how many permits are out.
+// free returns the number, and out how many permits are out.
 func (p *sharedPermits) free() any {
 	p.Helper()
 	return p.server.MustDo(p, "GET", p.key)

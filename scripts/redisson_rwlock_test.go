@@ -75,7 +75,7 @@ func (l javaRW) requireLasts(key string, life time.Duration) {
 	require.InDelta(l, life.Milliseconds(), ms, float64(patience.Milliseconds()))
 }
 
-// unchanged answers a function that checks that nothing of the lock was touched.
+// unchanged returns a function that checks that nothing of the lock was touched.
 func (l javaRW) unchanged() func() {
 	l.Helper()
 	return l.unchangedKeys(func() []string {

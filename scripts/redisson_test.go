@@ -21,7 +21,7 @@ const (
 	later = "2000000000000000"                        // a stamp that no server has reached
 )
 
-// fields answers the hash of the place, as "field value" in no order.
+// fields returns the hash of the place, as "field value" in no order.
 func (p *place) fields() map[string]string {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "HGETALL", p.key).([]any)

@@ -23,7 +23,7 @@ type voter struct {
 	epoch, fence string
 }
 
-// newVoter answers a server that has had its data for long enough.
+// newVoter returns a server that has had its data for long enough.
 func newVoter(tb testing.TB) *voter {
 	tb.Helper()
 	v := voterOf(newPlace(tb))

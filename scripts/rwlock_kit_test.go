@@ -126,7 +126,7 @@ func (p *rwlock) renews(hold string, ms int64) any {
 	return p.ask(scripts.HoldsRenew, []string{p.key}, hold+label, ms)[0]
 }
 
-// scores answers the members of a key of holds, by name, with their scores: none where it is no such key.
+// scores returns the members of a key of holds, by name, with their scores: none where it is no such key.
 func (p *place) scores(key string) map[string]int64 {
 	p.Helper()
 	reply, err := p.server.Do("EVAL", `local all = {}
@@ -148,7 +148,7 @@ return all`, 1, key)
 	return scores
 }
 
-// until answers who has the lock and until when, without their labels.
+// until returns who has the lock and until when, without their labels.
 func (p *rwlock) until() map[string]int64 {
 	p.Helper()
 	holds := make(map[string]int64)
@@ -217,7 +217,7 @@ func (p *rwlock) requireHave(mode string, holds ...string) {
 	}
 }
 
-// floor answers the last token's stamp, 0 where it is not known.
+// floor returns the last token's stamp, 0 where it is not known.
 func (p *rwlock) floor() int64 {
 	p.Helper()
 	if kept, isHeld := p.scores(p.key)["sb1w"]; isHeld {
@@ -230,7 +230,7 @@ func (p *rwlock) floor() int64 {
 	return 0
 }
 
-// inLines answers who stands in line, in the order of their tickets.
+// inLines returns who stands in line, in the order of their tickets.
 func (p *rwlock) inLines() []any {
 	p.Helper()
 	holds, _ := p.server.MustDo(p, "EVAL", `redis.call('ZUNIONSTORE', KEYS[3], 2, KEYS[1], KEYS[2])
@@ -240,7 +240,7 @@ return all`, 3, p.tickets, p.readers, p.key+":all").([]any)
 	return holds
 }
 
-// unchanged answers a function that checks that nothing was written to any of the keys.
+// unchanged returns a function that checks that nothing was written to any of the keys.
 func (p *rwlock) unchanged() func() {
 	p.Helper()
 	return p.unchangedKeys(p.keys)

@@ -54,13 +54,13 @@ func (m *naiveRW) dropEnded() {
 	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return h.until <= m.now })
 }
 
-// writer answers where in line the first writer stands that lives, and whether there is one.
+// writer returns where in line the first writer stands that lives, and whether there is one.
 func (m *naiveRW) writer() (at int, waits bool) {
 	at = slices.IndexFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.lives(t.hold[:22]) })
 	return at, at >= 0
 }
 
-// left answers when the first hold ends.
+// left returns when the first hold ends.
 func (m *naiveRW) left() int64 {
 	if len(m.has) == 0 {
 		return 0
@@ -102,7 +102,7 @@ func (m *naiveRW) handOff(asks, silent string) string {
 	return told[asks]
 }
 
-// enter answers as the script does; one that comes to try has no number.
+// enter returns as the script does; one that comes to try has no number.
 func (m *naiveRW) enter(hold, mode, number string) []any {
 	queues, full := number != "", m.now+lease*1000
 	taken := func() []any { return []any{int64(1), digits(m.floor), digits(m.now)} }
@@ -146,7 +146,7 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 	return []any{int64(0), m.left(), int64(0), digits(m.now)}
 }
 
-// floorOf answers the token of a hold that was let in just now, of those that came in together.
+// floorOf returns the token of a hold that was let in just now, of those that came in together.
 func (m *naiveRW) floorOf(hold string) int64 { return m.floor - int64(len(m.has)-1-m.holds(hold)) }
 
 // leaveShortly is leave of a hold that certainly has no ticket and has the lock alone, without the mark.
@@ -266,7 +266,7 @@ func (g *rwGame) advance(us int64) {
 	g.model.now = g.clock
 }
 
-// any answers one of all holds, mostly a late one, and its mode: there are more readers than writers.
+// any returns one of all holds, mostly a late one, and its mode: there are more readers than writers.
 func (g *rwGame) any() (hold, mode string) {
 	n := len(g.all)
 	if n == 0 || g.IntN(3) == 0 {
@@ -281,7 +281,7 @@ func (g *rwGame) any() (hold, mode string) {
 	return hold, reads
 }
 
-// holder answers one of those that have the lock, if anybody has, or any hold.
+// holder returns one of those that have the lock, if anybody has, or any hold.
 func (g *rwGame) holder() string {
 	if n := len(g.model.has); n > 0 && g.IntN(4) > 0 {
 		return g.model.has[g.IntN(n)].hold
@@ -290,7 +290,7 @@ func (g *rwGame) holder() string {
 	return hold
 }
 
-// late answers some of the holds that came last, of a session or of all.
+// late returns some of the holds that came last, of a session or of all.
 func (g *rwGame) late(session string) (holds []string) {
 	for _, h := range g.all[max(len(g.all)-12, 0):] {
 		if (session == "" || h[:22] == session) && g.IntN(4) > 0 {
@@ -300,7 +300,7 @@ func (g *rwGame) late(session string) (holds []string) {
 	return holds
 }
 
-// step does one thing to the lock and to the model, and answers what both say.
+// step does one thing to the lock and to the model, and returns what both say.
 func (g *rwGame) step() (what string, got, want any) {
 	hold, mode := g.any()
 	switch g.IntN(19) {

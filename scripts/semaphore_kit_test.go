@@ -123,7 +123,7 @@ func (p *permits) available() []any {
 	return p.ask(scripts.SemaphoreAvailable, []string{p.key})
 }
 
-// has gives a wish its permits, which must be free, and answers the stamp of its token.
+// has gives a wish its permits, which must be free, and returns the stamp of its token.
 func (p *permits) has(wish string) string {
 	p.Helper()
 	reply := p.tries(wish)
@@ -131,14 +131,14 @@ func (p *permits) has(wish string) string {
 	return fmt.Sprint(reply[1])
 }
 
-// score answers a score of the holder key, -1 where there is none.
+// score returns a score of the holder key, -1 where there is none.
 func (p *permits) score(member string) int64 {
 	p.Helper()
 	n, _ := p.server.MustDo(p, "EVAL", "return tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1)", 1, p.key, member).(int64)
 	return n
 }
 
-// out answers the names of all that have permits and when they end, those that have ended and were not taken out
+// out returns the names of all that have permits and when they end, those that have ended and were not taken out
 // included.
 func (p *permits) out() []any {
 	p.Helper()

@@ -103,7 +103,7 @@ func (m *naivePermits) reserves(wish string, until int64) {
 // longestBlock is how many stamps one stands for at most that is of permits that may be passed on.
 const longestBlock = 1024
 
-// permitBlock answers how many it stands for.
+// permitBlock returns how many it stands for.
 func permitBlock(stamp int64) int64 {
 	length := int64(longestBlock)
 	for stamp%length != 0 {
@@ -326,7 +326,7 @@ type permitGame struct {
 	wishes []string // all that there ever were
 }
 
-// anyWish answers one of all wishes, mostly a late one.
+// anyWish returns one of all wishes, mostly a late one.
 func (g *permitGame) anyWish() string {
 	n := len(g.wishes)
 	if n == 0 || g.IntN(4) == 0 {
@@ -336,7 +336,7 @@ func (g *permitGame) anyWish() string {
 	return g.wishes[max(n-1-g.IntN(8), 0)]
 }
 
-// step does one thing to the semaphore and to the model, and answers what both say.
+// step does one thing to the semaphore and to the model, and returns what both say.
 func (g *permitGame) step() (what string, got, want any) {
 	w := g.anyWish()
 	switch g.IntN(19) {

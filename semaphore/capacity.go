@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Available answers how many permits are free, by the server's account: those of holders that crashed are, as soon as
+// Available returns how many permits are free, by the server's account: those of holders that crashed are, as soon as
 // their leases have ended, whether anybody has looked since or not. Somebody who waits for more than there are
 // keeps others from them. Where SetCapacity has made fewer than are held it answers 0. What it answers may be over
 // when it is read. One round trip, which writes nothing.

@@ -32,7 +32,7 @@ type Holder struct {
 	Until time.Time
 }
 
-// Holders answers who has permits, of all processes, who ends first if nobody renews first. One round trip for 100 of
+// Holders returns who has permits, of all processes, who ends first if nobody renews first. One round trip for 100 of
 // them; they are renewed and given back meanwhile, so that together they are a picture and no promise. An error
 // ends the sequence.
 func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
@@ -73,7 +73,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 	return reply, nil
 }
 
-// holderOf answers who has the hold of that name.
+// holderOf returns who has the hold of that name.
 func (m *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
 	h.Permits, h.Label, h.Session = m.table.Holder(m.base.Session.ID(), name)

@@ -17,7 +17,7 @@ type Permits struct {
 	n         int
 }
 
-// Permits answers n permits as a lock. One multilock takes permits of a semaphore once.
+// Permits returns n permits as a lock. One multilock takes permits of a semaphore once.
 func (m *Semaphore) Permits(n int) Permits { return Permits{m, n} }
 
 // Lock is Acquire. Where ctx carries a lease of the semaphore, of however many permits, it enters that again, as a lock
@@ -37,7 +37,7 @@ func (p Permits) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	return p.semaphore.TryAcquire(ctx, p.n)
 }
 
-// Check answers what is wrong with the semaphore or the number of permits, or nil.
+// Check returns what is wrong with the semaphore or the number of permits, or nil.
 func (p Permits) Check() error {
 	if err := p.semaphore.Check(); err != nil {
 		return err
@@ -45,10 +45,10 @@ func (p Permits) Check() error {
 	return p.semaphore.root().Explain("check", checkCapacity(p.n))
 }
 
-// Place answers where the semaphore stands among all locks.
+// Place returns where the semaphore stands among all locks.
 func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, session.Counted, nil) }
 
-// enter answers a lease by the one that ctx carries, or why it cannot, and whether that is all.
+// enter returns a lease by the one that ctx carries, or why it cannot, and whether that is all.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	m := p.semaphore
 	if err = m.root().Valid(ctx); err != nil {

@@ -29,7 +29,7 @@ func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *rea
 	})
 }
 
-// refusal answers why the server grants nothing, however long one waits.
+// refusal returns why the server grants nothing, however long one waits.
 func refusal(reply wire.Reply) error {
 	switch reply.Code() {
 	case wire.TooFew:

@@ -49,13 +49,13 @@ func eachShared(t *testing.T, run func(s *sharing)) {
 	}
 }
 
-// of answers the semaphore of a session of its own.
+// of returns the semaphore of a session of its own.
 func (s *sharing) of(at redistest.Dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
 	s.Helper()
 	return semaphore.New(newSession(s, at), "a", 3, append(options, s.options...)...)
 }
 
-// free answers how many permits are free by the number, and out how many are out by the key beside it.
+// free returns how many permits are free by the number, and out how many are out by the key beside it.
 func (s *sharing) free() any {
 	s.Helper()
 	return s.server.MustDo(s, "GET", "a")

@@ -80,7 +80,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 
 func has(l *layout.Layout) bool { return l.Semaphore != nil }
 
-// tableOf answers what the semaphore is on the server.
+// tableOf returns what the semaphore is on the server.
 func tableOf(b *acquire.Base) (*layout.Semaphore, error) {
 	switch {
 	case !b.Plain:
@@ -197,7 +197,7 @@ func (m *Semaphore) hopeless(ctx context.Context, n int, held error) error {
 	return held
 }
 
-// ask answers the wish for n permits, or what is wrong with it.
+// ask returns the wish for n permits, or what is wrong with it.
 func (m *Semaphore) ask(ctx context.Context, n int) (*acquire.Lock, error) {
 	if err := m.root().Ready(ctx); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (m *Semaphore) ask(ctx context.Context, n int) (*acquire.Lock, error) {
 	return &lock, nil
 }
 
-// wanting answers a wish for n permits.
+// wanting returns a wish for n permits.
 func (m *Semaphore) wanting(n int) acquire.Lock {
 	mark, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {

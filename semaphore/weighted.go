@@ -43,7 +43,7 @@ type piece struct {
 // capacityPause is how long an Acquire for more than there are waits before it asks again.
 const capacityPause = time.Second
 
-// Weighted answers the semaphore as one that looks like that of golang.org/x/sync/semaphore. ctx bounds TryAcquire,
+// Weighted returns the semaphore as one that looks like that of golang.org/x/sync/semaphore. ctx bounds TryAcquire,
 // which takes none.
 func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
 	w := &Weighted{sem: m, ctx: ctx}
@@ -181,7 +181,7 @@ func (w *Weighted) choose(n int64) (whole []piece, divided division, told func(e
 	return whole, divided, w.mu.onLost
 }
 
-// downFromLocked answers how large the pieces are that have n permits at the most: n itself where there is one, else
+// downFromLocked returns how large the pieces are that have n permits at the most: n itself where there is one, else
 // all, the largest first.
 func (w *Weighted) downFromLocked(n int64) []int64 {
 	if len(w.mu.pieces[n]) > 0 {

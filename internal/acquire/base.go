@@ -29,7 +29,7 @@ type Base struct {
 	Err     error  // what New was given is no lock; the error of every call
 }
 
-// Make answers the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
+// Make returns the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
 func Make(s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption) Base {
 	return MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return l == layout.Native() })
 }
@@ -68,7 +68,7 @@ func with(set session.LockSettings, kind session.Kind, options []signalbox.LockO
 	return set.Settle(kind)
 }
 
-// Made answers what was wrong with what New was given, or that b is of a lock that no New made, or nil.
+// Made returns what was wrong with what New was given, or that b is of a lock that no New made, or nil.
 func (b *Base) Made() error {
 	if b.Err == nil && b.Session == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
@@ -76,7 +76,7 @@ func (b *Base) Made() error {
 	return b.Err
 }
 
-// Check answers what is wrong with the name, the options or the session, or nil.
+// Check returns what is wrong with the name, the options or the session, or nil.
 func (b *Base) Check() error {
 	err := b.Made()
 	if err == nil {
@@ -85,7 +85,7 @@ func (b *Base) Check() error {
 	return b.Explain("check", err)
 }
 
-// Valid answers what is wrong with the lock or with ctx, or nil.
+// Valid returns what is wrong with the lock or with ctx, or nil.
 func (b *Base) Valid(ctx context.Context) error {
 	err := b.Made()
 	if err == nil && ctx == nil {
@@ -94,7 +94,7 @@ func (b *Base) Valid(ctx context.Context) error {
 	return err
 }
 
-// Ready answers why the server cannot be asked under ctx, or nil.
+// Ready returns why the server cannot be asked under ctx, or nil.
 func (b *Base) Ready(ctx context.Context) error {
 	if err := b.Valid(ctx); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (b *Base) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Enter answers a lease of realm by the one that ctx carries, if it does, and whether it does.
+// Enter returns a lease of realm by the one that ctx carries, if it does, and whether it does.
 func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, carried bool, err error) {
 	if err = b.Valid(ctx); err != nil {
 		return hold.Lease{}, false, err
@@ -136,7 +136,7 @@ func isDone(ctx context.Context) bool {
 	}
 }
 
-// Grants answers the channel on which a session is told that the lock is its own, without the session that it
+// Grants returns the channel on which a session is told that the lock is its own, without the session that it
 // ends with: one for all its locks, or, in a cluster, one in the slot of each.
 func (b *Base) Grants() string {
 	if b.Session.Runner.Clustered() {
@@ -145,7 +145,7 @@ func (b *Base) Grants() string {
 	return b.Session.Grants()
 }
 
-// Place answers where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
+// Place returns where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
 // has no place.
 func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalbox.Place {
 	if b.Made() != nil {
@@ -199,7 +199,7 @@ func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 
-// Locker answers a sync.Locker that takes the lock by take.
+// Locker returns a sync.Locker that takes the lock by take.
 func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
 	return b.LockerAs(ctx, "lock", take)
 }
@@ -212,13 +212,13 @@ func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.L
 	}))
 }
 
-// Holder answers who has the lock, by the server's account, or ErrNotHeld.
+// Holder returns who has the lock, by the server's account, or ErrNotHeld.
 func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {
 	h, err := b.holder(ctx)
 	return signalbox.Holder(h), b.Explain("holder", err)
 }
 
-// IsLocked answers whether anybody has the lock, by the server's account.
+// IsLocked reports whether anybody has the lock, by the server's account.
 func (b *Base) IsLocked(ctx context.Context) (bool, error) {
 	_, err := b.holder(ctx)
 	if errors.Is(err, errs.ErrNotHeld) {
@@ -245,7 +245,7 @@ func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, 
 	return b.Explain("force unlock", CutShort(ctx, err))
 }
 
-// CutShort answers err, or what ctx ended with where that ended the call.
+// CutShort returns err, or what ctx ended with where that ended the call.
 func CutShort(ctx context.Context, err error) error {
 	if err != nil && ctx != nil && ctx.Err() != nil && wire.Judge(err) == wire.Unknown {
 		return errs.Ended(ctx)

@@ -81,7 +81,7 @@ func (n *held) released(had bool, err, gone error) error {
 	return nil
 }
 
-// patience answers how long a call about this hold is waited for.
+// patience returns how long a call about this hold is waited for.
 func (n *held) patience(now clock.Instant) *session.Patience {
 	return n.lock.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
 }

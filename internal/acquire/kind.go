@@ -23,7 +23,7 @@ type Kind struct {
 
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
-	// Named answers what renewals call the hold of an attempt.
+	// Named returns what renewals call the hold of an attempt.
 	Named func(a queue.Holder) string
 	// Queues are where goroutines wait for holds that are handed over to them, and are counted.
 	Queues *handoff.Table
@@ -143,7 +143,7 @@ type Candidate struct {
 	place queue.Waiter
 }
 
-// Stand answers a candidate, or why the session takes none.
+// Stand returns a candidate, or why the session takes none.
 func (l *Lock) Stand() (*Candidate, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (l *Lock) Stand() (*Candidate, error) {
 	return &Candidate{lock: l, queue: q, place: q.Stand(l.Wish)}, nil
 }
 
-// Ended answers the error of one whose ctx has ended while another waited for both.
+// Ended returns the error of one whose ctx has ended while another waited for both.
 func (c *Candidate) Ended(ctx context.Context) error { return c.place.Ended(ctx) }
 
 // Wait waits until the lock is granted, or answers why it is not. Begin is to follow, or another Wait.
@@ -244,7 +244,7 @@ func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	return nil
 }
 
-// terms answers what the hold is to keep, and for how long it has the lock to begin with, from when.
+// terms returns what the hold is to keep, and for how long it has the lock to begin with, from when.
 func (l *Lock) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration, sent clock.Instant) {
 	set := l.Base.Set
 	life, sent = grant.Life, grant.Sent

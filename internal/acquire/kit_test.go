@@ -51,7 +51,7 @@ type user struct {
 	realm   hold.Realm
 }
 
-// join answers a session behind the proxy, whose leases are of these options.
+// join returns a session behind the proxy, whose leases are of these options.
 func (p *place) join(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
@@ -68,7 +68,7 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 	return u
 }
 
-// wanting answers a wish for n permits.
+// wanting returns a wish for n permits.
 func (u *user) wanting(n int) *acquire.Lock {
 	u.place.Helper()
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
@@ -93,7 +93,7 @@ func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 	return u.wanting(1).Swap(lease, scripts.SemaphoreSplit)
 }
 
-// terms answers what the hold of lease is to keep.
+// terms returns what the hold of lease is to keep.
 func (u *user) terms(lease hold.Lease) renewal.Terms {
 	u.place.Helper()
 	term, has := lease.Of(&u.realm, "sb:{a}:permits")
@@ -101,7 +101,7 @@ func (u *user) terms(lease hold.Lease) renewal.Terms {
 	return *term.Terms()
 }
 
-// holds answers how many holds the server has.
+// holds returns how many holds the server has.
 func (p *place) holds() (n int) {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "ZRANGE", "sb:{a}:permits", 0, -1).([]any)

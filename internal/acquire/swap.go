@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap ends the hold of lease, which is to be its only entry and bound to nothing, and answers the first lease of a
+// Swap ends the hold of lease, which is to be its only entry and bound to nothing, and returns the first lease of a
 // hold by the wish of l, which script put in its place in one step: with a term of its own, but for an end that the old
 // one had. It waits for that as long as the old hold lasts. Where it fails both are given back in the background.
 func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {

@@ -159,7 +159,7 @@ func TestASwapIsEvictedWithItsSession(t *testing.T) {
 	redistest.Await(t, "a Close that ends in its own time", func() bool { return closesOverASwap(t) < time.Second })
 }
 
-// closesOverASwap closes a session while a swap is under way, and answers how long that took.
+// closesOverASwap closes a session while a swap is under way, and returns how long that took.
 func closesOverASwap(t *testing.T) time.Duration {
 	t.Helper()
 	p := newPlace(t)

@@ -49,12 +49,12 @@ func At(mono time.Duration, wall time.Time) Instant {
 	return Instant{mono: mono, wall: wall.UnixNano()}
 }
 
-// Add answers the instant d later on both clocks.
+// Add returns the instant d later on both clocks.
 func (i Instant) Add(d time.Duration) Instant {
 	return Instant{mono: i.mono + d, wall: i.wall + int64(d)}
 }
 
-// Until answers how long it is from now until i, by the clock that says less. It is
+// Until returns how long it is from now until i, by the clock that says less. It is
 // negative or zero when i is reached.
 func (i Instant) Until(now Instant) time.Duration {
 	return min(i.mono-now.mono, time.Duration(i.wall-now.wall))
@@ -94,7 +94,7 @@ func (a *Atomic) Store(i Instant) {
 	a.wall.Store(i.wall)
 }
 
-// Load answers the instant.
+// Load returns the instant.
 func (a *Atomic) Load() Instant {
 	return Instant{mono: time.Duration(a.mono.Load()), wall: a.wall.Load()}
 }

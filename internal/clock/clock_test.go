@@ -15,7 +15,7 @@ import (
 // day is where the wall clock stands in these tests; the monotonic one stands at an hour.
 var day = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// at answers the instant after the two clocks moved on by so much.
+// at returns the instant after the two clocks moved on by so much.
 func at(mono, wall time.Duration) clock.Instant {
 	return clock.At(time.Hour+mono, day.Add(wall))
 }

@@ -42,7 +42,7 @@ type channel struct {
 	again time.Time // not to be placed before
 }
 
-// channelLocked answers the channel of an address, for one user more.
+// channelLocked returns the channel of an address, for one user more.
 func (d *Dispatcher) channelLocked(at address) *channel {
 	c := d.mu.channels[at]
 	if c != nil {
@@ -108,7 +108,7 @@ func (c *channel) liveLocked() []*Listener {
 	return c.listeners
 }
 
-// aliveLocked answers what is closed once the subscription holds.
+// aliveLocked returns what is closed once the subscription holds.
 func (c *channel) aliveLocked() <-chan struct{} {
 	if c.alive == nil {
 		c.alive = make(chan struct{})

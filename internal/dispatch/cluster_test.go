@@ -25,7 +25,7 @@ func calm(tb testing.TB) *redistest.Cluster {
 	return redistest.StartCluster(tb, redistest.WithFailoverAfter(time.Minute))
 }
 
-// speaking answers a client as sessions have it, with a protocol.
+// speaking returns a client as sessions have it, with a protocol.
 func speaking(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol) rueidis.Client {
 	tb.Helper()
 	return c.Client(tb, func(o *rueidis.ClientOption) {
@@ -46,14 +46,14 @@ func heldIn(tb testing.TB, c *redistest.Cluster, d *dispatch.Dispatcher, name st
 	return w, target
 }
 
-// subscribers answers how many connections a node has that subscribe to something.
+// subscribers returns how many connections a node has that subscribe to something.
 func subscribers(tb testing.TB, node *redistest.Server) int {
 	tb.Helper()
 	list, _ := node.MustDo(tb, "CLIENT", "LIST", "TYPE", "pubsub").(string)
 	return strings.Count(list, "\n")
 }
 
-// subscribedIn answers how many connections of a node listen on the channel of a target.
+// subscribedIn returns how many connections of a node listen on the channel of a target.
 func subscribedIn(tb testing.TB, node *redistest.Server, target dispatch.Target) int64 {
 	tb.Helper()
 	reply, _ := node.MustDo(tb, "PUBSUB", "SHARDNUMSUB", target.Channel).([]any)

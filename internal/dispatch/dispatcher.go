@@ -45,7 +45,7 @@ type Dispatcher struct {
 	}
 }
 
-// New answers a Dispatcher that starts nothing by itself. A polling one never subscribes.
+// New returns a Dispatcher that starts nothing by itself. A polling one never subscribes.
 func New(client rueidis.Client, server Server, t *timers.Timers, log *slog.Logger, polling bool) *Dispatcher {
 	d := &Dispatcher{
 		client: client, server: server, timers: t, log: log, polling: polling,
@@ -146,7 +146,7 @@ func (d *Dispatcher) leave(w *Wait) {
 	}
 }
 
-// Channels answers how many channels there are.
+// Channels returns how many channels there are.
 func (d *Dispatcher) Channels() int { return int(d.count.Load()) }
 
 // Refuse wakes every waiter, now and from now on, and ends the subscriptions.

@@ -2,7 +2,7 @@
 
 package dispatch
 
-// Running answers how many goroutines the dispatcher has: those of its links, and the placer.
+// Running returns how many goroutines the dispatcher has: those of its links, and the placer.
 func (d *Dispatcher) Running() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

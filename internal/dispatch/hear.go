@@ -43,7 +43,7 @@ func (l *link) subscription(s rueidis.PubSubSubscription) {
 	}
 }
 
-// kindOf answers the kind of the channel that a confirmation of that kind is about.
+// kindOf returns the kind of the channel that a confirmation of that kind is about.
 func (l *link) kindOf(confirmed string) kind {
 	if l.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
 		return plain
@@ -74,7 +74,7 @@ func (l *link) message(m rueidis.PubSubMessage) {
 	}
 }
 
-// together answers the listeners of both, each of them once, and writes to neither.
+// together returns the listeners of both, each of them once, and writes to neither.
 func together(some, others []*Listener) []*Listener {
 	if len(some) == 0 {
 		return others

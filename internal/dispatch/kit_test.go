@@ -26,13 +26,13 @@ import (
 // mark is the session of the dispatchers here.
 const mark = "0123456789012345678901"
 
-// newDispatcher answers a dispatcher that is closed when the test ends.
+// newDispatcher returns a dispatcher that is closed when the test ends.
 func newDispatcher(tb testing.TB, client rueidis.Client, log io.Writer) *dispatch.Dispatcher {
 	tb.Helper()
 	return startDispatcher(tb, client, slog.New(slog.NewTextHandler(log, nil)), false)
 }
 
-// newPoller answers a dispatcher that polls.
+// newPoller returns a dispatcher that polls.
 func newPoller(tb testing.TB, client rueidis.Client) *dispatch.Dispatcher {
 	tb.Helper()
 	return startDispatcher(tb, client, slog.New(slog.DiscardHandler), true)
@@ -49,13 +49,13 @@ func startDispatcher(tb testing.TB, client rueidis.Client, log *slog.Logger, pol
 	return d
 }
 
-// tuned answers a client as sessions have it, which gives up a server that is silent.
+// tuned returns a client as sessions have it, which gives up a server that is silent.
 func tuned(tb testing.TB, at redistest.Dialer) rueidis.Client {
 	tb.Helper()
 	return at.Client(tb, signalbox.Tune)
 }
 
-// steady answers a client that tolerates a server that is silent on a busy machine.
+// steady returns a client that tolerates a server that is silent on a busy machine.
 func steady(tb testing.TB, at redistest.Dialer) rueidis.Client {
 	tb.Helper()
 	return at.Client(tb, locktest.Steady)
@@ -74,7 +74,7 @@ func hold(tb testing.TB, server *redistest.Server, target dispatch.Target) {
 	server.MustDo(tb, "SET", target.Key, "sb1q"+strings.Repeat("1", 16)+strings.Repeat("h", 41)+strings.Repeat("-", 22), "PX", 3_600_000)
 }
 
-// denials answers how often a server said NOPERM.
+// denials returns how often a server said NOPERM.
 func denials(tb testing.TB, server *redistest.Server) (n int) {
 	tb.Helper()
 	stats, _ := server.MustDo(tb, "INFO", "errorstats").(string)

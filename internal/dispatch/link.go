@@ -145,7 +145,7 @@ func (l *link) open() (rueidis.DedicatedClient, error) {
 	return dedicated, nil
 }
 
-// changes answers which channels to subscribe to and which to leave, and takes note that it is
+// changes returns which channels to subscribe to and which to leave, and takes note that it is
 // done. idle: there is no channel at all, and the link has ended. Who comes after that gets another.
 func (l *link) changes() (add, drop []*channel, idle bool) {
 	l.d.mu.Lock()
@@ -198,7 +198,7 @@ func (l *link) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, 
 	return err
 }
 
-// send answers the server's refusals, by command.
+// send returns the server's refusals, by command.
 //
 // The commands are the caller's for good. The client would make others of those that are answered, and send all of
 // them once more where the connection breaks in the midst of the answers: it panics then, or sends what it made.

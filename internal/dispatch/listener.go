@@ -68,7 +68,7 @@ func (d *Dispatcher) isLive(channel string, ways Ways) bool {
 	return true
 }
 
-// Live answers a channel that is closed once messages arrive, and stays so when they cease to: ask
+// Live returns a channel that is closed once messages arrive, and stays so when they cease to: ask
 // again, also where they come in both ways and one of them has begun. Where subscriptions are refused it is not closed before they are granted.
 func (l *Listener) Live() <-chan struct{} {
 	l.d.mu.Lock()

@@ -16,7 +16,7 @@ import (
 // askPatience bounds a question to one node.
 const askPatience = 2 * time.Second
 
-// locateAll answers the nodes of channels, as far as they can be told: the one that the client
+// locateAll returns the nodes of channels, as far as they can be told: the one that the client
 // talks to, or in a cluster those that have the slots. Only nodes that the client knows are answered.
 //
 // A node is asked by a script that names the channel as a key: where it has not got the slot it
@@ -48,7 +48,7 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 	return found, errs.Join(failures...)
 }
 
-// inOrder answers the nodes in the order in which they are worth asking: those that a link stands
+// inOrder returns the nodes in the order in which they are worth asking: those that a link stands
 // to, which answer, and those that rest last.
 func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 	d.mu.Lock()

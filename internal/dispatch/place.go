@@ -42,7 +42,7 @@ func (d *Dispatcher) homeLocked(c *channel) {
 	d.wakePlacerLocked()
 }
 
-// nodeLocked answers which node a channel belongs to, as far as that is known without asking.
+// nodeLocked returns which node a channel belongs to, as far as that is known without asking.
 // Outside a cluster it is the one that the client talks to, and has no name.
 func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
 	if !d.clustered {

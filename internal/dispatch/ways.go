@@ -39,7 +39,7 @@ const maxWays = 2
 // reason to call it: other sessions may have the right.
 func (d *Dispatcher) WithoutShards() { d.unsharded.Store(true) }
 
-// addresses answers where to hear what is told on a channel in these ways; an address without a name is none.
+// addresses returns where to hear what is told on a channel in these ways; an address without a name is none.
 // Outside a cluster all that is told by PUBLISH is heard on one channel.
 func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 	switch {
@@ -55,7 +55,7 @@ func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 	return all
 }
 
-// Publish answers the commands by which scripts tell in these ways, with a blank between two. They reach those who
+// Publish returns the commands by which scripts tell in these ways, with a blank between two. They reach those who
 // wait or listen in the same ways, and in BothWays those of either.
 func (d *Dispatcher) Publish(ways Ways) string {
 	switch {

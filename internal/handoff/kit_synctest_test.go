@@ -30,7 +30,7 @@ type fake struct{ hold.Hold }
 func (f *fake) Vacated(clock.Instant) error { return nil }
 func (f *fake) Lost(error, bool)            {}
 
-// leased answers the lease of a hold with that token.
+// leased returns the lease of a hold with that token.
 func leased(token uint64) hold.Lease {
 	f := &fake{}
 	return f.BeginOf(f, nil, nil, token)

@@ -99,7 +99,7 @@ func (c strangerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// closedChannel answers a channel that is closed.
+// closedChannel returns a channel that is closed.
 func closedChannel() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)

@@ -227,7 +227,7 @@ func TestChildrenOfABoundContextCostNoGoroutine(t *testing.T) {
 	})
 }
 
-// contextGoroutines answers how many goroutines there are that wait for the end of a context which
+// contextGoroutines returns how many goroutines there are that wait for the end of a context which
 // package context does not know how to hang a child onto.
 func contextGoroutines() int {
 	synctest.Wait()

@@ -26,7 +26,7 @@ type furtherPlaces struct {
 	free   []uint64 // those that are empty, by their numbers
 }
 
-// addLocked answers a new entry, or 0 where there are too many, or were.
+// addLocked returns a new entry, or 0 where there are too many, or were.
 func (h *Hold) addLocked() uint64 {
 	if h.mu.serial == maxSerial {
 		return 0
@@ -42,7 +42,7 @@ func (h *Hold) addLocked() uint64 {
 	return entry
 }
 
-// freePlaceLocked answers a place that is empty, and may be the next one behind all others.
+// freePlaceLocked returns a place that is empty, and may be the next one behind all others.
 func (h *Hold) freePlaceLocked() uint64 {
 	for i := range h.mu.places {
 		if h.mu.places[i].entry == 0 {
@@ -65,7 +65,7 @@ func (h *Hold) freePlaceLocked() uint64 {
 	return next
 }
 
-// atLocked answers a place that there is.
+// atLocked returns a place that there is.
 func (h *Hold) atLocked(place uint64) *place {
 	if place < inlineEntries {
 		return &h.mu.places[place]

@@ -57,7 +57,7 @@ type Hold struct {
 	}
 }
 
-// Begin makes the hold that the server granted with the tokens token to last, and answers the
+// Begin makes the hold that the server granted with the tokens token to last, and returns the
 // lease of its first entry. The term is started apart.
 func (h *Hold) Begin(home Home, realm *Realm, token, last uint64) Lease {
 	h.home = home
@@ -68,7 +68,7 @@ func (h *Hold) Begin(home Home, realm *Realm, token, last uint64) Lease {
 	return Lease{hold: h, entry: h.addLocked(), token: token}
 }
 
-// Token answers the token of the present tenure.
+// Token returns the token of the present tenure.
 func (h *Hold) Token() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +160,7 @@ func (h *Hold) again(beside Lease) (Lease, error) {
 	return h.again(beside) // renewed in the same instant
 }
 
-// err answers nil while entry is live and the term can be trusted.
+// err returns nil while entry is live and the term can be trusted.
 func (h *Hold) err(entry uint64) error {
 	now := clock.Now()
 	h.mu.Lock()

@@ -2,7 +2,7 @@
 
 package hold
 
-// Home answers the primitive that the hold of l came from, nil for the zero Lease.
+// Home returns the primitive that the hold of l came from, nil for the zero Lease.
 func (l Lease) Home() Home {
 	if l.hold == nil {
 		return nil

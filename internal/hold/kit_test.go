@@ -66,7 +66,7 @@ func (m *home) ending() {
 	}
 }
 
-// told answers how many tenures ended in which way.
+// told returns how many tenures ended in which way.
 func (m *home) told() (vacated, lost int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ type bed struct {
 // realm is that of the beds.
 var realm = Realm{Kind: "test"}
 
-// begin answers a hold of key with its first lease.
+// begin returns a hold of key with its first lease.
 func begin(tb testing.TB, key string) (*bed, Lease) {
 	tb.Helper()
 	b := &bed{timers: timers.New()}
@@ -110,7 +110,7 @@ func begin(tb testing.TB, key string) (*bed, Lease) {
 	return b, lease
 }
 
-// watchers answers how many things end with an entry of the hold.
+// watchers returns how many things end with an entry of the hold.
 func (h *Hold) watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

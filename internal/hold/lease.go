@@ -21,10 +21,10 @@ type Lease struct {
 	token uint64
 }
 
-// Token answers the fencing token, 0 for the zero Lease.
+// Token returns the fencing token, 0 for the zero Lease.
 func (l Lease) Token() uint64 { return l.token }
 
-// Err answers nil while the lease can be trusted.
+// Err returns nil while the lease can be trusted.
 func (l Lease) Err() error {
 	if l.hold == nil {
 		return errs.ErrNotHeld
@@ -32,7 +32,7 @@ func (l Lease) Err() error {
 	return l.hold.err(l.entry)
 }
 
-// Done answers a channel that closes when the lease ends.
+// Done returns a channel that closes when the lease ends.
 func (l Lease) Done() <-chan struct{} {
 	if l.hold == nil {
 		return closedChannel()
@@ -59,7 +59,7 @@ func (l Lease) Unlock() error {
 	return l.hold.unlock(l.entry)
 }
 
-// Bind answers a child of ctx that also ends with the lease.
+// Bind returns a child of ctx that also ends with the lease.
 func (l Lease) Bind(ctx context.Context) context.Context {
 	bound := l.bind(notNil(ctx))
 	return &bound
@@ -90,7 +90,7 @@ func (l Lease) bind(ctx context.Context) boundContext {
 	return boundContext{ctx, l, l.hold.bind(ctx, l.entry)}
 }
 
-// Carried answers the lease of the lock (realm, key) that ctx carries, and whether it
+// Carried returns the lease of the lock (realm, key) that ctx carries, and whether it
 // carries one. The innermost wins.
 func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
 	entered, _ := ctx.Value(carriedKey{}).(*enteredContext)
@@ -120,7 +120,7 @@ func (l Lease) Name() string { return l.hold.Term.Terms().Hold }
 // Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
 func (l Lease) Move(to *Realm) { l.hold.realm.Store(to) }
 
-// Of answers the term of the hold of l where it is one of the lock (realm, key).
+// Of returns the term of the hold of l where it is one of the lock (realm, key).
 func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
 	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Terms().Key != key {
 		return nil, false

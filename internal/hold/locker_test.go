@@ -23,7 +23,7 @@ import (
 // errFull is a refusal that passes.
 var errFull = errors.New("out of memory")
 
-// fake answers what is asked of a lock, one error after the other, and then leases that hold nothing.
+// fake returns what is asked of a lock, one error after the other, and then leases that hold nothing.
 type fake struct {
 	refusals []error
 	asked    []context.Context
@@ -37,7 +37,7 @@ func (f *fake) take(ctx context.Context) (hold.Lease, error) {
 	return hold.Lease{}, nil
 }
 
-// panicOf answers the error that a function panics with, nil if it does not panic.
+// panicOf returns the error that a function panics with, nil if it does not panic.
 func panicOf(do func()) (err error) {
 	defer func() { err, _ = recover().(error) }()
 	do()

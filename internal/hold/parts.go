@@ -20,7 +20,7 @@ func (h *Hold) BeginOf(home Home, keeper *renewal.Keeper, parts []Lease, token u
 	return h.Begin(home, &Realm{parts: parts}, token, token)
 }
 
-// parts answers the leases that the hold is made of.
+// parts returns the leases that the hold is made of.
 func (h *Hold) parts() []Lease {
 	if realm := h.realm.Load(); realm != nil {
 		return realm.parts
@@ -53,7 +53,7 @@ func (h *Hold) alive(now clock.Instant) error {
 	return h.Term.Alive(now)
 }
 
-// left answers how long the hold can be trusted from now on.
+// left returns how long the hold can be trusted from now on.
 func (h *Hold) left(now clock.Instant) time.Duration {
 	left := h.Term.Deadline().Until(now)
 	for _, part := range h.parts() {

@@ -16,7 +16,7 @@ type Ground struct {
 	Keys func(n names.Set, room []string) Keys
 	// Renew lengthens the life of holds; see holder/renew.
 	Renew *scripts.Script
-	// Named answers what renewals call a hold that was granted with that stamp; nil is its name alone.
+	// Named returns what renewals call a hold that was granted with that stamp; nil is its name alone.
 	Named func(stamp, name string) string
 
 	Line    *Line
@@ -111,7 +111,7 @@ type RWLock struct {
 	Ground
 
 	Door, Downgrade, Force, List *scripts.Script
-	// Label answers what the name of a hold says of who has it.
+	// Label returns what the name of a hold says of who has it.
 	Label func(name string) string
 }
 

@@ -11,7 +11,7 @@ import (
 type Latch struct {
 	// Realm tells its latches apart from those of other layouts in a session.
 	Realm string
-	// Key answers the key of a latch, and Ended the channel on which the end of a round is told.
+	// Key returns the key of a latch, and Ended the channel on which the end of a round is told.
 	Key, Ended func(n names.Set) string
 
 	Start, Count, Look, Reset *scripts.Script

@@ -30,7 +30,7 @@ type Layout struct {
 	Names func(in names.Setting, name string) (names.Set, error)
 	// Hold makes a fresh hold of a session, the serial-th.
 	Hold func(session string, serial uint64) string
-	// Session answers the session that a hold is of, as far as that can be told.
+	// Session returns the session that a hold is of, as far as that can be told.
 	Session func(hold string) string
 	// Mark is what waiters say of themselves, where it is the same for all of them; "" is their session. Messages that
 	// begin like the mark of a waiter come from its own session, as far as that can be told.

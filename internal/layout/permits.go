@@ -88,7 +88,7 @@ func redissonPlain(realm string) *Semaphore {
 	return s
 }
 
-// redissonPermits answers what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
+// redissonPermits returns what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
 // bits drawn for this attempt. The scripts put a number of 4 bytes behind it for each permit.
 func redissonPermits(session string) string {
 	var id [12]byte

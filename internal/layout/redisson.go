@@ -49,7 +49,7 @@ var redisson = func() (all [variants]*Layout) {
 	return all
 }()
 
-// Redisson answers the layout of the Java client, in the variant that has all of these; docs/redisson-protocol.md has it.
+// Redisson returns the layout of the Java client, in the variant that has all of these; docs/redisson-protocol.md has it.
 func Redisson(which ...Variant) *Layout {
 	var v Variant
 	for _, one := range which {
@@ -73,7 +73,7 @@ func RedissonFair(wait time.Duration, which ...Variant) *Layout {
 	return &l
 }
 
-// redissonIn answers the layout in a variant.
+// redissonIn returns the layout in a variant.
 func redissonIn(v Variant) *Layout {
 	l := &Layout{
 		Name:     "Redisson",
@@ -173,7 +173,7 @@ func redissonRWLock(realm string) *RWLock {
 	}
 }
 
-// redissonNew answers what Redisson takes for a client and its thread: the session's 16 bytes as a UUID, and a number
+// redissonNew returns what Redisson takes for a client and its thread: the session's 16 bytes as a UUID, and a number
 // drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session share one, nor two copies
 // of a process. It always has 19 digits, which lets scripts cut it out of what stands around it.
 func redissonNew(session string, _ uint64) string {
@@ -201,7 +201,7 @@ func writeUUID(to []byte, raw [16]byte) {
 	copy(to[24:], digits[20:])
 }
 
-// redissonSession answers the id of a session whose bytes are the UUID's: a session's of this library as it knows
+// redissonSession returns the id of a session whose bytes are the UUID's: a session's of this library as it knows
 // itself, and that of a Java client in the same form.
 func redissonSession(hold string) string {
 	client, _, _ := strings.Cut(hold, ":")

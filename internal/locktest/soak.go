@@ -12,7 +12,7 @@ import (
 // it is not set, long tests are skipped.
 const SoakEnv = "SIGNALBOX_SOAK"
 
-// Soak skips the test unless long tests are asked for, and answers a function that reports
+// Soak skips the test unless long tests are asked for, and returns a function that reports
 // whether there is time for another round. The first round always runs.
 func Soak(tb testing.TB) (more func() bool) {
 	tb.Helper()

@@ -137,7 +137,7 @@ func Native(in Setting, name string) (Set, error) {
 	return Make(in.Prefix, name)
 }
 
-// Make answers the keys and channels of name, or why it is not a name.
+// Make returns the keys and channels of name, or why it is not a name.
 func Make(prefix, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err
@@ -171,14 +171,14 @@ func build(prefix, tag string) Set {
 	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queue: all[unlocked:]}
 }
 
-// Hash answers the digest that stands for a hashed name: 160 bits, so that finding two names that
+// Hash returns the digest that stands for a hashed name: 160 bits, so that finding two names that
 // share one takes some 2^80 tries. Encode never writes a percent sign before an s.
 func Hash(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return "%sha256-" + hex.EncodeToString(digest[:20])
 }
 
-// Session answers the channel on which the session id is told of what befell its holds. A key
+// Session returns the channel on which the session id is told of what befell its holds. A key
 // of a name has a brace where this has none.
 func Session(prefix, id string) string { return prefix + "session:" + id }
 

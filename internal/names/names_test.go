@@ -113,7 +113,7 @@ func TestTheLongestKeyIsBelowTwoKibibytes(t *testing.T) {
 	require.Less(t, len(set.Unlocked), 2048)
 }
 
-// tag answers what a cluster hashes: what stands between the first { and the next }.
+// tag returns what a cluster hashes: what stands between the first { and the next }.
 func tag(t *testing.T, key string) string {
 	t.Helper()
 	require.Equal(t, 1, strings.Count(key, "{"), "%q", key)

@@ -37,7 +37,7 @@ func RedissonLatch(name string) string { return "redisson_countdownlatch__channe
 // channel.
 func RedissonToken(holder string) string { return RedissonPrefixed(redissonToken, holder) }
 
-// RedissonPrefixed answers what Redisson calls what belongs to a name: it makes a tag of the name unless that has a
+// RedissonPrefixed returns what Redisson calls what belongs to a name: it makes a tag of the name unless that has a
 // brace.
 func RedissonPrefixed(prefix, name string) string {
 	if strings.Contains(name, "{") {
@@ -46,7 +46,7 @@ func RedissonPrefixed(prefix, name string) string {
 	return prefix + ":{" + name + "}"
 }
 
-// RedissonSuffixed answers what Redisson calls a key beside that of a name.
+// RedissonSuffixed returns what Redisson calls a key beside that of a name.
 func RedissonSuffixed(name, suffix string) string {
 	if strings.Contains(name, "{") {
 		return name + ":" + suffix
@@ -54,7 +54,7 @@ func RedissonSuffixed(name, suffix string) string {
 	return "{" + name + "}:" + suffix
 }
 
-// Tag answers what a cluster hashes of a key: what stands between its first { and the next }, or all of it where that
+// Tag returns what a cluster hashes of a key: what stands between its first { and the next }, or all of it where that
 // is nothing.
 func Tag(key string) string {
 	if _, rest, opened := strings.Cut(key, "{"); opened {

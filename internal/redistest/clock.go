@@ -59,7 +59,7 @@ func faketime() (string, error) {
 	return "", errNoFaketime
 }
 
-// clocked answers how a program is run with a wall clock of its own: by env, which becomes the program.
+// clocked returns how a program is run with a wall clock of its own: by env, which becomes the program.
 //
 // The C library comes before what else has malloc, such as the jemalloc of a server: that asks for the time while it is made ready,
 // libfaketime asks for memory to answer, and the two wait for each other.

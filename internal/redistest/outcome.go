@@ -14,7 +14,7 @@ import (
 // Refusal is an error reply, in the server's words.
 type Refusal string
 
-// Outcome answers what a script returned: an int, int64 or string, a Refusal, or a []any of these.
+// Outcome returns what a script returned: an int, int64 or string, a Refusal, or a []any of these.
 func Outcome(returned any) wire.Outcome {
 	reply, err := wire.NewReply(Result(returned))
 	return wire.Outcome{Reply: reply, Err: err}

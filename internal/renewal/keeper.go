@@ -40,7 +40,7 @@ type Keeper struct {
 	wg     sync.WaitGroup // batches in flight
 }
 
-// NewKeeper answers a Keeper that starts nothing by itself.
+// NewKeeper returns a Keeper that starts nothing by itself.
 func NewKeeper(server Server, t *timers.Timers) *Keeper {
 	k := &Keeper{server: server, timers: t}
 	k.ctx, k.cancel = context.WithCancel(context.Background())

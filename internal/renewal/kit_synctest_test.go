@@ -194,7 +194,7 @@ func (m *model) extend(o *owned, life time.Duration) {
 	m.mu.keys[o.terms.Key].ends = time.Now().Add(life)
 }
 
-// ends answers when the key of o ends as things stand.
+// ends returns when the key of o ends as things stand.
 func (m *model) ends(o *owned) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -224,7 +224,7 @@ func (o *owned) TermEnded(cause error, taken bool) { //nolint:revive // a fact a
 	}
 }
 
-// causes answers why the term ended, as often as its owner was told.
+// causes returns why the term ended, as often as its owner was told.
 func (o *owned) causes() []error {
 	o.told.Lock()
 	defer o.told.Unlock()
@@ -290,10 +290,10 @@ func (b *bed) makeWith(terms Terms, life time.Duration) *owned {
 	return o
 }
 
-// renewed answers the terms of a renewed lease.
+// renewed returns the terms of a renewed lease.
 func renewed(life time.Duration) Terms { return Terms{Life: life, Renewed: true} }
 
-// inState answers the state of a term.
+// inState returns the state of a term.
 func (o *owned) inState() state {
 	o.mu.Lock()
 	defer o.mu.Unlock()

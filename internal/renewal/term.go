@@ -123,7 +123,7 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 // yes is to be confirmed by Alive.
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
 
-// Terms answers what the term was started with.
+// Terms returns what the term was started with.
 func (t *Term) Terms() *Terms { return &t.terms }
 
 // Alive compares the clock and answers nil while the term can be trusted, else why it
@@ -260,7 +260,7 @@ func (t *Term) Fire() {
 	}
 }
 
-// ask answers what to send at now: the life of a renewal that is due, trimmed to the term's end, or
+// ask returns what to send at now: the life of a renewal that is due, trimmed to the term's end, or
 // 0 for a question alone; or false when the term ended meanwhile or needs no more of it.
 func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	t.mu.Lock()
@@ -288,7 +288,7 @@ func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	return r, inquires
 }
 
-// lifeLocked answers the life to ask for in a renewal at now, or 0 where no renewal is of use any
+// lifeLocked returns the life to ask for in a renewal at now, or 0 where no renewal is of use any
 // more.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	life := t.terms.Life

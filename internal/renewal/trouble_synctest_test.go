@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// every answers a server on which each n-th request meets t.
+// every returns a server on which each n-th request meets t.
 func every(n int, t trouble) func(int) trouble {
 	return func(request int) trouble {
 		if request%n == 0 {

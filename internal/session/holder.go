@@ -36,7 +36,7 @@ type held struct {
 //nolint:gochecknoglobals // a constant table
 var kinds = map[string]string{"r": "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
 
-// KindName answers the kind that a letter stands for in holder keys: the letter where it is of a
+// KindName returns the kind that a letter stands for in holder keys: the letter where it is of a
 // release to come.
 func KindName(letter string) string {
 	if name, known := kinds[letter]; known {
@@ -45,7 +45,7 @@ func KindName(letter string) string {
 	return letter
 }
 
-// WrongKind answers the error of a call that found a key of another kind: by its letter, or "?" where it is
+// WrongKind returns the error of a call that found a key of another kind: by its letter, or "?" where it is
 // no lock's.
 func WrongKind(letter string) error {
 	if letter == "?" {
@@ -54,7 +54,7 @@ func WrongKind(letter string) error {
 	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, KindName(letter))
 }
 
-// Holder answers who has the lock of key, of whatever kind, or ErrNotHeld. One round trip.
+// Holder returns who has the lock of key, of whatever kind, or ErrNotHeld. One round trip.
 func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (Holder, error) {
 	h, err := s.describe(ctx, l, key)
 	return h.Holder, err

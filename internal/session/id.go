@@ -21,7 +21,7 @@ func newID() (string, error) {
 // it ends with: one for all locks, if there are no slots.
 func (s *Session) Grants() string { return s.grants }
 
-// NewHold answers a hold of the library's own layout that was never used before.
+// NewHold returns a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
 
 // NewTicket returns a hold of the library's own layout that was never used before, with a mark behind it.
@@ -29,9 +29,9 @@ func (s *Session) NewTicket(mark string) string {
 	return layout.NativeTicket(s.id, s.serial.Add(1), mark)
 }
 
-// NewHoldIn answers a hold that was never used before.
+// NewHoldIn returns a hold that was never used before.
 func (s *Session) NewHoldIn(l *layout.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }
 
-// NewAttempt answers what tells a hold of this session from its others, and from those of the attempt's copies
+// NewAttempt returns what tells a hold of this session from its others, and from those of the attempt's copies
 // in other sessions, which stand before it: the last 19 characters of a new hold id.
 func (s *Session) NewAttempt() string { return s.NewHold()[len(s.id):] }

@@ -63,7 +63,7 @@ type Lot struct {
 // Returner is a hold that can be given back together with others.
 type Returner interface {
 	hold.Home
-	// Lot answers which others these are, of the same type.
+	// Lot returns which others these are, of the same type.
 	Lot() Lot
 	// Return is Vacated for this hold and for the others, in one step.
 	Return(now clock.Instant, others []Returner) []error

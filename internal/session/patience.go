@@ -19,7 +19,7 @@ const UnlockPatience = time.Second
 // The pause between tries of those who wait while the server refuses or is away.
 const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
-// RetryPause answers for how long to wait before the next try after so many that failed in a row. Half of it at random:
+// RetryPause returns for how long to wait before the next try after so many that failed in a row. Half of it at random:
 // whom an outage struck together need not come back together.
 func RetryPause(fails int) time.Duration {
 	pause := min(firstPause<<min(fails, 10), lastPause)
@@ -62,7 +62,7 @@ func newPatience(s *Session) *Patience {
 	return p
 }
 
-// Patient answers a context that ends after d. End it with End.
+// Patient returns a context that ends after d. End it with End.
 func (s *Session) Patient(d time.Duration) *Patience {
 	p := s.patiences.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
 	p.limit = d
@@ -70,7 +70,7 @@ func (s *Session) Patient(d time.Duration) *Patience {
 	return p
 }
 
-// PatientUnlock answers a context for giving back a hold that lasts for left: it ends when that does, or after UnlockPatience.
+// PatientUnlock returns a context for giving back a hold that lasts for left: it ends when that does, or after UnlockPatience.
 func (s *Session) PatientUnlock(left time.Duration) *Patience {
 	return s.Patient(min(s.UnlockPatience, left))
 }

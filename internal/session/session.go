@@ -77,7 +77,7 @@ type Part interface {
 	Close()
 }
 
-// PartOf answers the part of s of that kind, which create makes the first time.
+// PartOf returns the part of s of that kind, which create makes the first time.
 func PartOf[P Part](s *Session, kind string, create func() P) P {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,14 +92,14 @@ func PartOf[P Part](s *Session, kind string, create func() P) P {
 	return p.(P) //nolint:errcheck,forcetypeassert // a kind has one create
 }
 
-// allParts answers every part. One that is made later finds the session closing.
+// allParts returns every part. One that is made later finds the session closing.
 func (s *Session) allParts() []Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.mu.parts))
 }
 
-// New answers a Session on client. It sends nothing and starts nothing.
+// New returns a Session on client. It sends nothing and starts nothing.
 func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s := &Session{
 		client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, closed: make(chan struct{}),
@@ -132,10 +132,10 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	return s
 }
 
-// ID answers the session's id: 22 characters.
+// ID returns the session's id: 22 characters.
 func (s *Session) ID() string { return s.id }
 
-// Made answers why s is no session, or nil.
+// Made returns why s is no session, or nil.
 func (s *Session) Made() error {
 	switch {
 	case s == nil:
@@ -146,7 +146,7 @@ func (s *Session) Made() error {
 	return s.bad
 }
 
-// Ready answers why nothing can be asked of the session, or nil.
+// Ready returns why nothing can be asked of the session, or nil.
 func (s *Session) Ready() error {
 	if err := s.Made(); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *Session) Ready() error {
 	return nil
 }
 
-// Names answers what name is on the server, in a layout.
+// Names returns what name is on the server, in a layout.
 func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 	if s == nil {
 		return names.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
@@ -173,7 +173,7 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 	return set, nil
 }
 
-// Shown answers what errors and logs call name.
+// Shown returns what errors and logs call name.
 func (s *Session) Shown(name string) string {
 	if s != nil && s.Settings.Hashed {
 		return names.Hash(name)
@@ -181,7 +181,7 @@ func (s *Session) Shown(name string) string {
 	return name
 }
 
-// Slot answers the slot of a key in a cluster, where each node has a clock of its own, and 0 elsewhere.
+// Slot returns the slot of a key in a cluster, where each node has a clock of its own, and 0 elsewhere.
 func (s *Session) Slot(key string) uint16 {
 	if s.Runner == nil || !s.Runner.Clustered() {
 		return 0
@@ -189,10 +189,10 @@ func (s *Session) Slot(key string) uint16 {
 	return s.Runner.Slot(key)
 }
 
-// Publish answers the command by which a script tells those who wait for a lock of the library's own layout.
+// Publish returns the command by which a script tells those who wait for a lock of the library's own layout.
 func (s *Session) Publish() string { return s.PublishIn(layout.Native()) }
 
-// PublishIn answers the commands for a layout, with a blank between two.
+// PublishIn returns the commands for a layout, with a blank between two.
 func (s *Session) PublishIn(l *layout.Layout) string {
 	return s.Dispatch.Publish(WaysOf(l))
 }
@@ -255,7 +255,7 @@ func (s *Session) IsIdle() bool {
 	return busy == 0 && s.Settler.Open() == 0
 }
 
-// Evicted answers nil, or, once Close has waited for holders long enough, what their leases end
+// Evicted returns nil, or, once Close has waited for holders long enough, what their leases end
 // with. A hold that begins asks after it made itself known: then either Close finds
 // it there, or it finds Close here.
 func (s *Session) Evicted() error {
@@ -276,7 +276,7 @@ func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) w
 // whenever it comes. Close waits that long at the worst.
 const MaxApart = 5 * time.Minute
 
-// StillComing answers for how long a call that does nothing after notAfter may still be executed, where it is now o'clock
+// StillComing returns for how long a call that does nothing after notAfter may still be executed, where it is now o'clock
 // at the server; 0 is not at all.
 func StillComing(notAfter, now wire.Stamp) time.Duration {
 	if now > notAfter {

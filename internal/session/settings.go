@@ -167,7 +167,7 @@ type Terms struct {
 	MaxHold time.Duration
 }
 
-// Defaults answers the settings of a session without options.
+// Defaults returns the settings of a session without options.
 func Defaults() Settings {
 	return Settings{
 		Prefix:     names.DefaultPrefix,

@@ -91,7 +91,7 @@ func (s *Settler) Settle(t *Settlement) {
 	s.batches.Put(t)
 }
 
-// Open answers how many settlements are under way.
+// Open returns how many settlements are under way.
 func (s *Settler) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

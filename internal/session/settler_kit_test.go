@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// newSettler answers a Settler at a server, or at a proxy before one. It is closed when the test ends.
+// newSettler returns a Settler at a server, or at a proxy before one. It is closed when the test ends.
 func newSettler(tb testing.TB, at redistest.Dialer) *session.Settler {
 	tb.Helper()
 	t := timers.New()
@@ -30,7 +30,7 @@ func newSettler(tb testing.TB, at redistest.Dialer) *session.Settler {
 	return s
 }
 
-// asking answers a settlement that asks the server for its time, and counts the answers.
+// asking returns a settlement that asks the server for its time, and counts the answers.
 func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Settlement {
 	return &session.Settlement{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},

@@ -58,7 +58,7 @@ func advice(words string) string {
 	return allRights
 }
 
-// quoted answers the first word of a text that stands between single quotes, "" where none does.
+// quoted returns the first word of a text that stands between single quotes, "" where none does.
 func quoted(text string) string {
 	_, rest, _ := strings.Cut(text, "'")
 	word, _, found := strings.Cut(rest, "'")

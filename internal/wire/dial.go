@@ -13,7 +13,7 @@ import (
 // DialFunc makes a connection for a client.
 type DialFunc func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error)
 
-// SpeakFirst answers a DialFunc whose connections tell what they read only after the client has written to them. A
+// SpeakFirst returns a DialFunc whose connections tell what they read only after the client has written to them. A
 // server that lets nobody in says so before it is asked, and the client panics at an answer to nothing. next makes the
 // connections; nil is what the client does by itself.
 func SpeakFirst(next DialFunc) DialFunc {

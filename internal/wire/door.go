@@ -34,7 +34,7 @@ type door struct {
 	}
 }
 
-// knock answers nil to those who may try, or why they need not.
+// knock returns nil to those who may try, or why they need not.
 func (d *door) knock() error {
 	if !d.shut.Load() {
 		return nil

@@ -85,7 +85,7 @@ func TestAServerThatIsDownIsAskedAgain(t *testing.T) {
 	})
 }
 
-// connections answers how many connections the server has had, less those of asking.
+// connections returns how many connections the server has had, less those of asking.
 func connections(t *testing.T, server *redistest.Server) int {
 	t.Helper()
 	stats, _ := server.MustDo(t, "INFO", "stats").(string)

@@ -16,7 +16,7 @@ type Reply struct {
 	numbers []int64 // in the place of both: see Numbers
 }
 
-// Numbers answers a reply of integers that was put together from several.
+// Numbers returns a reply of integers that was put together from several.
 func Numbers(numbers []int64) Reply { return Reply{numbers: numbers} }
 
 // NewReply reads what the client answered.
@@ -35,7 +35,7 @@ func NewReply(result rueidis.RedisResult) (Reply, error) {
 	return Reply{array: array}, nil
 }
 
-// Part answers the i-th element as a reply of its own.
+// Part returns the i-th element as a reply of its own.
 func (r *Reply) Part(i int) (Reply, error) {
 	if i >= len(r.array) {
 		return Reply{}, fmt.Errorf("%w: it is for %d keys, and one more was asked for", errUnreadable, len(r.array))
@@ -51,7 +51,7 @@ func (r *Reply) Part(i int) (Reply, error) {
 	return Reply{message: m}, nil
 }
 
-// Len answers how many elements the reply has.
+// Len returns how many elements the reply has.
 func (r *Reply) Len() int {
 	switch {
 	case r.numbers != nil:
@@ -72,7 +72,7 @@ func (r *Reply) at(i int) *rueidis.RedisMessage {
 	return &rueidis.RedisMessage{}
 }
 
-// Int answers the i-th element, 0 where there is none or where it is a text.
+// Int returns the i-th element, 0 where there is none or where it is a text.
 func (r *Reply) Int(i int) int64 {
 	if i < len(r.numbers) {
 		return r.numbers[i]
@@ -84,7 +84,7 @@ func (r *Reply) Int(i int) int64 {
 	return 0
 }
 
-// Text answers the i-th element, "" where there is none or where it is an integer.
+// Text returns the i-th element, "" where there is none or where it is an integer.
 func (r *Reply) Text(i int) string {
 	if m := r.at(i); m.IsString() {
 		text, _ := m.ToString() // it is one
@@ -93,5 +93,5 @@ func (r *Reply) Text(i int) string {
 	return ""
 }
 
-// Stamp answers the i-th element, 0 where it is no stamp.
+// Stamp returns the i-th element, 0 where it is no stamp.
 func (r *Reply) Stamp(i int) Stamp { return ParseStamp(r.Text(i)) }

@@ -33,7 +33,7 @@ type Runner struct {
 	underWay texts // that Run sends
 }
 
-// NewRunner answers a Runner on client. It sends nothing.
+// NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
 	return &Runner{client: client, ups: newUps(client.Mode() == rueidis.ClientModeCluster)}
 }
@@ -44,7 +44,7 @@ func (r *Runner) Clustered() bool { return r.client.Mode() == rueidis.ClientMode
 // slots is how many slots a cluster has. The client keeps a mark of its own above them.
 const slots = 1 << 14
 
-// Slot answers the slot of a key, in a cluster or not.
+// Slot returns the slot of a key, in a cluster or not.
 func (r *Runner) Slot(key string) uint16 {
 	command := r.client.B().Get().Key(key).Build()
 	return command.Slot() % slots

@@ -25,7 +25,7 @@ type ServerClock struct {
 
 // An offset is server time less monotonic time, in microseconds; 0 is unknown.
 
-// NewServerClock answers the clock of a runner's server, which knows nothing. In a cluster it takes
+// NewServerClock returns the clock of a runner's server, which knows nothing. In a cluster it takes
 // 128 KiB.
 func NewServerClock(r *Runner) *ServerClock {
 	c := &ServerClock{}
@@ -47,7 +47,7 @@ func (c *ServerClock) Told(slot uint16, server Stamp, now clock.Instant) {
 	}
 }
 
-// NotAfter answers the server time at which patience from now is over, where slot is.
+// NotAfter returns the server time at which patience from now is over, where slot is.
 func (c *ServerClock) NotAfter(slot uint16, now clock.Instant, patience time.Duration) Stamp {
 	offset := c.last.Load()
 	if c.slots != nil {

@@ -86,7 +86,7 @@ func runWaiter(_ io.Reader, stdout io.Writer) {
 	must(s.Close(context.Background()))
 }
 
-// outcome answers how a wait ended, in a word.
+// outcome returns how a wait ended, in a word.
 func outcome(err error) string {
 	switch {
 	case err == nil:

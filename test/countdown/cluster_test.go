@@ -65,7 +65,7 @@ func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
 	}
 }
 
-// elsewhere answers a primary that does not have the slot.
+// elsewhere returns a primary that does not have the slot.
 func elsewhere(t *testing.T, cluster *redistest.Cluster, slot int) *redistest.Server {
 	t.Helper()
 	owner := cluster.Owner(t, slot)

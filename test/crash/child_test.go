@@ -96,7 +96,7 @@ func runYoung(_ io.Reader, _ io.Writer) {
 	select {}
 }
 
-// opinion answers what a first look at a lease says. The context is looked at before the lease,
+// opinion returns what a first look at a lease says. The context is looked at before the lease,
 // which ends what it finds to be over.
 func opinion(lease signalbox.Lease) string {
 	bound := lease.Bind(context.Background()).Err()

@@ -102,7 +102,7 @@ func TestSoakKilledProcessesLeaveNothing(t *testing.T) { //nolint:paralleltest /
 // workLife is the lease of the workers.
 const workLife = 500 * time.Millisecond
 
-// work answers the kind of lock that a worker uses, and what the names of its locks begin with. Two have them in common.
+// work returns the kind of lock that a worker uses, and what the names of its locks begin with. Two have them in common.
 func work(i int) (kind, prefix string) {
 	all := slices.Sorted(maps.Keys(kinds()))
 	kind = all[i%len(all)]

@@ -33,7 +33,7 @@ func newBook() *book {
 	return b
 }
 
-// last answers the greatest token of all who have entered. Whoever begins to ask for the lock then has a greater one.
+// last returns the greatest token of all who have entered. Whoever begins to ask for the lock then has a greater one.
 func (b *book) last() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *book) mustTell(t *testing.T) (overlaps int) {
 	return len(b.mu.overlaps)
 }
 
-// pause answers the longest time without a grant that ended after since, and how many grants there were
+// pause returns the longest time without a grant that ended after since, and how many grants there were
 // after it.
 func (b *book) pause(since time.Time) (longest time.Duration, after int) {
 	b.mu.Lock()
@@ -117,7 +117,7 @@ func (b *book) pause(since time.Time) (longest time.Duration, after int) {
 	return longest, after
 }
 
-// len answers how many grants there were.
+// len returns how many grants there were.
 func (b *book) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

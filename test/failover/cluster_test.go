@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// slotOf answers the slot of a key. It asks nobody.
+// slotOf returns the slot of a key. It asks nobody.
 func slotOf(t *testing.T, c *redistest.Cluster) func(key string) int {
 	t.Helper()
 	client := c.Client(t, signalbox.Tune)
@@ -27,7 +27,7 @@ func slotOf(t *testing.T, c *redistest.Cluster) func(key string) int {
 	}
 }
 
-// firstNode answers the node that has the first slot, and which keys are its own.
+// firstNode returns the node that has the first slot, and which keys are its own.
 func firstNode(t *testing.T, c *redistest.Cluster) (*redistest.Server, func(key string) bool) {
 	t.Helper()
 	slot := slotOf(t, c)

@@ -72,7 +72,7 @@ type world struct {
 	ear      *signalbox.Session // one that listened through the fault; nil where none did
 }
 
-// worlds answers one for every primitive. Their names are those among many that good likes.
+// worlds returns one for every primitive. Their names are those among many that good likes.
 func worlds(t *testing.T, top redistest.Topology, good func(key string) bool) []*world {
 	t.Helper()
 	var all []*world
@@ -97,10 +97,10 @@ func (w *world) rename(name string, good func(key string) bool) {
 	}
 }
 
-// key answers the key that says who has the world's lock.
+// key returns the key that says who has the world's lock.
 func (w *world) key() string { return w.kind.Key(w.name) }
 
-// session answers a session with a client of its own, as another process would have it.
+// session returns a session with a client of its own, as another process would have it.
 func (w *world) session() *signalbox.Session {
 	w.Helper()
 	s := locktest.Session(w.T, asTuned{w.topology})
@@ -108,7 +108,7 @@ func (w *world) session() *signalbox.Session {
 	return s
 }
 
-// lock answers the world's lock, as a session sees it.
+// lock returns the world's lock, as a session sees it.
 func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
 	return w.kind.New(s, w.name, options...)
 }
@@ -160,7 +160,7 @@ func (w *world) pass(ctx context.Context, l locktest.Lock) error {
 	return giveBack(lease)
 }
 
-// alive answers the servers that have data and answer.
+// alive returns the servers that have data and answer.
 func (w *world) alive() (alive []*redistest.Server) {
 	for _, s := range w.topology.Servers() {
 		if s == w.stopped {
@@ -208,7 +208,7 @@ func (w *world) held(s *redistest.Server) bool {
 	return err == nil && len(text) >= 61 && text[3] != '-' && text[20:61] != strings.Repeat("-", 41) // ids may begin with one
 }
 
-// immortal answers the keys of the lock that have no end, on any server that answers.
+// immortal returns the keys of the lock that have no end, on any server that answers.
 func (w *world) immortal() (left []string) {
 	for _, server := range w.alive() {
 		keys, _ := server.Do("KEYS", w.pattern())
@@ -222,7 +222,7 @@ func (w *world) immortal() (left []string) {
 	return left
 }
 
-// listeners answers the channels of the lock that somebody listens to, by server.
+// listeners returns the channels of the lock that somebody listens to, by server.
 func (w *world) listeners() (all []string) {
 	for _, server := range w.alive() {
 		all = append(all, w.listenersAt(server)...)
@@ -230,7 +230,7 @@ func (w *world) listeners() (all []string) {
 	return all
 }
 
-// listenersAt answers the channels of the lock that somebody listens to at a server.
+// listenersAt returns the channels of the lock that somebody listens to at a server.
 func (w *world) listenersAt(server *redistest.Server) (all []string) {
 	for _, ask := range []string{"CHANNELS", "SHARDCHANNELS"} {
 		for _, pattern := range []string{w.pattern(), names.DefaultPrefix + "grants:*"} {
@@ -295,7 +295,7 @@ func (w *world) mustHear() {
 	}
 }
 
-// ended answers a context that ends after d.
+// ended returns a context that ends after d.
 func ended(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

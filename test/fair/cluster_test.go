@@ -127,7 +127,7 @@ func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //
 	}
 }
 
-// elsewhere answers a primary that does not have the slot.
+// elsewhere returns a primary that does not have the slot.
 func (c *town) elsewhere(t *testing.T) *redistest.Server {
 	t.Helper()
 	owner := c.cluster.Owner(t, c.slot)

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// granted answers when the server granted a lease, by its own clock.
+// granted returns when the server granted a lease, by its own clock.
 func granted(lease signalbox.Lease) time.Time {
 	return time.UnixMicro(int64(wire.StampOf(lease.Token())))
 }

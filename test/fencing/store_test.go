@@ -51,7 +51,7 @@ func (s *store) write(ctx context.Context, token uint64, value int64) error {
 	return err
 }
 
-// size answers how many writes there were.
+// size returns how many writes there were.
 func (s *store) size() int64 {
 	n, err := s.client.Do(context.Background(), s.client.B().Llen().Key(logKey).Build()).AsInt64()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *store) size() int64 {
 	return n
 }
 
-// lost says what is wrong with the log, and answers how many updates were lost: those whose
+// lost says what is wrong with the log, and returns how many updates were lost: those whose
 // value was written before. Tokens must rise.
 func (s *store) lost() (lost int, err error) {
 	entries, err := s.client.Do(context.Background(), s.client.B().Lrange().Key(logKey).Start(0).Stop(-1).Build()).AsStrSlice()

@@ -87,7 +87,7 @@ type client struct {
 	kinds   []redistest.Kind
 }
 
-// run makes n calls, and more until the history shows something: on a busy machine most calls give up. It dies early, now and then, while it holds the lock, and answers whether
+// run makes n calls, and more until the history shows something: on a busy machine most calls give up. It dies early, now and then, while it holds the lock, and returns whether
 // it did.
 func (c *client) run(n int) (died bool, err error) {
 	for i := 0; i < n || !c.shows() && i < 10*n; i++ {

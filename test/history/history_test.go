@@ -136,7 +136,7 @@ func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.Kind) *ga
 	return g
 }
 
-// play lets clients use locks, so many to each, and answers the history of each lock. A client
+// play lets clients use locks, so many to each, and returns the history of each lock. A client
 // that dies has a successor.
 func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Operation {
 	t.Helper()

@@ -38,7 +38,7 @@ type lock struct {
 	token, max uint64
 }
 
-// step answers what the lock may be after o; nothing where o cannot have happened.
+// step returns what the lock may be after o; nothing where o cannot have happened.
 func (l lock) step(o op) []any {
 	mine := l.who == o.who && l.token == o.token
 	free := lock{max: l.max}

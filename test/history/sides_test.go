@@ -38,7 +38,7 @@ type rwlock struct {
 // bit is a reader's among the readers. The clients of one lock have numbers that follow each other, fewer than 64.
 func bit(who int) uint64 { return 1 << (who % 64) }
 
-// step answers what the lock may be after o; nothing where o cannot have happened.
+// step returns what the lock may be after o; nothing where o cannot have happened.
 func (l rwlock) step(o op) []any {
 	if reads(o.who) {
 		return l.read(o)
@@ -83,7 +83,7 @@ func modelOfSides() porcupine.Model {
 	return m.ToModel()
 }
 
-// ofSides answers those of the operations that the model knows: a reader is refused while a writer waits, which no client knows.
+// ofSides returns those of the operations that the model knows: a reader is refused while a writer waits, which no client knows.
 func ofSides(history []porcupine.Operation) []porcupine.Operation {
 	return slices.DeleteFunc(slices.Clone(history), func(o porcupine.Operation) bool {
 		in := o.Input.(op)

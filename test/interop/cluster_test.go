@@ -21,7 +21,7 @@ import (
 // calm is how long a node may not be heard of before its replica takes over: no test here wants that.
 const calm = 5 * time.Minute
 
-// listenersOf answers how many clients listen to a channel, at all nodes, by the command that counts them.
+// listenersOf returns how many clients listen to a channel, at all nodes, by the command that counts them.
 func listenersOf(t *testing.T, cluster *redistest.Cluster, command, channel string) (n int64) {
 	t.Helper()
 	for _, node := range cluster.Servers() {
@@ -143,7 +143,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 	})
 }
 
-// hearIn answers what is told on a channel, by way.
+// hearIn returns what is told on a channel, by way.
 func hearIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string]<-chan string {
 	t.Helper()
 	told := make(map[string]<-chan string)
@@ -161,7 +161,7 @@ func hearIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string
 	return told
 }
 
-// within answers what must come.
+// within returns what must come.
 func within(t *testing.T, messages <-chan string) string {
 	t.Helper()
 	select {

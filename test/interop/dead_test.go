@@ -41,14 +41,14 @@ func holds(t *testing.T, server *redistest.Server) *redistest.Process {
 	return holder
 }
 
-// ends answers when a key ends, by the server's clock, in milliseconds.
+// ends returns when a key ends, by the server's clock, in milliseconds.
 func ends(t *testing.T, server *redistest.Server, key string) int64 {
 	t.Helper()
 	ms, _ := server.MustDo(t, "PEXPIRETIME", key).(int64)
 	return ms
 }
 
-// now answers the server's time in milliseconds; its clock is this machine's.
+// now returns the server's time in milliseconds; its clock is this machine's.
 func now() int64 { return time.Now().UnixMilli() }
 
 // renewed waits until a key lives longer than it did.

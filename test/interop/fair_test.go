@@ -40,7 +40,7 @@ type goFair struct {
 	lease *signalbox.Lease
 }
 
-// newGoFair answers one of a session of its own, whose leases outlive every test.
+// newGoFair returns one of a session of its own, whose leases outlive every test.
 func newGoFair(t *testing.T, to clients) goFair {
 	t.Helper()
 	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))

@@ -21,7 +21,7 @@ import (
 // counter is the key of the tokens of the lock "a".
 const counter = "redisson_lock_token:{a}"
 
-// fenced answers the lock "a" of a session of its own, as RFencedLock has it.
+// fenced returns the lock "a" of a session of its own, as RFencedLock has it.
 func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
 	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.Redisson(signalbox.Fenced))...)

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// hear answers what is told on channels from now on: "channel message", in order.
+// hear returns what is told on channels from now on: "channel message", in order.
 func hear(t *testing.T, server *redistest.Server, channels ...string) <-chan string {
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()
@@ -31,7 +31,7 @@ func hear(t *testing.T, server *redistest.Server, channels ...string) <-chan str
 	return told
 }
 
-// next answers the next message.
+// next returns the next message.
 func next(t *testing.T, told <-chan string) string {
 	t.Helper()
 	select {
@@ -85,7 +85,7 @@ func monitor(t *testing.T, server *redistest.Server) *commands {
 // matches reports whether there was a command that the expression describes.
 func (c *commands) matches(expression string) bool { return c.count(expression) > 0 }
 
-// count answers how many there were.
+// count returns how many there were.
 func (c *commands) count(expression string) int {
 	wanted := regexp.MustCompile(expression)
 	c.mu.Lock()

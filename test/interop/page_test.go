@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// testsOf answers the tests in the files of this package that match.
+// testsOf returns the tests in the files of this package that match.
 func testsOf(t *testing.T, pattern string) (tests []string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)

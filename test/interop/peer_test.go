@@ -260,7 +260,7 @@ func (p *peer) take(tb testing.TB, answer <-chan string) string {
 	return ""
 }
 
-// refused waits for an answer, which must be an error, and answers what it says.
+// refused waits for an answer, which must be an error, and returns what it says.
 func refused(t *testing.T, answer <-chan string) string {
 	t.Helper()
 	select {
@@ -280,7 +280,7 @@ func (p *peer) must(tb testing.TB, thread, verb string, arguments ...any) string
 	return p.take(tb, p.ask(thread, verb, arguments...))
 }
 
-// owner answers the field by which a thread of the peer holds locks.
+// owner returns the field by which a thread of the peer holds locks.
 func (p *peer) owner(tb testing.TB, thread string) string {
 	tb.Helper()
 	return p.id + ":" + p.must(tb, thread, "thread")

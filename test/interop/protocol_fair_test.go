@@ -26,7 +26,7 @@ const (
 	stays int64 = 8000
 )
 
-// inLine answers who stands in line, the first one first.
+// inLine returns who stands in line, the first one first.
 func inLine(t *testing.T, server *redistest.Server) (owners []string) {
 	t.Helper()
 	list, _ := server.MustDo(t, "LRANGE", queueKey, 0, -1).([]any)
@@ -78,7 +78,7 @@ return all`
 	return deadlines
 }
 
-// ownersOf answers the owners that threads are. Who waits does not answer, so they are asked before.
+// ownersOf returns the owners that threads are. Who waits does not answer, so they are asked before.
 func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 	t.Helper()
 	for _, thread := range threads {

@@ -14,15 +14,15 @@ import (
 
 // What the Java client does with its RReadWriteLock.
 
-// rwChannel answers the channel of a read-write lock of a name without braces.
+// rwChannel returns the channel of a read-write lock of a name without braces.
 func rwChannel(name string) string { return "redisson_rwlock:{" + name + "}" }
 
-// timeoutOf answers the key of a reader's n-th hold, of a name without braces.
+// timeoutOf returns the key of a reader's n-th hold, of a name without braces.
 func timeoutOf(name, owner, n string) string {
 	return "{" + name + "}:" + owner + ":rwlock_timeout:" + n
 }
 
-// keys answers all keys but the answers of releases, in order.
+// keys returns all keys but the answers of releases, in order.
 func keys(t *testing.T, server *redistest.Server) (names []string) {
 	t.Helper()
 	for _, key := range server.Keys("*") {

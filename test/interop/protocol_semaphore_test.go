@@ -17,7 +17,7 @@ import (
 
 // These tests look at what the semaphores of Java do on a server. docs/redisson-protocol.md says what they see.
 
-// permits answers what a semaphore says of who has permits: when each id ends, in milliseconds since 1970. Ids are in hexadecimal.
+// permits returns what a semaphore says of who has permits: when each id ends, in milliseconds since 1970. Ids are in hexadecimal.
 func permits(t *testing.T, server *redistest.Server, name string) map[string]int64 {
 	t.Helper()
 	ends := make(map[string]int64)

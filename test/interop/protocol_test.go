@@ -14,7 +14,7 @@ import (
 
 // These tests look at what the Java client does on a server. docs/redisson-protocol.md says what they see.
 
-// hash answers the fields of a key and their values.
+// hash returns the fields of a key and their values.
 func hash(t *testing.T, server *redistest.Server, key string) map[string]string {
 	t.Helper()
 	fields := make(map[string]string)
@@ -25,7 +25,7 @@ func hash(t *testing.T, server *redistest.Server, key string) map[string]string 
 	return fields
 }
 
-// ttl answers how long a key lives still; negative where there is none, or it has no end.
+// ttl returns how long a key lives still; negative where there is none, or it has no end.
 func ttl(t *testing.T, server *redistest.Server, key string) time.Duration {
 	t.Helper()
 	ms, _ := server.MustDo(t, "PTTL", key).(int64)
@@ -151,7 +151,7 @@ func held(t *testing.T, server *redistest.Server, key string, life time.Duration
 	server.MustDo(t, "PEXPIRE", key, life.Milliseconds())
 }
 
-// listeners answers how many clients listen to a channel.
+// listeners returns how many clients listen to a channel.
 func listeners(t *testing.T, server *redistest.Server, channel string) int64 {
 	t.Helper()
 	reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", channel).([]any)

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// reads lets somebody read, who is neither Java nor Go, and answers the key of its hold.
+// reads lets somebody read, who is neither Java nor Go, and returns the key of its hold.
 func reads(t *testing.T, server *redistest.Server, name string, life time.Duration) (timeout string) {
 	t.Helper()
 	const owner = "00000000-0000-0000-0000-000000000000:1"

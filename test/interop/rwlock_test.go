@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// ownersOf answers the fields of the holds in a read-write lock, in order.
+// ownersOf returns the fields of the holds in a read-write lock, in order.
 func ownersOf(t *testing.T, server *redistest.Server, name string) []string {
 	t.Helper()
 	fields := hash(t, server, name)

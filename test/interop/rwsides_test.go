@@ -66,7 +66,7 @@ func (g goHalf) take(name string) <-chan error {
 	return g.by(name, lock.Lock)
 }
 
-// halvesOf answers who holds and waits: by side, a thread or a session that reads, and one that writes.
+// halvesOf returns who holds and waits: by side, a thread or a session that reads, and one that writes.
 func halvesOf(t *testing.T, p *peer, thread string, to clients) map[string]side {
 	t.Helper()
 	return map[string]side{

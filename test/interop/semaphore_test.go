@@ -36,7 +36,7 @@ func permitKinds() []permitKind {
 
 // permitSide is a process that takes permits of a semaphore of three.
 type permitSide interface {
-	// take begins to take permits, without an end of their own, and answers what becomes of it.
+	// take begins to take permits, without an end of their own, and returns what becomes of it.
 	take(name string, n int) <-chan error
 	// giveBack gives back what was taken.
 	giveBack(t *testing.T, name string)

@@ -82,7 +82,7 @@ type yardWalk struct {
 	all    []*entrant
 }
 
-// writer answers who writes, or nil.
+// writer returns who writes, or nil.
 func (y *yardWalk) writer() *entrant {
 	for _, e := range y.all {
 		if e.entries[writing] > 0 {

@@ -67,7 +67,7 @@ func runWorker(_ io.Reader, stdout io.Writer) {
 	fmt.Fprintln(stdout, "done")
 }
 
-// workOf answers how often a worker is to count, and a client to count by.
+// workOf returns how often a worker is to count, and a client to count by.
 func workOf() (times int, client rueidis.Client) {
 	times, err := strconv.Atoi(os.Getenv(timesEnv))
 	must(err)

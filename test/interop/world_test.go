@@ -27,7 +27,7 @@ type clients interface {
 
 // side is a process that can hold a lock and wait for it: one in Java, or one in Go.
 type side interface {
-	// take begins to take the lock, without an end of its own, and answers what becomes of it.
+	// take begins to take the lock, without an end of its own, and returns what becomes of it.
 	take(name string) <-chan error
 	// giveBack unlocks what was taken.
 	giveBack(t *testing.T, name string)
@@ -43,7 +43,7 @@ func (j javaSide) take(name string) <-chan error {
 	return j.peer.later(j.peer.ask(j.thread, "lock", name, time.Hour.Milliseconds()))
 }
 
-// later answers what becomes of a question whose answer is true.
+// later returns what becomes of a question whose answer is true.
 func (p *peer) later(answer <-chan string) <-chan error {
 	taken := make(chan error, 1)
 	go func() {
@@ -72,7 +72,7 @@ type goSide struct {
 	leases  map[string]signalbox.Lease
 }
 
-// newGoSide answers a side in Go, whose leases outlive every test.
+// newGoSide returns a side in Go, whose leases outlive every test.
 func newGoSide(t *testing.T, to clients) *goSide {
 	t.Helper()
 	return &goSide{

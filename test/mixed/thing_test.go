@@ -31,7 +31,7 @@ func newThing(room int) *thing {
 	return s
 }
 
-// enter says that one is inside, by a lease, and answers why it must not be. Those whose leases have ended have been told.
+// enter says that one is inside, by a lease, and returns why it must not be. Those whose leases have ended have been told.
 func (s *thing) enter(lease signalbox.Lease, room int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

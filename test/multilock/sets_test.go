@@ -82,7 +82,7 @@ func overlap(t *testing.T) {
 // seats is how many permits there are.
 const seats = 2
 
-// everything answers a permit, and ten locks; the last two are one, to write and to read.
+// everything returns a permit, and ten locks; the last two are one, to write and to read.
 func everything(s *signalbox.Session) []multilock.Member {
 	all := []multilock.Member{semaphore.New(s, "p0", seats).Permits(1)}
 	for i := range 6 {

@@ -71,7 +71,7 @@ func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
 	})
 }
 
-// living answers how many keys live at an instant.
+// living returns how many keys live at an instant.
 func living(servers []server, at time.Duration) int {
 	n := 0
 	for _, s := range servers {

@@ -197,7 +197,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// process answers the sessions of one.
+// process returns the sessions of one.
 func (w *world) process() (sessions []*signalbox.Session) {
 	w.Helper()
 	var wires []*redistest.Proxy

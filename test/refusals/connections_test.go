@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// connections answers how many connections the server has been asked for since its start.
+// connections returns how many connections the server has been asked for since its start.
 func (w *world) connections(t *testing.T) int {
 	t.Helper()
 	reply := w.do(t, "INFO", "stats")

@@ -44,7 +44,7 @@ type world struct {
 	holder, waiter, other *signalbox.Session
 }
 
-// newWorld answers a world whose sessions are those of user.
+// newWorld returns a world whose sessions are those of user.
 func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	t.Helper()
 	w := &world{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
@@ -60,7 +60,7 @@ func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	return w
 }
 
-// session answers a session of the world's user.
+// session returns a session of the world's user.
 func (w *world) session(t *testing.T) *signalbox.Session {
 	t.Helper()
 	at := locktest.As{Server: w.server, User: w.user, Password: password}

@@ -22,7 +22,7 @@ var (
 	forCopiesInACluster = []string{"+wait", "+discard", "+punsubscribe"}
 )
 
-// usual answers what a step ends with where nothing is denied.
+// usual returns what a step ends with where nothing is denied.
 func (w *world) usual(s step) error {
 	switch {
 	case s == try:

@@ -162,7 +162,7 @@ func TestEachRightThatIsMissingInAClusterIsDoneWithout(t *testing.T) {
 	}
 }
 
-// title answers what rights are called in names of tests and users.
+// title returns what rights are called in names of tests and users.
 func title(rights string) string {
 	return strings.Trim(regexp.MustCompile(`[^a-z]+`).ReplaceAllString(rights, "-"), "-")
 }
@@ -210,7 +210,7 @@ func (s *site) lacks(t *testing.T, k kind, all []string, without string, want ef
 	require.Equal(t, len(want.logged), strings.Count(w.secrets.Said(), "level="), w.secrets.Said())
 }
 
-// logged answers how often a session has said that there are no messages.
+// logged returns how often a session has said that there are no messages.
 func (w *world) logged(session string) (lines int) {
 	for line := range strings.Lines(w.secrets.Said()) {
 		if strings.Contains(line, "no unlock messages") && strings.Contains(line, "session="+session) {

@@ -30,7 +30,7 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// users answers the page's lines that make users, in order: of one server, of the data nodes behind
+// users returns the page's lines that make users, in order: of one server, of the data nodes behind
 // sentinels, of the sentinels, of a cluster. Each is what follows "on >password".
 func users(t *testing.T) [][]string {
 	t.Helper()
@@ -43,7 +43,7 @@ func users(t *testing.T) [][]string {
 	return rights
 }
 
-// commands answers what the scripts call, in upper case.
+// commands returns what the scripts call, in upper case.
 func commands(t *testing.T) []string {
 	t.Helper()
 	return commandsOf(t, func(*scripts.Script) bool { return true })
@@ -52,7 +52,7 @@ func commands(t *testing.T) []string {
 // isShared reports whether a script is one of Redisson's layout.
 func isShared(s *scripts.Script) bool { return strings.HasPrefix(s.Name, "redisson/") }
 
-// commandsOf answers what some scripts call, in upper case.
+// commandsOf returns what some scripts call, in upper case.
 func commandsOf(t *testing.T, which func(*scripts.Script) bool) []string {
 	t.Helper()
 	called := regexp.MustCompile(`redis\.p?call\(('([A-Za-z]+)'|\w+)`)

@@ -51,7 +51,7 @@ func newSite(t *testing.T, topology redistest.Topology) *site {
 	return s
 }
 
-// as answers the site as a program sees it: by the user of that name, and by watcher of its sentinels.
+// as returns the site as a program sees it: by the user of that name, and by watcher of its sentinels.
 func (s *site) as(user string) account {
 	return account{locktest.As{Server: s, User: user, Password: password}}
 }
@@ -87,7 +87,7 @@ func (s *site) allow(t *testing.T, user string, rights []string) {
 	}
 }
 
-// denials answers what the servers have noted that the user, or watcher, was denied.
+// denials returns what the servers have noted that the user, or watcher, was denied.
 func (s *site) denials(t *testing.T, user string) (noted []string) {
 	t.Helper()
 	for _, server := range s.data {
@@ -126,7 +126,7 @@ func (s *site) do(t *testing.T, command, key string, args ...string) {
 	require.NoError(t, s.ask(command, key, args...).Error(), "%s %s", command, key)
 }
 
-// text answers what a command on a key answers, all of it in one text, "" where there is nothing.
+// text returns what a command on a key answers, all of it in one text, "" where there is nothing.
 func (s *site) text(t *testing.T, command, key string, args ...string) string {
 	t.Helper()
 	reply, err := s.ask(command, key, args...).ToAny()

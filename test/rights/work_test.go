@@ -95,7 +95,7 @@ func (w *world) hear(s step, err error) error {
 	return err
 }
 
-// work does everything but to close, as far as it can, and answers what each step ended with.
+// work does everything but to close, as far as it can, and returns what each step ended with.
 func (w *world) work(t *testing.T) map[step]error {
 	t.Helper()
 	w.ended = make(map[step]error)

@@ -59,7 +59,7 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *world))
 	}
 }
 
-// Client answers a client of the topology that speaks the world's protocol.
+// Client returns a client of the topology that speaks the world's protocol.
 func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
@@ -69,13 +69,13 @@ func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 	})
 }
 
-// session answers a session with a client of its own, as another process would have it.
+// session returns a session with a client of its own, as another process would have it.
 func (w *world) session() *signalbox.Session {
 	w.Helper()
 	return locktest.Session(w.T, w)
 }
 
-// lock answers a lock of the world's kind, in a session of its own.
+// lock returns a lock of the world's kind, in a session of its own.
 func (w *world) lock(name string, options ...signalbox.LockOption) locktest.Lock {
 	w.Helper()
 	return w.kind.New(w.session(), name, options...)
@@ -100,7 +100,7 @@ func (w *world) ask(name, command string, args ...string) rueidis.RedisResult {
 	return w.admin.Do(locktest.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
 }
 
-// value answers what the key of a lock says, "" where there is none.
+// value returns what the key of a lock says, "" where there is none.
 func (w *world) value(name string) string {
 	w.Helper()
 	value, err := w.ask(name, "GET").ToString()
@@ -136,7 +136,7 @@ func (w *world) eachKey(name string, visit func(c rueidis.Client, key string)) {
 	})
 }
 
-// immortal answers the keys of a lock's name that have no end.
+// immortal returns the keys of a lock's name that have no end.
 func (w *world) immortal(name string) (left []string) {
 	w.Helper()
 	w.eachKey(name, func(c rueidis.Client, key string) {
@@ -163,7 +163,7 @@ func (w *world) knows(name string, s *signalbox.Session) (found bool) {
 	return found
 }
 
-// listeners answers how many channels of a lock's name somebody listens to.
+// listeners returns how many channels of a lock's name somebody listens to.
 func (w *world) listeners(name string) (count int) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {

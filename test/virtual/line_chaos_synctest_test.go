@@ -58,7 +58,7 @@ func (c *chaos) leaves(lease signalbox.Lease) {
 	}
 }
 
-// below answers a random time.
+// below returns a random time.
 func (c *chaos) below(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

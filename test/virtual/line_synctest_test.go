@@ -28,7 +28,7 @@ type lineUser struct {
 	*wire
 }
 
-// lineUsers answers n sessions with a latency, and what closes them.
+// lineUsers returns n sessions with a latency, and what closes them.
 func (w *world) lineUsers(t *testing.T, n int, latency time.Duration) ([]lineUser, func()) {
 	t.Helper()
 	var users []lineUser

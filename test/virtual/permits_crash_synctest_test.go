@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// firstEnd answers when the first of all holds of a semaphore ends, by the server's account.
+// firstEnd returns when the first of all holds of a semaphore ends, by the server's account.
 func (w *world) firstEnd(name string) (first time.Time) {
 	key := locktest.Keys(name).Permits()
 	members, err := w.redis.ZMembers(key)

@@ -82,7 +82,7 @@ func (q *quorum) process(options ...signalbox.SessionOption) (sessions []*signal
 	return sessions, wires
 }
 
-// took answers how long something took.
+// took returns how long something took.
 func took(what func()) time.Duration {
 	began := time.Now()
 	what()

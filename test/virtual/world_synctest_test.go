@@ -79,7 +79,7 @@ func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueid
 	return c, lines
 }
 
-// session answers a session on a wire of its own, and what closes both.
+// session returns a session on a wire of its own, and what closes both.
 func (w *world) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	t.Helper()
 	c, lines := w.client(t)

@@ -63,7 +63,7 @@ func (w *walk) stranger(k lockKind) *attempt {
 	return a
 }
 
-// mayRefuse returns whether a script may return an error: only the server's, because a lock of
+// mayRefuse reports whether a script may return an error: only the server's, because a lock of
 // another kind has the name, and only one that needs a hold.
 func (w *walk) mayRefuse(r *request, a answer) bool {
 	switch r.verb {

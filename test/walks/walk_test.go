@@ -270,7 +270,7 @@ func (w *walk) holds(g grant) {
 	w.exclude(a)
 }
 
-// believed returns whether the session of an attempt may rightly believe that it has the lock:
+// believed reports whether the session of an attempt may rightly believe that it has the lock:
 // nothing that disturbs happened since its lease began.
 func (w *walk) believed(a *attempt) bool {
 	return !a.ended && a.until > w.now && a.since >= w.calm

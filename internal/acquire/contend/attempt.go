@@ -304,7 +304,7 @@ func (a *attempt) arrives() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// copyLeft answers for how long a copy of a try may still come, where it is server o'clock; 0 is not at all.
+// copyLeft returns for how long a copy of a try may still come, where it is server o'clock; 0 is not at all.
 func (a *attempt) copyLeft(server wire.Stamp) time.Duration {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()

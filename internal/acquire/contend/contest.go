@@ -16,7 +16,7 @@ type Kind struct {
 	*layout.Contest
 
 	Layout *layout.Layout
-	// Refusal answers the error that an answer of Acquire below -2 stands for.
+	// Refusal returns the error that an answer of Acquire below -2 stands for.
 	Refusal func(wire.Reply) error
 }
 
@@ -32,7 +32,7 @@ type Contests struct {
 	}
 }
 
-// New answers the contests of s. It starts nothing.
+// New returns the contests of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Contests {
 	c := &Contests{session: s, kind: kind}
 	c.mu.queues = make(map[string]*contest)
@@ -62,7 +62,7 @@ func (c *Contests) Use(keys *queue.Keys) queue.Asker {
 // Handed implements queue.Source. Nobody is let in but by a try of its own.
 func (*Contests) Handed(string, wire.Reply) {}
 
-// Len answers how many locks are in use, and how many attempts may have something on the server.
+// Len returns how many locks are in use, and how many attempts may have something on the server.
 func (c *Contests) Len() (queues, attempts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

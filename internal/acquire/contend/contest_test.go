@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// sent answers how often a script ran while do did.
+// sent returns how often a script ran while do did.
 func (p *place) sent(do func()) int64 {
 	p.Helper()
 	before := p.server.CommandStats()["evalsha"].Calls

@@ -65,7 +65,7 @@ type dialer interface {
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
 }
 
-// join answers a session at the server or behind the proxy. Nothing of it is left when the test ends.
+// join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
 func (p *place) join(at dialer, set ...func(*session.Settings)) *user {
 	p.Helper()
 	return p.joinAs(at, layout.Redisson().RWLock.Contest, set...)
@@ -123,7 +123,7 @@ func (u *user) must(wish *queue.Wish) queue.Holder {
 	return u.place.has(u.later(u.place.Context(), wish))
 }
 
-// has answers what was waited for.
+// has returns what was waited for.
 func (p *place) has(answered <-chan outcome) queue.Holder {
 	p.Helper()
 	got := within(p, answered)

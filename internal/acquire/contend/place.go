@@ -182,7 +182,7 @@ func (p *place) follow(w *dispatch.Wait) {
 	}
 }
 
-// target answers what p waits for.
+// target returns what p waits for.
 func (p *place) target() dispatch.Target {
 	kind, keys := p.queue.contests.kind, p.queue.keys
 	target := dispatch.Target{

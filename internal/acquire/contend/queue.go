@@ -58,7 +58,7 @@ func (q *contest) Fire() {
 	}
 }
 
-// laneOf answers where those wait who have that wish.
+// laneOf returns where those wait who have that wish.
 func (q *contest) laneOf(wish *queue.Wish) *lane {
 	if wish.Beside {
 		return &q.lanes[1]

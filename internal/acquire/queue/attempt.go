@@ -250,7 +250,7 @@ func (a *Attempt) wakes() (<-chan struct{}, state) {
 	return a.news, a.state
 }
 
-// Grant answers what the server gave.
+// Grant returns what the server gave.
 func (a *Attempt) Grant() Grant {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
@@ -304,7 +304,7 @@ func (a *Attempt) Lengthened(life time.Duration, sent clock.Instant) {
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
-// Name answers what the hold is called where holds are written down.
+// Name returns what the hold is called where holds are written down.
 func (a *Attempt) Name() string {
 	if a.q.lines.kind.Labelled {
 		return a.ticket() + a.q.lines.session.Settings.Label
@@ -312,10 +312,10 @@ func (a *Attempt) Name() string {
 	return a.ticket()
 }
 
-// ticket answers what the attempt is called in its line.
+// ticket returns what the attempt is called in its line.
 func (a *Attempt) ticket() string { return a.name }
 
-// attempt answers the part of the hold id that is not the session's.
+// attempt returns the part of the hold id that is not the session's.
 func (a *Attempt) attempt() string {
 	end := len(a.name) - len(a.wish.Mark)
 	return a.name[end-attemptSize : end]

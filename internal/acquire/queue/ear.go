@@ -22,7 +22,7 @@ type ear struct {
 	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
 }
 
-// earLocked answers the ear of a channel and counts a line in.
+// earLocked returns the ear of a channel and counts a line in.
 func (ls *Lines) earLocked(channel string) *ear {
 	e := ls.mu.ears[channel]
 	if e == nil {
@@ -109,7 +109,7 @@ type grant struct {
 
 const attemptSize, stampSize, numberSize = 19, 16, 20
 
-// grants answers what text tells of, one grant behind the other; nothing where it is no such text.
+// grants returns what text tells of, one grant behind the other; nothing where it is no such text.
 func grants(text string) iter.Seq[grant] {
 	const size = attemptSize + stampSize + numberSize
 	return func(yield func(grant) bool) {

@@ -63,7 +63,7 @@ type user struct {
 	q     *Queue
 }
 
-// join answers a session at the server or behind the proxy. Nothing of it is left when the test ends.
+// join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
 func (p *place) join(at dialer, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	p.Helper()
 	return p.joinAs(at, lockKind, keysOf(p, "a"), set, client...)
@@ -95,7 +95,7 @@ func (p *place) joinAs(at dialer, kind Kind, keys *Keys, set func(*session.Setti
 	return u
 }
 
-// plain answers a session of which nothing is special. It tolerates a server that is silent on a busy machine.
+// plain returns a session of which nothing is special. It tolerates a server that is silent on a busy machine.
 func (p *place) plain() *user {
 	p.Helper()
 	return p.join(p.server, nil, steady)
@@ -104,7 +104,7 @@ func (p *place) plain() *user {
 // steady makes a client that tolerates a server that is silent for as long as a test does.
 func steady(o *rueidis.ClientOption) { o.ConnWriteTimeout = patience }
 
-// behind answers a session behind the proxy.
+// behind returns a session behind the proxy.
 func (p *place) behind() *user {
 	p.Helper()
 	return p.join(p.proxy, nil)
@@ -126,7 +126,7 @@ func (p *place) only(script *scripts.Script) {
 	})
 }
 
-// takes answers what has the lock, which must come.
+// takes returns what has the lock, which must come.
 func (u *user) takes() *Attempt {
 	u.place.Helper()
 	return within(u.place, "the lock", u.taking(u.place.T.Context())).mustHave(u.place)
@@ -213,7 +213,7 @@ func (u *user) gives(a *Attempt) {
 // withoutLooks lets nothing happen by itself in the session from here on.
 func (u *user) withoutLooks() { u.session.Timers.Close() }
 
-// inLine answers who stands in line.
+// inLine returns who stands in line.
 func (p *place) inLine() []string {
 	p.Helper()
 	var holds []string
@@ -224,7 +224,7 @@ func (p *place) inLine() []string {
 	return holds
 }
 
-// holder answers the hold that has the lock, by the server's account, "" for nobody.
+// holder returns the hold that has the lock, by the server's account, "" for nobody.
 func (p *place) holder() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", keysOf(p, "a").Holder).(string)

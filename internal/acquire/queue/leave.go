@@ -134,7 +134,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 	a.q.lines.session.Settler.Settle(t)
 }
 
-// copyLeft answers for how long a copy of the entering may still come, where it is server o'clock; 0 is
+// copyLeft returns for how long a copy of the entering may still come, where it is server o'clock; 0 is
 // not at all.
 func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
 	a.q.lines.mu.Lock()

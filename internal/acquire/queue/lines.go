@@ -30,7 +30,7 @@ type Kind struct {
 	Drop, Requeue *scripts.Script
 	// Labelled says that holds are written down with the label of their session, and are named with it.
 	Labelled bool
-	// Refusal answers the error that an answer of Enter below -2 stands for.
+	// Refusal returns the error that an answer of Enter below -2 stands for.
 	Refusal func(wire.Reply) error
 }
 
@@ -75,7 +75,7 @@ type Lines struct {
 	}
 }
 
-// New answers the lines of s. It starts nothing.
+// New returns the lines of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Lines {
 	ls := &Lines{session: s, kind: kind, phase: rand.N(lookEvery)}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
@@ -89,7 +89,7 @@ func New(s *session.Session, kind Kind) *Lines {
 // maxSpare is how many unused lines are kept, so that a lock that is taken again finds its line.
 const maxSpare = 256
 
-// Use answers the line with these keys, which stay as they are, and counts the caller as its user.
+// Use returns the line with these keys, which stay as they are, and counts the caller as its user.
 func (ls *Lines) Use(keys *Keys) *Queue {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -130,7 +130,7 @@ func (ls *Lines) dropLocked(q *Queue) {
 	}
 }
 
-// Len answers how many lines are in use or remembered, how many attempts may have something on the server, and on how
+// Len returns how many lines are in use or remembered, how many attempts may have something on the server, and on how
 // many channels grants are heard.
 func (ls *Lines) Len() (queues, attempts, ears int) {
 	ls.mu.Lock()
@@ -189,7 +189,7 @@ func (ls *Lines) RecheckAll() {
 
 func anybody(*Attempt) bool { return true }
 
-// tenants answers who holds a lock by one of these attempts.
+// tenants returns who holds a lock by one of these attempts.
 func (ls *Lines) tenants(which func(*Attempt) bool) []Tenant {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

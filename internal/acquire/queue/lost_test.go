@@ -113,7 +113,7 @@ func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
 	}
 }
 
-// takeAny answers the attempt of the first that has it.
+// takeAny returns the attempt of the first that has it.
 func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
 	t.Helper()
 	await(t, "the lock", func() bool {

@@ -111,7 +111,7 @@ func (ls *Lines) beatLocked(now clock.Instant) beat {
 	return b
 }
 
-// paidLocked answers the heartbeat with that number, if it is known and not over.
+// paidLocked returns the heartbeat with that number, if it is known and not over.
 func (ls *Lines) paidLocked(number string, now clock.Instant) (beat, bool) {
 	for _, b := range ls.mu.beats {
 		if b.number == number {
@@ -126,7 +126,7 @@ func (q *Queue) beatenLocked(now clock.Instant) bool {
 	return q.wait != nil && !q.heard.IsZero() && !q.heard.Add(q.lines.lifeLocked()/8).Reached(now)
 }
 
-// nextNumberLocked answers the number of a heartbeat that is about to be sent. Numbers rise for as long
+// nextNumberLocked returns the number of a heartbeat that is about to be sent. Numbers rise for as long
 // as the session lives, whatever line they are for. Behind the digits stand 48 random bits: two copies of
 // one process, restored from one snapshot, must not take each other's heartbeats for their own.
 func (ls *Lines) nextNumberLocked() string {
@@ -157,7 +157,7 @@ const (
 	lives = 3
 )
 
-// everyLocked answers the pause between looks, as things are now.
+// everyLocked returns the pause between looks, as things are now.
 func (q *Queue) everyLocked() time.Duration {
 	every := lookEvery
 	if q.ear != nil && q.ear.isDeaf() {
@@ -171,7 +171,7 @@ func (ls *Lines) pauseLocked(every time.Duration) time.Duration {
 	return min(max(every, time.Duration(ls.mu.waited)*lookCost), lookCeiling)
 }
 
-// lifeLocked answers for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
+// lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
 // serves calls for one life alone.
 func (ls *Lines) lifeLocked() time.Duration {
 	const step = lookEvery / 4

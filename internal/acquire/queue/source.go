@@ -16,7 +16,7 @@ import (
 // (package contend). Package acquire chooses.
 type Source interface {
 	session.Part
-	// Use answers where the lock with these keys is waited for, and counts the caller as its user.
+	// Use returns where the lock with these keys is waited for, and counts the caller as its user.
 	Use(keys *Keys) Asker
 	// Handed takes from the answer to a script that let somebody in what it tells of this session.
 	Handed(holder string, reply wire.Reply)
@@ -28,7 +28,7 @@ type Asker interface {
 	Done()
 	// Try takes the lock if that is possible at once.
 	Try(ctx context.Context, wish *Wish) (Holder, error)
-	// Stand answers a place. Nothing is sent before its Wait.
+	// Stand returns a place. Nothing is sent before its Wait.
 	Stand(wish *Wish) Waiter
 }
 
@@ -38,9 +38,9 @@ type Waiter interface {
 	Enter(ctx context.Context) (isGranted bool, err error)
 	// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
 	Wait(ctx context.Context) error
-	// Ended answers the error of one whose ctx has ended while another waited for both in this place.
+	// Ended returns the error of one whose ctx has ended while another waited for both in this place.
 	Ended(ctx context.Context) error
-	// Leave ends the place, and answers what was granted, in the same instant too, or nil.
+	// Leave ends the place, and returns what was granted, in the same instant too, or nil.
 	Leave() Holder
 }
 
@@ -53,9 +53,9 @@ type Requeuer interface {
 
 // Holder is one hold id, and the hold that comes of it.
 type Holder interface {
-	// Grant answers what the server gave.
+	// Grant returns what the server gave.
 	Grant() Grant
-	// Name answers what the hold is called where holds are written down.
+	// Name returns what the hold is called where holds are written down.
 	Name() string
 	// Begin says who has the lock, and can be evicted from here on.
 	Begin(tenant Tenant)

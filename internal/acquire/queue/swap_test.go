@@ -24,7 +24,7 @@ var permitsKind = Kind{
 	Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
 }
 
-// permitsKeys answers the keys of the semaphore of the tests, which has three permits.
+// permitsKeys returns the keys of the semaphore of the tests, which has three permits.
 func permitsKeys(tb testing.TB) *Keys {
 	tb.Helper()
 	n, err := names.Make(names.DefaultPrefix, "a")
@@ -35,12 +35,12 @@ func permitsKeys(tb testing.TB) *Keys {
 	}
 }
 
-// permits answers a wish for n of them.
+// permits returns a wish for n of them.
 func permits(n int) *Wish {
 	return &Wish{Life: lease, Floor: "60000", Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
 }
 
-// sharer answers a session that uses the semaphore.
+// sharer returns a session that uses the semaphore.
 func (p *place) sharer(at dialer, client ...func(*rueidis.ClientOption)) *user {
 	p.Helper()
 	return p.joinAs(at, permitsKind, permitsKeys(p), nil, client...)
@@ -65,7 +65,7 @@ func (p *place) onlySwaps() {
 	p.proxy.ResetCount()
 }
 
-// sharing answers the holds of the semaphore, by the server's account.
+// sharing returns the holds of the semaphore, by the server's account.
 func (p *place) sharing() (holds []string) {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "ZRANGE", permitsKeys(p).Holder, 0, -1).([]any)

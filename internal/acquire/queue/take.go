@@ -72,7 +72,7 @@ type Place struct {
 	last    wire.LastReply
 }
 
-// Stand answers a place in line. Nothing is sent before Wait.
+// Stand returns a place in line. Nothing is sent before Wait.
 func (q *Queue) Stand(wish *Wish) *Place {
 	s := &struct {
 		Place
@@ -107,10 +107,10 @@ func (p *Place) Wait(ctx context.Context) error {
 	}
 }
 
-// Ended answers the error of one whose ctx has ended while another waited for both in this place.
+// Ended returns the error of one whose ctx has ended while another waited for both in this place.
 func (p *Place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
-// Leave ends the place, and answers what was granted, in the same instant too, or nil.
+// Leave ends the place, and returns what was granted, in the same instant too, or nil.
 func (p *Place) Leave() *Attempt {
 	if p.attempt.leaveLine(over) {
 		return p.attempt
@@ -266,7 +266,7 @@ func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error)
 	return reply, err
 }
 
-// untilTold answers a context for an enter that ends when a is granted meanwhile: the answer may be lost, and
+// untilTold returns a context for an enter that ends when a is granted meanwhile: the answer may be lost, and
 // what a has does not last until that is known. Where nobody else waits nobody listens.
 func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.CancelFunc) {
 	a.q.lines.mu.Lock()

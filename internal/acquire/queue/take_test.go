@@ -96,7 +96,7 @@ func TestAGrantThatOvertakesTheAnswerIsTaken(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// overtakes waits for a lock that is given while the answer to the enter is delayed, and answers how long it took to
+// overtakes waits for a lock that is given while the answer to the enter is delayed, and returns how long it took to
 // hear of that.
 func (u *user) overtakes(holder *user) time.Duration {
 	p := u.place

@@ -65,7 +65,7 @@ func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
 	}
 }
 
-// alike answers the attempts of this session in line that what a has can be passed on to: as many as a look lists, which
+// alike returns the attempts of this session in line that what a has can be passed on to: as many as a look lists, which
 // is more than there are, but for a moment.
 func (a *Attempt) alike() string {
 	a.q.lines.mu.Lock()

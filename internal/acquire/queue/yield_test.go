@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// permit answers the line of a semaphore of one permit, as the session of u sees it.
+// permit returns the line of a semaphore of one permit, as the session of u sees it.
 func (u *user) permit() *Queue {
 	tb := u.place
 	tb.Helper()
@@ -39,7 +39,7 @@ func alike(like int) *Wish {
 	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Permits: like}, Args: []string{"1", "0"}, Beside: true}
 }
 
-// stands answers a place that stands in line.
+// stands returns a place that stands in line.
 func (q *Queue) stands(t *testing.T, like int) *Place {
 	t.Helper()
 	p := q.Stand(alike(like))
