@@ -259,7 +259,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	var held []signalbox.Lease
 	var crowds []*crowd
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life), signalbox.WithFirstLease(life))))
 		busy[i].rename("busy", anyKey)
 		crowds = append(crowds, busy[i].load())
 	}

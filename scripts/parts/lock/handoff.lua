@@ -8,7 +8,7 @@
 -- that lives and is heard; and what lives says of it. Those that are passed over keep their places,
 -- until they were dead for ten seconds. Returns nothing if there is no such ticket, or no choice.
 --
--- uses     channel, line, lives, verb
+-- uses     channel, line, lives
 -- defines  prefer, hand_off
 local function prefer()
   local page = redis.call('ZRANGE', line, 0, 63)
@@ -21,7 +21,7 @@ local function prefer()
     channels[n] = channel .. owners[n]
   end
   local said = redis.call('HMGET', lives, unpack(owners))
-  local heard = redis.pcall('PUBSUB', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', unpack(channels))
+  local heard = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, ticket in ipairs(page) do
     if #ticket ~= 42 then
       break -- a search drops it

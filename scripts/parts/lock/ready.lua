@@ -4,13 +4,13 @@
 -- has to be heard still. Another may listen at a replica. count is how many listeners it has here,
 -- if that is known. The caller gets a reply.
 --
--- uses     channel, session, verb
+-- uses     channel, session
 -- defines  is_heard, is_lively
 local function is_heard(owner, life, count)
   if owner == session or string.sub(life, 37, 37) ~= '+' then
     return true
   end
-  local said = count and {owner, count} or redis.pcall('PUBSUB', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel .. owner)
+  local said = count and {owner, count} or redis.pcall('PUBSUB', 'NUMSUB', channel .. owner)
   return said[2] ~= 0
 end
 
