@@ -161,7 +161,7 @@ var (
 	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or seize|seize)\(`)
 )
 
-// returns returns the shapes that a body returns. What is returned as reply has the shapes that were
+// returns reports the shapes that a body returns. What is returned as reply has the shapes that were
 // assigned to it; what the server was asked for by pcall, in a part or not, and is returned as it came, is a refusal.
 func returns(body string) map[string]bool {
 	lists := make(map[string]bool)
