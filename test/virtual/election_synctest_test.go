@@ -192,6 +192,7 @@ func TestObserverLearnsThatNobodyLeadsAfterACrash(t *testing.T) {
 	bubbleOfUsers(t, func(w *world) {
 		crashed := w.user()
 		leads(w, election.New(crashed.Session, "a", election.Value("x")))
+		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
 		seen := observing(w.Context(), election.New(w.user().Session, "a"))
 		time.Sleep(time.Minute)
 		require.Equal(w, "x", (<-seen).Value)
@@ -236,6 +237,7 @@ func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		term := leads(w, election.New(w.user().Session, "a", election.Value("x")))
+		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
 		user := w.user()
 		ctx, cancel := context.WithCancel(w.Context())
 		seen := observing(ctx, election.New(user.Session, "a"))
