@@ -67,7 +67,9 @@ func (w *world) session(t *testing.T) *signalbox.Session {
 	if w.user == "default" {
 		at = locktest.As{Server: w.server} // whoever says nothing is this user
 	}
-	s := locktest.Session(t, at, signalbox.WithLogger(w.secrets.Logger()))
+	// Leases have their whole life from the start, so that they outlive refusals which begin before their first renewal.
+	whole := signalbox.WithDefaults(signalbox.WithFirstLease(long))
+	s := locktest.Session(t, at, signalbox.WithLogger(w.secrets.Logger()), whole)
 	w.secrets.KeepSession(s)
 	return s
 }
