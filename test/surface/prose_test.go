@@ -66,7 +66,7 @@ func readProse(tb testing.TB) (all []passage) {
 			return err
 		case d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
 			return fs.SkipDir
-		case d.IsDir():
+		case !d.Type().IsRegular():
 			return nil
 		}
 		text, err := os.ReadFile(path)
