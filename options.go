@@ -79,8 +79,8 @@ func WithPrefix(prefix string) SessionOption {
 //
 // The digest is the first 160 bits of the name's SHA-256, in hexadecimal, behind "%sha256-":
 // whoever knows a name can find its key. Whoever can list the keys can try names that are easy to
-// guess, so this hides names from a passing look, and from nobody who searches for one. Two
-// names share a lock if their digests are equal, which nobody has ever seen.
+// guess, so this hides names from a passing look, and from no reader who searches for one. Two
+// names share a lock if their digests are equal, which has never been seen.
 func WithHashedNames() SessionOption {
 	return func(s *session.Settings) { s.Hashed = true }
 }
@@ -229,7 +229,7 @@ func WithMaxWaiters(n int) LockOption {
 //
 // A release uses the option of its own lock, and so does ForceUnlock. A semaphore remembers a
 // capacity that was set by SetCapacity for at least an hour. A latch has no tokens; see
-// countdown.Keep. In Redisson's layout, which cannot store it, the option is ErrBadOption.
+// countdown.Keep. With Redisson and SetNX, whose keys cannot store it, the option is ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.TokenFloor)
@@ -374,12 +374,41 @@ func (w redissonFairWait) apply(java *redissonClients) {
 	java.fairWait = &d
 }
 
+// SetNX makes a reentrant lock one that other clients write by SET with NX and PX: the key is the
+// name, its value is random, and it is released and renewed by scripts that compare the value. So
+// signalbox shares locks with redsync on one pool, redislock, and code that does this by hand. It
+// is for services that move to signalbox one after the other; docs/migration.md has the steps.
+//
+// The key is the name as the other clients have it, with their prefix. WithPrefix does not apply to
+// it, and WithHashedNames together with this option is ErrBadOption. Other kinds of lock return
+// ErrBadOption.
+//
+// Exclusion, renewal, re-entry and ForceUnlock are as promised for the library's own layout. These
+// promises need more than a value can store. With this option:
+//
+//   - Waiters have no queue. They try when a session of this library released the lock, and poll
+//     ten times a second, because other clients release it without a message. A process that
+//     always comes first keeps the others out.
+//   - Tokens come from the server's clock alone: they rise as long as it is not set back. Holds
+//     of other clients have no token.
+//   - Holder.Since and Holder.Token are zero. For other clients Holder.Session is empty, and
+//     Holder.Label is the first 64 bytes of their value.
+//   - Other clients do not notice a ForceUnlock before they renew or release.
+//   - A key without an expiry keeps everybody out until it is deleted.
+func SetNX() LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.SetNX)
+		l.Layout = layout.SetNX()
+	}
+}
+
 // Native makes a lock one in the library's own layout, which is the default. It is for single locks
-// of a session that has Redisson among its defaults. It also cancels a default of semaphore.Plain.
+// of a session that has Redisson or SetNX among its defaults. It also cancels a default of
+// semaphore.Plain.
 func Native() LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Native)
-		l.Given &^= session.Redisson // Native cancels it
+		l.Given &^= session.Redisson | session.SetNX // Native cancels them
 		l.Plain = l.Plain && l.Given&session.Plain != 0
 		l.Layout = layout.Native()
 	}

@@ -26,7 +26,7 @@ func bound(crowd string) int {
 }
 
 func costRows() []costRow {
-	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), onceCosts(), lockCosts(), redissonCosts(), redissonPermitCosts())
+	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), onceCosts(), lockCosts(), setnxCosts(), redissonCosts(), redissonPermitCosts())
 }
 
 // setTo returns what fills a key of one hold.

@@ -154,6 +154,18 @@ func soundLock(r *repeated, verb string, reply any) {
 	}
 }
 
+// soundValue: a value has an end; the owner that was granted the lock is the holder.
+func soundValue(r *repeated, verb string, reply any) {
+	r.Helper()
+	value := r.server.MustDo(r, "GET", r.key)
+	if value != nil {
+		require.Positive(r, r.server.MustDo(r, "PTTL", r.key), "an end")
+	}
+	if taken(verb, reply) {
+		require.Equal(r, natives, value)
+	}
+}
+
 // soundLine: as soundLock, and each waiter of ours once; a holder does not wait, and a waiter has
 // its deadline.
 func soundLine(r *repeated, verb string, reply any) {

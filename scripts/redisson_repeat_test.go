@@ -21,6 +21,7 @@ const (
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], me) == 1 then
   redis.call('HINCRBY', KEYS[1], me, 1) redis.call('PEXPIRE', KEYS[1], 60000)
 end`
+	othersTake = `redis.call('SET', KEYS[1], '` + foreigns + `', 'NX', 'PX', 60000)`
 	javaStands = `local me, now = '` + javas + `', 1780000000000
 while true do
   local first = redis.call('LINDEX', KEYS[2], 0)
@@ -69,6 +70,16 @@ var (
 			"renew":    {scripts.RedissonRenew, alone(p), []any{gos, minute}},
 			"describe": {scripts.RedissonDescribe, alone(p), nil},
 			"force":    {scripts.RedissonForce, alone(p), []any{javas, pub, p.channel, "told"}},
+		}
+	}}
+	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(p *place) map[string]step {
+		return map[string]step{
+			"acquire":  {scripts.SetNXAcquire, alone(p), []any{natives, minute, later, pub, p.channel, "1"}},
+			"release":  {scripts.SetNXRelease, alone(p), []any{natives, pub, p.channel}},
+			"look":     {scripts.SetNXLook, alone(p), []any{""}},
+			"renew":    {scripts.SetNXRenew, alone(p), []any{natives, minute}},
+			"describe": {scripts.SetNXDescribe, alone(p), nil},
+			"force":    {scripts.SetNXForce, alone(p), []any{foreigns, pub, p.channel, "told"}},
 		}
 	}}
 	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
@@ -157,6 +168,13 @@ var repeats = []struct {
 	{plainKind, []string{"acquire"}, "renew"},
 	{plainKind, []string{"acquire"}, "describe"},
 	{plainKind, []string{"java"}, "force"},
+	{setnxKind, nil, "acquire"},
+	{setnxKind, []string{"java"}, "acquire"},
+	{setnxKind, []string{"acquire"}, "release"},
+	{setnxKind, []string{"acquire"}, "look"},
+	{setnxKind, []string{"acquire"}, "renew"},
+	{setnxKind, []string{"acquire"}, "describe"},
+	{setnxKind, []string{"java"}, "force"},
 	{fencedKind, nil, "acquire"},
 	{fencedKind, []string{"acquire"}, "release"},
 	{fairKind, nil, "acquire"},

@@ -92,6 +92,13 @@ var (
 	RedlockLook    = load("redlock/look", 1)
 	RedlockFence   = load("redlock/fence", 1)
 
+	SetNXAcquire  = load("setnx/acquire", 1)
+	SetNXRelease  = load("setnx/release", 1)
+	SetNXLook     = load("setnx/look", 1)
+	SetNXRenew    = load("setnx/renew", 1)
+	SetNXDescribe = load("setnx/describe", 1)
+	SetNXForce    = load("setnx/force", 1)
+
 	RedissonAcquire  = load("redisson/acquire", 1)
 	RedissonFence    = load("redisson/fence", 1)
 	RedissonRelease  = load("redisson/release", 1)

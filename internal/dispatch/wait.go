@@ -15,7 +15,7 @@ import (
 const (
 	// lookEvery is the pause between polls while few locks are waited for.
 	lookEvery = time.Second
-	// deafEvery is the pause between polls of a waiter that hears no messages.
+	// deafEvery is the pause between polls of a waiter that hears no messages, or not all of them.
 	deafEvery = 100 * time.Millisecond
 	// lookCeiling is the longest pause between polls, however many locks are waited for.
 	lookCeiling = 10 * time.Second
@@ -32,6 +32,7 @@ type Target struct {
 	Look    *scripts.Script // KEYS: locks; ARGV: mark; answers -2 where trying is worth it. nil: only trying tells
 	Mark    string          // who wants a message
 	Ways    Ways            // in which a release is told in a cluster
+	Silent  bool            // not every release sends a message
 }
 
 // Wait is one waiter's registration. Its methods are for one goroutine; wake-ups come from
@@ -80,6 +81,9 @@ func (w *Wait) Held(left time.Duration) {
 
 // everyLocked returns the pause between polls while few locks are waited for.
 func (w *Wait) everyLocked() time.Duration {
+	if w.target.Silent {
+		return deafEvery
+	}
 	for _, c := range w.channels {
 		if c != nil && c.state != live {
 			return deafEvery

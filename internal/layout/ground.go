@@ -86,6 +86,9 @@ type Contest struct {
 	// Passes says that holds are handed over inside the process: each has a block of tokens from its
 	// stamp on, wire.TokenBlock long.
 	Passes bool
+	// Silent says that other clients release the lock without a message: waiters poll as often as those
+	// without a subscription do.
+	Silent bool
 }
 
 // Exclusive is a lock in a layout that one holder has at a time: reentrant or fair. Force takes the arguments of

@@ -74,6 +74,13 @@ func Shared() Primitive {
 	}}
 }
 
+// SetNX is the same in the layout of clients that write a lock by SET with NX.
+func SetNX() Primitive {
+	return Primitive{"setnx", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return reentrant.New(s, name, append(options, signalbox.SetNX())...)
+	}}
+}
+
 // SharedFair is the fair lock in the layout of Redisson.
 func SharedFair() Primitive {
 	return Primitive{"redisson fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {

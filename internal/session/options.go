@@ -47,6 +47,7 @@ const (
 	FirstLease
 	KeepOutcome
 	MaxWaiters
+	SetNX
 )
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -70,6 +71,7 @@ var table = []row{
 	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
+	{SetNX, "SetNX", []Kind{Reentrant}, nil}, // not dropped, like Redisson
 	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},

@@ -37,7 +37,7 @@ type kind struct {
 	queues func(keys names.Set) []string // the keys of its queues, and of the lives of those who wait
 	queued func(s *site, n int) bool     // n wait at the server; nil counts the tickets of the library's own layout
 	key    func(name string) string      // the key that says who has the lock; nil is the library's own
-	layout string                        // "redisson", or the library's own
+	layout string                        // "redisson", "setnx", or the library's own
 }
 
 // eitherMode is what errors call an exclusive lock, whichever package made its hold.
@@ -78,6 +78,12 @@ func kinds() []kind {
 			Primitive: locktest.SharedFair(), op: "lock", rival: locktest.SharedFair, enters: true, layout: "redisson", key: itself,
 			queued: func(s *site, n int) bool {
 				return locktest.Count(s, s.server, "LLEN", "redisson_lock_queue:{"+s.name+"}") == n
+			},
+		},
+		{
+			Primitive: locktest.SetNX(), op: "lock", rival: locktest.SetNX, enters: true, layout: "setnx", key: itself,
+			queued: func(s *site, n int) bool {
+				return locktest.Listeners(s, s.server, "sb:{"+s.name+"}:unlocked") >= n
 			},
 		},
 	}

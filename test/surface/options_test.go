@@ -72,6 +72,7 @@ var table = map[string]option{
 	"signalbox.WithMaxWaiters": {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
 	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
 	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
+	"signalbox.SetNX":          {[]signalbox.LockOption{signalbox.SetNX()}, []string{"reentrant"}},
 	"signalbox.Native":         {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
 	"semaphore.ExactCapacity":  {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
 	"semaphore.Plain":          {[]signalbox.LockOption{signalbox.Redisson(), semaphore.Plain()}, []string{"semaphore"}},
@@ -135,8 +136,7 @@ func TestEveryOptionOfEveryKind(t *testing.T) {
 	}
 }
 
-// A default of the session that a kind does not have is no error, and does nothing; but Redisson is
-// one.
+// A default of the session that a kind does not have is no error, and does nothing; but a layout is one.
 func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -146,8 +146,12 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 			sessions = append(sessions, newSession(t, server, signalbox.WithDefaults(row.options...)))
 		}
 		for kind, makes := range kinds {
-			needsJava := name == "signalbox.Redisson" || name == "semaphore.Plain"
-			if !slices.Contains(javas, kind) && needsJava {
+			isLayout := name == "signalbox.Redisson" || name == "semaphore.Plain" || name == "signalbox.SetNX"
+			has := row.kinds
+			if name == "semaphore.Plain" {
+				has = javas
+			}
+			if isLayout && !slices.Contains(has, kind) {
 				require.ErrorIs(t, makes(sessions).Check(), signalbox.ErrBadOption, "%s of %s", name, kind)
 				continue
 			}

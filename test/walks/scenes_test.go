@@ -40,6 +40,7 @@ func scenes() []scene {
 		{name: "Redisson", reads: true, kinds: func(w *walk) []lockKind {
 			return []lockKind{&sharedKind{javaKind: javaKind{walk: w}}}
 		}},
+		{name: "SetNX", reads: true, kinds: func(w *walk) []lockKind { return []lockKind{&valueKind{javaKind{walk: w}}} }},
 		{name: "RedissonFenced", reads: true, counts: true, endless: []string{"token"}, kinds: func(w *walk) []lockKind {
 			return []lockKind{&sharedKind{javaKind: javaKind{walk: w}, fenced: true}}
 		}},

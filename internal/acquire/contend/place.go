@@ -186,7 +186,7 @@ func (p *place) follow(w *dispatch.Wait) {
 func (p *place) target() dispatch.Target {
 	kind, keys := p.queue.contests.kind, p.queue.keys
 	target := dispatch.Target{
-		Channel: keys.Grants, Key: keys.Holder, Look: kind.Look, Mark: kind.Layout.Mark, Ways: session.WaysOf(kind.Layout),
+		Channel: keys.Grants, Key: keys.Holder, Look: kind.Look, Mark: kind.Layout.Mark, Ways: session.WaysOf(kind.Layout), Silent: kind.Silent,
 	}
 	if p.wish.Beside {
 		target.Look = kind.LookBeside

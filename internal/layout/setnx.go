@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+//nolint:gochecknoglobals // a constant table
+var setnx = Layout{
+	Name:     "SET NX",
+	Names:    names.SetNX,
+	Hold:     nativeNew,
+	Session:  setnxSession,
+	Describe: scripts.SetNXDescribe,
+	Mark:     "0", // as in Redisson's layout: the message of every release
+	Lock: &Exclusive{
+		Ground: Ground{
+			Realm: "reentrant, SET NX",
+			Keys: func(n names.Set, room []string) Keys {
+				return Keys{Holder: n.Holder, All: append(room, n.Holder), Told: n.Unlocked}
+			},
+			Renew: scripts.SetNXRenew,
+			Contest: &Contest{
+				Acquire: scripts.SetNXAcquire, Release: scripts.SetNXRelease, Look: scripts.SetNXLook,
+				WaitsHere: true, Passes: true, Silent: true,
+			},
+		},
+		Letters: "r",
+		Force:   scripts.SetNXForce,
+	},
+}
+
+// holdCharacters are those of a hold in the library's own layout.
+const holdCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// SetNX returns the layout of clients that write a lock by SET with NX and PX: the key is the name, and its value is
+// the hold. docs/migration.md says who shares it.
+func SetNX() *Layout { return &setnx }
+
+// setnxSession returns the session of a hold of this library, and nothing for the values of other clients.
+func setnxSession(hold string) string {
+	if len(hold) != nativeHold || strings.Trim(hold, holdCharacters) != "" {
+		return ""
+	}
+	return nativeSession(hold)
+}

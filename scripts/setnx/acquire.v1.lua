@@ -1,0 +1,43 @@
+-- setnx/acquire v1
+-- Acquires a lock that is free, as SET with NX and PX makes it. Sent again for the same hold it
+-- extends that, and returns a later time: no process had the tokens of the one before, lost
+-- with its reply.
+--
+-- KEYS[1]  lock       string: the hold, or whatever another client has written there
+-- ARGV[1]  hold       41 characters, fresh for every attempt
+-- ARGV[2]  ttl_ms     positive integer
+-- ARGV[3]  not_after  stamp; executed later, nothing is written
+-- ARGV[4]  _verb      not used: no message is sent
+-- ARGV[5]  _channel   not used, like _verb
+-- ARGV[6]  _waits     not used: every release sends a message
+-- returns  {1, now}   acquired at the server's time now; 256 us of tokens from there on are the
+--          hold's
+--          {0, left_ms, now}  another holder has it, and its key expires in left_ms; -1 is never
+--          {-1, now}  later than not_after
+--          {-2, kind}  the key is not a string ('?')
+--          an error   the server's refusal
+-- effects  writes KEYS[1]; publishes nothing
+-- cost     O(1): TIME, GET, SET; held: TIME, GET, PTTL
+local lock = KEYS[1]
+local hold, ttl_ms, not_after, _verb, _channel, _waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+-- include line/now
+
+if now > not_after then
+  return {-1, now}
+end
+local value = redis.pcall('GET', lock)
+if type(value) == 'table' then
+  if string.sub(value['err'], 1, 9) == 'WRONGTYPE' then
+    return {-2, '?'}
+  end
+  return value
+end
+if value and value ~= hold then
+  return {0, redis.call('PTTL', lock), now}
+end
+local written = redis.pcall('SET', lock, hold, 'PX', ttl_ms)
+if written['err'] then
+  return written
+end
+return {1, now}
