@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migration_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	life  = time.Minute           // of the locks of others: longer than any test
+	pause = 20 * time.Millisecond // between their tries
+)
+
+// goRedis opens a client of the kind that redsync and redislock use.
+func (s *site) goRedis() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: s.server.Addr()})
+	s.Cleanup(func() { require.NoError(s, client.Close()) })
+	return client
+}
+
+// redsync is a service that locks with redsync, on one pool.
+func (s *site) redsync() version {
+	locks := redsync.New(goredis.NewPool(s.goRedis()))
+	return func(ctx context.Context) (func() error, error) {
+		mutex := locks.NewMutex(s.name, redsync.WithExpiry(life), redsync.WithRetryDelay(pause), redsync.WithTries(1<<30))
+		return func() error {
+			ok, err := mutex.UnlockContext(ctx)
+			if err == nil && !ok {
+				err = errors.New("not unlocked")
+			}
+			return err
+		}, mutex.LockContext(ctx)
+	}
+}
+
+// redislock is a service that locks with redislock.
+func (s *site) redislock() version {
+	locks := redislock.New(s.goRedis())
+	return func(ctx context.Context) (func() error, error) {
+		ctx, cancel := context.WithTimeout(ctx, life) // without a deadline, it ends after the life of the lock
+		held, err := locks.Obtain(ctx, s.name, life, &redislock.Options{RetryStrategy: redislock.LinearBackoff(pause)})
+		return func() error {
+			defer cancel()
+			return held.Release(ctx)
+		}, err
+	}
+}
+
+// byHand is a service that locks with SET and a script of its own.
+func (s *site) byHand() version {
+	client := s.server.Client(s, nil)
+	release := rueidis.NewLuaScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0`)
+	serial := 0
+	return func(ctx context.Context) (func() error, error) {
+		serial++
+		value := "by hand " + strconv.Itoa(serial)
+		for {
+			err := client.Do(ctx, client.B().Set().Key(s.name).Value(value).Nx().Px(life).Build()).Error()
+			if !rueidis.IsRedisNil(err) {
+				return func() error {
+					n, err := release.Exec(ctx, client, []string{s.name}, []string{value}).AsInt64()
+					if err == nil && n != 1 {
+						err = errors.New("not released")
+					}
+					return err
+				}, err
+			}
+			if err := sleep(ctx, pause); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// rueidislock is a service that locks with rueidislock, which needs majority of 2*majority-1 keys.
+func (s *site) rueidislock(majority int32) version {
+	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption:   rueidis.ClientOption{InitAddress: []string{s.server.Addr()}},
+		KeyMajority:    majority,
+		KeyValidity:    life,
+		NoLoopTracking: true,
+		TryNextAfter:   pause,
+	})
+	require.NoError(s, err)
+	s.Cleanup(locks.Close)
+	return func(ctx context.Context) (func() error, error) {
+		_, cancel, err := locks.WithContext(ctx, s.name)
+		return func() error {
+			cancel()
+			return nil
+		}, err
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
