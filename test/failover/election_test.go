@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/once"
+)
+
+// candidates are processes that campaign again and again. Each resigns after some terms' worth of work, or loses its term.
+type candidates struct {
+	*testing.T
+
+	name   string
+	terms  atomic.Int64
+	leads  atomic.Int32
+	cancel context.CancelFunc
+	ran    sync.WaitGroup
+
+	mu   sync.Mutex
+	last uint64 // the greatest token
+}
+
+// campaign starts n processes.
+func campaign(t *testing.T, top redistest.Topology, name string, n int, options ...signalbox.LockOption) *candidates {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &candidates{T: t, name: name, cancel: cancel}
+	options = append(options, signalbox.RenewedLease(life))
+	for range n {
+		s := locktest.Session(t, asTuned{top})
+		c.ran.Go(func() {
+			for ctx.Err() == nil {
+				if err := election.New(s, name, options...).Run(ctx, c.lead); err != nil && ctx.Err() == nil {
+					t.Logf("a term: %v", err) // it was not known to be resigned
+				}
+			}
+		})
+	}
+	return c
+}
+
+// lead is a term: nobody else leads in it, and its token is the greatest so far.
+func (c *candidates) lead(ctx context.Context, term election.Term) error {
+	if n := c.leads.Add(1); n != 1 && ctx.Err() == nil {
+		c.Errorf("%d lead", n)
+	}
+	c.mu.Lock()
+	if term.Token() <= c.last && ctx.Err() == nil {
+		c.Errorf("token %d after %d", term.Token(), c.last)
+	}
+	c.last = max(c.last, term.Token())
+	c.mu.Unlock()
+	c.terms.Add(1)
+	for range 10 {
+		if err := term.SetValue(ctx, fmt.Sprint(term.Token())); err != nil {
+			break
+		}
+	}
+	c.leads.Add(-1)
+	return nil
+}
+
+// mustLead waits until there were so many terms more.
+func (c *candidates) mustLead(n int64) {
+	c.Helper()
+	from := c.terms.Load()
+	redistest.AwaitFor(c, 2*redistest.Patience, "terms", func() bool { return c.terms.Load() >= from+n })
+}
+
+func (c *candidates) end() {
+	c.cancel()
+	c.ran.Wait()
+}
+
+// observe follows the leaders of an election, and reports a token that falls.
+func observe(t *testing.T, s *signalbox.Session, name string) (last *atomic.Uint64) {
+	t.Helper()
+	last = new(atomic.Uint64)
+	ctx, cancel := context.WithCancel(t.Context())
+	var ran sync.WaitGroup
+	ran.Go(func() {
+		for l, err := range election.New(s, name).Observe(ctx) {
+			if err == nil && l.Token > 0 {
+				last.Store(l.Token)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		ran.Wait()
+	})
+	return last
+}
+
+// P1, P3, P6: an election outlives its primary: with WaitReplicas no two lead at once, tokens rise, and observers follow.
+func TestElectionOutlivesItsPrimary(t *testing.T) {
+	t.Parallel()
+	s := sentinels(t)
+	primary := s.Primary(t)
+	c := campaign(t, s, t.Name(), 3, signalbox.WaitReplicas(1, time.Second))
+	seen := observe(t, locktest.Session(t, asTuned{s}), c.name)
+	c.mustLead(20)
+	primary.AwaitCopied(t, s.Replica(t))
+	primary.Kill()
+	promoted := s.AwaitFailover(t, primary)
+	primary.Restart() // without a replica WaitReplicas grants nothing
+	promoted.AwaitCopied(t, primary)
+	before := seen.Load()
+	c.mustLead(20)
+	redistest.AwaitFor(t, 2*redistest.Patience, "an observer that follows", func() bool { return seen.Load() > before })
+	c.end()
+}
+
+// P1, P3, P6: an election follows the slot of its name.
+func TestElectionFollowsItsSlot(t *testing.T) {
+	t.Parallel()
+	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
+	slot := slotOf(t, c)
+	voters := campaign(t, c, t.Name(), 3)
+	seen := observe(t, locktest.Session(t, asTuned{c}), voters.name)
+	voters.mustLead(20)
+	of := slot("sb:{" + voters.name + "}:lock")
+	to := c.Owner(t, (of+redistest.Slots/2)%redistest.Slots)
+	c.MoveSlot(t, of, to)
+	before := seen.Load()
+	voters.mustLead(20)
+	redistest.AwaitFor(t, 2*redistest.Patience, "an observer that follows", func() bool { return seen.Load() > before })
+	voters.end()
+}
+
+// P1: an outcome is stored once though its slot moves, or its primary dies, and each caller gets it.
+func TestAnOutcomeIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("Slot", func(t *testing.T) {
+		t.Parallel()
+		c := cluster(t, redistest.WithFailoverAfter(time.Minute))
+		slot := slotOf(t, c)
+		of := slot("sb:{report}:lock")
+		to := c.Owner(t, (of+redistest.Slots/2)%redistest.Slots)
+		outcomes(t, c, nil, func() { c.MoveSlot(t, of, to) })
+	})
+	t.Run("Primary", func(t *testing.T) {
+		t.Parallel()
+		s := sentinels(t)
+		primary := s.Primary(t)
+		outcomes(t, s, []signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, func() {
+			primary.AwaitCopied(t, s.Replica(t))
+			primary.Kill()
+			promoted := s.AwaitFailover(t, primary)
+			primary.Restart() // without a replica WaitReplicas grants nothing
+			promoted.AwaitCopied(t, primary)
+		})
+	})
+}
+
+// outcomes lets processes run one key while a fault comes, and again after it. One function runs to its end, and its value is
+// what every caller gets.
+func outcomes(t *testing.T, top redistest.Topology, options []signalbox.LockOption, fault func()) {
+	t.Helper()
+	var stored atomic.Pointer[string]
+	running, proceed := make(chan struct{}, 1), make(chan struct{})
+	do := func(name string) <-chan locktest.Result[[]byte] {
+		s := locktest.Session(t, asTuned{top})
+		return locktest.Later(func() ([]byte, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*redistest.Patience)
+			defer cancel()
+			value, ran, err := once.New(s, "report", options...).Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
+				select {
+				case running <- struct{}{}:
+					<-proceed
+				default:
+				}
+				return []byte(name), nil
+			})
+			if ran && err == nil && !stored.CompareAndSwap(nil, &name) {
+				t.Errorf("%s stored an outcome beside that of %s", name, *stored.Load())
+			}
+			return value, err
+		})
+	}
+	first := do("first")
+	redistest.AwaitFor(t, redistest.Patience, "a function that runs", func() bool { return len(running) == 1 })
+	second := do("second")
+	fault()
+	close(proceed)
+	third := do("third")
+	for _, returned := range []<-chan locktest.Result[[]byte]{first, second, third} {
+		value := redistest.ReceiveFor(t, 4*redistest.Patience, "an outcome", returned)
+		require.NoError(t, value.Err)
+		require.Equal(t, *stored.Load(), string(value.Value))
+	}
+}
