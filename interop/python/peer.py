@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of test/interop: peer.py <host> <port> <scripts> <verb> <argument>... It ends when its input ends.
+"""A process of test/interop: peer.py <host> <port> <scripts> <verb> <argument>...
 
-work <times> <host> <port>   counts on that server, so often, or with 0 until the input ends; says "done" and how often
-hold <name> <lease>          says "held" and the token, and "lost" if the lock is lost; the lease is in seconds
-try <name> <timeout>         says "held" or "timeout"; the timeout is in seconds
+work <times> <host> <port>   counts on that server, so often, or with 0 until the input ends;
+                             says "done" and how often
+hold <name> <lease>          says "held" and the token, and "lost" if the lock is lost
+try <name> <timeout>         says "held" or "timeout"
+
+It ends when its input ends. Leases and timeouts are seconds.
 """
 import select
 import sys
-import threading
 
 import redis
 
-from signalbox import Lock, Session, Unconfirmed
+from signalbox import Session
 
 
 def say(*words):
@@ -28,30 +30,35 @@ def add_one(client, token):
 
 
 def work(session, times, host, port):
-    client, lock, done = redis.Redis(host, int(port)), Lock(session, "work"), 0
+    client, done = redis.Redis(host, int(port)), 0
     while done < int(times) or (times == "0" and not select.select([sys.stdin], [], [], 0)[0]):
-        hold = lock.lock()
+        hold = session.lock("work")
         add_one(client, hold.token)
         done += 1
         try:
             hold.unlock()
-        except Unconfirmed:
+        except redis.exceptions.LockNotOwnedError:
+            raise
+        except redis.exceptions.LockError:
             pass  # it is sent again in the background
     session.close()
     say("done", done)
 
 
 def hold(session, name, lease):
-    held = Lock(session, name, float(lease)).lock()
+    held = session.lock(name, lease=float(lease))
     say("held", held.token)
-    threading.Thread(target=lambda: held.lost.wait() and say("lost"), daemon=True).start()
-    sys.stdin.read()
+    while held.held() and not select.select([sys.stdin], [], [], 0.01)[0]:
+        pass
+    if not held.held():
+        say("lost")
+        sys.stdin.read()
     held.unlock()
     session.close()
 
 
 def try_for(session, name, timeout):
-    held = Lock(session, name).lock(float(timeout)) if float(timeout) else Lock(session, name).try_lock()
+    held = session.lock(name, float(timeout))
     say("held" if held else "timeout")
     sys.stdin.read()
     if held:
@@ -60,5 +67,6 @@ def try_for(session, name, timeout):
 
 
 if __name__ == "__main__":
-    where, verb = sys.argv[1:4], sys.argv[4]
-    {"work": work, "hold": hold, "try": try_for}[verb](Session(where[0], int(where[1]), where[2]), *sys.argv[5:])
+    host, port, scripts, verb = sys.argv[1:5]
+    verbs = {"work": work, "hold": hold, "try": try_for}
+    verbs[verb](Session(host, int(port), scripts), *sys.argv[5:])
