@@ -15,6 +15,7 @@ func TestMain(m *testing.M) {
 	redistest.RegisterChild("python", runPython)
 	redistest.RegisterChild("worker", runWorker)
 	redistest.RegisterChild("nativeworker", runNativeWorker)
+	redistest.RegisterChild("taker", runTaker)
 	redistest.RegisterChild("holder", runHolder)
 	redistest.RegisterChild("permits", runPermits)
 	redistest.RegisterChild("crowd", runCrowd)

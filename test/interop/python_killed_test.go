@@ -4,6 +4,8 @@ package interop_test
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // sessionsOf returns the sessions whose tickets wait for a lock, the first in the queue first.
@@ -32,7 +35,7 @@ func sessionsOf(t *testing.T, server *redistest.Server, queue string) (sessions 
 func TestKilledPythonWaitersDelayNobody(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t)
+	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
 	held, err := reentrant.New(locktest.Session(t, server), "a").Lock(locktest.Context(t))
 	require.NoError(t, err)
 	waiters := make([]*redistest.Process, redistest.Rounds(2, 20))
@@ -64,37 +67,68 @@ func TestKilledPythonHoldersDelayByTheirLease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "leases of processes that were killed have to end")
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t)
+	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
 	session := locktest.Session(t, server)
 	for i := range 20 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			name := "h" + strconv.Itoa(i)
 			lock := fair.New(session, name)
+			kill := func(holder *redistest.Process) { killHolder(t, server, session, holder, name) }
 			if i%2 == 0 {
-				killHolder(t, server, lock, startPython(t, server.Addr(), folder, "hold", name, "1"), name)
+				kill(startPython(t, server.Addr(), folder, "hold", name, "1"))
 				return
 			}
 			before := locktest.Must(t, lock.Lock)
 			holder := startPython(t, server.Addr(), folder, "hold", name, "1")
 			redistest.AwaitFor(t, time.Minute, "Python waits", func() bool { return locktest.Tickets(t, server, name) == 1 })
 			require.NoError(t, before.Unlock())
-			killHolder(t, server, lock, holder, name)
+			kill(holder)
 		})
 	}
 }
 
-// killHolder kills a Python process that is granted a lock, and lets Go wait for it.
-func killHolder(t *testing.T, server *redistest.Server, lock *fair.Lock, holder *redistest.Process, name string) {
+// killHolder kills a Python process that is granted a lock. It lets a session in Go wait for it, and checks that the first poll
+// after the end of the lease is granted the lock, and none before. It does not matter how late the session polls.
+func killHolder(t *testing.T, server *redistest.Server, session *signalbox.Session, holder *redistest.Process, name string) {
 	t.Helper()
 	says(t, holder)
+	lock := fair.New(session, name)
 	taken := locktest.Later(func() (signalbox.Lease, error) { return lock.Lock(locktest.Context(t)) })
 	redistest.Await(t, "Go waits", func() bool { return locktest.Tickets(t, server, name) == 1 })
+	seen := monitor(t, server)
 	holder.Kill()
-	end := ends(t, server, locktest.Key(name)) - 15_000 // a key that is marked outlives its hold
+	end := 1000 * (ends(t, server, locktest.Key(name)) - 15_000) // a key that is marked outlives its hold
 	lease := locktest.MustHave(t, taken)
-	granted := (int64(lease.Token()/4) + 1_735_689_600_000_000) / 1000
-	require.GreaterOrEqual(t, granted, end-1, "granted before the lease had ended")
-	require.Less(t, granted, end+10_000, "granted when the key ended, and not when the lease did")
+	granted := int64(lease.Token()/4) + 1_735_689_600_000_000
+	require.GreaterOrEqual(t, granted, end, "granted before the lease had ended")
+	var polls []int64
+	redistest.Await(t, "the poll that was granted the lock is seen", func() bool {
+		polls = seen.polls(t, name, session.ID())
+		return slices.Contains(polls, granted)
+	})
+	for _, at := range polls {
+		require.True(t, at < end || at >= granted, "a poll %d us after the end of the lease was not granted the lock", at-end)
+	}
 	require.NoError(t, lease.Unlock())
+}
+
+// polls returns when a session polled for a lock, in microseconds of the server's clock: a poll writes when its life ends.
+func (c *commands) polls(t *testing.T, name, session string) (at []int64) {
+	t.Helper()
+	script := regexp.MustCompile(`"EVAL" |"EVALSHA" `)
+	poll := regexp.MustCompile(`"EVAL" "-- lock/poll |"EVALSHA" "` + scripts.LockPoll.SHA1)
+	life := regexp.MustCompile(`"HSET" "` + regexp.QuoteMeta(locktest.Keys(name).Lives()) + `" "` + session + `" "(\d{16})`)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	polls := false // whether the commands are those of a poll: they follow it
+	for _, line := range c.mu.lines {
+		if script.MatchString(line) {
+			polls = poll.MatchString(line)
+		}
+		if wrote := life.FindStringSubmatch(line); polls && wrote != nil {
+			at = append(at, locktest.Integer(t, wrote[1])-3_000_000)
+		}
+	}
+	return at
 }

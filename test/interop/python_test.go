@@ -25,6 +25,7 @@ import (
 
 // runNativeWorker is runWorker in the default layout, with turns or with fair requests, beside Python.
 func runNativeWorker(_ io.Reader, stdout io.Writer) {
+	upgrade()
 	times, client := workOf()
 	ctx := context.Background()
 	s, err := signalbox.Dial(ctx, os.Getenv(urlEnv))
@@ -45,10 +46,10 @@ func runNativeWorker(_ io.Reader, stdout io.Writer) {
 }
 
 // nativeWorkers starts so many processes in Go; the first waits by fair requests.
-func nativeWorkers(t *testing.T, server *redistest.Server, n, times int) (processes []*redistest.Process) {
+func nativeWorkers(t *testing.T, server *redistest.Server, n, times int, more ...string) (processes []*redistest.Process) {
 	t.Helper()
 	for i := range n {
-		env := []string{urlEnv + "=" + server.URL(), timesEnv + "=" + strconv.Itoa(times)}
+		env := append([]string{urlEnv + "=" + server.URL(), timesEnv + "=" + strconv.Itoa(times)}, more...)
 		if i == 0 {
 			env = append(env, lifeEnv+"=fair")
 		}
@@ -91,7 +92,7 @@ func TestPythonKnowsTheVectors(t *testing.T) {
 func TestPythonAndGoLoseNoCount(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t)
+	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
 	times := redistest.Rounds(100, 10_000) / 6
 	processes := nativeWorkers(t, server, 3, times+1)
 	for range 3 {
@@ -105,7 +106,7 @@ func TestPythonAndGoLoseNoCount(t *testing.T) {
 func TestPythonLosesNoCountByCutWires(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t)
+	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
 	proxy := redistest.NewProxy(t, server.Addr())
 	processes := nativeWorkers(t, server, 1, redistest.Rounds(50, 1000))
 	for range 2 {
@@ -130,7 +131,7 @@ func TestPythonLosesNoCountByCutWires(t *testing.T) {
 func TestPythonGivesUpAndHearsForce(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t)
+	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
 	lock := reentrant.New(locktest.Session(t, server), "a")
 	lease, err := lock.Lock(locktest.Context(t))
 	require.NoError(t, err)

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1" //nolint:gosec // the digest by which a server names a script, no secret
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// scriptsEnv makes a child run the next versions of the lock's scripts.
+const scriptsEnv = "SIGNALBOX_INTEROP_SCRIPTS"
+
+// nextScript returns the version of a script that a later release could have: a change of a comment is one, since the server
+// knows a script by its text. When a script has two versions, they are the ones to compare.
+func nextScript(s *scripts.Script) *scripts.Script {
+	header := fmt.Sprintf("-- %s v%d\n", s.Name, s.Version)
+	if !strings.Contains(s.Source, header) {
+		panic(s.Name + " has no header")
+	}
+	next := &scripts.Script{Name: s.Name, Version: s.Version + 1}
+	next.Source = strings.Replace(s.Source, header, fmt.Sprintf("-- %s v%d\n", s.Name, next.Version), 1)
+	next.SHA1 = fmt.Sprintf("%x", sha1.Sum([]byte(next.Source))) //nolint:gosec // see the import
+	return next
+}
+
+// upgrade makes this process a client of the next release, if it is to be one. A process has one version, since all of its
+// sessions run the scripts of package scripts. It is called before the process has a session.
+func upgrade() {
+	if os.Getenv(scriptsEnv) != "next" {
+		return
+	}
+	for _, s := range lockScripts() {
+		*s = *nextScript(s)
+	}
+}
+
+// lockScripts are those that a client of the default lock runs.
+func lockScripts() []*scripts.Script {
+	return []*scripts.Script{
+		scripts.SessionHello, scripts.LockEnter, scripts.LockPoll, scripts.LockWait, scripts.LockLeave, scripts.LockRequeue,
+		scripts.LockForce, scripts.LockWaiters, scripts.HolderRenew,
+	}
+}
+
+// runTaker acquires and releases the lock "a" as the lines of its input say.
+func runTaker(stdin io.Reader, stdout io.Writer) {
+	upgrade()
+	ctx := context.Background()
+	s, err := signalbox.Dial(ctx, os.Getenv(urlEnv))
+	must(err)
+	lock := fair.New(s, "a")
+	var lease signalbox.Lease
+	for in := bufio.NewScanner(stdin); in.Scan(); {
+		if in.Text() == "lock" {
+			lease, err = lock.Lock(ctx)
+			must(err)
+			fmt.Fprintln(stdout, "held", lease.Token())
+			continue
+		}
+		must(lease.Unlock())
+		fmt.Fprintln(stdout, "released")
+	}
+	must(s.Close(ctx))
+}
+
+// startTaker starts a taker of the next version.
+func startTaker(t *testing.T, server *redistest.Server) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, "taker", urlEnv+"="+server.URL(), scriptsEnv+"=next")
+}
+
+// knows reports whether a server has a script in its cache.
+func knows(t *testing.T, server *redistest.Server, script *scripts.Script) bool {
+	t.Helper()
+	reply, _ := server.MustDo(t, "SCRIPT", "EXISTS", script.SHA1).([]any)
+	require.Len(t, reply, 1)
+	return locktest.Integer(t, reply[0]) == 1
+}
+
+func thisScript(s *scripts.Script) *scripts.Script { return s }
+
+// P1, P3: processes that run two versions of the scripts count together, by turns and by fair requests.
+func TestTwoVersionsOfTheScriptsLoseNoCount(t *testing.T) {
+	t.Parallel()
+	server, times := redistest.Start(t), redistest.Rounds(50, 2000)
+	first := locktest.Must(t, fair.New(locktest.Session(t, server), "work").Lock)
+	processes := append(nativeWorkers(t, server, 2, times), nativeWorkers(t, server, 2, times, scriptsEnv+"=next")...)
+	redistest.Await(t, "all wait", func() bool { return locktest.Tickets(t, server, "work") == len(processes) })
+	require.NoError(t, first.Unlock())
+	counted(t, server, processes)
+	require.True(t, knows(t, server, scripts.LockLeave))
+	require.True(t, knows(t, server, nextScript(scripts.LockLeave)))
+}
+
+// P1, P3: the release of either version grants the lock to the waiter of the other, in the same step.
+func TestVersionsOfTheScriptsHandOverToEachOther(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	session, next := locktest.Session(t, server), startTaker(t, server)
+	lock := fair.New(session, "a")
+	lease := locktest.Must(t, lock.Lock)
+	for range redistest.Rounds(5, 200) {
+		next.Send("lock")
+		redistest.Await(t, "the next version waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+		require.NoError(t, lease.Unlock())
+		require.False(t, isHeldBy(t, server, session))
+		require.Zero(t, locktest.Tickets(t, server, "a"))
+		token := tokenOf(t, says(t, next))
+		require.Greater(t, token, lease.Token())
+
+		taken := locktest.Queue(locktest.Context(t), t, lock.Lock)
+		redistest.Await(t, "this version waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+		next.Send("unlock")
+		require.Equal(t, "released", says(t, next))
+		require.True(t, isHeldBy(t, server, session))
+		lease = locktest.MustHave(t, taken)
+		require.Greater(t, lease.Token(), token)
+	}
+	require.NoError(t, lease.Unlock())
+	endsWell(t, next)
+}
+
+// isHeldBy reports whether a session holds the lock "a", which is held.
+func isHeldBy(t *testing.T, server *redistest.Server, session *signalbox.Session) bool {
+	t.Helper()
+	value := fmt.Sprint(server.MustDo(t, "GET", locktest.Key("a")))
+	require.True(t, locktest.IsHeld(value), "the lock was not granted to the waiter")
+	return value[20:42] == session.ID()
+}
+
+// A server that has only the old scripts in its cache gets the new ones from the client, whatever it calls: NOSCRIPT is no error.
+func TestNewScriptsOnAServerThatHasTheOldOnes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	// After each flush a script is known only if its client met NOSCRIPT.
+	onlyOld := func() {
+		server.MustDo(t, "SCRIPT", "FLUSH")
+		redistest.LoadScripts(t, server)
+	}
+	enter, poll, leave := nextScript(scripts.LockEnter), nextScript(scripts.LockPoll), nextScript(scripts.LockLeave)
+	onlyOld()
+	session, next := locktest.Session(t, server), startTaker(t, server)
+	lease := locktest.Must(t, fair.New(session, "a").Lock)
+	next.Send("lock")
+	redistest.Await(t, "the next version waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	require.True(t, knows(t, server, enter))
+	onlyOld()
+	redistest.Await(t, "it polls", func() bool { return knows(t, server, poll) })
+	require.NoError(t, lease.Unlock())
+	require.Greater(t, tokenOf(t, says(t, next)), lease.Token())
+	onlyOld()
+	next.Send("unlock")
+	require.Equal(t, "released", says(t, next))
+	require.True(t, knows(t, server, leave))
+	endsWell(t, next)
+}
+
+// P1, P3: the same between languages: a client in Python that has the next version of the scripts, and one in Go.
+func TestPythonWithNewScriptsHandsOverToGo(t *testing.T) {
+	t.Parallel()
+	python(t)
+	server := redistest.Start(t)
+	session := locktest.Session(t, server)
+	lock := fair.New(session, "a")
+	lease := locktest.Must(t, lock.Lock)
+	next := startPython(t, server.Addr(), scriptFolder(t, nextScript), "hold", "a", "30")
+	redistest.AwaitFor(t, 3*redistest.Patience, "Python waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	require.NoError(t, lease.Unlock())
+	token := tokenOf(t, says(t, next))
+	require.Greater(t, token, lease.Token())
+	taken := locktest.Queue(locktest.Context(t), t, lock.Lock)
+	redistest.Await(t, "Go waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	endsWell(t, next)
+	lease = locktest.MustHave(t, taken)
+	require.Greater(t, lease.Token(), token)
+	require.NoError(t, lease.Unlock())
+	require.True(t, knows(t, server, nextScript(scripts.LockLeave)))
+}
