@@ -176,7 +176,7 @@ var called = regexp.MustCompile(`redis\.p?call\(([^()]*(?:\([^()]*\)[^()]*)*)\)`
 func TestNoKeyIsBuiltInsideAScript(t *testing.T) {
 	t.Parallel()
 	eachScript(t, func(w written) {
-		known := map[string]bool{"channel": true, "told": true, "told_channel": true, "unpack(KEYS)": true}
+		known := map[string]bool{"channel": true, "forced": true, "forced_channel": true, "unpack(KEYS)": true}
 		for _, f := range w.header.keys {
 			known[f.name] = true
 			for _, part := range f.parts {

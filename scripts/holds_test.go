@@ -22,10 +22,10 @@ func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 	until := fmt.Sprint(noon + lease*1000)
 	p.clock += second
 	require.Equal(t, int64(1), p.renews(mine, time.Hour))
-	require.Equal(t, []any{claim(other), until, claim(mine), fmt.Sprint(p.clock + hour)}, p.out())
+	require.Equal(t, []any{holdFor(other), until, holdFor(mine), fmt.Sprint(p.clock + hour)}, p.out())
 	require.Equal(t, int64(1), p.renews(mine, time.Second), "a shorter one, late")
 	require.Equal(t, int64(1), p.renews(mine, 0), "asks only")
-	require.Equal(t, []any{claim(other), until, claim(mine), fmt.Sprint(p.clock + hour)}, p.out())
+	require.Equal(t, []any{holdFor(other), until, holdFor(mine), fmt.Sprint(p.clock + hour)}, p.out())
 	for _, name := range []string{wish(nth("a", 5), 2), wish(ours, 1), "", "used", "capacity", "sb1s"} {
 		unchanged := p.unchanged()
 		require.Equal(t, int64(0), p.renews(name, time.Hour), name)
@@ -49,7 +49,7 @@ func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	list, absent := p.key+"x", p.key+"y"
 	p.server.MustDo(t, "RPUSH", list, "x")
 	reply := p.ask(scripts.HoldsRenew, []string{p.key, list, absent, other.key},
-		claim(mine), 1000, claim(mine), 1000, claim(mine), 1000, claim(mine), 1000)
+		holdFor(mine), 1000, holdFor(mine), 1000, holdFor(mine), 1000, holdFor(mine), 1000)
 	require.Equal(t, []any{int64(1), int64(0), int64(0), int64(1)}, reply)
 }
 
@@ -65,7 +65,7 @@ func TestHoldsAreToldAPageAtATime(t *testing.T) {
 		p.clock = noon + int64(n)
 		hold := wish(nth("a", 100-n), 1+n%3)
 		p.has(hold)
-		want = append(want, claim(hold), digits(p.clock+lease*1000))
+		want = append(want, holdFor(hold), digits(p.clock+lease*1000))
 	}
 	unchanged := p.unchanged()
 	var got []any

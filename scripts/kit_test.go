@@ -201,8 +201,8 @@ const (
 	unmarked = "----------------------"
 )
 
-// claimOf is what an acquire asks to be written for a hold.
-func claimOf(hold string) string { return hold + unmarked + label }
+// writtenFor is what an acquire of a quorum writes for a hold.
+func writtenFor(hold string) string { return hold + unmarked + label }
 
 // votedFor is what the key says while hold has a server's part of a lock that a quorum gives; marked is the session that
 // waits, or "".

@@ -68,7 +68,7 @@ func (v *voter) elect(hold, mark string) []any {
 
 func (v *voter) tryElect(hold, mark string, notAfter int64) (any, error) {
 	v.Helper()
-	return v.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, v.fence}, claimOf(hold), lease, digits(notAfter), mark, greatest)
+	return v.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, v.fence}, writtenFor(hold), lease, digits(notAfter), mark, greatest)
 }
 
 func (v *voter) giveBack(hold string, floor int64) any {
@@ -377,7 +377,7 @@ func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 	user := v.as("+time", "+get", "+mget", "+set", "+pttl", "+pexpire")
 	ask := func() any {
 		user.clock = v.clock
-		reply, err := user.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, "sb:{a}:fence"}, claimOf(ours), "60000", digits(v.clock), "", digits(greatest))
+		reply, err := user.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, "sb:{a}:fence"}, writtenFor(ours), "60000", digits(v.clock), "", digits(greatest))
 		require.NoError(t, err)
 		return first(reply)
 	}

@@ -87,3 +87,33 @@ func TestARenewalGivesEachKeyItsOwnLife(t *testing.T) {
 	a.requireLife(time.Hour)
 	b.requireLife(2 * time.Hour)
 }
+
+// P1: a life that is none is refused for its key alone. As an expiry a negative one would delete the key of a hold.
+func TestARenewalRefusesALifeThatIsNone(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"Exclusive": "sb1l" + digits(noon) + ours + turnMode + "-" + label,
+		"Marked":    "sb1l" + digits(noon) + ours + turnMode + "q" + label,
+		"Quorum":    votedFor(ours, noon, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, other := newPlace(t), newPlace(t)
+			other.key += "b"
+			hold := ours
+			if name != "Quorum" {
+				hold += turnMode
+			}
+			p.set(value, 30*time.Second)
+			unchanged := p.untouched()
+			for _, ttl := range []string{"-1", "-9223372036854775808", "1.5", "1e3", "x", "", " 1"} {
+				other.set(value, 30*time.Second)
+				alive, err := p.tryKeys(scripts.HolderRenew, []string{p.key, other.key}, hold, ttl, hold, "3600000")
+				require.NoError(t, err)
+				require.Equal(t, []any{int64(-8), int64(1)}, alive, "%q", ttl)
+				unchanged()
+			}
+			require.Positive(t, other.server.MustDo(t, "PTTL", other.key))
+		})
+	}
+}

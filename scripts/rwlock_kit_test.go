@@ -22,7 +22,7 @@ type rwlock struct {
 	*line
 
 	readers string
-	claims
+	memory
 }
 
 func newRWLock(tb testing.TB) *rwlock {
@@ -161,20 +161,20 @@ func (p *rwlock) until() map[string]int64 {
 	return holds
 }
 
-// claims are what callers know of their attempts: how many enters of each were sent, and what the first one was told. Only
+// memory is what callers know of their attempts: how many enters of each were sent, and the reply to the first one. Only
 // a game tells them.
-type claims map[string]*claimed
+type memory map[string]*sent
 
-type claimed struct {
+type sent struct {
 	enters int
 	has    bool
 }
 
 // of returns what is known of an attempt.
-func (c claims) of(attempt string) *claimed {
+func (c memory) of(attempt string) *sent {
 	known := c[attempt]
 	if known == nil {
-		known = &claimed{}
+		known = &sent{}
 		if c != nil {
 			c[attempt] = known
 		}
@@ -183,21 +183,21 @@ func (c claims) of(attempt string) *claimed {
 }
 
 // entered takes the reply to an enter.
-func (c claims) entered(attempt string, reply []any) {
+func (c memory) entered(attempt string, reply []any) {
 	known := c.of(attempt)
 	known.enters++
 	known.has = reply[0] == int64(1)
 }
 
-func (c claims) again(attempt string) string { return strconv.Itoa(min(c.of(attempt).enters, 1)) }
+func (c memory) again(attempt string) string { return strconv.Itoa(min(c.of(attempt).enters, 1)) }
 
 // isSure reports whether the attempt certainly has no ticket.
-func (c claims) isSure(attempt string) bool {
+func (c memory) isSure(attempt string) bool {
 	known := c.of(attempt)
 	return known.enters == 1 && known.has
 }
 
-func (c claims) sure(attempt string) string {
+func (c memory) sure(attempt string) string {
 	if c.isSure(attempt) {
 		return "1"
 	}

@@ -253,7 +253,7 @@ func newRWGame(t *testing.T, seed uint64) *rwGame {
 	t.Helper()
 	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), hear: make(map[string]*listener)}
 	g.model.sessions, g.model.told = make(map[string]lifeOf), make(map[string][]string)
-	g.claims = make(claims)
+	g.memory = make(memory)
 	for _, session := range players {
 		g.hear[session] = g.hears(session)
 	}

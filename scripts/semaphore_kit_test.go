@@ -19,7 +19,7 @@ type permits struct {
 	*line
 
 	capacity int // what callers were told
-	claims
+	memory
 }
 
 func newPermits(tb testing.TB, capacity int) *permits {
@@ -41,11 +41,11 @@ func permitsOf(p *place, capacity int) *permits {
 	}
 }
 
-// wish is a hold that wants so many permits, as it stands in line.
+// wish is the ticket of a hold that wants so many permits.
 func wish(hold string, n int) string { return hold + fmt.Sprintf("%010d", n) }
 
-// claim is what the hold of a wish is called.
-func claim(wish string) string { return wish + label }
+// holdFor is the hold of a ticket that was granted permits.
+func holdFor(wish string) string { return wish + label }
 
 func (p *permits) enterArgs(wish, queues, number string) []any {
 	return []any{
@@ -64,7 +64,7 @@ func (p *permits) joins(wish string) []any {
 }
 
 func (p *permits) leaveArgs(wish string) []any {
-	return []any{claim(wish), wish[:22], "PUBLISH", p.grants, keepMS, p.sure(wish)}
+	return []any{holdFor(wish), wish[:22], "PUBLISH", p.grants, keepMS, p.sure(wish)}
 }
 
 func (p *permits) leaves(wish string) []any {
@@ -100,7 +100,7 @@ func (p *permits) yieldArgs(wish string, alike ...string) []any {
 	for _, other := range alike {
 		attempts.WriteString(other[22:41])
 	}
-	return []any{claim(wish), lease * 1000, attempts.String(), wish[:22], "PUBLISH", p.grants, keepMS}
+	return []any{holdFor(wish), lease * 1000, attempts.String(), wish[:22], "PUBLISH", p.grants, keepMS}
 }
 
 func (p *permits) yields(wish string, alike ...string) []any {
@@ -110,12 +110,12 @@ func (p *permits) yields(wish string, alike ...string) []any {
 
 func (p *permits) renews(wish string, ttl time.Duration) any {
 	p.Helper()
-	return p.ask(scripts.HoldsRenew, []string{p.key}, claim(wish), ttl.Milliseconds())[0]
+	return p.ask(scripts.HoldsRenew, []string{p.key}, holdFor(wish), ttl.Milliseconds())[0]
 }
 
 func (p *permits) drops(wish string) any {
 	p.Helper()
-	return p.ask(scripts.HoldsDrop, []string{p.key}, claim(wish))[0]
+	return p.ask(scripts.HoldsDrop, []string{p.key}, holdFor(wish))[0]
 }
 
 func (p *permits) available() []any {

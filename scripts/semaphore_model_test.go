@@ -428,7 +428,7 @@ func (g *permitGame) compare() {
 	})
 	out := []any{}
 	for _, h := range g.model.holds {
-		out = append(out, claim(h.wish), fmt.Sprint(h.until))
+		out = append(out, holdFor(h.wish), fmt.Sprint(h.until))
 	}
 	require.Equal(g, out, g.out())
 	if len(line) > 0 && g.score("sb1s") != -1 {
@@ -451,7 +451,7 @@ func TestASemaphoreIsWhatANaiveOneIs(t *testing.T) {
 			t.Parallel()
 			const capacity = 4
 			g := &permitGame{permits: newPermits(t, capacity), Rand: rand.New(rand.NewPCG(seed, 2))}
-			g.claims = make(claims)
+			g.memory = make(memory)
 			g.model.sessions, g.model.told = make(map[string]lifeOf), capacity
 			g.advance(0)
 			var history []string

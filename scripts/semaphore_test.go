@@ -39,7 +39,7 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 			p.fill()
 			require.Contains(t, []any{int64(1), int64(4)}, gives(p)[0])
 			require.Empty(t, p.inLine())
-			require.Contains(t, p.out(), claim(next))
+			require.Contains(t, p.out(), holdFor(next))
 			require.Len(t, told.heard(), 1)
 		})
 	}
@@ -47,7 +47,7 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 	p.has(mine)
 	p.fill()
 	require.Equal(t, int64(1), p.renews(mine, time.Hour))
-	require.Equal(t, []any{claim(mine), fmt.Sprint(noon + hour)}, p.out())
+	require.Equal(t, []any{holdFor(mine), fmt.Sprint(noon + hour)}, p.out())
 	require.Equal(t, int64(1), p.drops(mine))
 	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.available())
 }

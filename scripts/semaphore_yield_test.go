@@ -30,7 +30,7 @@ func TestPermitsGoOnWhereNobodyElseStandsInLine(t *testing.T) {
 			told := p.hears(they)
 			first := (p.clock + longestBlock - 1) / longestBlock * longestBlock
 			require.Equal(t, []any{int64(1), digits(p.clock), digits(first)}, p.yields(mine, append(waits, wish(nth("a", 9), 2))...))
-			require.Equal(t, []any{claim(mine), fmt.Sprint(p.clock + lease*1000)}, p.out())
+			require.Equal(t, []any{holdFor(mine), fmt.Sprint(p.clock + lease*1000)}, p.out())
 			require.Equal(t, -(first + longestBlock - 1), p.score("sb1s"), "the block is its own")
 			require.Equal(t, int64(2), p.score("used"))
 			require.Len(t, p.inLine(), len(waits))
@@ -64,7 +64,7 @@ func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
 			require.Equal(t, []any{other}, p.inLine())
 			require.Equal(t, int64(4), p.yields(like)[0])
 			require.Empty(t, p.inLine())
-			require.Equal(t, claim(other), p.out()[0])
+			require.Equal(t, holdFor(other), p.out()[0])
 			if other[:22] == they {
 				require.Len(t, told.heard(), 1)
 			}

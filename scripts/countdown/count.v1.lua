@@ -5,12 +5,12 @@
 -- ARGV[1]  round    stamp
 -- ARGV[2]  id       not empty
 -- ARGV[3]  verb     PUBLISH or SPUBLISH
--- ARGV[4]  channel  where waiters listen
+-- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         the id counts, and left more open the round: 0 is open, now or before
 --          {0, value, past}  another round is the newest, or this one was reset: both fields of the
---            key, '' where there is none
+--            key, '' if there is none
 --          {-2}              the key is no latch's
--- effects  writes KEYS[1], and makes an open one live on; publishes stamp, 'o' and nonce where it
+-- effects  writes KEYS[1], and makes an open one live on; publishes stamp, 'o' and nonce if it
 --          opens the round
 -- cost     O(1), whatever was counted: HGET, HLEN, HSET, PEXPIRE; the last one: HGET three times,
 --          HSET and PEXPIRE twice, UNLINK, and the message

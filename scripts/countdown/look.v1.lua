@@ -1,12 +1,12 @@
 -- countdown/look v1
--- Tells how a latch stands, and keeps its key.
+-- Returns the state of a latch, and keeps its key.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
--- returns  {1, value, past, left}  both fields, and how many ids more open the round, 0 where it
+-- returns  {1, value, past, left}  both fields, and how many ids more open the round, 0 if it
 --          does not count
 --          {0}                     there is no key
 --          {-2}                    the key is no latch's
--- effects  makes KEYS[1] live on where a sixtieth of its life is over; publishes nothing
+-- effects  lengthens the life of KEYS[1] when a sixtieth of its life is over; publishes nothing
 -- cost     O(1): HGET twice, HLEN, PTTL; PEXPIRE at times
 local latch = KEYS[1]
 
@@ -22,10 +22,10 @@ local left = 0
 if state == 'c' then
   left = tonumber(string.sub(value, 48, 55)) - redis.call('HLEN', latch) + 2
 end
--- Whoever waits looks each second, and is not to write each second. What is not written is missing
--- from the key's life: a sixtieth of it.
+-- A waiter polls each second, and should not write each second. What is not written is missing from
+-- the key's life: a sixtieth of it.
 if redis.call('PTTL', latch) < ms - ms / 60 then
-  -- By pcall: who may only look is told all the same.
+  -- By pcall: a caller that may only read gets the reply all the same.
   redis.pcall('PEXPIRE', latch, ms)
 end
 return {1, value, redis.call('HGET', latch, 'past') or '', left}

@@ -4,7 +4,7 @@
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
 -- ARGV[1]  begun    nonce (11) of the round
 -- ARGV[2]  verb     PUBLISH or SPUBLISH
--- ARGV[3]  channel  where waiters listen
+-- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  reset; now is the server's time
 --          {0, now}  this round does not run
 --          {-2}      the key is no latch's

@@ -1,7 +1,7 @@
 -- countdown/start v1
--- Starts a round, unless one is running. Sent again for the same nonce it answers the round that it
--- started, also when that is over, while it is among the last 32; and after that that it may be one
--- of those that are forgotten.
+-- Starts a round, unless one is running. Sent again for the same nonce it returns the round that it
+-- started, also when that is over, while it is among the last 32. After that it returns that the
+-- round may be a forgotten one.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
 -- ARGV[1]  begun     nonce (11), fresh for every start
@@ -51,7 +51,7 @@ if value then
   if state == 'c' then
     return {0, now}
   end
-  -- Stamps rise, also where the clock was set back.
+  -- Stamps rise, also if the clock was set back.
   if floor <= stamp then
     floor = string.format('%016.0f', tonumber(stamp) + 1)
   end
@@ -64,8 +64,8 @@ if value then
     end
     past = string.sub(past, 1, 896)
   end
-  -- Ids of the last round, where they could not be let go of. HSET changes nothing here: it is
-  -- refused where the one below would be, and then nothing is let go of.
+  -- Ids of the last round, if they could not be removed. HSET changes nothing here: it is refused
+  -- if the one below would be, and then nothing is removed.
   if redis.call('HLEN', latch) > 2 then
     redis.call('HSET', latch, 'round', value)
     redis.call('UNLINK', latch)

@@ -5,7 +5,7 @@
 -- KEYS[1]  leader  string: 'sb1e', id (41), number (16), value; see README.md
 -- ARGV[1]  id      of the hold, 41 characters
 -- ARGV[2]  verb    PUBLISH or SPUBLISH
--- ARGV[3]  channel  where observers listen
+-- ARGV[3]  channel  on which observers listen
 -- returns  {cleared}  1 if a value was removed, 0 if the hold has none there
 -- effects  deletes KEYS[1] if hold wrote it; publishes '' in any case
 -- cost     O(1): GET, DEL, and the message

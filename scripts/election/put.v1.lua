@@ -9,7 +9,7 @@
 -- ARGV[3]  text    the value, 0 to 4096 bytes
 -- ARGV[4]  keep_ms  how long KEYS[2] is kept unless it is written again
 -- ARGV[5]  verb    PUBLISH or SPUBLISH
--- ARGV[6]  channel  where observers listen
+-- ARGV[6]  channel  on which observers listen
 -- returns  {1}   the term has this value, or a later one
 --          {0}   the hold has the lock no more; nothing was written
 --          {-2}  KEYS[2] is not an election's; nothing was written

@@ -1,19 +1,19 @@
 -- holder/describe v1
--- Tells who has a lock, of whatever kind.
+-- Returns the holder of a lock of any kind.
 --
 -- KEYS[1]  holder   string: see lock/enter v1 and redlock/acquire v1; or sorted set: see
 --          rwlock/enter v1
--- returns  {0}   nobody has it
---          {1, kind, stamp, id, label, ends_ms}  somebody, of several the one whose hold ends
+-- returns  {0}   no session holds it
+--          {1, kind, stamp, id, label, ends_ms}  of several holders the one whose hold ends
 --            last: the kind's letter, which of kind l is the mode of the hold, the first stamp of
 --            the hold's tokens, the hold, the label of its session, and when the hold ends, in
---            milliseconds since 1970 by the server's clock; -1 where its key has no end. Where
---            several may have it the stamp is that of the last token that anybody got
+--            milliseconds since 1970 by the server's clock; -1 if its key has no end. If
+--            the kind has several holders, the stamp is that of the last token that was given
 --          {-2, kind}  the key is no lock's
 --          an error  the server's refusal
 -- effects  none
--- cost     O(1): GET and PEXPIRETIME, and PTTL if the key outlives its hold; O(log n) where several
---          have it: ZMSCORE, TIME, ZRANGE
+-- cost     O(1): GET and PEXPIRETIME, and PTTL if the key outlives its hold; O(log n) for several
+--          holders: ZMSCORE, TIME, ZRANGE
 local holder = KEYS[1]
 
 local value = redis.pcall('GET', holder)

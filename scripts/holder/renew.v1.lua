@@ -6,7 +6,7 @@
 -- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: ticket (id (41), and for kind l the
 --          mode behind it), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
---          say
+--          say, or ttl_ms is not a number of digits: nothing changed
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
 --          nothing
 -- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only
@@ -16,7 +16,9 @@ for n, holder in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local value = redis.pcall('GET', holder)
   alive[n] = 0
-  if type(value) == 'string' then
+  if not string.find(ttl_ms, '^%d+$') then
+    alive[n] = -8 -- a life of -1 would delete the key
+  elseif type(value) == 'string' then
     if string.sub(value, 1, 4) == 'sb1l' then
       if string.sub(value, 21, 20 + #ticket) == ticket and string.sub(value, 62, 62) ~= '-' then
         local after_ms = string.sub(value, 63, 63) == 'q' and 15000 or 0 -- a marked key outlives its hold

@@ -1,11 +1,11 @@
 -- holds/list v1
--- Tells who has holds in a key that has several, in the order in which they end.
+-- Returns the holds of a key that has several, in the order in which they end.
 --
 -- KEYS[1]  holder  sorted set: hold -> when it ends
 -- ARGV[1]  kind  what a key of this kind has as a member: sb1w or sb1s
 -- ARGV[2]  from  how many are left out at the beginning
--- ARGV[3]  count  how many are told at most
--- returns  {floor, phase, hold, till, ...}  the floor of the tokens and the phase, '' where there
+-- ARGV[3]  count  how many are returned at most
+-- returns  {floor, phase, hold, till, ...}  the floor of the tokens and the phase, '' if there
 --          is none, and each hold with the stamp at which it ends
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  none
@@ -22,7 +22,7 @@ if other then
 end
 local told = {}
 told[1], told[2] = floor, scores[2] or ''
--- No set has no holds: there is nothing, or a lock that was given back.
+-- No set has no holds: there is nothing, or a lock that was released.
 local later = '(' .. now
 local page = scores[1] and redis.call('ZRANGE', holder, later, '+inf', 'BYSCORE', 'LIMIT', from, count, 'WITHSCORES') or {}
 for n = 1, #page, 2 do

@@ -21,8 +21,8 @@ for n, holder in ipairs(KEYS) do
   elseif scores[1] and tonumber(scores[1]) > now then
     alive[n] = 1
     if ttl_ms ~= '0' then
-      -- The key first: it takes no memory, and what comes after it is not refused where that is
-      -- full. It outlives the hold, and by longer where a semaphore's capacity was set; see
+      -- The key first: it takes no memory, and what comes after it is not refused if memory is
+      -- full. It outlives the hold, and by longer if a semaphore's capacity was set; see
       -- semaphore/resize v1.
       local ms, till = ttl_ms + math.max(15000, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * 1000)
       local kept = redis.pcall('PEXPIRE', holder, ms, 'GT')

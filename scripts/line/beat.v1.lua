@@ -1,6 +1,6 @@
 -- line/beat v1
--- Says that a session which waits lives, where no more can be done: one key, so that it goes on
--- while the slot is moved to another node of a cluster.
+-- A heartbeat alone of a session that waits. It has one key, so that it works while the slot is
+-- moved to another node of a cluster.
 --
 -- KEYS[1]  lives  hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16), and
 --          the last ticket that was passed over then

@@ -1,5 +1,5 @@
 -- lock/enter v1
--- Takes the lock if it is free and no queue may exist, without a look at the queue. Otherwise the
+-- Takes the lock if it is free and no queue may exist, without reading the queue. Otherwise the
 -- caller gets a ticket at the end of the queue; one that only tries gets none. Sent again for the
 -- same ticket it keeps ticket and hold.
 --
@@ -125,6 +125,6 @@ elseif chosen == '' and more == 0 and not joins then
   return {1, stamp, now}
 end
 if string.sub(chosen, 1, 22) == session then
-  more = 1 -- another attempt of the session holds, and is told by the poll
+  more = 1 -- another attempt of the session holds, and hears of it by the poll
 end
 return {0, left, more, now}

@@ -1,5 +1,5 @@
 -- lock/force v1
--- Takes a lock from a hold of another session, and gives it to the next in the queue. Sent again it
+-- Ends the hold of another session, and grants the lock to the next in the queue. Sent again it
 -- finds the hold gone.
 --
 -- KEYS[1]  holder  string: see lock/enter v1
@@ -8,16 +8,16 @@
 -- ARGV[1]  id  of the hold, 41 characters, as far as the sender knows
 -- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  of grants, without the session that it ends with
--- ARGV[4]  told  the channel of the hold's session
+-- ARGV[4]  forced  the channel of the hold's session
 -- ARGV[5]  keep_ms  how long the floor of a free lock is kept
 -- returns  0  this hold has the lock no more
---          1  taken; the next in the queue and the hold's session were told
+--          1  ended; the next in the queue and the hold's session get messages
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that
---          is granted the lock, and KEYS[1] to told
+--          is granted the lock, and KEYS[1] to forced
 -- cost     as lock/leave v1, and a message
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local id, verb, channel, told, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local session = '' -- no session is told by the reply
+local id, verb, channel, forced, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local session = '' -- no session gets its grant in the reply
 
 -- include lock/holder
 
@@ -36,5 +36,5 @@ else
   set_free(floor, marked)
 end
 -- By the bus: whatever node the hold's session listens at.
-redis.pcall('PUBLISH', told, holder)
+redis.pcall('PUBLISH', forced, holder)
 return 1

@@ -74,7 +74,7 @@ elseif not has then
   if hold ~= '' then
     floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
   end
-  last, session = floor, '' -- the reply has no room for a grant: every session is told by a message
+  last, session = floor, '' -- the reply has no room for a grant: every session gets a message
 end
 
 -- include line/living

@@ -109,7 +109,7 @@ if not queued then
   if not marked or left > 0 then
     return {4, now, looked, had}
   end
-  session = '' -- the reply has no room for a grant: every session is told by a message
+  session = '' -- the reply has no room for a grant: every session gets a message
 end
 
 -- include line/living

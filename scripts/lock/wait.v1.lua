@@ -34,7 +34,7 @@ for n = 1, #KEYS / 3 do
   if is_seen and string.sub(value, 62, 62) ~= '-' and string.sub(value, 63, 63) == 'q' then
     local before = redis.pcall('HMGET', lives, session, 'from', 'from2')
     local known, from, from2 = before[1], before[2] or '', before[3] or ''
-    -- A session that was dead may stand among the tickets that were passed over, and so may one
+    -- A session that was dead may have tickets among those that were passed over, and so may one
     -- whose server had its clock set back. A poll sees to that.
     if living(known, now) and string.sub(from, 1, 16) <= now and string.sub(from2, 1, 16) <= now then
       local life, paid = string.format('%016.0f', tonumber(now) + lw_us), number

@@ -8,7 +8,7 @@
 -- ARGV[2]  keep_ms  how long the outcome is kept
 -- ARGV[3]  value  0 bytes to 1 MiB
 -- ARGV[4]  verb  PUBLISH or SPUBLISH
--- ARGV[5]  channel  where sessions that wait for the outcome listen
+-- ARGV[5]  channel  on which sessions that wait for the outcome listen
 -- returns  {1}  it is stored, now or before
 --          {0, value}  another run has stored its outcome
 --          {0}  nothing is stored: another hold has the lock, or there is no hold

@@ -1,5 +1,5 @@
 -- redisson/fair-acquire v1
--- Takes a lock that is free, where the hold is the first in line, as Redisson's RFairLock has it.
+-- Takes a lock that is free, if the hold is the first waiter, as Redisson's RFairLock has it.
 -- Otherwise the hold gets a place at the end of the line, or, where it came to try, leaves. Sent
 -- again for the same hold it keeps place and lock, and lengthens either.
 --
@@ -11,18 +11,18 @@
 -- ARGV[2]  ttl_ms     positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[5]  channel    where waiters listen, without the hold that it ends with
--- ARGV[6]  waits      1 to stand in line, 0 to try
+-- ARGV[5]  channel    on which waiters listen, without the hold that it ends with
+-- ARGV[6]  waits      1 to queue, 0 to try
 -- ARGV[7]  wait_ms    how long a place is good for, the fairLockWaitTimeout of the Java clients
 -- returns  {1, now}   taken, at the server's time now
---          {0, left_ms, now}  another has it for left_ms at the longest, or, where that is below 0,
+--          {0, left_ms, now}  another has it for left_ms at the longest, or, if that is below 0,
 --            is to have it
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line
---          where the lock is free and it is another
--- cost     O(1) where nobody waits: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in
+-- effects  writes the KEYS; publishes 0 to waiters that lost their places, and to the first in line
+--          if the lock is free and it is another
+-- cost     O(1) without waiters: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in
 --          those who wait for a grant, and O(n) for a waiter, which looks for its place
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]

@@ -1,22 +1,22 @@
 -- redisson/fair-force v1
--- Takes a lock, as Redisson's RFairLock has it, from a hold that somebody else has, and tells the
--- first in line. Sent again it finds the hold gone.
+-- Ends the hold of another on a lock, as Redisson's RFairLock has it, and notifies the first
+-- waiter. Sent again it finds the hold gone.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  queue      list: see redisson/fair-acquire v1
 -- KEYS[3]  deadlines  sorted set: see redisson/fair-acquire v1
--- ARGV[1]  hold       the field of who has it, as far as the sender knows
+-- ARGV[1]  hold       the field of the hold, as far as the sender knows
 -- ARGV[2]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel    where waiters listen, without the hold that it ends with
--- ARGV[4]  told       the channel of the hold's session, where it is one of ours
+-- ARGV[3]  channel    on which waiters listen, without the hold that it ends with
+-- ARGV[4]  forced     the channel of the hold's session, if it is one of ours
 -- returns  0          this hold has it no more
---          1          taken; the first in line and the hold's session were told
+--          1          ended; the first waiter and the hold's session get messages
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to those who lost their places and to the first in line,
---          and KEYS[1] to told
+-- effects  writes the KEYS; publishes 0 to waiters that lost their places and to the first in line,
+--          and KEYS[1] to forced
 -- cost     O(1): TIME, HMGET, DEL, LINDEX, ZSCORE, and two messages
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
-local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local hold, verb, channel, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- include redisson/queue
 
@@ -34,5 +34,5 @@ if head then
   tell(verb, channel .. head, '0')
 end
 -- By the bus: whatever node the holder's session listens at.
-redis.pcall('PUBLISH', told, lock)
+redis.pcall('PUBLISH', forced, lock)
 return 1

@@ -8,12 +8,12 @@
 -- KEYS[3]  deadlines  sorted set: see redisson/fair-acquire v1
 -- ARGV[1]  hold       56 characters
 -- ARGV[2]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel    where waiters listen, without the hold that it ends with
+-- ARGV[3]  channel    on which waiters listen, without the hold that it ends with
 -- ARGV[4]  wait_ms    see redisson/fair-acquire v1
 -- returns  {0, now}   this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}   it had, and gave it back
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to those who lost their places, and to the first in line
+-- effects  writes the KEYS; publishes 0 to waiters that lost their places, and to the first in line
 --          where the lock is free
 -- cost     O(1) for a lock: TIME, HGET, DEL, LINDEX, ZSCORE, and the message; O(n log n) in those
 --          who wait for a place

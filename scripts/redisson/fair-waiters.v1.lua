@@ -1,5 +1,5 @@
 -- redisson/fair-waiters v1
--- Tells who stands in line, as Redisson's RFairLock has it, a page at a time.
+-- Returns the waiters, as Redisson's RFairLock has them, a page at a time.
 --
 -- KEYS[1]  queue      list: see redisson/fair-acquire v1
 -- KEYS[2]  deadlines  sorted set: see redisson/fair-acquire v1

@@ -1,20 +1,20 @@
 -- redisson/force v1
--- Takes a lock, as Redisson's RLock has it, from a hold that somebody else has. Sent again it finds
--- the hold gone.
+-- Ends the hold of another on a lock, as Redisson's RLock has it. Sent again it finds the hold
+-- gone.
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
 -- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
--- ARGV[1]  hold     the field of who has it, as far as the sender knows
+-- ARGV[1]  hold     the field of the hold, as far as the sender knows
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel  where waiters listen
--- ARGV[4]  told     the channel of the hold's session, where it is one of ours
+-- ARGV[3]  channel  on which waiters listen
+-- ARGV[4]  forced   the channel of the hold's session, if it is one of ours
 -- returns  0        this hold has it no more
---          1        taken; waiters and the hold's session were told
+--          1        ended; waiters and the hold's session get messages
 --          an error   the server's refusal
--- effects  writes KEYS[1]; publishes 0 to channel, and KEYS[1] to told
+-- effects  writes KEYS[1]; publishes 0 to channel, and KEYS[1] to forced
 -- cost     O(1): HMGET, DEL and two messages
 local lock, _token = KEYS[1], KEYS[2]
-local hold, verb, channel, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local hold, verb, channel, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- include redisson/tell
 
@@ -29,5 +29,5 @@ end
 redis.call('DEL', lock)
 tell(verb, channel, '0')
 -- By the bus: whatever node the holder's session listens at.
-redis.pcall('PUBLISH', told, lock)
+redis.pcall('PUBLISH', forced, lock)
 return 1

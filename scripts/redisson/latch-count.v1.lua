@@ -6,7 +6,7 @@
 -- ARGV[1]  _round   not used: rounds have no names
 -- ARGV[2]  _id      not used: nobody remembers it
 -- ARGV[3]  verb     PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[4]  channel  where waiters listen
+-- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         counted, and left more open it
 --          {0, value, past}  there is nothing to count: a later round has opened, in the words of
 --            countdown/look

@@ -1,12 +1,12 @@
 -- redisson/latch-look v1
--- Tells how a latch stands, as Redisson's RCountDownLatch has it, in the words of countdown/look:
--- all rounds are one, of the stamp 1, and what is not there is open.
+-- Returns the state of a latch, as Redisson's RCountDownLatch has it, as countdown/look does: all
+-- rounds are one, of the stamp 1, and what is not there is open.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
 -- ARGV[1]  fence    '' or a number to publish where the latch is not open: who hears a 0 behind it
 --          knows that it has opened since
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel  where waiters listen
+-- ARGV[3]  channel  on which waiters listen
 -- returns  {1, value, past, left}  as countdown/look has it
 --          {-2}                    the key is not a latch's
 -- effects  publishes fence

@@ -8,7 +8,7 @@
 -- ARGV[3]  _keep_ms   not used: the key has no end
 -- ARGV[4]  not_after  stamp; executed later, nothing is written
 -- ARGV[5]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[6]  channel    where waiters listen
+-- ARGV[6]  channel    on which waiters listen
 -- returns  {1, stamp, now}  begun; stamp is that of all rounds
 --          {0, now}   another one is running
 --          {-1, now}  later than not_after

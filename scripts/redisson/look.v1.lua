@@ -1,9 +1,9 @@
 -- redisson/look v1
--- Looks whether locks are free, as Redisson's RLock has them, for a session that waits for them.
+-- Checks whether locks are free, as Redisson's RLock has them, for a session that waits for them.
 --
--- KEYS[n]  lock   hash: see redisson/acquire v1; one of every lock looked at
--- ARGV[1]  _mark  not used: every release is told
--- returns  {left_ms, ...}  by key: until the key ends, -1 where it has no end, or -2 where trying
+-- KEYS[n]  lock   hash: see redisson/acquire v1; one of every lock that is checked
+-- ARGV[1]  _mark  not used: every release is published
+-- returns  {left_ms, ...}  by key: until the key ends, -1 if it has no end, or -2 if trying
 --          is worth it
 -- effects  none
 -- cost     O(keys): PTTL each

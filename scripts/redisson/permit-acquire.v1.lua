@@ -9,15 +9,15 @@
 -- ARGV[2]  ttl_ms     positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[5]  channel    where waiters listen
+-- ARGV[5]  channel    on which waiters listen
 -- ARGV[6]  _waits     not used: who waits has no place
--- ARGV[7]  capacity   how many permits there are, where nobody has said so
--- ARGV[8]  exact      1 refuses where there is another number
+-- ARGV[7]  capacity   how many permits there are, if the key does not say
+-- ARGV[8]  exact      1 refuses if there is another number
 -- ARGV[9]  summed     1 where all who have permits stand in timeouts, so that it is known how many
 --          there are
 -- returns  {1, now}          taken, at the server's time now
 --          {0, left_ms, now}  there are too few; left_ms until the first of those that are out
---            ends, -1 where none has an end
+--            ends, -1 if none has an end
 --          {-1, now}         later than not_after
 --          {-2, kind}        a key is no semaphore's ('?')
 --          {-4, all}         there are fewer than the hold wants, all together

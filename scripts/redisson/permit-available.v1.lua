@@ -1,10 +1,10 @@
 -- redisson/permit-available v1
 -- Tells how many permits there are, as Redisson's RPermitExpirableSemaphore has them, and how many
--- of them are out. Those that have ended are free, though nobody has taken them out yet.
+-- of them are out. Those that have ended are free, also while the key still has them.
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
--- returns  {1, capacity, used}  capacity is -1 where nobody has said it
+-- returns  {1, capacity, used}  capacity is -1 if the key does not say
 --          {-2, kind}           a key is no semaphore's ('?')
 -- effects  none
 -- cost     O(log permits): TIME, GET, ZCARD, ZCOUNT

@@ -6,7 +6,7 @@
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
 -- ARGV[1]  hold     12 bytes, and 10 digits: how many permits
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel  where waiters listen
+-- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  it had all of them; now is the server's time
 --          {0, now}  it had not; those that it had are given back
 -- effects  writes KEYS; publishes how many are free

@@ -7,7 +7,7 @@
 -- ARGV[1]  capacity   how many there are to be
 -- ARGV[2]  not_after  stamp; executed later, nothing is written
 -- ARGV[3]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[4]  channel    where waiters listen
+-- ARGV[4]  channel    on which waiters listen
 -- returns  {1, now}    done; now is the server's time
 --          {-1, now}   later than not_after
 --          {-2, kind}  a key is no semaphore's ('?')

@@ -9,7 +9,7 @@
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  old        the hold that it is a part of
 -- ARGV[5]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[6]  channel    where waiters listen
+-- ARGV[6]  channel    on which waiters listen
 -- ARGV[7]  _capacity  not used: there are as many as there were
 -- ARGV[8]  _exact     not used
 -- ARGV[9]  _summed    not used

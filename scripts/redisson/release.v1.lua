@@ -6,7 +6,7 @@
 -- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
 -- ARGV[1]  hold     56 characters
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel  where waiters listen
+-- ARGV[3]  channel  on which waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
 --          {1, now, heard}  it had, and released it; heard is 1 if a session listens, as far as
 --            this node knows, which may be the hold's own

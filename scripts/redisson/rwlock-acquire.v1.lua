@@ -7,12 +7,12 @@
 -- ARGV[1]  hold  56 characters, fresh for every attempt
 -- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  _verb  not used: nobody is told
--- ARGV[5]  _channel  not used: nobody is told
+-- ARGV[4]  _verb  not used: there is no message
+-- ARGV[5]  _channel  not used: there is no message
 -- ARGV[6]  _waits  not used: nobody has a place
 -- ARGV[7]  side  r to read, w to write
 -- returns  {1, now}   taken, at the server's time now
---          {0, left_ms, now}  somebody else holds it, left_ms until its key ends
+--          {0, left_ms, now}  another hold has it, left_ms until its key ends
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
 --          an error   the server's refusal

@@ -6,7 +6,7 @@
 -- ARGV[1]  hold  56 characters
 -- ARGV[2]  _session  not used: it is told as all are
 -- ARGV[3]  verb  PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[4]  channel  where waiters listen
+-- ARGV[4]  channel  on which waiters listen
 -- returns  {0, now}  this hold has the lock no more; now is the server's time, a stamp
 --          {1, now}  it reads
 -- effects  writes KEYS[1] and the key of the hold; publishes 1 to channel

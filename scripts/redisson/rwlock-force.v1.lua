@@ -1,21 +1,20 @@
 -- redisson/rwlock-force v1
--- Takes a lock, as Redisson's RReadWriteLock has it, from holds that others have. Sent again it
--- finds them gone.
+-- Ends holds of others on a lock, as Redisson's RReadWriteLock has it. Sent again it finds them
+-- gone.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  verb  PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[2]  channel  where waiters listen
--- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends
---          with
+-- ARGV[2]  channel  on which waiters listen
+-- ARGV[3]  forced_channel  of a session, for its holds that end by force, without the session that
+--          it ends with
 -- ARGV[4]  holds  of each its session, and its field without :write; with a line feed behind either
 -- returns  {taken}  how many of them had it
 --          an error  the server's refusal
--- effects  writes KEYS[1] and the keys of the holds; publishes 0 or 1 to channel where nobody has
---          it then, by the mode, and KEYS[1] to told_channel of each session that a hold was taken
---          from
+-- effects  writes KEYS[1] and the keys of the holds; publishes 0 or 1 to channel if no hold is
+--          left, by the mode, and KEYS[1] to forced_channel of each session whose hold it ended
 -- cost     O(holds): HMGET, HDEL, DEL each, and HLEN, DEL
 local lock = KEYS[1]
-local verb, channel, told_channel, holds = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local verb, channel, forced_channel, holds = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- include redisson/tell
 -- include redisson/timeout
@@ -46,6 +45,6 @@ if taken > 0 and redis.call('HLEN', lock) == 1 then
 end
 for session in pairs(sessions) do
   -- By the bus: whatever node the hold's session listens at.
-  redis.pcall('PUBLISH', told_channel .. session, lock)
+  redis.pcall('PUBLISH', forced_channel .. session, lock)
 end
 return {taken}

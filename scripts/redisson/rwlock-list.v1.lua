@@ -1,11 +1,11 @@
 -- redisson/rwlock-list v1
--- Tells who has a lock, to read or to write, as Redisson's RReadWriteLock has it, in the order in
--- which they end.
+-- Returns the holds of a lock, to read or to write, as Redisson's RReadWriteLock has it, in the
+-- order in which they end.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  _kind  not used: what the key is its fields tell
 -- ARGV[2]  from  how many are left out at the beginning
--- ARGV[3]  count  how many are told at most
+-- ARGV[3]  count  how many are returned at most
 -- returns  {floor, phase, name, till, ...}  '', which is no floor; 1 where a writer has it; and of
 --          each hold its field, without :write, and the stamp at which it ends. Readers whose holds
 --          have ended are left out

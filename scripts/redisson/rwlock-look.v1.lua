@@ -1,10 +1,10 @@
 -- redisson/rwlock-look v1
--- Looks whether readers may come in, as Redisson's RReadWriteLock has it, for a session of which
+-- Checks whether readers may come in, as Redisson's RReadWriteLock has it, for a session of which
 -- readers wait.
 --
--- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1; one of every lock looked at
--- ARGV[1]  _mark  not used: every release is told
--- returns  {left_ms, ...}  by key: until the key ends, -1 where it has no end, or -2 where trying
+-- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1; one of every lock that is checked
+-- ARGV[1]  _mark  not used: every release is published
+-- returns  {left_ms, ...}  by key: until the key ends, -1 if it has no end, or -2 if trying
 --          is worth it
 -- effects  none
 -- cost     O(keys): PTTL and HGET each

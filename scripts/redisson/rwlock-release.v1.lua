@@ -6,7 +6,7 @@
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  hold  56 characters
 -- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[3]  channel  where waiters listen
+-- ARGV[3]  channel  on which waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
 --          {1, now}  it had, and gave it back
 --          an error  the server's refusal

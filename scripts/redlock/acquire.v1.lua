@@ -1,7 +1,7 @@
 -- redlock/acquire v1
 -- Takes one server's part of a lock that a quorum of servers gives. A server that lost its data, or
 -- has another life than the one it remembers, grants nothing for one greatest lease: it may have
--- forgotten a hold. Sent again for the same hold it answers the same stamp again.
+-- forgotten a hold. Sent again for the same hold it returns the same stamp again.
 --
 -- KEYS[1]  holder       string: 'sb1q', stamp (16), id (41), mark (22), label (0 to 64); see
 --          README.md
@@ -14,11 +14,11 @@
 -- ARGV[2]  ttl_ms       positive integer
 -- ARGV[3]  not_after    stamp; executed later, nothing is written
 -- ARGV[4]  mark         session (22) that wants a message at the release, or ''
--- ARGV[5]  greatest_us  the longest lease that anybody has for the name, in microseconds
+-- ARGV[5]  greatest_us  the longest lease of any session for the name, in microseconds
 -- returns  stamp                     granted, at the server's time stamp
 --          {1, stamp, now}           granted, at a stamp that is not the server's time now, but
 --            after every floor that it knows
---          {0, left_ms, now, attempt}   somebody else holds it, left_ms until its key ends; attempt
+--          {0, left_ms, now, attempt}   another has it, left_ms until its key ends; attempt
 --            (19) is the end of that hold
 --          {-1, now}                 later than not_after
 --          {-2, kind}                the name is in use by another kind of lock, or a key is not
@@ -38,8 +38,8 @@ if now > not_after then
   return {-1, now}
 end
 
--- One command for all of them. It has nothing for a key of another type, which is told by whoever
--- asks for that alone.
+-- One command for all of them. It has nothing for a key of another type, which a command for
+-- that key alone finds out.
 local values = redis.call('MGET', holder, epoch, fence)
 local value, said, fenced = values[1], values[2], values[3]
 local kind = value and string.sub(value, 1, 4)
@@ -53,7 +53,7 @@ elseif kind == 'sb1q' and #value >= 83 and #value <= 147 then
   end
   local marked = string.sub(value, 62, 83)
   if mark ~= '' and (marked == '----------------------' or marked == string.sub(value, 21, 42)) then
-    -- A mark of the holder's own session tells nobody anything: it is replaced.
+    -- A mark of the holder's own session notifies no other session: it is replaced.
     redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark .. string.sub(value, 84), 'KEEPTTL')
   end
   return {0, redis.call('PTTL', holder), now, string.sub(value, 43, 61)}
@@ -75,7 +75,7 @@ local function several()
 end
 
 -- The epoch: since when the server has its data, when its life was last compared, and the life. The
--- life is what the server calls itself between two starts, and dear to ask for. Between two looks 2
+-- life is what the server calls itself between two starts, and dear to ask for. Between two reads 2
 -- ms apart no server ends, starts and loads data that have the first of them.
 if said and (string.sub(said, 1, 4) ~= 'sb1e' or #said < 36) then
   return {-2, '?'}
@@ -90,8 +90,8 @@ if not said or ago_us < 0 or ago_us >= 2000 or since > now then
   if not said then
     redis.call('GET', epoch)
   end
-  -- By pcall: where the right to INFO is missing, or the server does not tell, an epoch that
-  -- survived a restart counts.
+  -- By pcall: if the right to INFO is missing, or the reply has no life, an epoch that survived a
+  -- restart counts.
   local info = redis.pcall('INFO', 'server')
   local life = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
   if not said or since > now or life ~= '' and string.sub(said, 37) ~= life then

@@ -1,10 +1,10 @@
 -- redlock/look v1
--- Looks whether one server's parts of locks are free, for a session that waits for them, and leaves
--- its mark where none stands.
+-- Checks whether one server's parts of locks are free, for a session that waits for them, and
+-- leaves its mark if there is none.
 --
--- KEYS[n]  holder   string: see redlock/acquire v1; one of every lock looked at
+-- KEYS[n]  holder   string: see redlock/acquire v1; one of every lock that is checked
 -- ARGV[1]  mark     session (22) that wants a message at the release
--- returns  {left_ms, ...}  by key: until the holder's key ends, or -2 where trying is worth it
+-- returns  {left_ms, ...}  by key: until the holder's key ends, or -2 if trying is worth it
 -- effects  writes marks into the KEYS; publishes nothing
 -- cost     O(keys): GET and PTTL each, and SET for the first waiter
 local mark = ARGV[1]

@@ -10,7 +10,7 @@
 -- returns  0  it may not: a writer waits, or it has the lock no more
 --          1  it may
 -- effects  none but on tickets of the dead
--- cost     O(log n): TIME, ZSCORE, ZRANGE; HGET where a writer waits
+-- cost     O(log n): TIME, ZSCORE, ZRANGE; HGET if a writer waits
 local holder, line, _readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold = ARGV[1]
 

@@ -1,6 +1,6 @@
 -- rwlock/downgrade v1
--- Makes a writer's hold a reader's, and lets the readers in that wait. Sent again it finds a
--- reader.
+-- Makes a writer's hold a reader's, and grants the lock to the readers that wait. Sent again it
+-- finds a reader.
 --
 -- KEYS[1]  holder   sorted set: see rwlock/enter v1
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
@@ -10,14 +10,14 @@
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
--- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
+-- ARGV[5]  keep_ms  how long the floor of a free lock is kept
 -- returns  {0, now}  this hold has the lock no more
 --          {1, now, grants, more}  it reads; grants has attempt (19), stamp (16) and number (20) of
---            each of this session that was let in; more is 1 where a look is due at once
+--            each of this session that has the lock now; more is 1 if a poll is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice, ZSCORE, PEXPIRE, ZADD
---          twice; more where somebody is let in
+--          twice; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
@@ -32,7 +32,7 @@ if not first or tonumber(first) <= tonumber(now) then
 end
 if phase == '1' then
   phase = '2'
-  redis.call('PEXPIRE', holder, after_ms, 'GT') -- takes no memory: what follows is then not refused where that is full
+  redis.call('PEXPIRE', holder, after_ms, 'GT') -- takes no memory: what follows is then not refused if memory is full
   redis.call('ZADD', holder, 2, 'phase')
   hand_off()
 end

@@ -1,38 +1,38 @@
 -- rwlock/enter v1
--- Takes the lock, as a reader or as a writer, if it is free for that and nobody who lives stands in
--- line before. Otherwise the caller gets a ticket at the end of the line, or, where it came to try,
--- leaves. Sent again for the same hold it keeps ticket and lock, and a writer its token; a reader's
--- may be that of a later reader then.
+-- Takes the lock, as a reader or as a writer, if it is free for that and no living session waits
+-- before. Otherwise the caller gets a ticket at the end of the queue, unless it only tries. Sent
+-- again for the same hold it keeps ticket and lock, and a writer its token; a reader's may be that
+-- of a later reader then.
 --
 -- KEYS[1]  holder   sorted set: ticket and label -> when it ends; 'sb1w' -> the floor, below 0;
 --          'phase'; see README.md
--- KEYS[2]  line     sorted set of the writers in line: ticket -> arrival, the server's microseconds
+-- KEYS[2]  line     sorted set of the waiting writers: ticket -> arrival, the server's microseconds
 --          at its arrival
--- KEYS[3]  readers  sorted set of the readers in line: ticket -> arrival
+-- KEYS[3]  readers  sorted set of the waiting readers: ticket -> arrival
 -- KEYS[4]  lives    hash: session -> life (16), number (20), ear (1), label; 'from', 'from2' ->
 --          when (16), and the last ticket that was passed over then
 -- ARGV[1]  ticket  its id, 41 characters
 -- ARGV[2]  life_us  of the hold, if it is given at once
 -- ARGV[3]  not_after  stamp: later than that nothing is done
--- ARGV[4]  queues  1 takes a ticket, 0 came to try
+-- ARGV[4]  queues  1 takes a ticket, 0 only tries
 -- ARGV[5]  lw_us  what a heartbeat in this call gives the session, 30 seconds at the most
--- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; '' where none is needed
+-- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; '' if none is needed
 -- ARGV[7]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
 -- ARGV[9]  channel  of grants, without the session that it ends with
--- ARGV[10]  keep_ms  how long the floor of a lock that nobody holds is kept
+-- ARGV[10]  keep_ms  how long the floor of a free lock is kept
 -- ARGV[11]  mode  r or w
 -- ARGV[12]  again  1 if an enter of this hold was sent before, else 0
 -- returns  {1, stamp, now}  it has the lock, and this is its token's stamp
---          {0, left_us, more, now}  it has not: the first of those who have it ends in left_us;
---            more is 1 where a look is due at once
---          {-1, now}  it came after not_after
+--          {0, left_us, more, now}  it has not: the first of the holds ends in left_us;
+--            more is 1 if a poll is due at once
+--          {-1, now}  later than not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE; free: SET, DEL, ZADD, PEXPIRE; beside
---          others: ZADD, PEXPIRE; with the mark ZCARD twice; in line: HGET, ZRANGE thrice, ZADD,
---          PEXPIRE and the heartbeat; more where somebody is let in
+--          others: ZADD, PEXPIRE; with the mark ZCARD twice; queued: HGET, ZRANGE thrice, ZADD,
+--          PEXPIRE and the heartbeat; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, mode, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local kind, after_ms, session, caller, asker = 'sb1w', 15000, string.sub(ticket, 1, 22), ticket, ''
@@ -64,8 +64,8 @@ if scores[7] then
   return {1, floor, now}
 end
 
--- Nobody waits, and a reader comes beside others, or whoever comes is the first: who else is there
--- need not be known.
+-- No session waits, and a reader joins others, or the caller is the first: the other holds need not
+-- be known.
 if waiting == 0 and not made then
   give(own, full, mode == 'r' and 3 or 1, 'phase')
   return {1, floor, now}
@@ -101,7 +101,7 @@ if not takes then
     publish()
     return {1, granted[ticket], now}
   end
-  -- Whoever tries goes before the dead, and before nobody else.
+  -- A try takes the lock before dead waiters, and before no others.
   if queues == '0' and more == 0 then
     if mode == 'r' then
       takes = is_open

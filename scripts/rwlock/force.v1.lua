@@ -1,6 +1,6 @@
 -- rwlock/force v1
--- Takes the lock from holds that others have, and lets in who may come in then. Sent again it finds
--- them gone.
+-- Ends holds of other sessions, and grants the lock to the waiters that may have it then. Sent
+-- again it finds them gone.
 --
 -- KEYS[1]  holder   sorted set: see rwlock/enter v1
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
@@ -8,18 +8,18 @@
 -- KEYS[4]  lives    hash: see rwlock/enter v1
 -- ARGV[1]  verb  PUBLISH or SPUBLISH
 -- ARGV[2]  channel  of grants, without the session that it ends with
--- ARGV[3]  told_channel  of what befell the holds of a session, without the session that it ends
---          with
+-- ARGV[3]  forced_channel  of a session, for its holds that end by force, without the session that
+--          it ends with
 -- ARGV[4]  holds  of each its session, and itself: its id (41) and the label; with a line feed
 --          behind either
--- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
+-- ARGV[5]  keep_ms  how long the floor of a free lock is kept
 -- returns  {taken}  how many of them had it
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, and KEYS[1] to told_channel of each session that a hold was taken
---          from
+--          of their sessions, and KEYS[1] to forced_channel of each session whose hold it
+--          ended
 -- cost     O(holds log n), and as rwlock/leave v1
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local verb, channel, told_channel, holds, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local verb, channel, forced_channel, holds, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kind, after_ms, asker, caller = 'sb1w', 15000, '', ''
 local own, creates, skips = '', false, false
 
@@ -43,7 +43,7 @@ hand_off()
 put_down()
 publish()
 for session in pairs(sessions) do
-  -- By the bus: whatever node the hold's session listens at.
-  redis.pcall('PUBLISH', told_channel .. session, holder)
+  -- PUBLISH reaches the hold's session at every node of a cluster.
+  redis.pcall('PUBLISH', forced_channel .. session, holder)
 end
 return {taken}

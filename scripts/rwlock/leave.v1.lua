@@ -1,6 +1,6 @@
 -- rwlock/leave v1
--- Ends a hold: gives the lock back if the hold has it, else takes its ticket out of the line; and
--- lets in who may come in then. Any number of times.
+-- Ends an attempt: releases the lock, or removes its ticket from the queue, and grants the lock to
+-- the waiters that may have it then. Any number of times.
 --
 -- KEYS[1]  holder   sorted set: see rwlock/enter v1
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
@@ -10,20 +10,20 @@
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
--- ARGV[5]  keep_ms  how long the floor of a lock that nobody holds is kept
--- ARGV[6]  sure  1 if the hold certainly has no ticket: the first and only answer to its only enter
+-- ARGV[5]  keep_ms  how long the floor of a free lock is kept
+-- ARGV[6]  sure  1 if the hold certainly has no ticket: the first and only reply to its only enter
 --          was that it has the lock; else 0
 -- returns  {0, now}  this hold has nothing here
---          {1, 0, '', 0}  it had the lock alone, and nobody waits; nothing that needs the time was
---            done
+--          {1, 0, '', 0}  it had the lock alone, and no session waits; the time was not asked
+--            for
 --          {1, now, grants, more}  it had the lock; grants has attempt (19), stamp (16) and number
---            (20) of each of this session that was let in; more is 1 where a look is due at once
---          {2, now, grants, more}  it stood in line
+--            (20) of each of this session that has the lock now; more is 1 if a poll is due at once
+--          {2, now, grants, more}  it had a ticket
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: sure and without the mark ZMSCORE and SET, or beside
 --          others ZMSCORE, TIME, ZREM, ZRANGE; else ZMSCORE, TIME, ZCARD twice, ZREM, ZRANGE; DEL
---          and SET where nobody is left; more where somebody is let in
+--          and SET if no hold is left; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
@@ -31,8 +31,8 @@ local own, creates = hold, false
 
 -- include holds/state
 
--- Without the mark nobody waits. A writer and a reader that came alone have the lock alone. If SET
--- is refused, the long way begins with what needs no memory.
+-- Without the mark no session waits. A writer and a reader that came alone have the lock alone. If
+-- SET is refused, the long way begins with what needs no memory.
 local skips = sure == '1' and scores[7] and scores[6] ~= '1'
 local alone = scores[2] == '1' or scores[2] == '3'
 if skips and alone and not redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)['err'] then

@@ -1,6 +1,6 @@
 -- rwlock/look v1
--- A session that waits says that it lives, lets in who may come in, and learns what became of its
--- attempts.
+-- A heartbeat of a session that waits: it grants the lock if it can, and returns what became of the
+-- session's attempts.
 --
 -- KEYS[1]  holder   sorted set: see rwlock/enter v1
 -- KEYS[2]  line     sorted set: see rwlock/enter v1
@@ -14,17 +14,16 @@
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  attempts  of the session, 19 characters each, that wait: those of them that have the
 --          lock get lw_us from now
--- ARGV[8]  keep_ms  how long the floor of a lock that nobody holds is kept
--- returns  {1, left_us, more, grants, places, now}  the first of those who have the lock ends in
---          left_us
+-- ARGV[8]  keep_ms  how long the floor of a free lock is kept
+-- returns  {1, left_us, more, grants, places, now}  the first of the holds ends in left_us
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants has attempt (19), stamp (16) and number (20) of each that has the lock; places a
---          1 for each of attempts that stood in line, 2 where it had the lock, else 0; more is 1
---          where a look is due at once
+--          1 for each of attempts that has a ticket, 2 if it has the lock, else 0; more is 1
+--          if a poll is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, the heartbeat, ZMSCORE
---          thrice, ZRANGE; more where somebody is let in
+--          thrice, ZRANGE; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
@@ -40,7 +39,7 @@ if other then
 end
 
 local before = redis.call('HMGET', lives, session, 'from', 'from2')
--- Before the heartbeat, since it takes no memory: what follows is then not refused where that is
+-- Before the heartbeat, since it takes no memory: what follows is then not refused if memory is
 -- full.
 redis.call('PEXPIRE', line, 600000)
 redis.call('PEXPIRE', readers, 600000)
@@ -57,8 +56,8 @@ if #tickets > 0 then
   local ends = string.format('%016.0f', tonumber(now) + lw_us)
   for n, ticket in ipairs(tickets) do
     if has[n] then
-      -- It waits for the answer to this call: it has the lock for lw_us from now, also where its
-      -- grant ran out unread. It counted until now, so nobody was let in meanwhile.
+      -- It waits for this reply: it has the lock for lw_us from now, also if its grant ran out
+      -- unread. It counted until now, so no other hold was granted meanwhile.
       lengthen(holds[n], ends)
       tell(ticket, number)
       places = places .. '2'

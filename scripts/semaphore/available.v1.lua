@@ -1,9 +1,9 @@
 -- semaphore/available v1
--- Tells how many permits there are, and how many of them are out. Those of holds that have ended
--- are free, though nobody has taken them out yet.
+-- Returns how many permits there are, and how many of them are held. Those of holds that have ended
+-- are free, also while the key still has them.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
--- returns  {1, capacity, used}  capacity is -1 where the key does not say
+-- returns  {1, capacity, used}  capacity is -1 if the key does not say
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  none
 -- cost     O(log n), and the holds that have ended: TIME, ZMSCORE, ZRANGE; ZRANGE, ZRANK twice and

@@ -1,7 +1,7 @@
 -- semaphore/enter v1
--- Takes permits if so many are free and nobody who lives stands in line. Otherwise the caller gets
--- a ticket at the end of the line, or, where it came to try, leaves. Sent again for the same hold
--- it keeps ticket and permits; the token of permits that it has is a later one then.
+-- Takes permits if so many are free and no living session waits. Otherwise the caller gets a ticket
+-- at the end of the queue, unless it only tries. Sent again for the same hold it keeps ticket and
+-- permits; the token of permits that it has is a later one then.
 --
 -- KEYS[1]  holder  sorted set: ticket and label -> when it ends; 'sb1s' -> the floor,
 --          below 0; 'used', 'capacity'; see README.md
@@ -12,27 +12,27 @@
 -- ARGV[1]  ticket  id (41), and how many permits it wants, 10 digits
 -- ARGV[2]  life_us  of the hold, if it is given at once
 -- ARGV[3]  not_after  stamp: later than that nothing is done
--- ARGV[4]  queues  1 takes a ticket, 0 came to try
+-- ARGV[4]  queues  1 takes a ticket, 0 only tries
 -- ARGV[5]  lw_us  what a heartbeat in this call gives the session, 30 seconds at the most
--- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; '' where none is needed
+-- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; '' if none is needed
 -- ARGV[7]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
 -- ARGV[9]  channel  of grants, without the session that it ends with
 -- ARGV[10]  keep_ms  how long the key outlives its last use
--- ARGV[11]  permits  how many there are where the key does not say
+-- ARGV[11]  permits  how many there are if the key does not say
 -- ARGV[12]  exact  1 refuses a key that says another number, else 0
 -- ARGV[13]  again  1 if an enter of this hold was sent before, else 0
 -- returns  {1, stamp, now}  it has the permits, and this is its token's stamp
 --          {0, left_us, more, now}  it has not: the first of the holds ends in left_us; more is 1
---            where a look is due at once
---          {-1, now}  it came after not_after
+--            if a poll is due at once
+--          {-1, now}  later than not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          {-4, capacity}  there are not as many permits at all
 --          {-5, capacity}  exact, and there is another number of permits
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions
--- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZADD, PEXPIRE; ZRANGE where 1,000
---          permits are out; EXISTS where the key is missing; more where somebody waits
+-- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZADD, PEXPIRE; ZRANGE if 1,000
+--          permits are held; EXISTS if the key is missing; more if another session waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, permits, exact, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local kind, after_ms, session, caller, asker = 'sb1s', keep_ms, string.sub(ticket, 1, 22), ticket, ''
@@ -59,7 +59,7 @@ if other then
 end
 capacity = capacity or tonumber(permits)
 
--- Whoever has permits keeps them, whatever the capacity has become since.
+-- A hold keeps its permits, whatever the capacity has become since.
 local full, has = string.format('%016.0f', tonumber(now) + life_us), scores[7]
 if has then
   give(own, tonumber(has) > tonumber(full) and string.format('%016.0f', has) or full)
@@ -75,7 +75,7 @@ end
 
 if waiting == 0 and used + weight <= capacity then
   if used >= 1000 then
-    give_back(take_out_ended()) -- where they may be many, or they pile up to the capacity
+    give_back(take_out_ended()) -- when they may be many, or they pile up to the capacity
   end
   give(own, full, used + weight, 'used', capacity, 'capacity', 0, 'queue')
   return {1, floor, now}
@@ -103,7 +103,7 @@ if granted[ticket] then
   return {1, granted[ticket], now}
 end
 publish()
--- Whoever tries goes before the dead, and before nobody else.
+-- A try takes permits before dead waiters, and before no others.
 if queues == '0' and more == 0 and used + weight <= capacity and (waiting == 0 or not search(line, 'from')()) then
   give(own, full, used + weight, 'used', capacity, 'capacity', mark_left(), 'queue')
   return {1, floor, now}

@@ -1,6 +1,6 @@
 -- semaphore/leave v1
--- Ends a hold: gives its permits back if it has them, else takes its ticket out of the line; and
--- grants what is free then. Any number of times.
+-- Ends an attempt: releases its permits, or removes its ticket from the queue, and grants what is
+-- free then. Any number of times.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
@@ -10,17 +10,17 @@
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
 -- ARGV[5]  keep_ms  how long the key outlives its last use
--- ARGV[6]  sure  1 if the hold certainly has no ticket: the first and only answer to its only enter
+-- ARGV[6]  sure  1 if the hold certainly has no ticket: the first and only reply to its only enter
 --          was that it has the permits; else 0
 -- returns  {0, now}  this hold has nothing here
---          {1, 0, '', 0}  it had permits, and nobody waits; nothing that needs the time was done
+--          {1, 0, '', 0}  it had permits, and no session waits; the time was not asked for
 --          {1, now, grants, more}  it had permits; grants has attempt (19), stamp (16) and number
---            (20) of each of this session that has some now; more is 1 where a look is due at once
---          {2, now, grants, more}  it stood in line
+--            (20) of each of this session that has some now; more is 1 if a poll is due at once
+--          {2, now, grants, more}  it had a ticket
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: sure and without the mark ZMSCORE, ZREM, ZADD,
---          PEXPIRE; else ZMSCORE, TIME, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more where somebody
+--          PEXPIRE; else ZMSCORE, TIME, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more if a session
 --          waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local hold, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -29,8 +29,8 @@ local own, creates = hold, false
 
 -- include holds/state
 
--- Without the mark nobody waits, and what is free is for whoever comes. Holds that have ended are
--- taken out by the next one that finds too few free.
+-- Without the mark no session waits, and what is free is for the next that comes. Holds that have
+-- ended are removed by the next enter that finds too few free.
 local skips = false
 if sure == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
   local left = tonumber(scores[3] or 0) - tonumber(string.sub(hold, 42, 51))

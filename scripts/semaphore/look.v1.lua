@@ -1,6 +1,6 @@
 -- semaphore/look v1
--- A session that waits says that it lives, grants what is free, and learns what became of its
--- attempts.
+-- A heartbeat of a session that waits: it grants what is free, and returns what became of the
+-- session's attempts.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
@@ -17,12 +17,12 @@
 -- returns  {1, left_us, more, grants, places, now}  the first of the holds ends in left_us
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants has attempt (19), stamp (16) and number (20) of each that has its permits; places
---          a 1 for each of attempts that stands in line, 2 where it has its permits, else 0; more
---          is 1 where a look is due at once
+--          a 1 for each of attempts that has a ticket, 2 if it has its permits, else 0; more
+--          is 1 if a poll is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD, PEXPIRE, the heartbeat, ZMSCORE twice, ZRANGE;
---          more where somebody is let in
+--          more for each grant
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
@@ -37,7 +37,7 @@ if other then
 end
 
 local before = redis.call('HMGET', lives, session, 'from', 'from2')
--- Before the heartbeat, since it takes no memory: what follows is then not refused where that is
+-- Before the heartbeat, since it takes no memory: what follows is then not refused if memory is
 -- full.
 redis.call('PEXPIRE', line, 600000)
 beat(before)
@@ -53,8 +53,8 @@ if #tickets > 0 then
   local ends = tonumber(now) + lw_us
   for n, ticket in ipairs(tickets) do
     if has[n] then
-      -- It waits for the answer to this call: it has its permits for lw_us from now, also where its
-      -- grant ran out unread. They counted until now, so nobody else has them.
+      -- It waits for this reply: it has its permits for lw_us from now, also if its grant ran out
+      -- unread. They counted until now, so no other hold has them.
       local block = reserve()
       give(holds[n], string.format('%016.0f', math.max(ends, tonumber(has[n]))), '-' .. block, kind)
       tell(ticket, number)
@@ -62,7 +62,7 @@ if #tickets > 0 then
       places = places .. '2'
     elseif waits[n] and capacity and weight_of(ticket) > capacity then
       redis.call('ZREM', line, ticket)
-      places = places .. '0' -- it comes again, and is told how many there are
+      places = places .. '0' -- it enters again, and the reply says how many there are
     else
       places = places .. (waits[n] and '1' or '0')
     end

@@ -1,5 +1,5 @@
 -- semaphore/resize v1
--- Sets how many permits there are. Fewer take nothing away from anybody; more are granted at once.
+-- Sets how many permits there are. Fewer end no hold; more are granted at once.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
@@ -9,12 +9,12 @@
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
 -- ARGV[5]  keep_ms  how long the key outlives its last use; an hour at the least from now on
--- returns  {1, now, more}  done; more is 1 where a look is due at once
---          {-1, now}  it came after not_after
+-- returns  {1, now, more}  done; more is 1 if a poll is due at once
+--          {-1, now}  later than not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions
--- cost     O(log n): TIME, ZMSCORE, ZCARD, PEXPIRE, ZADD, ZRANGE; more where somebody is let in
+-- cost     O(log n): TIME, ZMSCORE, ZCARD, PEXPIRE, ZADD, ZRANGE; more for each grant
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local permits, not_after, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, '', ''

@@ -1,6 +1,6 @@
 -- semaphore/split v1
--- Gives part of a hold back: a hold of fewer permits takes its place, and what is free then is
--- granted. Sent again for the same new hold it does no more than lengthen that.
+-- Releases a part of a hold: a hold of fewer permits replaces it, and what is free then is granted.
+-- Sent again for the same new hold it does no more than lengthen that.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
@@ -15,13 +15,13 @@
 -- ARGV[8]  keep_ms  how long the key outlives its last use
 -- returns  {1, now, grants, more, stamp}  the new hold has its permits, and this is its token's
 --          stamp; grants has attempt (19), stamp (16) and number (20) of each of this session that
---          has some now; more is 1 where a look is due at once
+--          has some now; more is 1 if a poll is due at once
 --          {0, now}  neither hold has anything here
---          {-1, now}  it came after not_after
+--          {-1, now}  later than not_after
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE twice, ZREM, ZADD twice,
---          PEXPIRE, ZRANGE; more where somebody is let in
+--          PEXPIRE, ZRANGE; more for each grant
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''

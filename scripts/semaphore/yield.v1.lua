@@ -1,29 +1,29 @@
 -- semaphore/yield v1
--- Asks whether permits that were passed on inside one process for a while may go on so. They may
--- where nobody stands in line but who waits for the like in that process. Otherwise they are given
--- back, and what is free then is granted.
+-- Asks whether permits that were handed over inside one process for a while may be handed over
+-- further. They may if no ticket waits except those of that process for the same request. Otherwise
+-- they are released, and what is free then is granted.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
 -- KEYS[2]  line    sorted set: see semaphore/enter v1
 -- KEYS[3]  lives   hash: see semaphore/enter v1
 -- ARGV[1]  hold  its id (41), its weight (10) and the label of its session
--- ARGV[2]  life_us  of the hold, where it goes on
+-- ARGV[2]  life_us  of the hold, if it may continue
 -- ARGV[3]  alike  attempts (19) of the session, one behind the other, that wait for what the hold
---          can be passed on to
+--          can be handed over to
 -- ARGV[4]  session  that sends this, 22 characters
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  keep_ms  how long the key outlives its last use
 -- returns  {0, now}  this hold has nothing here
---          {1, now, stamp}  it goes on for life_us more; stamp stands for as many us of tokens as
+--          {1, now, stamp}  it continues for life_us; stamp stands for as many us of tokens as
 --            the greatest power of four says that it is a multiple of, up to 1024
---          {4, now, grants, more}  it was given back; grants has attempt (19), stamp (16) and
---            number (20) of each of this session that has some now; more is 1 where a look is due
+--          {4, now, grants, more}  it was released; grants has attempt (19), stamp (16) and
+--            number (20) of each of this session that has some now; more is 1 if a poll is due
 --            at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, but for this one
+--          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE twice, ZCARD, ZSCORE, ZADD, PEXPIRE; as
---          semaphore/leave where it is given back
+--          semaphore/leave if it is released
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local hold, life_us, alike, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
@@ -48,8 +48,8 @@ if waiting > 0 then
     others = ticket and others - 1 or others
   end
 end
--- The dead count, for as long as they keep their places: then the permits go the long way, by the
--- line.
+-- Dead waiters count, for as long as they have tickets: then the permits go the long way, by the
+-- queue.
 if others == 0 and used <= capacity then
   local block = reserve()
   local ends = math.max(tonumber(now) + life_us, tonumber(has))

@@ -1,5 +1,5 @@
 -- session/hello v1
--- Tells the server's time, whether the server is new enough for the other scripts, whether it
+-- Returns the server's time, whether the server is new enough for the other scripts, whether it
 -- evicts keys, and whether it has sharded channels.
 --
 -- KEYS[1]  any      a key of ours: it routes the call in a cluster, and is never written
@@ -7,7 +7,7 @@
 --          behaves like them
 --          {0, now}                          an older server
 --          now is the server's time: 16 digits, microseconds since 1970; limit is its maxmemory in
---          bytes and policy its maxmemory-policy, both '' where INFO is denied or does not tell;
+--          bytes and policy its maxmemory-policy, both '' if INFO is denied or lacks them;
 --          sharded is 1 if the server knows SPUBLISH, and 0 if it does not
 -- effects  none
 -- cost     O(1)

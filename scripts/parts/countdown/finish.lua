@@ -1,7 +1,7 @@
 -- include countdown/round
 -- countdown/finish
--- Ends the round: its ids go, how it ended stays, and who waits is told. PEXPIRE comes first since
--- it takes no memory: neither it nor what follows is refused where memory is full. UNLINK leaves
+-- Ends the round: its ids go, how it ended stays, and waiters are notified. PEXPIRE comes first
+-- since it takes no memory: neither it nor what follows is refused if memory is full. UNLINK leaves
 -- the work of freeing the ids to another thread. It may be denied, and the ids then stay until the
 -- next start; what comes after it was allowed a moment before.
 --

@@ -1,5 +1,5 @@
 -- countdown/round
--- What the latch says of its newest round: its stamp, how it stands (c counts, o open, x reset),
+-- What the latch says of its newest round: its stamp, its state (c counts, o open, x reset),
 -- its nonce, and how long the key is kept. foreign: the key is no latch's.
 --
 -- uses     latch

@@ -1,8 +1,8 @@
 -- include holds/give
 -- include line/search
 -- holds/ended
--- Holds that have ended are taken out here and nowhere else: until then they count. first is when
--- the first of those that are left ends, nil where there are none, and left_us how long that is. A
+-- Holds that have ended are removed here and nowhere else: until then they count. first is when
+-- the first of those that are left ends, nil if there is none, and left_us how long that is. A
 -- thousand go at once; unended says that there are more.
 --
 -- uses     holder
@@ -19,14 +19,14 @@ local function take_out_ended()
   if unended then
     ended = redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1000)
     if scores[3] then
-      redis.call('ZADD', holder, 'XX', scores[3], 'used') -- a sender without the right to count takes nothing out
+      redis.call('ZADD', holder, 'XX', scores[3], 'used') -- a sender without the right to count removes nothing
     end
     redis.call('ZREM', holder, unpack(ended))
     find_first()
   end
   return ended
 end
--- A look is due at once where a search is not done, or holds that have ended are left.
+-- A poll is due at once if a search is not done, or holds that have ended are left.
 local function is_unfinished()
   return math.max(more, unended and 1 or 0)
 end

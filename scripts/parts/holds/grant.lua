@@ -1,8 +1,8 @@
 -- include holds/give
 -- include line/tell
 -- holds/grant
--- Gives a hold to a ticket: for the rest of its session's life, which the message says what
--- heartbeat paid for, and at least a second, so that no place is lost for a few milliseconds.
+-- Grants a hold to a ticket: for the rest of its session's life, which the message says what
+-- heartbeat paid for, and at least a second, so that no ticket is lost for a few milliseconds.
 --
 -- uses     caller
 -- defines  granted, grants, grant

@@ -1,7 +1,7 @@
 -- include line/now
 -- holds/lengthen
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes
--- no memory, and what comes after it is not refused where that is full.
+-- no memory, and what comes after it is not refused if memory is full.
 --
 -- uses     after_ms, holder
 -- defines  lengthen

@@ -1,7 +1,7 @@
 -- holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and of own, the hold
 -- that is asked about; and the floor of the tokens. other is the kind of another lock that has the
--- key, or '?' where it is none of ours. lost says that it is missing where sessions wait, or waited
+-- key, or '?' if it is none of ours. lost says that it is missing while sessions wait, or waited
 -- in the last ten minutes.
 --
 -- uses     creates, holder, kind, lives, own
@@ -12,7 +12,7 @@ if scores['err'] then
   if string.sub(scores['err'], 1, 9) ~= 'WRONGTYPE' then
     redis.call('ZMSCORE', holder, kind) -- refused: so is this, and all
   end
-  -- Whoever creates reads the value by a command that is refused if memory is full. It writes
+  -- A script that creates reads the value by a command that is refused if memory is full. It writes
   -- nothing: there is a value.
   local value = creates and redis.pcall('SET', holder, 'sb1-0000000000000000', 'NX', 'GET')
   has_room = type(value) == 'string'

@@ -1,7 +1,7 @@
 -- include line/now
 -- line/join
--- Gives a ticket at the end of the lines, of which line is the one that it stands in. Tickets rise,
--- also where the clock was set back.
+-- Makes a ticket at the end of the queues, of which line is the one that gets it. Tickets rise,
+-- also if the clock was set back.
 --
 -- uses     nothing
 -- defines  join

@@ -1,8 +1,8 @@
 -- include line/living
 -- include line/now
 -- line/search
--- Answers a function that finds the next ticket of a line whose session lives, and what is said of
--- that session; whoever calls it again has taken the one before out of the line. Dead ones are
+-- Returns a function that finds the next ticket of a queue whose session lives, and what lives has
+-- of that session. Before the next call the caller removes the ticket that it got. Dead ones are
 -- passed over; they lose their place only when they were dead for ten seconds, so that a session
 -- which was cut off for a while comes back to it. The field memory of lives remembers the last of
 -- those that were passed over, and when: ever so many are passed over once, unless one of them
@@ -42,13 +42,13 @@ local function rank_after(line, memory, head)
 end
 local function search(line, memory)
   local rank, pages = nil, 0 -- of the page, and how many there were
-  local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay in line
-  local gone, passed = {}, nil -- who is to be taken out, and the last that was passed over
+  local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay
+  local gone, passed = {}, nil -- the tickets to remove, and the last that was passed over
   local function remember()
     take_out(line, gone)
     gone = {}
     if passed then
-      -- Not worth a refusal, where memory is full: it spares the next search, no more.
+      -- Not worth a refusal, if memory is full: it spares the next search, no more.
       redis.pcall('HSET', lives, memory, now .. passed)
       redis.call('PEXPIRE', lives, 600000)
       passed = nil

@@ -1,5 +1,5 @@
 -- line/tell
--- What is told of grants, to each session once. Who is asker is told by the reply.
+-- The grants of each session, for one message each. The session asker gets its own in the reply.
 --
 -- uses     asker, channel, floor, verb
 -- defines  told, owners, tell, publish

@@ -11,7 +11,7 @@ local function after(floor)
   return string.format('%016.0f', tonumber(floor) + 1)
 end
 
--- Gives the lock, which is free, to a ticket whose session lives: for the rest of that life, and
+-- Grants the lock, which is free, to a ticket whose session lives: for the rest of that life, and
 -- for a second at least. The message names the heartbeat that paid for it. Returns the stamp, and
 -- how long the hold lasts.
 local function grant(ticket, life, floor)

@@ -40,7 +40,7 @@ local function prefer()
   return page[first], said[first]
 end
 
--- Gives the lock, which is free, to the ticket that is preferred, or else to the first one whose
+-- Grants the lock, which is free, to the ticket that is preferred, or else to the first one whose
 -- session lives, if that is heard. If there is none the lock stays free, and only an empty queue
 -- ends the mark. A ticket of another kind of lock, which used the name before, is dropped. Returns
 -- the ticket, or '', its stamp, the number of the heartbeat that paid, and how long the hold lasts.

@@ -1,6 +1,6 @@
 -- include line/now
 -- lock/ready
--- Whether a session can be told of a grant. One that was heard at this server at its last heartbeat
+-- Whether a session can hear of a grant. One that was heard at this server at its last heartbeat
 -- has to be heard still. Another may listen at a replica. count is how many listeners it has here,
 -- if that is known. The caller gets a reply.
 --

@@ -1,18 +1,18 @@
 -- include holds/grant
 -- include line/search
 -- rwlock/handoff
--- Lets in who may come in. phase is '1' while a writer has the lock, or had it last; '2' while the
--- readers come in that waited for a writer's end; '0' while readers have it, '3' while that is one
--- and no other came beside it. Where a writer is done all readers in line come in. Otherwise those
--- come in that stand before the first writer that lives; and where nobody has the lock then, that
--- writer does. At most 128 a call, which is about a millisecond.
+-- Grants the lock to the waiters that may have it. phase is '1' while a writer has the lock, or had
+-- it last; '2' while readers are granted it that waited for a writer's end; '0' while readers have
+-- it, '3' while that is one and no other joined it. After a writer all waiting readers get it.
+-- Otherwise those get it that are before the first writer that lives; and if there is no hold then,
+-- that writer does. At most 128 a call, which is about a millisecond.
 --
 -- uses     after_ms, first, holder, keep_ms, line, lives, readers, skips
 -- defines  phase, is_open, waiting, mark_left, hand_off, put_down
 local phase = scores[2]
-local is_open -- whether a reader may come in who stands in no line
--- How many stand in line, or more; skips says that none do. Asked before the first write, as the
--- type of lives is: a key that is foreign makes the call fail before it has an effect.
+local is_open -- whether a reader without a ticket may have the lock
+-- How many tickets there are, or more; skips says that there are none. Read before the first write,
+-- as the type of lives is: a key that is foreign makes the call fail before it has an effect.
 local waiting = skips and 0 or redis.call('ZCARD', line) + redis.call('ZCARD', readers)
 if waiting > 0 then
   redis.call('HLEN', lives)
@@ -62,8 +62,8 @@ local function hand_off()
     redis.call('ZADD', holder, 0, 'phase')
   end
 end
--- What is left where nobody has the lock: the floor of the tokens, or while somebody queues a key
--- that keeps other kinds of lock out, for longer than there is between two looks of any waiter.
+-- What is left of a free lock: the floor of the tokens, or while a session waits a key that keeps
+-- other kinds of lock out, for longer than there is between two polls of any waiter.
 local function put_down()
   if first or grants > 0 then
     return

@@ -1,18 +1,18 @@
 -- include holds/grant
 -- include line/search
 -- semaphore/handoff
--- Grants from the head of the line as long as it fits, at most 128 a call. A ticket for more than
--- there is at all goes when it is first, or when its session looks, which finds out by that. used
--- is the sum of all holds in the key, those that have ended included.
+-- Grants from the head of the queue as long as it fits, at most 128 a call. A ticket for more than
+-- there is at all is removed when it is first, or at a poll of its session, which returns that.
+-- used is the sum of all holds in the key, those that have ended included.
 --
 -- uses     after_ms, holder, keep_ms, kind, line, skips
 -- defines  used, capacity, waiting, weight_of, counted, give_back, reserve, mark_left, grant_in_line, outlive, hand_off
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
--- The key outlives its last use by keep_ms, or where semaphore/resize set the capacity by what that
+-- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many stand in line, or more; skips says that none do. Asked before the first write, as the
--- type of lives is by whoever hands off: a key that is foreign makes the call fail before it has an
+-- How many tickets there are, or more; skips says that there are none. Read before the first write,
+-- as the type of lives is by a hand-off: a key that is foreign makes the call fail before it has an
 -- effect.
 local waiting = skips and 0 or redis.call('ZCARD', line)
 if waiting > 0 then
@@ -32,11 +32,11 @@ local function give_back(holds)
     counted = used
   end
 end
--- Permits that somebody waited for may be passed on inside the process that gets them, and each who
--- gets them there needs a token. So the stamp of such a hold stands for a block of them: as many as
--- the greatest power of four that it is a multiple of, up to 1024. Blocks get shorter the further
+-- Permits that were waited for may be handed over inside the process that gets them, and each hold
+-- there needs a token. So the stamp of such a hold is that of a block of them: as many as the
+-- greatest power of four that it is a multiple of, up to 1024. Blocks get shorter the further
 -- they run ahead of the clock; from 80 ms on each stamp stands for itself. Raises floor, so that
--- the next stamp is the first of a block, and answers the last.
+-- the next stamp is the first of a block, and returns the last.
 local function reserve()
   local first = math.max(tonumber(now), (tonumber(floor) or 0) + 1)
   local ahead = first - tonumber(now)
