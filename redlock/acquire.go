@@ -14,7 +14,7 @@ import (
 
 // request is what goroutines wait for in the process, whatever the options of their locks: so one at a time asks the
 // servers. A hold is never handed over: it has the terms and the token of the goroutine that asked for it.
-func request() handoff.Request { return handoff.Request{Most: 1, Own: true} }
+func request() handoff.Request { return handoff.Request{Way: handoff.Own, Most: 1} }
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return l.acquire(ctx, func(ctx context.Context, q *handoff.Queue) (hold.Lease, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
@@ -27,28 +28,18 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 
 func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 	lease, carried, err := l.enterToRead(ctx)
-	switch {
-	case carried || err != nil:
+	if carried || err != nil {
 		return lease, err
-	case !l.shares():
-		return l.reads.Take(ctx)
 	}
-	m := l.room()
-	defer l.realm.done(m.key, m)
-	return m.take(ctx, &l.reads)
+	return l.reads.Take(ctx)
 }
 
 func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 	lease, carried, err := l.enterToRead(ctx)
-	switch {
-	case carried || err != nil:
+	if carried || err != nil {
 		return lease, err
-	case !l.shares():
-		return l.reads.Try(ctx)
 	}
-	m := l.room()
-	defer l.realm.done(m.key, m)
-	return m.try(ctx)
+	return l.reads.Try(ctx)
 }
 
 // enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.
@@ -79,19 +70,12 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 	return l.base.Enter(ctx, &l.realm.readers)
 }
 
-// shares reports whether readers of the lock share a hold: not where each counts its time from its own beginning, or
+// shared returns the request of readers that share a hold. It is zero if each counts its time from its own beginning, or
 // waits for replicas to have it.
-func (l *Lock) shares() bool {
+func (l *Lock) shared() handoff.Request {
 	set := l.base.Set
-	return !set.Fixed && set.MaxHold == 0 && l.base.Replicas.Count == 0
-}
-
-// room returns where the readers of the lock in this session meet, and counts the caller in.
-func (l *Lock) room() *room {
-	key := roomKey{holder: l.base.Names.Holder, terms: l.base.Set}
-	return l.realm.use(key, func() *room {
-		m := &room{realm: l.realm, key: key, lock: l.reads}
-		m.lock.Over = func() { l.realm.done(key, m) }
-		return m
-	})
+	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
+		return handoff.Request{}
+	}
+	return handoff.Request{Way: handoff.Shared, Lease: set.Lease, First: set.First()}
 }

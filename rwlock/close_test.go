@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// P4: no room is left by a function that panics, by too few replicas, or by a Close that does not wait. That nothing is left
+// P4: nothing is in use after a function that panics, by too few replicas, or by a Close that does not wait. That nothing is left
 // on the server is shown for all kinds of lock in test/kinds.
-func TestNoRoomIsLeftByCallsThatFail(t *testing.T) {
+func TestCallsThatFailLeaveNothingInUse(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	s := w.session()
@@ -24,15 +24,15 @@ func TestNoRoomIsLeftByCallsThatFail(t *testing.T) {
 	require.Panics(t, func() {
 		_ = mu.RDo(t.Context(), func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 	for _, take := range []side{tryWrite, write, tryRead, read} {
 		require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), short, take)), signalbox.ErrNotReplicated)
-		require.Zero(t, mu.Rooms())
+		require.Zero(t, mu.InUse())
 	}
 	for range 2 {
 		must(t, mu, read)
 	}
 	require.Error(t, s.Close(locktest.Ended()))
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 	w.awaitFree()
 }

@@ -52,7 +52,7 @@ func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 		lease := must(t, mus[0], write)
 		readers := []<-chan result{w.queue(t.Context(), mus[0], read, 1)}
 		writer := w.queue(t.Context(), mus[3], write, 2)
-		readers = append(readers, w.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 1))
+		readers = append(readers, w.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 2))
 		readers = append(readers, w.queue(t.Context(), mus[2], read, 4))
 		w.awaitChannels("grants", 4)
 		proxy.SetMatch(locktest.Runs(scripts.RWLockLook))

@@ -177,14 +177,12 @@ func later(ctx context.Context, mu *rwlock.Lock, take side) <-chan result {
 	return locktest.Later(func() (signalbox.Lease, error) { return take(mu, ctx) })
 }
 
-// follow reads on another goroutine, and returns when that waits for the leader of its room as the n-th.
+// follow reads on another goroutine, and returns when n readers of its session wait. The one that asks for them is among them
+// when it has a ticket.
 func follow(ctx context.Context, tb testing.TB, mu *rwlock.Lock, n int) <-chan result {
 	tb.Helper()
 	got := later(ctx, mu, read)
-	redistest.Await(tb, "a reader that waits for another", func() bool {
-		_, waiting := mu.InRoom()
-		return waiting == n
-	})
+	redistest.Await(tb, "a reader that waits for another", func() bool { return mu.Waiting() == n })
 	return got
 }
 
@@ -199,5 +197,8 @@ func must(tb testing.TB, mu *rwlock.Lock, take side) signalbox.Lease {
 // second returns the error of a call.
 func second(_ signalbox.Lease, err error) error { return err }
 
+// shareFor is for how long readers enter beside each other before the server is asked: the package documentation names it.
+const shareFor = 20 * time.Millisecond
+
 // aged lets so much time pass that a reader who comes asks the server whether a writer waits.
-func aged() { <-time.NewTimer(2 * rwlock.ShareFor).C }
+func aged() { <-time.NewTimer(2 * shareFor).C }

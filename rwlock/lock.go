@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
@@ -34,11 +35,15 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	life := l.base.Set.First()
 	l.writes = acquire.Lock{
 		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
-		Wish: &queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"w"}},
+		Wish: &queue.Wish{
+			Life: life, Floor: l.base.Floor, Args: []string{"w"}, Like: acquire.Like(&l.table.Ground, handoff.Request{}, false),
+		},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
-	l.reads.Wish = &queue.Wish{Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true}
+	l.reads.Wish = &queue.Wish{
+		Life: life, Floor: l.base.Floor, Args: []string{"r"}, Like: acquire.Like(&l.table.Ground, l.shared(), true), Beside: true,
+	}
 	return l
 }
 

@@ -46,7 +46,7 @@ func TestReadersThatWaitComeInTogetherBeforeTheNextWriter(t *testing.T) {
 		first := w.queue(t.Context(), mus[1], read, 1)
 		writer := w.queue(t.Context(), mus[2], write, 2)
 		readers := []<-chan result{
-			first, w.queue(t.Context(), mus[3], read, 3), follow(t.Context(), t, mus[3], 1),
+			first, w.queue(t.Context(), mus[3], read, 3), follow(t.Context(), t, mus[3], 2),
 			w.queue(t.Context(), mus[4], read, 4),
 		}
 		next := w.queue(t.Context(), mus[5], write, 5)

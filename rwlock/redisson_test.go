@@ -82,7 +82,7 @@ func TestSharedReadersComeInTogether(t *testing.T) {
 	w.awaitHeard(1)
 	var waiting []<-chan result
 	for n := range 10 {
-		waiting = append(waiting, follow(t.Context(), t, other, n+1))
+		waiting = append(waiting, follow(t.Context(), t, other, n+2))
 	}
 	cancel() // the next leads on in its place
 	err := locktest.MustFail(t, leader)

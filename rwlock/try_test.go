@@ -94,7 +94,7 @@ func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.Zero(t, mus[0].Rooms()+mus[1].Rooms())
+		require.Zero(t, mus[0].InUse()+mus[1].InUse())
 	}
 	require.False(t, w.isHeld())
 }

@@ -88,8 +88,8 @@ func TestARenewalGivesEachKeyItsOwnLife(t *testing.T) {
 	b.requireLife(2 * time.Hour)
 }
 
-// P1: a life that is none is refused for its key alone. As an expiry a negative one would delete the key of a hold.
-func TestARenewalRefusesALifeThatIsNone(t *testing.T) {
+// P1: a lease that is not a number is refused for its key alone. A negative one would delete the key of a hold.
+func TestARenewalRefusesALeaseThatIsNoNumber(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"Exclusive": "sb1l" + digits(noon) + ours + turnMode + "-" + label,

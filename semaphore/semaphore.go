@@ -225,7 +225,7 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 	return acquire.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: &queue.Wish{
-			Life: m.base.Set.First(), Floor: m.base.Floor, Mark: mark, Like: m.like(n), Beside: true,
+			Life: m.base.Set.First(), Floor: m.base.Floor, Mark: mark, Like: acquire.Like(&m.table.Ground, m.like(n), true), Beside: true,
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
 	}

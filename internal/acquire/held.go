@@ -28,7 +28,7 @@ type held struct {
 	attempt queue.Holder
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
-	local *handoff.Queue // where goroutines wait that it is handed over to; nil if it is not
+	local *handoff.Queue // where goroutines of the process wait for it; nil if they have tickets of their own
 	// since is when the server granted it, or said that it may go on. It is written by the goroutine that begins or vacates
 	// the hold, one after the other: the lock of the queue is between them.
 	since clock.Instant
@@ -96,9 +96,6 @@ func (n *held) Lost(error, bool) {
 func (n *held) over() {
 	n.leaveLocal()
 	n.lock.leave(n.queue)
-	if n.lock.Over != nil {
-		n.lock.Over()
-	}
 }
 
 // leaveLocal counts the hold out of the queue of this process.

@@ -25,10 +25,12 @@ type Kind struct {
 	Renew *scripts.Script
 	// Named returns what renewals call the hold of an attempt.
 	Named func(a queue.Holder) string
-	// Queues are where goroutines wait for holds that are handed over to them, and are counted.
+	// Queues are where goroutines wait in the process, and are counted.
 	Queues *handoff.Table
-	// Passing is how holds are passed on inside the process; nil where they are not.
+	// Passing is how holds are handed over inside the process, if they are.
 	Passing *Passing
+	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
+	Share *scripts.Script
 	// Gather takes locks together, and Scatter releases holds together; see queue.Gather and queue.Scatter. They are nil if
 	// each is taken and released alone.
 	Gather, Scatter *scripts.Script
@@ -41,8 +43,6 @@ type Lock struct {
 	Keys  queue.Keys
 	Realm *hold.Realm
 	Wish  *queue.Wish
-	// Over, where there is one, is called when a hold is over, given back or lost.
-	Over func()
 }
 
 // Take waits until the lock is the caller's. If the question for replicas had no reply the hold is released, and Take waits
@@ -65,7 +65,7 @@ func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
 	defer l.Base.Session.End() // what it gets is counted on its own
 	q := l.Kind.Queues.Use(l.Keys.Holder)
 	defer l.Kind.Queues.Done(q)
-	if l.passes() {
+	if l.meets() {
 		return l.Kind.Queues.Take(ctx, q, l.Wish.Like, l)
 	}
 	return q.TakeAlone(ctx, l.Wish.Beside, l)
@@ -79,8 +79,11 @@ func (l *Lock) Ready(waiters int) error {
 	return l.Base.Session.Ready()
 }
 
-// Try takes the lock if it is free and nobody is before the caller.
+// Try takes the lock if it is free and nobody is before the caller, or enters a hold that the session shares.
 func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
+	if lease, ok := l.share(ctx); ok {
+		return lease, nil
+	}
 	e, err := l.enter()
 	if err != nil {
 		return hold.Lease{}, err
@@ -97,20 +100,16 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 // entered is a lock that the caller may ask the server for, and does not wait for.
 type entered struct {
 	lock  *Lock
-	local *handoff.Queue // nil if holds of the kind are not handed over
+	local *handoff.Queue
 	queue queue.Asker
 }
 
 // enter counts the caller in, unless goroutines of this session are before it.
 func (l *Lock) enter() (e entered, err error) {
-	e = entered{lock: l}
-	if l.Kind.Passing != nil {
-		local := l.Kind.Queues.Use(l.Keys.Holder)
-		if !local.Try(l.Wish.Like) {
-			l.Kind.Queues.Done(local)
-			return e, errs.ErrHeld
-		}
-		e.local = local
+	e = entered{lock: l, local: l.Kind.Queues.Use(l.Keys.Holder)}
+	if !e.local.Try(l.Wish.Like) {
+		l.Kind.Queues.Done(e.local)
+		return e, errs.ErrHeld
 	}
 	if err = l.Base.Session.Begin(); err != nil {
 		e.leftLocal()
@@ -130,10 +129,8 @@ func (e entered) left(hasHold bool) { //nolint:revive // a fact, not a switch
 
 // leftLocal counts the caller out of the queue of this process.
 func (e entered) leftLocal() {
-	if e.local != nil {
-		e.local.Tried(e.lock.Wish.Like)
-		e.lock.Kind.Queues.Done(e.local)
-	}
+	e.local.Tried(e.lock.Wish.Like)
+	e.lock.Kind.Queues.Done(e.local)
 }
 
 // Candidate waits for the lock. Whoever has it waits, and begins the hold or leaves.
@@ -197,7 +194,7 @@ func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.L
 func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Lease {
 	n := &held{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
-	if l.passes() {
+	if l.meets() {
 		n.local, n.since = l.Kind.Queues.Use(l.Keys.Holder), grant.Read
 		n.local.Began(l.Wish.Like)
 	}
@@ -215,6 +212,9 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Le
 	n.Term.Start(sent, life)
 	if err := l.Base.Session.Evicted(); err != nil {
 		n.Term.Break(err, false)
+	}
+	if n.local != nil {
+		n.local.Open(l.Wish.Like, lease)
 	}
 	return lease
 }

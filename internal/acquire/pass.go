@@ -51,9 +51,6 @@ func (p *Passing) took(d time.Duration) {
 	p.cost.Store(now) // of two at once one may not count
 }
 
-// passes reports whether l is for holds that are handed over.
-func (l *Lock) passes() bool { return l.Kind.Passing != nil && l.Wish.Like != handoff.Request{} }
-
 // Refuse implements session.Part.
 func (k *Kind) Refuse(err error) {
 	k.Queues.Refuse(err)

@@ -24,20 +24,15 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 	if refusal == nil {
 		refusal = unknown
 	}
-	k := Kind{Renew: g.Renew, Named: queue.Holder.Name, Queues: handoff.NewTable(s.Timers)}
+	k := Kind{Renew: g.Renew, Named: queue.Holder.Name, Queues: handoff.NewTable(s.Timers), Passing: new(Passing)}
 	if named := g.Named; named != nil {
 		k.Named = func(a queue.Holder) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
 	if g.Contest != nil {
-		if g.Contest.Passes {
-			k.Passing = new(Passing)
-		}
 		k.Source = contend.New(s, contend.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
 		return k
 	}
-	if g.Line.Yield != nil || g.Line.Requeue != nil {
-		k.Passing = &Passing{Yield: g.Line.Yield}
-	}
+	k.Passing.Yield = g.Line.Yield
 	k.Source = lines{queue.New(s, queue.Kind{
 		Enter: g.Line.Enter, Look: g.Line.Look, Wait: g.Line.Wait, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
 		Labelled: g.Line.Labelled, Refusal: refusal,

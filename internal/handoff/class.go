@@ -26,8 +26,9 @@ type class struct {
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	held, asking, seeking int
 	ticket                Ticket // the newest one
-	// scarce says that the last goroutine that asked the server was told to wait.
+	// scarce says that holds are handed over, and that the last goroutine that asked the server was told to wait.
 	scarce bool
+	open   *openHold // the newest shared one; nil if goroutines may enter none
 }
 
 // isUnused reports whether c has no waiter and counts nothing.
@@ -38,9 +39,14 @@ func (c *class) isFull() bool {
 	return c.request.Most > 0 && c.held+c.asking+c.seeking >= c.request.Most
 }
 
-// waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server.
+// waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
+// that is not handed over is not waited for, but the goroutine that asks is.
 func (c *class) waitsFirst() bool {
-	return c.isFull() || c.scarce && c.held+c.asking+c.seeking > 0
+	asks := c.asking+c.seeking > 0
+	if c.request.Way != Handed {
+		return asks || c.isFull()
+	}
+	return c.isFull() || c.scarce && (asks || c.held > 0)
 }
 
 func (c *class) append(w *waiter) {
@@ -104,7 +110,7 @@ func (c *class) send(t Ticket) bool {
 // sent returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
 // asks for itself.
 func (c *class) sent() *waiter {
-	if c.request.Own {
+	if c.request.Way == Own {
 		for w := c.head; w != nil; w = w.next {
 			if w.idle() {
 				return w

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handoff is the queue of one lock inside one process: one goroutine asks the server, and the others wait here
-// and are handed what a goroutine before them releases.
+// Package handoff is the queue of one lock inside one process: one goroutine asks the server, and the others wait here.
+// What becomes of a hold that a goroutine got is the Way of its request: the hold is handed over when it is released, or
+// stays with the goroutine, or is shared by all.
 //
 // # Guarantees
 //
 //  1. Order: goroutines with the same request are served in the order of their arrival, by what is handed over here and
 //     by what the server grants, whoever asked for it. A goroutine that is on its way to the server is passed over for
-//     that long.
+//     that long. Goroutines that share a hold are served together.
 //  2. A request says how many holds of it a session can have at once. While the session has that many, or asks for the
 //     last of them, newcomers wait here and send nothing. So an exclusive lock has at most one hold or one ticket in a
 //     session for each request.
@@ -16,10 +17,15 @@
 //     for it, newcomers wait for that, and one of them asks the server 20 ms later. A hold that a goroutine is granted at
 //     once ends the scarcity.
 //     If the asking one leaves, its ticket goes to another waiter, unless the server has granted it.
+//     If holds are not handed over (Own, Shared) one goroutine asks at a time, and no hold is waited for: when that
+//     one has what it asked for, or gives up, the next one asks at once.
 //  4. A waiter that only waits for other goroutines is refused at once by Table.Refuse, however long a call takes.
-//  5. Source.Ready decides how many goroutines may wait, also those that have tickets of their own (TakeAlone, Count). A goroutine
-//     that it refuses has sent nothing.
+//  5. Source.Ready decides how many goroutines may wait, also those that have tickets of their own (TakeAlone). A goroutine that
+//     it refuses has sent nothing.
 //  6. A goroutine that gives up in the instant in which it is handed something has it.
+//  7. A shared hold is entered without the server for 20 ms from its grant. After that one goroutine asks whether it may be
+//     shared further, and the others wait for the reply. If it may, they all enter it, and the 20 ms count from the
+//     question. If not, or if there is no reply, the hold stays with the goroutines in it, and one waits for another hold.
 //
 // # Not guaranteed
 //
@@ -31,18 +37,18 @@
 //	from      when                                           to
 //
 //	idle      it is sent to the server, at once or later     away
-//	idle      something is handed, or granted, to it         served
+//	idle      something is handed, granted to it, or shared  served
 //	idle      waiting is refused                             gone
 //	away      it has a ticket                                standing
 //	away      its grant arrived, and it is the first         served
 //	away      its grant arrived, and another one is first    idle, or away again
 //	away      it cannot get a ticket                         gone
-//	standing  something is handed, or granted, to it         served: its ticket goes to another, or is left
+//	standing  something is handed, granted to it, or shared  served: its ticket goes to another, or is left
 //	standing  what it waits for is granted, or cannot be     away
 //	any       its context ends                               gone: its ticket goes to another, or is left
 //
 // A goroutine that finds no waiter asks the server itself, and is no waiter before it has a ticket. The last idle waiter
-// is sent: it has the longest to wait, so the task changes hands seldom. If each goroutine asks for itself (Request.Own), the
+// is sent: it has the longest to wait, so the task changes hands seldom. If each goroutine asks for itself (Own), the
 // first one is sent, and the hold and the ticket are its own.
 //
 // # No waiter is forgotten
@@ -67,7 +73,7 @@
 //
 // So a semaphore's waiter waits for a scarce hold for 20 ms at most before one of its session asks the server, whatever becomes
 // of the hold. A lock has a Most of one hold, so that scarcity changes nothing for it: its waiters wait for the session's hold or
-// ticket. A read-write lock and kinds that hand nothing over have no Queue.
+// ticket. Neither is anything scarce that is not handed over: its waiters wait for a goroutine that asks, the first of the three.
 //
 // # Ownership
 //

@@ -12,9 +12,24 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// Request is what a goroutine wants. Holds are handed over between equal requests. The zero Request is of a kind of lock
-// that hands nothing over.
+// Way is what becomes of a hold that a goroutine of the session got.
+type Way int
+
+const (
+	// Handed holds go to the next goroutine when they are released.
+	Handed Way = iota
+	// Own holds go to no other goroutine, and neither do their tickets: each goroutine asks for itself, one at a time. The
+	// first waiter asks next.
+	Own
+	// Shared holds are entered by other goroutines, those that wait and, for a while, those that come. One goroutine at a
+	// time asks for all. See Sharer.
+	Shared
+)
+
+// Request is what a goroutine wants. Goroutines with equal requests wait for each other. The zero Request is of goroutines
+// that have tickets of their own from the beginning; see Queue.TakeAlone.
 type Request struct {
+	Way Way
 	// Most is how many holds of it a session can have at once; 0 is any number.
 	Most int
 	// Lease, First and Replicas are the terms of the hold: how long each renewal lengthens it, how long it lasts before the
@@ -23,9 +38,6 @@ type Request struct {
 	Replicas     int
 	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
 	Permits, Capacity int
-	// Own says that each goroutine asks for itself: its ticket, and the hold that it gets, go to no other goroutine. The
-	// first waiter asks next.
-	Own bool
 }
 
 // Ticket is a place in the server's queue. One goroutine at a time waits with it, and may leave it to another.
@@ -131,7 +143,7 @@ func (q *Queue) pass(now clock.Instant, r Request, from Giver) (Verdict, context
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.findLocked(r)
-	if c == nil {
+	if c == nil || r.Way != Handed {
 		return Unwanted, nil
 	}
 	w := c.first(nil)
@@ -178,16 +190,20 @@ func (q *Queue) Ended(r Request) {
 	defer q.mu.Unlock()
 	c := q.openLocked(r)
 	c.held--
+	if c.held == 0 {
+		c.open = nil
+	}
 	c.wanted()
 }
 
 // Try reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
-// as many holds as it can have. Tried is to follow.
+// as many holds as it can have. Goroutines that wait for a shared hold count for nothing: they keep no other one out. Tried
+// is to follow.
 func (q *Queue) Try(r Request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for c := &q.mu.class; c != nil; c = c.more {
-		if c.head != nil {
+		if c.head != nil && c.request.Way != Shared {
 			return false
 		}
 	}
@@ -256,6 +272,6 @@ func (q *Queue) openLocked(r Request) *class {
 		}
 		c = c.more
 	}
-	c.request, c.ticket, c.scarce = r, nil, false
+	c.request, c.ticket, c.scarce, c.open = r, nil, false, nil
 	return c
 }

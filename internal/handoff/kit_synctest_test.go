@@ -53,6 +53,7 @@ type place struct {
 	inLine            atomic.Bool  // once Enter said so
 	granted           chan error   // what Wait answers
 	token             uint64       // of what was granted; 0 is nothing
+	opens             *room        // where that is shared; nil if it is not
 	began             chan error   // how Begin was called, or errServed for Leave
 }
 
@@ -102,7 +103,12 @@ func (p *place) Begin(_ context.Context, err error) (hold.Lease, error) {
 	if p.token == 0 {
 		return hold.Lease{}, err
 	}
-	return leased(p.token), nil
+	lease := leased(p.token)
+	if p.opens != nil {
+		p.opens.Began(shared)
+		p.opens.Open(shared, lease)
+	}
+	return lease, nil
 }
 
 func (p *place) Leave() { p.began <- errServed }
@@ -146,6 +152,11 @@ type room struct {
 	errs   []error // what places are refused with, in that order
 	closed error   // why nobody is to wait
 	most   int     // waiters; 0 is any number
+
+	shares bool       // what is granted is shared
+	asked  int        // how often the server was asked whether it may be shared further
+	may    chan bool  // its reply; nil if it may not
+	beside hold.Lease // with which that was asked
 }
 
 // inRoom runs a test in which nothing happens by itself.
@@ -187,6 +198,9 @@ func (m *room) Ticket() (Ticket, error) {
 		return nil, err
 	}
 	p := newPlace()
+	if m.shares {
+		p.opens = m
+	}
 	m.places = append(m.places, p)
 	return p, nil
 }

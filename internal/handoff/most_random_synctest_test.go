@@ -54,6 +54,12 @@ func (d *desk) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
 // Ready implements Source.
 func (d *desk) Ready(int) error { return nil }
 
+// Share implements Sharer.
+func (d *desk) Share(context.Context, hold.Lease) bool {
+	d.takes(time.Millisecond)
+	return !d.oneIn(3)
+}
+
 // Ticket implements Source.
 func (d *desk) Ticket() (Ticket, error) {
 	if d.oneIn(50) {
@@ -158,6 +164,7 @@ func (p *seat) Begin(_ context.Context, err error) (hold.Lease, error) {
 	h := &turn{desk: p.desk}
 	lease := h.BeginOf(h, nil, nil, 1)
 	h.Refill(2, 1<<40)
+	p.desk.queue.Open(p.desk.request, lease)
 	return lease, nil
 }
 
@@ -210,22 +217,22 @@ func (h *turn) requeue() {
 // zero in the end.
 func TestMost_RandomWalk_IsKept(t *testing.T) {
 	t.Parallel()
-	for _, most := range []int{0, 1, 2} {
+	for _, r := range []Request{{}, {Most: 1}, {Most: 2}, {Way: Own}, {Way: Own, Most: 1}, {Way: Shared}} {
 		for seed := range uint64(40) {
-			t.Run(fmt.Sprintf("%d/%d", most, seed), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d/%d/%d", r.Way, r.Most, seed), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { walk(t, most, seed) })
+				synctest.Test(t, func(t *testing.T) { walk(t, r, seed) })
 			})
 		}
 	}
 }
 
-func walk(t *testing.T, most int, seed uint64) {
+func walk(t *testing.T, r Request, seed uint64) {
 	t.Helper()
 	table := newTable(t)
 	d := &desk{
-		T: t, table: table, queue: table.Use("a"), request: Request{Most: most},
-		random: rand.New(rand.NewPCG(seed, uint64(most))), //nolint:gosec // a walk that can be repeated
+		T: t, table: table, queue: table.Use("a"), request: r,
+		random: rand.New(rand.NewPCG(seed, uint64(r.Most))), //nolint:gosec // a walk that can be repeated
 	}
 	free := 1 + int(seed%3)
 	d.mu.free = free

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own is a request for which each goroutine asks for itself, one after the other; side is one for which they ask side by side.
+// own is a request for which each goroutine asks for itself, and side is one of which a session can have many holds.
 var (
-	own  = Request{Most: 1, Own: true}
-	side = Request{Own: true}
+	own  = Request{Way: Own, Most: 1}
+	side = Request{Way: Own}
 )
 
 // grants lets the newest Enter be granted a hold of the request, which the session counts.
@@ -46,23 +46,68 @@ func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 	})
 }
 
-// standing -> served: what a ticket is granted goes to the goroutine that waits with it, also if another one came earlier.
+// standing -> served: what a ticket is granted goes to the goroutine that waits with it, also if another one is before it in
+// the queue.
 func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 	t.Parallel()
 	inRoom(t, func(m *room) {
 		guests := []*guest{m.takesThe(side), m.takesThe(side)}
-		for _, p := range m.places {
-			p.entered <- errWaits
-			synctest.Wait()
-		}
-		m.Began(side)
-		m.places[1].grant(2)
-		guests[1].requireHas(2)
-		guests[0].requireWaits()
+		m.answers(errWaits) // to the first one, which becomes a waiter now
 		m.Began(side)
 		m.places[0].grant(1)
 		guests[0].requireHas(1)
+		guests[1].requireWaits()
+		m.grants(side, 2)
+		guests[1].requireHas(2)
 		m.finishes(side)
+		m.finishes(side)
+	})
+}
+
+// One goroutine asks at a time, also for what many can have: each that has it, or gives up, sends the next one at once.
+func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		guests := []*guest{m.takesThe(side), m.takesThe(side), m.takesThe(side), m.takesThe(side)}
+		m.grants(side, 1)
+		guests[0].requireHas(1)
+		require.Len(t, m.places, 2)
+		m.answers(errWaits)
+		require.Len(t, m.places, 2, "another one asks for the same message")
+		guests[1].cancel()
+		synctest.Wait()
+		guests[1].requireFailed(context.Canceled)
+		require.Len(t, m.places, 3)
+		m.answers(errWaits)
+		m.Began(side)
+		m.places[2].grant(3)
+		guests[2].requireHas(3)
+		m.grants(side, 4)
+		guests[3].requireHas(4)
+		late := m.takesThe(side)
+		require.Len(t, m.places, 5, "it waits for no hold")
+		m.grants(side, 5)
+		late.requireHas(5)
+		for range 4 {
+			m.finishes(side)
+		}
+	})
+}
+
+// A goroutine that does not wait asks beside one that asks, and is refused while one waits. A hold goes to no other goroutine.
+func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
+	t.Parallel()
+	inRoom(t, func(m *room) {
+		asks := m.takesThe(side)
+		require.True(t, m.Try(side))
+		m.Tried(side)
+		m.answers(errWaits)
+		require.False(t, m.Try(side))
+		require.False(t, m.Try(like))
+		require.Equal(t, Unwanted, m.Pass(now, side, gives(7)))
+		m.Began(side)
+		m.places[0].grant(1)
+		asks.requireHas(1)
 		m.finishes(side)
 	})
 }

@@ -28,26 +28,26 @@ func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lea
 	if several {
 		counts = 0
 	}
-	if err := q.Count(counts, s); err != nil {
+	if err := q.count(counts, s); err != nil {
 		return hold.Lease{}, err
 	}
-	defer func() { q.Uncount(counts) }()
+	defer func() { q.uncount(counts) }()
 	t, err := s.Ticket()
 	if err != nil {
 		return hold.Lease{}, err
 	}
 	granted, err := t.Enter(ctx)
 	if !granted && err == nil {
-		q.Uncount(counts - 1)
+		q.uncount(counts - 1)
 		counts = 1
 		err = t.Wait(ctx)
 	}
 	return t.Begin(ctx, err)
 }
 
-// Count counts n goroutines as waiters, 1 or 0, or returns why they may not ask the server. They wait elsewhere, and Uncount
-// is to follow.
-func (q *Queue) Count(n int, s Source) error {
+// count counts n goroutines as waiters, 1 or 0, or returns why they may not ask the server. They wait with tickets of their
+// own, and uncount is to follow.
+func (q *Queue) count(n int, s Source) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	err := s.Ready(q.aheadLocked(n == 0))
@@ -57,8 +57,8 @@ func (q *Queue) Count(n int, s Source) error {
 	return err
 }
 
-// Uncount counts n goroutines out that Count counted in.
-func (q *Queue) Uncount(n int) {
+// uncount counts n goroutines out that count counted in.
+func (q *Queue) uncount(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.waiters -= n
@@ -75,11 +75,16 @@ type visit struct {
 }
 
 // join makes the caller a waiter if it may not ask the server, and reports whether it did, or returns why it may do neither.
+// A caller that enters a shared hold is one that was served.
 func (v *visit) join() (joined bool, err error) {
 	q := v.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v.class = q.openLocked(v.request)
+	if lease, ok := v.class.enter(); ok {
+		v.waiter.news <- news{lease: lease}
+		return true, nil
+	}
 	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
 	if err = v.source.Ready(q.aheadLocked(v.request.Most == 0)); err != nil {
 		return false, err
@@ -95,7 +100,7 @@ func (v *visit) join() (joined bool, err error) {
 
 // ask asks the server as a goroutine that is no waiter. If the server does not grant at once, the caller becomes one.
 func (v *visit) ask(ctx context.Context) (hold.Lease, error) {
-	t, err := v.source.Ticket()
+	t, err := v.ticket()
 	if err != nil {
 		v.asked()
 		return hold.Lease{}, err
@@ -152,7 +157,7 @@ func (v *visit) leave(ctx context.Context) (err error, left bool) {
 	}
 	v.class.remove(v.waiter)
 	switch {
-	case v.class.held > 0:
+	case v.class.held > 0 && v.request.Way != Shared: // what keeps a shared one out is the server's to say
 		return errs.WhileHeld(errs.Ended(ctx)), true
 	case v.class.ticket != nil:
 		return v.class.ticket.Ended(ctx), true
@@ -164,7 +169,7 @@ func (v *visit) leave(ctx context.Context) (err error, left bool) {
 // caller's lease, why there is none, or that the caller waits further.
 func (v *visit) seek(ctx context.Context, t Ticket) (lease hold.Lease, waits bool, err error) {
 	if t == nil {
-		if t, err = v.source.Ticket(); err != nil {
+		if t, err = v.ticket(); err != nil {
 			v.quit()
 			return hold.Lease{}, false, err
 		}
@@ -203,7 +208,7 @@ func (v *visit) stands(t Ticket, call context.CancelFunc) {
 		c.seeking++
 		c.append(w)
 	}
-	w.away, w.call, c.ticket, c.scarce = false, call, t, true
+	w.away, w.call, c.ticket, c.scarce = false, call, t, c.request.Way == Handed
 }
 
 // wasServed says that the caller waits with its ticket no more, and reports whether something was handed to it.
@@ -252,7 +257,7 @@ func (v *visit) begin(ctx context.Context, t Ticket, err error) (lease hold.Leas
 
 // handOver ends the wait of the caller and leaves its ticket to another waiter, if there is an idle one that can use it.
 func (v *visit) handOver(t Ticket) bool {
-	if v.request.Own {
+	if v.request.Way == Own {
 		return false
 	}
 	v.queue.mu.Lock()
@@ -277,7 +282,7 @@ func (v *visit) deliver(lease hold.Lease) (own bool, call context.CancelFunc) {
 	c, w := v.class, v.waiter
 	c.scarce = c.scarce && !v.atOnce
 	first := w
-	if !c.request.Own {
+	if c.request.Way == Handed {
 		first = c.first(w)
 	}
 	if own = first == w; own {

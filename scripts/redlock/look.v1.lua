@@ -1,6 +1,6 @@
 -- redlock/look v1
 -- Checks whether one server's parts of locks are free, for a session that waits for them, and
--- leaves its mark if there is none.
+-- leaves its mark if there is no other.
 --
 -- KEYS[n]  holder   string: see redlock/acquire v1; one of every lock that is checked
 -- ARGV[1]  mark     session (22) that wants a message at the release

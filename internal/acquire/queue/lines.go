@@ -48,7 +48,7 @@ type Wish struct {
 	Mark string
 	// Args are those of Enter that other kinds do not have.
 	Args []string
-	// Like is the request between whose wishes a session hands holds over; zero if it hands none over.
+	// Like is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
 	Like handoff.Request
 	// Beside says that others of the session may have the lock at the same time.
 	Beside bool

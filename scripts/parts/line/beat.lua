@@ -29,7 +29,7 @@ local function beat(before, ear)
     redis.call('PEXPIRE', lives, 600000)
   end
   -- Tickets of its own may be among those that were passed over: it was dead, or lives by a clock
-  -- that was set back behind the search. A session that is not known has none there.
+  -- that was set back behind the search. One that is not known has no ticket there.
   local back = known and not lived
   for n = 2, 3 do
     back = back or lived and before[n] and string.sub(before[n], 1, 16) > now

@@ -11,8 +11,8 @@
 -- defines  phase, is_open, waiting, mark_left, hand_off, put_down
 local phase = scores[2]
 local is_open -- whether a reader without a ticket may have the lock
--- How many tickets there are, or more; skips says that there are none. Read before the first write,
--- as the type of lives is: a key that is foreign makes the call fail before it has an effect.
+-- How many tickets there are, or more; skips says that there is no ticket. Read before the first
+-- write, as the type of lives is: a foreign key makes the call fail before it has an effect.
 local waiting = skips and 0 or redis.call('ZCARD', line) + redis.call('ZCARD', readers)
 if waiting > 0 then
   redis.call('HLEN', lives)

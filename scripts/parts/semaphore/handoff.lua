@@ -11,9 +11,9 @@ local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many tickets there are, or more; skips says that there are none. Read before the first write,
--- as the type of lives is by a hand-off: a key that is foreign makes the call fail before it has an
--- effect.
+-- How many tickets there are, or more; skips says that there is no ticket. Read before the first
+-- write, as the type of lives is by a hand-off: a key that is foreign makes the call fail before it
+-- has an effect.
 local waiting = skips and 0 or redis.call('ZCARD', line)
 if waiting > 0 then
   after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter

@@ -37,12 +37,12 @@ func TestARefusalIsToldToEveryReader(t *testing.T) {
 	for _, w := range waiting {
 		require.ErrorIs(t, locktest.MustFail(t, w), signalbox.ErrWrongKind)
 	}
-	redistest.Await(t, "an empty room", func() bool { return mu.Rooms() == 0 })
+	redistest.Await(t, "nothing in use", func() bool { return mu.InUse() == 0 })
 	w.server.MustDo(t, "DEL", w.key()) // else Close waits a second for withdrawals that are refused
 }
 
 // P6: Close sends them all away, the leader and those who wait for it, and waits for readers.
-func TestCloseSendsTheWholeRoomAway(t *testing.T) {
+func TestCloseRefusesAllReaders(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	s := w.session(signalbox.WithCloseGrace(redistest.Patience))
@@ -52,7 +52,7 @@ func TestCloseSendsTheWholeRoomAway(t *testing.T) {
 	aged()
 	waiting := []<-chan result{w.queue(t.Context(), mu, read, 2)}
 	for n := range 5 {
-		waiting = append(waiting, follow(t.Context(), t, mu, n+1))
+		waiting = append(waiting, follow(t.Context(), t, mu, n+2))
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close(t.Context()) }()
@@ -64,7 +64,7 @@ func TestCloseSendsTheWholeRoomAway(t *testing.T) {
 	require.ErrorIs(t, second(mu.RLock(t.Context())), signalbox.ErrClosed, "beside a reader, too")
 	require.NoError(t, old.Unlock())
 	require.NoError(t, redistest.Receive(t, "the end of Close", closed))
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 	require.NoError(t, locktest.MustHave(t, writer).Unlock())
 }
 
@@ -92,7 +92,7 @@ func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 	require.False(t, w.isHeld())
 }
 
@@ -117,7 +117,7 @@ func TestAQuestionAtTheDoorThatIsNotAnsweredKeepsNobodyOut(t *testing.T) {
 				require.NoError(t, old.Unlock())
 				require.NoError(t, next.Unlock())
 				w.awaitFree()
-				require.Zero(t, mu.Rooms())
+				require.Zero(t, mu.InUse())
 			})
 		}
 	}

@@ -67,7 +67,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 			require.Equal(t, lease.Token(), before.Token())
 			require.NoError(t, before.Unlock())
 		}
-		require.Zero(t, mu.Rooms())
+		require.Zero(t, mu.InUse())
 	}
 }
 
@@ -86,7 +86,7 @@ func TestAReaderWhoAskedSharesTheHoldThatThereIs(t *testing.T) {
 		require.NoError(t, lease.Unlock())
 	}
 	require.False(t, w.isHeld())
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 }
 
 // led -> led: at a closed door the old hold goes on for those who have it, and those who come stand in line for a new
@@ -100,7 +100,7 @@ func TestAtAClosedDoorTheOldHoldGoesOnAndThoseWhoComeQueue(t *testing.T) {
 	aged()
 	late := []<-chan result{w.queue(t.Context(), mu, read, 2)}
 	for n := range 5 {
-		late = append(late, follow(t.Context(), t, mu, n+1))
+		late = append(late, follow(t.Context(), t, mu, n+2))
 	}
 	require.Equal(t, 2, w.inLine())
 	for _, lease := range old {
@@ -119,7 +119,7 @@ func TestAtAClosedDoorTheOldHoldGoesOnAndThoseWhoComeQueue(t *testing.T) {
 		require.Greater(t, l.Token(), lease.Token())
 		require.NoError(t, l.Unlock())
 	}
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 }
 
 // led -> led, led -> empty: a leader whose context ends leaves its place to the next who waits; the last one takes
@@ -141,7 +141,7 @@ func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 		if n == 0 {
 			waiting = append(waiting, w.queue(ctx, mu, read, 1))
 		} else {
-			waiting = append(waiting, follow(ctx, t, mu, n))
+			waiting = append(waiting, follow(ctx, t, mu, n+1))
 		}
 	}
 	redistest.Await(t, "a look, after the answer", func() bool { return proxy.Replies() > 0 })
@@ -156,14 +156,14 @@ func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 	require.NoError(t, holder.Unlock())
 	lease := locktest.MustHave(t, waiting[3])
 	require.NoError(t, lease.Unlock())
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 
 	holder = must(t, w.lock(), write)
 	ctx, cancel := context.WithCancel(t.Context())
 	alone := w.queue(ctx, mu, read, 1)
 	cancel()
 	require.ErrorIs(t, locktest.MustFail(t, alone), context.Canceled)
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 	redistest.Await(t, "the leaving", func() bool { return w.inLine() == 0 })
 	require.NoError(t, holder.Unlock())
 }
@@ -195,7 +195,7 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 		require.NoError(t, lease.Unlock())
 	}
 	require.NoError(t, locktest.MustHave(t, writer).Unlock())
-	require.Zero(t, rwlock.New(s, w.name).Rooms())
+	require.Zero(t, rwlock.New(s, w.name).InUse())
 }
 
 // P7: those who wait for a leader cost the server one ticket, and the process nothing but their own goroutines.
@@ -205,12 +205,12 @@ func TestReadersThatWaitCostNoGoroutineAndOneTicket(t *testing.T) {
 	w := alone(t)
 	mu := w.lock()
 	holder := must(t, w.lock(), write)
-	waiting := []<-chan result{w.queue(t.Context(), mu, read, 1), follow(t.Context(), t, mu, 1)}
+	waiting := []<-chan result{w.queue(t.Context(), mu, read, 1), follow(t.Context(), t, mu, 2)}
 	w.awaitChannels("grants", 1)
 	before := runtime.NumGoroutine()
 	const readers = 300
 	for n := range readers {
-		waiting = append(waiting, follow(t.Context(), t, mu, n+2))
+		waiting = append(waiting, follow(t.Context(), t, mu, n+3))
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+readers+readers/3)
 	require.Equal(t, 1, w.inLine())
@@ -218,5 +218,5 @@ func TestReadersThatWaitCostNoGoroutineAndOneTicket(t *testing.T) {
 	for _, w := range waiting {
 		require.NoError(t, locktest.MustHave(t, w).Unlock())
 	}
-	require.Zero(t, mu.Rooms())
+	require.Zero(t, mu.InUse())
 }

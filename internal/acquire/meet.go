@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Like returns the request with which goroutines wait for a lock that stands on g, if its holds are to be what r says:
+// handed over, shared, or neither if r is zero. beside says that several of the session may have the lock at once.
+//
+// Without a queue at the server one goroutine of the session tries at a time, unless each has a channel of its own.
+func Like(g *layout.Ground, r handoff.Request, beside bool) handoff.Request { //nolint:revive // a fact about the lock, not a switch
+	c, none := g.Contest, handoff.Request{}
+	switch {
+	case c == nil, r.Way == handoff.Shared, c.Passes && r != none:
+		return r
+	case c.Each:
+		return none
+	case beside:
+		return handoff.Request{Way: handoff.Own}
+	}
+	return handoff.Request{Way: handoff.Own, Most: 1}
+}
+
+// meets reports whether the goroutines that wait for l wait for each other: one of them at a time asks the server.
+func (l *Lock) meets() bool { return l.Wish.Like != handoff.Request{} }
+
+// share returns a lease of the hold that the session shares, if there is one that may be shared further.
+func (l *Lock) share(ctx context.Context) (hold.Lease, bool) {
+	if l.Wish.Like.Way != handoff.Shared {
+		return hold.Lease{}, false
+	}
+	q := l.Kind.Queues.Use(l.Keys.Holder)
+	defer l.Kind.Queues.Done(q)
+	return q.Share(ctx, l.Wish.Like, l)
+}
+
+// Share implements handoff.Sharer.
+func (l *Lock) Share(ctx context.Context, lease hold.Lease) bool {
+	reply, err := l.Base.Session.Runner.Run(ctx, wire.Call{Script: l.Kind.Share, Keys: l.Keys.All, Args: []string{lease.Name()}})
+	return err == nil && reply.Code() == wire.Done
+}
