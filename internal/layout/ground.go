@@ -80,9 +80,6 @@ type Contest struct {
 	// Each says that each waiter is told on a channel of its own, Keys.Told with the hold behind it, and has a place among
 	// those who wait, which Release gives back: it asks for itself. Otherwise one waiter at a time asks for all of a session.
 	Each bool
-	// WaitsHere says that a hold keeps out every other for as long as it lasts: while a session has
-	// one, its waiters send nothing, and wait for its release.
-	WaitsHere bool
 	// Passes says that holds are handed over inside the process: each has a block of tokens from its
 	// stamp on, wire.TokenBlock long.
 	Passes bool

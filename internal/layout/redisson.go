@@ -113,7 +113,7 @@ func redissonLock(realm string) *Exclusive {
 			},
 			Renew: scripts.RedissonRenew,
 			Contest: &Contest{
-				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Look: scripts.RedissonLook, WaitsHere: true, Passes: true,
+				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Look: scripts.RedissonLook, Passes: true,
 			},
 		},
 		Letters: "r",

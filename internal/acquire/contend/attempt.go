@@ -16,16 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// state is one of the states of the package doc.
-type state uint8
-
-const (
-	asking state = iota
-	granted
-	begun
-	over
-)
-
 // attempt is one hold id: a wish for the lock, and the hold that comes of it. Fields without a word on that are guarded by
 // the lock of its Contests.
 type attempt struct {
@@ -34,7 +24,7 @@ type attempt struct {
 	wish  *queue.Wish // assigned once
 	waits bool        // it waits, or came to try; assigned once, before anybody else knows it
 
-	state    state
+	granted  bool // it has the lock, or had it
 	grant    queue.Grant
 	tenant   queue.Tenant
 	sent     bool       // a try was sent that may have left something
@@ -57,17 +47,8 @@ func (q *contest) begin(wish *queue.Wish) *attempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.attempts[a] = struct{}{}
-	q.attempts++
 	q.living++
 	return a
-}
-
-// beginLocked makes a the holder.
-func (a *attempt) beginLocked() {
-	a.state = begun
-	if !a.wish.Beside {
-		a.queue.alone = a
-	}
 }
 
 // forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
@@ -75,24 +56,14 @@ func (a *attempt) forget() {
 	c := a.queue.contests
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, isKnown := c.mu.attempts[a]; isKnown {
-		delete(c.mu.attempts, a)
-		a.queue.attempts--
-	}
+	delete(c.mu.attempts, a)
 }
 
 // end makes a be over, and reports whether it may have something on the server. vacate follows.
 func (a *attempt) end() (may bool) {
-	q := a.queue
-	q.contests.mu.Lock()
-	defer q.contests.mu.Unlock()
-	if a.state != over {
-		q.living--
-	}
-	a.state, a.tenant = over, nil
-	if q.alone == a && !q.contests.kind.WaitsHere {
-		q.alone = nil // before the release is sent: its message is for those who wait here, too
-	}
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	a.tenant = nil
 	return a.sent
 }
 
@@ -170,8 +141,8 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		a.state = granted
-		a.grant = a.granted(reply, sent, now)
+		a.granted = true
+		a.grant = a.given(reply, sent, now)
 		return answer{outcome: taken}, nil
 	case wire.Undone:
 		c.session.Clock.Told(slot, reply.Stamp(2), now)
@@ -191,8 +162,8 @@ func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error)
 	}
 }
 
-// granted returns what the server gave by a reply to a try.
-func (a *attempt) granted(reply wire.Reply, sent, now clock.Instant) queue.Grant {
+// given returns what the server gave by a reply to a try.
+func (a *attempt) given(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	stamp := reply.Stamp(1)
 	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.wish.Life, Sent: sent, Read: now}
 	switch {
@@ -219,6 +190,13 @@ func (a *attempt) nothingSent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a.sent = a.unknown || a.placed
+}
+
+// hasLock reports whether a was granted the lock.
+func (a *attempt) hasLock() bool {
+	a.queue.contests.mu.Lock()
+	defer a.queue.contests.mu.Unlock()
+	return a.granted
 }
 
 // Grant implements queue.Holder.

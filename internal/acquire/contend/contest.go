@@ -69,19 +69,8 @@ func (c *Contests) Len() (queues, attempts int) {
 	return len(c.mu.queues), len(c.mu.attempts)
 }
 
-// Refuse implements session.Part. Who waits for its turn looks whether the session is ready, and finds that it is not;
-// the dispatcher wakes the others.
-func (c *Contests) Refuse(error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range c.mu.queues {
-		for _, l := range q.lanes {
-			for _, p := range l {
-				p.wake()
-			}
-		}
-	}
-}
+// Refuse implements session.Part. The dispatcher wakes all waiters, which find that the session is not ready.
+func (*Contests) Refuse(error) {}
 
 // Evict implements session.Part.
 func (c *Contests) Evict(cause error) {

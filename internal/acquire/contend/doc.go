@@ -8,6 +8,7 @@
 //
 // A waiter tries (layout.Contest.Acquire), and where the lock is not to be had it waits for a message on the lock's channel, or for
 // a look (package dispatch), and tries again. Nobody keeps a place for it: who tries in the right instant has the lock.
+// Which goroutine of a session tries, package handoff says: one at a time, unless each has a channel of its own.
 //
 // # Guarantees
 //
@@ -16,15 +17,8 @@
 //  2. No leak: what a try of unknown outcome may have taken is given back in the background when the attempt ends, and
 //     once more where a copy may come late, when its not-after is over.
 //  3. Every wait is bounded, and misses no release: as package dispatch has it.
-//  4. One try at a time. Of those of a session who want one lock alone, one tries, and the others wait for their turn, in
-//     their order; of those who may have it beside others likewise, and the two do not wait for each other. Who got
-//     the lock, or gave up, gives the turn to the next, which tries at once. So one message lets in as many as may come in,
-//     one after the other, and where there is nothing to be had it costs one script a session. While the session itself has the lock alone, the turn is
-//     waited in without a try, if the channel is heard. If a hold keeps out every other (layout.Contest.WaitsHere), the
-//     session sends nothing until its release is answered, which then gives the turn.
-//     After a release that others were notified of (reply 2), the session does not try for StandBack: otherwise it would
+//  4. After a release that others were notified of (reply 2), the session does not try for StandBack: otherwise it would
 //     be granted the lock again before the message arrives. Try does not wait for that.
-//  5. Where each waiter has a channel of its own (layout.Contest.Each) each tries for itself.
 //
 // # Not guaranteed
 //
@@ -33,9 +27,9 @@
 //
 // # States of an attempt
 //
-//	asking --a try is answered: it has it--> granted --Leave--> begun --Release, Abandon--> over
-//	  |                                                            the place is left, or Close --^
-//	  +-----------------------------------------------------------------------------------------+
+//	asking --the reply to a try: it has it--> granted --Release, Abandon--> over
+//	  |                                                                     ^
+//	  +--- the wait ends -----------------------------------------------------+
 //
 // Of one that is over the server is told until it answers, if it may have something there. It is forgotten after that.
 //

@@ -13,10 +13,14 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire/contend"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -30,8 +34,8 @@ const (
 
 // What is wished for: the lock of these tests is the read-write lock of Redisson.
 var (
-	writes = &queue.Wish{Life: lease, Args: []string{"w"}}
-	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Beside: true}
+	writes = &queue.Wish{Life: lease, Args: []string{"w"}, Like: handoff.Request{Way: handoff.Own, Most: 1}}
+	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Like: handoff.Request{Way: handoff.Own}, Beside: true}
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -58,6 +62,8 @@ type user struct {
 	place   *place
 	session *session.Session
 	queue   queue.Asker
+	table   *handoff.Table
+	local   *handoff.Queue // where the goroutines of the session wait
 }
 
 // dialer is a server, or a proxy before one.
@@ -87,11 +93,14 @@ func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Set
 		return contend.New(u.session, contend.Kind{Contest: kind, Layout: layout.Redisson()})
 	})
 	u.queue = u.Use(&queue.Keys{Holder: "a", All: []string{"a"}, Grants: channel})
+	u.table = handoff.NewTable(u.session.Timers)
+	u.local = u.table.Use("a")
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = u.session.Close(ctx)
 		u.queue.Done()
+		u.table.Done(u.local)
 		queues, attempts := u.Len()
 		require.Zero(p, queues)
 		require.Zero(p, attempts, "attempts that nobody gave back")
@@ -106,14 +115,75 @@ type outcome struct {
 	err     error
 }
 
-// later waits on another goroutine.
+// waiter is a goroutine that waits. It is a handoff.Source and its own handoff.Ticket.
+type waiter struct {
+	queue.Waiter
+
+	user    *user
+	wish    *queue.Wish
+	arrived chan struct{} // closed when it is in the queue of the session, or asks
+	got     queue.Holder
+}
+
+// Ready implements handoff.Source.
+func (w *waiter) Ready(int) error {
+	close(w.arrived)
+	return w.user.session.Ready()
+}
+
+// Ticket implements handoff.Source.
+func (w *waiter) Ticket() (handoff.Ticket, error) {
+	w.Waiter = w.user.queue.Stand(w.wish)
+	return w, nil
+}
+
+// Begin implements handoff.Ticket.
+func (w *waiter) Begin(_ context.Context, err error) (hold.Lease, error) {
+	if a := w.Waiter.Leave(); a != nil {
+		w.user.local.Began(w.wish.Like)
+		w.got, err = &holder{a, w.user, w.wish.Like}, nil
+	}
+	return hold.Lease{}, err
+}
+
+// Leave implements handoff.Ticket.
+func (w *waiter) Leave() { require.Fail(w.user.place, "its ticket is its own") }
+
+// holder is a hold that the session counts.
+type holder struct {
+	queue.Holder
+
+	user *user
+	like handoff.Request
+}
+
+// Release implements queue.Holder.
+func (h *holder) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
+	defer h.user.local.Ended(h.like)
+	return h.Holder.Release(ctx, used, lasts)
+}
+
+// Abandon implements queue.Holder.
+func (h *holder) Abandon() {
+	h.Holder.Abandon()
+	h.user.local.Ended(h.like)
+}
+
+// Swap implements queue.Holder.
+func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
+	a, err := h.Holder.Swap(ctx, script, wish)
+	return &holder{a, h.user, h.like}, err
+}
+
+// later waits on another goroutine, behind those that wait already.
 func (u *user) later(ctx context.Context, wish *queue.Wish) <-chan outcome {
 	answered := make(chan outcome, 1)
-	p := u.queue.Stand(wish)
+	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
 	go func() {
-		err := p.Wait(ctx)
-		answered <- outcome{p.Leave(), err}
+		_, err := u.table.Take(ctx, u.local, wish.Like, w)
+		answered <- outcome{w.got, err}
 	}()
+	<-w.arrived
 	return answered
 }
 

@@ -14,11 +14,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/contend"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
 // locks is a wish for the reentrant lock of Redisson.
-var locks = &queue.Wish{Life: lease}
+var locks = &queue.Wish{Life: lease, Like: handoff.Request{Way: handoff.Own, Most: 1}}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {

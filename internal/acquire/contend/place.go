@@ -28,7 +28,6 @@ func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, erro
 		case err == nil && got.outcome == late:
 			continue
 		case err == nil && got.outcome == taken:
-			a.began()
 			return a, nil
 		case err == nil:
 			err = errs.ErrHeld
@@ -40,95 +39,49 @@ func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, erro
 	return nil, errLate
 }
 
-// began makes a, which was granted, the holder.
-func (a *attempt) began() {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
-	a.beginLocked()
-}
-
-// place is somebody's waiting: an attempt, which tries when it has the turn.
+// place is an attempt that waits: it tries again and again.
 type place struct {
 	queue   *contest
 	wish    *queue.Wish
 	attempt *attempt
-	news    chan struct{} // room for one, coalesces: it may have the turn, or the session closes
 	last    wire.LastReply
-	wait    *dispatch.Wait // while it tries: nil until there is something to wait for; for who waits
-	armed   bool           // nothing is to be done before the next wake-up; for who waits
+	wait    *dispatch.Wait // nil until there is something to wait for; for the waiter
 }
 
 // Stand implements queue.Asker.
 func (q *contest) Stand(wish *queue.Wish) queue.Waiter {
-	p := &place{queue: q, wish: wish, attempt: q.begin(wish), news: make(chan struct{}, 1)}
+	p := &place{queue: q, wish: wish, attempt: q.begin(wish)}
 	p.attempt.waits = true
-	q.join(p)
 	return p
 }
 
-func (p *place) wake() {
-	select {
-	case p.news <- struct{}{}:
-	default: // one is there already
-	}
-}
-
-// Enter tries once, if it is p's turn, and reports whether the lock was granted. Wait continues.
+// Enter tries once, unless this session stands back, and reports whether the lock was granted. Otherwise Wait continues.
 func (p *place) Enter(ctx context.Context) (isGranted bool, err error) {
-	// Close sets closing and then wakes everybody: it finds p in its lane, or p finds it set.
+	// Close sets closing, and then wakes everybody who is registered, or will be: it wakes p, or p finds it set.
 	if err := p.queue.contests.session.Ready(); err != nil {
 		return false, err
 	}
 	if ctx.Err() != nil {
 		return false, p.last.Ended(ctx)
 	}
-	switch {
-	case !p.queue.hasTurn(p):
-		p.last.Held()
-	case !p.waitsForOurs() && !p.standsBack():
-		if isGranted, err = p.try(ctx); isGranted || err != nil {
-			return isGranted, err
-		}
+	if p.standsBack() {
+		return false, nil
 	}
-	p.armed = true
-	return false, nil
+	return p.try(ctx)
 }
 
 // Wait implements queue.Waiter.
 func (p *place) Wait(ctx context.Context) error {
 	for {
-		if !p.armed {
-			if isGranted, err := p.Enter(ctx); isGranted || err != nil {
-				return err
-			}
+		select {
+		case <-p.wait.C:
+		case <-ctx.Done():
+			return p.last.Ended(ctx)
 		}
-		if err := p.sleep(ctx); err != nil {
+		if isGranted, err := p.Enter(ctx); isGranted || err != nil {
 			return err
 		}
-		p.armed = false
 	}
-}
-
-// waitsForOurs reports whether this session has the lock alone, and that its release is all that p waits
-// for. If other holds can take its place before that, p is registered for the message, before it checks
-// whether there is a hold still: so it misses no message.
-func (p *place) waitsForOurs() bool {
-	kind := p.queue.contests.kind
-	if kind.Each || !p.queue.isOurs() {
-		return false
-	}
-	if !kind.WaitsHere {
-		if p.wait != nil {
-			return false
-		}
-		p.follow(p.queue.contests.session.Dispatch.WaitIfLive(p.target()))
-		if p.wait == nil || !p.queue.isOurs() {
-			return false
-		}
-		p.wait.Held(-1)
-	}
-	p.last.Held()
-	return true
 }
 
 // standsBack reports whether p is to try later, and is woken then.
@@ -197,21 +150,6 @@ func (p *place) target() dispatch.Target {
 	return target
 }
 
-// sleep waits for the turn, or, where p has it, for the next try.
-func (p *place) sleep(ctx context.Context) error {
-	var due <-chan struct{}
-	if p.wait != nil {
-		due = p.wait.C
-	}
-	select {
-	case <-due:
-	case <-p.news:
-	case <-ctx.Done():
-		return p.last.Ended(ctx)
-	}
-	return nil
-}
-
 // Ended implements queue.Waiter.
 func (p *place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
@@ -220,7 +158,7 @@ func (p *place) Leave() queue.Holder {
 	if p.wait != nil {
 		p.wait.Close()
 	}
-	if p.queue.part(p) {
+	if p.attempt.hasLock() {
 		return p.attempt
 	}
 	p.attempt.Abandon()

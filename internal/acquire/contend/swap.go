@@ -43,7 +43,6 @@ func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *atte
 		case err != nil:
 			err = t.Take(ctx, err)
 		case got.outcome == taken:
-			a.began()
 			return nil
 		case got.outcome == held:
 			return errs.ErrLost

@@ -28,7 +28,7 @@ type Asker interface {
 	Done()
 	// Try takes the lock if that is possible at once.
 	Try(ctx context.Context, wish *Wish) (Holder, error)
-	// Stand returns a place. Nothing is sent before its Wait.
+	// Stand returns a place. Nothing is sent before its Enter.
 	Stand(wish *Wish) Waiter
 }
 
@@ -36,7 +36,7 @@ type Asker interface {
 type Waiter interface {
 	// Enter returns when the session is in the queue, or has tried, or was granted the lock, or why it is none of these.
 	Enter(ctx context.Context) (isGranted bool, err error)
-	// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
+	// Wait waits, after Enter, until the lock is granted, or returns why it is not. The place is kept until Leave.
 	Wait(ctx context.Context) error
 	// Ended returns the error of one whose ctx has ended while another waited for both in this place.
 	Ended(ctx context.Context) error
