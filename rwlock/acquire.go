@@ -77,5 +77,5 @@ func (l *Lock) shared() handoff.Request {
 	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
 		return handoff.Request{}
 	}
-	return handoff.Request{Way: handoff.Shared, Lease: set.Lease, First: set.First()}
+	return handoff.Request{Way: handoff.Shared, Beside: true, Lease: set.Lease, First: set.First()}
 }

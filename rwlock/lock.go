@@ -36,13 +36,16 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.writes = acquire.Lock{
 		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
 		Wish: &queue.Wish{
-			Life: life, Floor: l.base.Floor, Args: []string{"w"}, Like: acquire.Like(&l.table.Ground, handoff.Request{}, false),
+			Life: life, Floor: l.base.Floor, Args: []string{"w"},
+			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
+			Like: acquire.Like(&l.table.Ground, handoff.Request{}, handoff.Request{Way: handoff.Own}),
 		},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
 	l.reads.Wish = &queue.Wish{
-		Life: life, Floor: l.base.Floor, Args: []string{"r"}, Like: acquire.Like(&l.table.Ground, l.shared(), true), Beside: true,
+		Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true,
+		Like: acquire.Like(&l.table.Ground, l.shared(), handoff.Request{Way: handoff.Own, Beside: true}),
 	}
 	return l
 }

@@ -225,7 +225,8 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 	return acquire.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: &queue.Wish{
-			Life: m.base.Set.First(), Floor: m.base.Floor, Mark: mark, Like: acquire.Like(&m.table.Ground, m.like(n), true), Beside: true,
+			Life: m.base.Set.First(), Floor: m.base.Floor, Mark: mark, Beside: true,
+			Like: acquire.Like(&m.table.Ground, m.like(n), handoff.Request{Way: handoff.Own, Beside: true}),
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
@@ -237,7 +238,7 @@ func (m *Semaphore) like(n int) handoff.Request {
 	if set.Fixed || set.MaxHold > 0 {
 		return handoff.Request{}
 	}
-	r := handoff.Request{Permits: n, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Count}
+	r := handoff.Request{Beside: true, Permits: n, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Count}
 	if m.base.Exact {
 		r.Capacity = m.capacity // if the server has another capacity, only an exact semaphore is refused
 	}

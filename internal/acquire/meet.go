@@ -12,20 +12,17 @@ import (
 )
 
 // Like returns the request with which goroutines wait for a lock that stands on g, if its holds are to be what r says:
-// handed over, shared, or neither if r is zero. beside says that several of the session may have the lock at once.
-//
-// Without a queue at the server one goroutine of the session tries at a time, unless each has a channel of its own.
-func Like(g *layout.Ground, r handoff.Request, beside bool) handoff.Request { //nolint:revive // a fact about the lock, not a switch
+// handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a time, by the request
+// own, unless each has a channel of its own.
+func Like(g *layout.Ground, r, own handoff.Request) handoff.Request {
 	c, none := g.Contest, handoff.Request{}
 	switch {
 	case c == nil, r.Way == handoff.Shared, c.Passes && r != none:
 		return r
 	case c.Each:
 		return none
-	case beside:
-		return handoff.Request{Way: handoff.Own}
 	}
-	return handoff.Request{Way: handoff.Own, Most: 1}
+	return own
 }
 
 // meets reports whether the goroutines that wait for l wait for each other: one of them at a time asks the server.

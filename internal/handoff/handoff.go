@@ -32,6 +32,8 @@ type Request struct {
 	Way Way
 	// Most is how many holds of it a session can have at once; 0 is any number.
 	Most int
+	// Beside says that several goroutines of the session can have the lock at the same time.
+	Beside bool
 	// Lease, First and Replicas are the terms of the hold: how long each renewal lengthens it, how long it lasts before the
 	// first one, and how many replicas had it before it was granted.
 	Lease, First time.Duration

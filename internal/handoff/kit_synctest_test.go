@@ -20,7 +20,7 @@ import (
 )
 
 // like is the request of these tests, and now when they are made.
-var like = Request{Permits: 1}
+var like = Request{Beside: true, Permits: 1}
 
 var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 

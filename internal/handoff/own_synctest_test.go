@@ -13,7 +13,7 @@ import (
 // own is a request for which each goroutine asks for itself, and side is one of which a session can have many holds.
 var (
 	own  = Request{Way: Own, Most: 1}
-	side = Request{Way: Own}
+	side = Request{Way: Own, Beside: true}
 )
 
 // grants lets the newest Enter be granted a hold of the request, which the session counts.

@@ -43,6 +43,19 @@ func (q *Queue) Share(ctx context.Context, r Request, s Sharer) (hold.Lease, boo
 	return hold.Lease{}, false
 }
 
+// enter enters the shared hold if the server was asked a moment ago. It may be opened right after that: then Share enters it.
+func (q *Queue) enter(r Request) (hold.Lease, bool) {
+	if r.Way != Shared {
+		return hold.Lease{}, false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.findLocked(r); c != nil && c.open != nil && c.open.isFresh() {
+		return c.open.lease.Join()
+	}
+	return hold.Lease{}, false
+}
+
 // entered enters the shared hold, and reports whether it is known that goroutines may.
 func (q *Queue) entered(r Request) (lease hold.Lease, known, ok bool) {
 	q.mu.Lock()
@@ -95,14 +108,6 @@ func (q *Queue) shut(r Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.openLocked(r).open = nil
-}
-
-// enter enters the shared hold if the server was asked a moment ago.
-func (c *class) enter() (hold.Lease, bool) {
-	if c.open == nil || !c.open.isFresh() {
-		return hold.Lease{}, false
-	}
-	return c.open.lease.Join()
 }
 
 func (h *openHold) isFresh() bool { return clock.Now().Mono() < h.until.Mono() }

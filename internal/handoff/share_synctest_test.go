@@ -15,7 +15,7 @@ import (
 )
 
 // shared is the request of these tests: goroutines enter a hold that one of them got.
-var shared = Request{Way: Shared}
+var shared = Request{Way: Shared, Beside: true}
 
 // inSharedRoom is inRoom for holds that are shared.
 func inSharedRoom(t *testing.T, test func(m *room)) {

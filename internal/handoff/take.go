@@ -11,6 +11,9 @@ import (
 
 // Take returns a lease of what is requested, and waits for it.
 func (t *Table) Take(ctx context.Context, q *Queue, r Request, s Source) (hold.Lease, error) {
+	if lease, ok := q.enter(r); ok {
+		return lease, nil
+	}
 	v := visit{queue: q, request: r, source: s, waiter: t.waiter()}
 	defer t.waited(v.waiter) // it is in no class on return, and has read its news
 	if joined, err := v.join(); err != nil {
@@ -75,18 +78,13 @@ type visit struct {
 }
 
 // join makes the caller a waiter if it may not ask the server, and reports whether it did, or returns why it may do neither.
-// A caller that enters a shared hold is one that was served.
 func (v *visit) join() (joined bool, err error) {
 	q := v.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	v.class = q.openLocked(v.request)
-	if lease, ok := v.class.enter(); ok {
-		v.waiter.news <- news{lease: lease}
-		return true, nil
-	}
 	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
-	if err = v.source.Ready(q.aheadLocked(v.request.Most == 0)); err != nil {
+	if err = v.source.Ready(q.aheadLocked(v.request.Beside)); err != nil {
 		return false, err
 	}
 	if v.class.head == nil && !v.class.waitsFirst() {

@@ -26,7 +26,7 @@ var setnx = Layout{
 			Renew: scripts.SetNXRenew,
 			Contest: &Contest{
 				Acquire: scripts.SetNXAcquire, Release: scripts.SetNXRelease, Look: scripts.SetNXLook,
-				WaitsHere: true, Passes: true, Silent: true,
+				Passes: true, Silent: true,
 			},
 		},
 		Letters: "r",

@@ -34,8 +34,8 @@ const (
 
 // What is wished for: the lock of these tests is the read-write lock of Redisson.
 var (
-	writes = &queue.Wish{Life: lease, Args: []string{"w"}, Like: handoff.Request{Way: handoff.Own, Most: 1}}
-	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Like: handoff.Request{Way: handoff.Own}, Beside: true}
+	writes = &queue.Wish{Life: lease, Args: []string{"w"}, Like: handoff.Request{Way: handoff.Own}}
+	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Like: handoff.Request{Way: handoff.Own, Beside: true}, Beside: true}
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.
