@@ -70,3 +70,6 @@ func (l Lease) Enter(ctx context.Context) context.Context { return hold.Lease(l)
 // *UnconfirmedError, which is ErrUnconfirmed, and repeats the release in the background until the
 // key has ended. It can take longer than a second with a client that Tune did not set up; see Tune.
 func (l Lease) Unlock() error { return hold.Lease(l).Unlock() }
+
+// Release is Unlock, for permits: defer lease.Release() reads right behind an Acquire.
+func (l Lease) Release() error { return l.Unlock() }

@@ -22,14 +22,6 @@ type SessionOption func(*session.Settings)
 // does its Check.
 type LockOption func(*session.LockSettings)
 
-// Apply sets the option in l, for locks that take options of their own beside these. A nil option sets
-// nothing.
-func (o LockOption) Apply(l *session.LockSettings) {
-	if o != nil {
-		o(l)
-	}
-}
-
 // WithLogger sets the logger for warnings that no call can return:
 //
 //   - the server denies the session its unlock messages, or may evict the keys of locks: once each;
@@ -109,13 +101,7 @@ func WithLabel(label string) SessionOption {
 // that does not have one of these options ignores it. The exception is Redisson: a kind that has no
 // such layout returns ErrBadOption unless its own options include Native.
 func WithDefaults(options ...LockOption) SessionOption {
-	return func(s *session.Settings) {
-		for _, option := range options {
-			if option != nil {
-				option(&s.Lock)
-			}
-		}
-	}
+	return func(s *session.Settings) { session.Apply(&s.Lock, options) }
 }
 
 // RenewedLease makes leases that are renewed for as long as they are held: the key lives for

@@ -108,10 +108,10 @@ func (l *fanLocker) ask(do func(*limitLocker) error) error {
 type quorumProcess struct {
 	servers  []*signalboxProcess
 	sessions []*signalbox.Session
-	options  []redlock.Option
+	options  []signalbox.LockOption
 }
 
-func quorumOf(name string, options ...redlock.Option) implementation {
+func quorumOf(name string, options ...signalbox.LockOption) implementation {
 	start := func(s setup) (process, error) {
 		one := ours(name, nil)
 		servers, err := each[*signalboxProcess](s, one.start)

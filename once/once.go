@@ -58,9 +58,7 @@ func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Onc
 
 // forClaim sets the options of the lock.
 func (o *Once) forClaim(l *session.LockSettings) {
-	for _, option := range o.options {
-		option.Apply(l)
-	}
+	session.Apply(l, o.options)
 	l.FirstLease = o.base.Set.FirstLease // a fair lock's own is shorter
 	l.Given &^= session.KeepOutcome
 }

@@ -65,7 +65,7 @@ func (w *world) sessionsBy(
 }
 
 // lock returns the lock as a process of its own would have it.
-func (w *world) lock(options ...redlock.Option) *redlock.Lock {
+func (w *world) lock(options ...signalbox.LockOption) *redlock.Lock {
 	w.Helper()
 	return redlock.New(w.sessions(), w.name, options...)
 }

@@ -38,7 +38,7 @@ type Lock struct {
 // session that is nil or is there twice, a session of a cluster, sessions with different prefixes,
 // sessions of which only some hash names, and WaitReplicas: the servers have no replicas that
 // count. The lock starts from the defaults of the first session.
-func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
+func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}
 	for i, s := range sessions {
 		l.members[i] = (*session.Session)(s)
@@ -47,7 +47,7 @@ func New(sessions []*signalbox.Session, name string, options ...Option) *Lock {
 		l.base.Name, l.base.Err = shown(l.members, name), err
 		return l
 	}
-	l.base = acquire.Make(sessions[0], name, session.Redlock, lockOptions(options))
+	l.base = acquire.Make(sessions[0], name, session.Redlock, options)
 	l.base.Name = shown(l.members, name)
 	longest, err := greatest(l.base.Set, l.base.Quorum)
 	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {

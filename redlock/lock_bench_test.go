@@ -12,7 +12,7 @@ import (
 
 // BenchmarkUncontended takes a lock over five servers and gives it back: two round trips to each of them.
 func BenchmarkUncontended(b *testing.B) {
-	for name, options := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.Fenced()}} {
+	for name, options := range map[string][]signalbox.LockOption{"plain": nil, "fenced": {redlock.Fenced()}} {
 		b.Run("tokens="+name, func(b *testing.B) {
 			var sessions []*signalbox.Session
 			for _, s := range shared {

@@ -10,50 +10,29 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Option sets something for one lock: a signalbox.LockOption, or an option of this package, which
-// other kinds of lock do not have.
-type Option interface{ Apply(l *session.LockSettings) }
-
-// option is an option of this package.
-type option func(*session.LockSettings)
-
-// Apply implements Option.
-func (o option) Apply(l *session.LockSettings) { o(l) }
-
 // Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder, although the
 // servers' clocks may differ by up to a day, as long as a server that remembers the last token is among those that grant
 // the next. A Lock takes one more round trip, in which a quorum stores the token. All processes must use Fenced for the
 // name: holds without it are not remembered.
-func Fenced() Option {
-	return option(func(l *session.LockSettings) {
+func Fenced() signalbox.LockOption {
+	return func(l *session.LockSettings) {
 		l.Give(session.Fenced)
 		l.Quorum.Fenced = true
-	})
+	}
 }
 
 // GreatestLease says how long the longest lease is that any process has for the name, where that is not this
 // lock's own: while a new length is rolled out, for one. A server that lost its data grants the name to
 // nobody for so long. From the lock's own lease to 24 h.
-func GreatestLease(d time.Duration) Option {
-	return option(func(l *session.LockSettings) {
+func GreatestLease(d time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
 		l.Give(session.GreatestLease)
 		if err := session.CheckDuration("a greatest lease", d); err != nil {
 			l.Fail(err)
 			return
 		}
 		l.Quorum.Greatest = d
-	})
-}
-
-// lockOptions answers options as the rest of the module takes them.
-func lockOptions(options []Option) []signalbox.LockOption {
-	all := make([]signalbox.LockOption, 0, len(options))
-	for _, o := range options {
-		if o != nil {
-			all = append(all, o.Apply)
-		}
 	}
-	return all
 }
 
 // greatest returns the longest lease that anybody has for a name, by the options of one lock.

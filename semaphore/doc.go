@@ -8,7 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer lease.Unlock() // releases the permits
+//	defer lease.Release()
 //
 // Weighted has the methods of golang.org/x/sync/semaphore.
 //
@@ -48,7 +48,7 @@
 // # Cost
 //
 //	Acquire    1 round trip; if it waits, also a message; 0 if the permits are handed over
-//	Unlock     1 round trip; 0 if the permits are handed over, but 1 every 20 ms
+//	Release    1 round trip; 0 if the permits are handed over, but 1 every 20 ms
 //	Available  1 round trip, SetCapacity too
 //	waiting    1 poll a second for each semaphore and session
 //

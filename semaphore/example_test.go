@@ -25,7 +25,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lease.Unlock() // gives the permit to the next in line
+	defer lease.Release() // to the next waiter
 
 	work := lease.Bind(ctx) // ends with ctx, and when the lease can no longer be trusted
 	fmt.Println("writing a report:", work.Err() == nil)
@@ -67,7 +67,7 @@ func ExampleSemaphore_Holders() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lease.Unlock()
+	defer lease.Release()
 	for holder, err := range sem.Holders(ctx) {
 		if err != nil {
 			log.Fatal(err)

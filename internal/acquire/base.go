@@ -62,9 +62,7 @@ func MakeIn(
 // with returns what options come to beside the defaults of the session.
 func with(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Settled {
 	set.StartFor(kind)
-	for _, option := range options {
-		option.Apply(&set)
-	}
+	session.Apply(&set, options)
 	return set.Settle(kind)
 }
 

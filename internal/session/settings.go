@@ -63,6 +63,15 @@ type Settings struct {
 	Err        error // the first bad option
 }
 
+// Apply sets options in l, those of package signalbox. A nil option sets nothing.
+func Apply[O ~func(*LockSettings)](l *LockSettings, options []O) {
+	for _, option := range options {
+		if option != nil {
+			option(l)
+		}
+	}
+}
+
 // LockSettings is what a lock's options set; a session's defaults are what it starts from.
 type LockSettings struct {
 	Terms

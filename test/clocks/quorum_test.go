@@ -44,7 +44,7 @@ func process(t *testing.T, servers []*redistest.Server) (sessions []*signalbox.S
 // come to there is in test/virtual.
 func TestAQuorumWhoseServersDisagreeOnTheTime(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]redlock.Option{"Plain": {}, "Fenced": {redlock.Fenced()}} {
+	for name, options := range map[string][]signalbox.LockOption{"Plain": {}, "Fenced": {redlock.Fenced()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := quorum(t)

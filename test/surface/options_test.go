@@ -40,11 +40,7 @@ var kinds = map[string]func(s []*signalbox.Session, options ...signalbox.LockOpt
 	"election":  func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return election.New(s[0], "a", o...) },
 	"once":      func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return once.New(s[0], "a", o...) },
 	"redlock": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
-		all := make([]redlock.Option, len(o))
-		for i := range o {
-			all[i] = o[i]
-		}
-		return redlock.New(s, "a", all...)
+		return redlock.New(s, "a", o...)
 	},
 }
 
@@ -80,8 +76,8 @@ var table = map[string]option{
 	"election.StepDown":        {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
 	"election.Value":           {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
 	"once.Keep":                {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
-	"redlock.Fenced":           {[]signalbox.LockOption{redlock.Fenced().Apply}, []string{"redlock"}},
-	"redlock.GreatestLease":    {[]signalbox.LockOption{redlock.GreatestLease(time.Hour).Apply}, []string{"redlock"}},
+	"redlock.Fenced":           {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
+	"redlock.GreatestLease":    {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }
 
 // TestEveryOptionHasARow reads the options from the source.
@@ -96,7 +92,7 @@ func TestEveryOptionHasARow(t *testing.T) {
 			}
 			for _, result := range f.Type.Results.List {
 				switch types.ExprString(result.Type) {
-				case "LockOption", "signalbox.LockOption", "Option":
+				case "LockOption", "signalbox.LockOption":
 					found = append(found, file.Name.Name+"."+f.Name.Name)
 				}
 			}

@@ -61,7 +61,6 @@ func empty() map[string][]any {
 		"once.Once":           {(*once.Once)(nil), new(once.Once), once.New(nil, ""), once.New(none, "a", nil)},
 		"once.Func":           {once.Func(nil)},
 		"redlock.Lock":        {(*redlock.Lock)(nil), new(redlock.Lock), redlock.New(nil, ""), redlock.New(make([]*signalbox.Session, 3), "a", nil)},
-		"redlock.Option":      nil,
 		"reentrant.Lock":      {(*reentrant.Lock)(nil), new(reentrant.Lock), reentrant.New(nil, ""), reentrant.New(none, "a", nil)},
 		"rwlock.Lock":         {(*rwlock.Lock)(nil), new(rwlock.Lock), rwlock.New(nil, "")},
 		"rwlock.Reader":       {rwlock.Reader{}, (*rwlock.Lock)(nil).Reader(), new(rwlock.Lock).Reader()},

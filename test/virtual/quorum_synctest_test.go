@@ -101,7 +101,7 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		hinder  func(wires []*wire)
-		options []redlock.Option
+		options []signalbox.LockOption
 		lock    time.Duration
 	}{
 		"All":  {func([]*wire) {}, nil, 2 * hop},
@@ -113,7 +113,7 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 				w[i].cut()
 			}
 		}, nil, 2 * hop},
-		"Fenced": {func(w []*wire) { w[2].dead(); w[4].latency.Store(int64(300 * time.Millisecond)) }, []redlock.Option{redlock.Fenced()}, 4 * hop},
+		"Fenced": {func(w []*wire) { w[2].dead(); w[4].latency.Store(int64(300 * time.Millisecond)) }, []signalbox.LockOption{redlock.Fenced()}, 4 * hop},
 		"ByThree": {func(w []*wire) {
 			for i := range w {
 				w[i].latency.Store(int64(time.Duration(1+i) * hop))

@@ -163,9 +163,9 @@ func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		options []redlock.Option
+		options []signalbox.LockOption
 		rises   bool
-	}{"Fenced": {[]redlock.Option{redlock.Fenced()}, true}, "Bare": {nil, false}} {
+	}{"Fenced": {[]signalbox.LockOption{redlock.Fenced()}, true}, "Bare": {nil, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOf(t, 3, func(q *quorum) {

@@ -28,7 +28,7 @@ func settledBubble(t *testing.T, n int, test func(q *quorum)) {
 }
 
 // lock returns the lock "a" of a process of its own, and its wires.
-func (q *quorum) lock(options ...redlock.Option) (*redlock.Lock, []*wire) {
+func (q *quorum) lock(options ...signalbox.LockOption) (*redlock.Lock, []*wire) {
 	sessions, wires := q.process()
 	return redlock.New(sessions, "a", options...), wires
 }

@@ -126,10 +126,6 @@ func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *pa
 	t.Helper()
 	bubbleOf(t, 3, func(q *quorum) {
 		q.settle()
-		all := make([]redlock.Option, len(options))
-		for i, o := range options {
-			all[i] = o
-		}
 		mine, wires := q.process()
 		theirs, others := q.process()
 		for _, w := range append(others, wires...) {
@@ -142,7 +138,7 @@ func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *pa
 			}
 			return n
 		}
-		p.mine, p.theirs = redlock.New(mine, "a", all...), redlock.New(theirs, "a", all...)
+		p.mine, p.theirs = redlock.New(mine, "a", options...), redlock.New(theirs, "a", options...)
 		p.start(test)
 	})
 }
