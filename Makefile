@@ -8,11 +8,11 @@ MAKEFLAGS += --no-print-directory --warn-undefined-variables
 # Tools, servers, and results of benchmarks. Nothing in it is committed.
 BIN := .bin
 
-# Modules that are not in go.work: a tool, and one whose rivals need a newer Go than the library.
-ALONE := tools/mutate test/migration
-
 # The modules that hold code, each by itself: what it needs has to stand in its own go.mod.
-MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod))) $(ALONE)
+MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
+
+# Those of them that are not in go.work: tools, and a module whose rivals need a newer Go than the library.
+ALONE := tools/% test/migration
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h.
 FUZZTIME ?= 30s
@@ -51,7 +51,7 @@ compare = $(if $(filter 1,$(COUNT)),,$(BIN)/benchstat -col /impl $(1))
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: quickstart
 quickstart: ## run the first program of the README; needs no server
@@ -105,7 +105,7 @@ faketime: ## install libfaketime, by which tests give servers clocks of their ow
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
 	$(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES)))
-	for module in $(ALONE); do (cd $$module && GOWORK=off $(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...); done
+	for module in $(filter $(ALONE),$(MODULES)); do (cd $$module && GOWORK=off $(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || exit 1; done
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME
@@ -144,6 +144,10 @@ tidy: ## go mod tidy in every module, and the formatting of every file
 tidy-check: ## fail where go mod tidy would change a file
 	$(call each,go mod tidy -diff)
 	cd tools && GOWORK=off go mod tidy -diff
+
+.PHONY: release-check
+release-check: ## install the modules as a release would have them
+	.ci/release-check
 
 .PHONY: check
 check: ## all that CI runs
