@@ -2,7 +2,7 @@
 
 // Command release makes the modules of this repository ready for a release.
 //
-//	release check            install the modules as they would be tagged, from a module cache that has none of them
+//	release check            install the modules as they would be tagged, with an empty module cache
 //	release prepare VERSION  write the go.mod files of the commit that the nested modules are tagged at
 //
 // Both are for the repository in the folder -dir, the present one by default. RELEASE.md has all steps.
@@ -15,7 +15,7 @@
 // # What changes in a go.mod
 //
 // While it is developed, a nested module replaces the others by their folders. In a release it requires
-// them in that version: whoever depends on it does not see its replace lines, and "go install" refuses a
+// them in that version: a module that depends on it does not see its replace lines, and "go install" refuses a
 // program whose module has some.
 package main
 

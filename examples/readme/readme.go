@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package readme is the first program of the README.
+package readme
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// PayOrder pays an order, unless a later holder of its lock has written. The README shows what is in it.
+func PayOrder(ctx context.Context, url string, db *sql.DB) error {
+	session, err := signalbox.Dial(ctx, url) // once in a process: redis://127.0.0.1:6379
+	if err != nil {
+		return err
+	}
+	defer session.Close(ctx)
+
+	lease, err := reentrant.New(session, "order/42").Lock(ctx) // waits in the queue until ctx ends
+	if err != nil {
+		return err // errors.Is(err, signalbox.ErrHeld): another process held it all the time
+	}
+	defer lease.Unlock()
+
+	// Bind's context is cancelled if the lease is lost. A late writer finds a greater token, and changes no row.
+	_, err = db.ExecContext(lease.Bind(ctx),
+		"UPDATE orders SET state = 'paid', token = $1 WHERE id = 42 AND token <= $1", lease.Token())
+	return err
+}
