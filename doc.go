@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package signalbox has what the locks of this module share: the session of a process, the lease
-// that every lock answers, options, and errors. The locks are in packages of their own, beside
-// this one: reentrant is the first to reach for.
+// that every lock returns, options, and errors. The locks are in packages of their own, beside
+// this one. Begin with package reentrant.
 //
 // # Usage
 //
@@ -17,19 +17,19 @@
 //
 //  1. A lease ends here before its key can end on a server whose clock does not step. Lease.Err
 //     and the contexts of Bind and Enter compare the clock themselves, the monotonic and the wall
-//     clock, whichever is ahead: the first look after a pause of any kind tells.
+//     clock, whichever is ahead. So the first check after a pause of any kind reports the loss.
 //  2. Every lease has a fencing token, which is greater than the token of every earlier holder of
 //     the name. That holds after the name was idle, after a lease expired, and after the server
 //     restarted, unless the new server's clock is behind the old one by more than the outage
 //     lasted. Packages rwlock and semaphore say what it means for several holders at once.
-//  3. A call that answered an error holds nothing, once the server answers.
+//  3. A call that returned an error holds nothing once the server replies.
 //  4. No goroutine, timer or connection for each lock held or waited for.
 //
 // # Not guaranteed
 //
-// Exclusion beyond the lease. A process that is stopped between looking at its lease and writing
-// writes late; a server that loses a write in a failover grants twice. Where that must not
-// happen, the resource itself has to check the token.
+// Exclusion beyond the lease. A process that is stopped between checking its lease and writing
+// writes late. A server that loses a write in a failover grants twice. If that must not happen, the
+// resource itself has to check the token.
 //
 // # Time
 //

@@ -53,8 +53,8 @@ func WithCloseGrace(d time.Duration) SessionOption {
 	}
 }
 
-// WithPrefix sets what stands before every key and channel; "sb:" by default. Processes meet
-// on a name only where their prefixes are equal. At most 64 bytes, no braces.
+// WithPrefix sets the beginning of every key and channel; "sb:" by default. Processes share locks only
+// if their prefixes are equal. At most 64 bytes, no braces.
 func WithPrefix(prefix string) SessionOption {
 	return func(s *session.Settings) {
 		if err := names.CheckPrefix(prefix); err != nil {
@@ -65,28 +65,29 @@ func WithPrefix(prefix string) SessionOption {
 	}
 }
 
-// WithHashedNames puts a digest in the place of every name, in keys, channels, errors and logs, so
-// that a name, which may be somebody's personal data, appears nowhere outside the process. Processes meet
-// on a name only where all of them hash, as with the prefix.
+// WithHashedNames replaces every name by a digest, in keys, channels, errors and logs. So a name, which
+// may be personal data, appears nowhere outside of the process. Processes share a lock only if all of
+// them hash its name, as with the prefix.
 //
-// The digest is the first 160 bits of the name's SHA-256, in hexadecimal, behind "%sha256-":
-// whoever knows a name can find its key. Whoever can list the keys can try names that are easy to
-// guess, so this hides names from a passing look, and from no reader who searches for one. Two
-// names share a lock if their digests are equal, which has never been seen.
+// The digest is the first 160 bits of the name's SHA-256, in hexadecimal, behind "%sha256-": a reader
+// that knows a name can find its key. A reader that can list the keys can try names that are easy to
+// guess, so this hides names from a casual reader, and not from a search. Two names share a lock if
+// their digests are equal; no such pair is known.
 func WithHashedNames() SessionOption {
 	return func(s *session.Settings) { s.Hashed = true }
 }
 
-// WithPolling lets waiters try again after pauses, from 2 to 250 ms and jittered, and never
-// subscribe; those in a line, or at a latch, look ten times a second. It is for servers where publishing
-// costs more than trying, such as large clusters without sharded channels. Such a session is told of a ForceUnlock by its next renewal.
+// WithPolling makes waiters try again after random pauses, from 2 to 250 ms, without subscribing.
+// Waiters in a queue or at a latch poll ten times a second. It is for servers on which publishing costs
+// more than trying, such as large clusters without sharded channels. Such a session notices a
+// ForceUnlock at its next renewal.
 func WithPolling() SessionOption {
 	return func(s *session.Settings) { s.Polling = true }
 }
 
-// WithLabel sets what the session's holds say of their holder, for people who want to know who has
-// a lock; "host:pid" by default, "" for nothing. At most 64 bytes of UTF-8 without control
-// characters. Whoever can read the server can read it: no secrets.
+// WithLabel sets the label that the session's holds and tickets have on the server, for people who want
+// to know which process has a lock. It is "host:pid" by default, and "" sets none. At most 64 bytes of
+// UTF-8 without control characters. Every reader of the server can read it, so put no secrets in it.
 func WithLabel(label string) SessionOption {
 	return func(s *session.Settings) {
 		if err := session.CheckLabel(label); err != nil {

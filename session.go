@@ -10,29 +10,27 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Session is the identity and the shared machinery of all locks that a process takes through
-// one client: 128 random bits, one subscription connection while somebody waits or something is held for
-// longer than a moment (in a cluster one to each node that has such a lock), one set of timers, one
-// keeper of leases. One a client is what a process needs; two are strangers to
-// each other. It is safe for concurrent use. Dial and NewSession make one; the zero Session is none, which is the
-// error of every call.
+// Session is the identity of a process in its locks, and what they share: one connection for messages
+// while a goroutine waits or a lock is held for longer than a moment (in a cluster one to each node
+// that has such a lock), one set of timers, and the renewal of all leases. Use one Session for each
+// process: two sessions exclude each other as two processes do. It is safe for concurrent use. Dial and
+// NewSession make one; every call with the zero Session returns an error.
 //
 // A session that has held nothing and waited for nothing for some seconds costs nothing: no
 // goroutine, no connection of its own, no command.
 type Session session.Session
 
-// NewSession returns a session on client. It sends nothing; the first call of a lock asks the server for its time and
-// age, one round trip more. The client stays the caller's: it
-// is not closed by Close, and must not be closed before it. See Tune for what it should be
-// like.
+// NewSession returns a session on client. It sends nothing: the first call of a lock asks the server
+// for its time and age, which takes one more round trip. Close does not close the client. Close the
+// session before the client. See Tune for the options that a client needs.
 //
-// A nil client or a bad option is the error of every call.
+// If the client is nil or an option is not valid, every call returns the error.
 func NewSession(client rueidis.Client, options ...SessionOption) *Session {
 	return (*Session)(session.New(client, collect(options), false))
 }
 
-// ID returns what tells the session from all others: 22 characters, random. Holder.Session of a
-// lock that the session holds is the same. A nil session answers "".
+// ID returns the identity of the session: 22 random characters. Holder.Session of a lock that the
+// session holds is the same. The ID of a nil session is "".
 func (s *Session) ID() string {
 	if s == nil {
 		return ""

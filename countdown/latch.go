@@ -59,37 +59,37 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *La
 // nothing.
 func (l *Latch) Check() error { return l.root().Check() }
 
-// Start begins a round that opens when n different ids are counted down, and answers ErrRunning while
-// another one is running. n is from 1 to MaxCount.
+// Start begins a round that opens when n different ids are counted down. It returns ErrRunning while
+// another round is running. n is from 1 to MaxCount.
 //
-// A server that is away, or refuses for now, is waited for as long as ctx lets it. A Start whose answer is lost
-// is sent again, and counts once; one that fails leaves no round behind: what the server may have begun
-// is reset in the background.
+// While the server is away, or refuses for now, Start waits until ctx ends. A Start without a reply is
+// sent again, and counts once. One that returned an error leaves no round behind: a round that the
+// server may have begun is reset in the background.
 func (l *Latch) Start(ctx context.Context, n int) (Round, error) {
 	r, err := l.start(ctx, n)
 	return r, l.root().Explain("start", err)
 }
 
-// Round joins the newest round: the one that is running, or the last one if that has opened, whose Wait
-// then answers at once. ErrNoRound says that there is none. One round trip, without a second try.
+// Round joins the newest round: the one that is running, or the last one if it has opened, whose Wait
+// returns at once. If there is none it returns ErrNoRound. One round trip, without a second try.
 //
-// Which round is the newest may change meanwhile. Whoever is to work for a certain one is better told its
-// ID, and joins by RoundOf.
+// Another round may become the newest meanwhile. A worker for a certain round should get its ID, and
+// join by RoundOf.
 func (l *Latch) Round(ctx context.Context) (Round, error) {
 	r, err := l.newest(ctx)
 	return r, l.root().Explain("round", err)
 }
 
-// RoundOf returns the round with that ID, as its starter has it. It sends nothing. An id that no round of this latch
-// ever had is told by nobody: it is taken for that of a round that is over, or lost.
+// RoundOf returns the round with that ID, as Round.ID returned it to the starter. It sends nothing. An
+// id that no round of this latch ever had counts as that of a round that is over, or lost.
 func (l *Latch) RoundOf(id uint64) Round {
 	return Round{latch: l, stamp: wire.Stamp(min(id, maxStamp+1))} //nolint:gosec // it fits
 }
 
-// Reset ends the round that is running without opening it: its waiters, and who counts down, get ErrReset.
-// Where none is running it answers nil, and what is open stays open. It resets the round that it found, and none
-// that was started since, however often it is sent. Two round trips; a server that is away, or refuses for now,
-// is waited for as long as ctx lets it.
+// Reset ends the running round without opening it: its waiters, and calls that count down, get
+// ErrReset. If no round is running it returns nil; a round that has opened stays open. It resets the
+// round that it found, and no later one, however often it is sent. Two round trips. While the server is
+// away, or refuses for now, Reset waits until ctx ends.
 func (l *Latch) Reset(ctx context.Context) error {
 	return l.root().Explain("reset", l.reset(ctx))
 }

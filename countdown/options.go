@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MaxCount is the greatest number that a round counts down from. Its ids stand in one key until it opens.
+	// MaxCount is the greatest number that a round counts down from. One key holds its ids until it opens.
 	MaxCount = 10_000_000
 	// MaxID is the length of the longest id, in bytes.
 	MaxID = 512

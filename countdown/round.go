@@ -17,29 +17,29 @@ const maxStamp = 9_999_999_999_999_999
 const namelessStamp = 1
 
 // Round is one count of a latch, from its Start until it opens or is reset. It is a small value, free to
-// copy, and safe for concurrent use; the zero Round is none, and its calls answer ErrNoRound.
+// copy, and safe for concurrent use. Calls of the zero Round return ErrNoRound.
 type Round struct {
 	latch *Latch
 	stamp wire.Stamp
 }
 
-// ID names the round among those of its latch, for other processes: see Latch.RoundOf. A later round has a
-// greater one. It is the server's time at the start in microseconds, and below 2^53, so that it is exact in
-// JSON; 0 for the zero Round.
+// ID returns the number by which other processes join the round; see Latch.RoundOf. A later round has
+// a greater one. It is the server's time at the start in microseconds, and below 2^53, so that it is
+// exact in JSON. The ID of the zero Round is 0.
 func (r Round) ID() uint64 {
 	return uint64(r.stamp) //nolint:gosec // not negative
 }
 
-// CountDown counts id, and returns how many others open the round still: 0 says that it is open. An id counts
-// once, however often it is sent, and by which process: a worker that is started again repeats its
-// own, and nobody can open the round early. It has from 1 to MaxID bytes. When the round is open, CountDown answers 0
-// whatever the id.
+// CountDown counts id and returns how many ids are still missing; 0 means the round is open. An id
+// counts once, however often and by whichever process it is sent: a worker that is started again
+// repeats its own, and no id opens the round early. It has from 1 to MaxID bytes. If the round is open,
+// CountDown returns 0 for any id.
 //
-// ErrRoundOver says that the round has opened and another one was started since, and ErrReset that it was reset:
-// this work came too late. ErrRoundLost: see there.
+// It returns ErrRoundOver if the round has opened and another one was started since, and ErrReset if it
+// was reset: the work came too late. It returns ErrRoundLost if the server does not know the round.
 //
-// A server that is away, or refuses for now, is waited for as long as ctx lets it. When ctx ends first the id may be
-// counted or not; it is safe to repeat.
+// While the server is away, or refuses for now, CountDown waits until ctx ends. After an error the id
+// may be counted or not; the call is safe to repeat.
 func (r Round) CountDown(ctx context.Context, id string) (left int, err error) {
 	if err = r.valid(); err == nil {
 		left, err = r.latch.countDown(ctx, r.stamp, id)
@@ -47,11 +47,11 @@ func (r Round) CountDown(ctx context.Context, id string) (left int, err error) {
 	return left, r.explain("count down", err)
 }
 
-// Wait waits until the round is open, and answers nil then, also when it has been open for long. It answers
-// ErrReset when the round was reset, ErrRoundLost when the server does not know it any more, ErrClosed
-// when the session is closed, the context's error when ctx ends first, joined with what the server said last if that
-// was a refusal, and ErrWrongKind, ErrDenied or the server's own words where waiting cannot help. A server that is away
-// is waited for.
+// Wait blocks until the round is open, and then returns nil, also if it opened long ago. It returns
+// ErrReset if the round was reset, ErrRoundLost if the server does not know it any more, and ErrClosed
+// if the session is closed. If ctx ends first, it returns the context's error, joined with the server's
+// last refusal if there was one. If waiting cannot help, it returns ErrWrongKind, ErrDenied or the
+// server's own words. While the server is away, Wait waits.
 func (r Round) Wait(ctx context.Context) error {
 	err := r.valid()
 	if err == nil {
@@ -60,8 +60,8 @@ func (r Round) Wait(ctx context.Context) error {
 	return r.explain("wait", err)
 }
 
-// Count returns how many ids open the round still: 0 says that it is open. One round trip, without a second
-// try. The errors are those of Wait.
+// Count returns how many ids are still missing; 0 means the round is open. One round trip, without a
+// second try. The errors are those of Wait.
 func (r Round) Count(ctx context.Context) (left int, err error) {
 	if err = r.valid(); err == nil {
 		left, err = r.latch.count(ctx, r.stamp)

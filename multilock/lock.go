@@ -16,18 +16,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Member is a lock that can be one of several: *reentrant.Lock, *fair.Lock, *rwlock.Lock, which is taken to write, what
-// its method Reader answers, and what the method Permits of a *semaphore.Semaphore does.
+// Member is a lock that can be one of several: *reentrant.Lock, *fair.Lock, *rwlock.Lock, which is
+// acquired for writing, the result of its method Reader, or that of a semaphore's method Permits.
 type Member interface {
 	Lock(ctx context.Context) (signalbox.Lease, error)
 	TryLock(ctx context.Context) (signalbox.Lease, error)
 	Check() error
-	// Place returns where the lock stands in the order in which members are taken.
+	// Place returns where the lock is in the order in which members are acquired.
 	Place() signalbox.Place
 }
 
-// Lock is several locks as one: all of them, or none. It holds nothing itself: what is held is the lease. It is safe
-// for concurrent use. New makes one; the zero Lock is of no use.
+// Lock is several locks as one: all of them, or none. It holds nothing itself: the lease does. It is
+// safe for concurrent use. New makes one; the zero Lock is of no use.
 type Lock struct {
 	members []one    // each lock once; by session, and in the order of their places
 	parties [][]one  // the same, cut where the session changes
@@ -44,11 +44,12 @@ type one struct {
 	index int // in members
 }
 
-// New returns all members as one lock. It sends nothing and never fails: a member that is not valid is the error of
-// every call, and of Check. In which order they are given is of no matter.
+// New returns all members as one lock. It sends nothing and never fails: if a member is not valid,
+// every call returns the error, and so does Check. The order of the members does not matter.
 //
-// A lock that is given twice counts once; to read and to write, it is taken to write, which lets its holder read. The
-// first one's options count. Members may belong to different sessions, of one server or of several.
+// A lock that is named twice counts once, with the options of the first. If it is named for reading and
+// for writing, it is acquired for writing, which lets its holder read. Members may belong to different
+// sessions, of one server or of several.
 func New(members ...Member) *Lock {
 	l := &Lock{given: slices.Clone(members), at: make([]int, len(members))}
 	for i, m := range members {
@@ -147,31 +148,31 @@ func (l *Lock) Order() []string {
 	return names
 }
 
-// Lock takes all members, and waits for them as long as ctx lets it. ctx bounds the waiting, not the hold: the lease
-// does not end with ctx.
+// Lock acquires all members. It blocks until it holds them all or ctx ends. ctx bounds the waiting, not
+// the hold: the lease does not end with ctx.
 //
-// Where ctx carries leases of members (Lease.Enter), of this lock, of another that shares members with it, or of a
-// member itself, these are entered again, without a round trip; the others are taken. Who takes further members while it
-// has some, in this way, takes them out of order, and can wait for somebody who waits for it.
+// If ctx carries leases (Lease.Enter) of this lock, of another one that shares members with it, or of a
+// member itself, those members are entered again without a round trip, and the others are acquired. A
+// caller that acquires further members in this way acquires them out of order, so two such callers can
+// wait for each other.
 //
-// The error is that of the member that could not be had; see there. What was taken before it is given back, in the
-// background where ctx has ended.
+// The error is that of the member that was not acquired. Members that were acquired before it are
+// released, in the background if ctx has ended.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
 	return signalbox.Lease(lease), err
 }
 
-// TryLock takes all members if that is possible at once, and none of them if not: the error is ErrHeld, of the first
-// member that somebody else has, or what TryLock of another answered.
+// TryLock acquires all members if that is possible at once, and none of them otherwise. The error is
+// then ErrHeld, of the first member that is held elsewhere, or another error of a member's TryLock.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryLock(ctx)
 	return signalbox.Lease(lease), err
 }
 
-// Do takes all members, runs fn and gives them back, also when fn panics or ends its goroutine. fn's
-// context ends with the lease, and carries it: each member can be entered again with it. The
-// error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
-// its end.
+// Do acquires all members, runs fn and releases them, also if fn panics or ends its goroutine. fn's
+// context ends with the lease, and carries it: fn can enter each member again with it. The error is
+// fn's, joined with Unlock's: ErrLost in it says that fn's work was not protected to its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
 	if fn == nil {
 		return explain("lock", cmp.Or(l.ready(ctx), acquire.ErrNoFunc))
@@ -184,8 +185,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 
-// Locker returns the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it
-// carries are left aside.
+// Locker returns the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries
+// are ignored.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	var s *session.Session
 	if l != nil && len(l.members) > 0 {
@@ -203,8 +204,8 @@ func (l *Lock) ready(ctx context.Context) error {
 	return err
 }
 
-// Tokens returns the fencing token of each member, in the order in which New was given them. It answers nil for a lease
-// that is not of a multilock.
+// Tokens returns the fencing token of each member, in the order of the arguments of New. It returns nil
+// for a lease that is not of a multilock.
 func Tokens(lease signalbox.Lease) []uint64 {
 	g, ok := hold.Lease(lease).Home().(*group)
 	if !ok {

@@ -17,16 +17,17 @@ import (
 // letter is the kind of this lock in holder keys.
 const letter = "q"
 
-// Holder returns who has the lock, by the account of a quorum, or ErrNotHeld: nobody has a quorum. Its Session is that of
-// one of the servers, its Token the greatest that they tell, and Until the first end that they do. Where too few servers
-// answer to tell, the error is theirs. One round trip.
+// Holder returns who holds the lock, as a majority of the servers says, or ErrNotHeld if no holder has
+// a majority. Its Session is that of one of the servers, its Token the greatest that a server returned,
+// and its Until the earliest. If too few servers reply, the error is theirs. One round trip.
 func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) {
 	h, err := l.holder(ctx)
 	return signalbox.Holder(h), l.root().Explain("holder", err)
 }
 
-// IsLocked reports whether anybody has the lock, by the account of a quorum: this process, another, or a lock of another
-// kind that has the name on so many of the servers. What it answers may be over when it is read. One round trip.
+// IsLocked reports whether the lock is held, as a majority of the servers says: by this process,
+// another one, or a lock of another kind that has the name on as many servers. The result may be
+// outdated when it is read. One round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 	_, err := l.holder(ctx)
 	if errors.Is(err, errs.ErrNotHeld) {
@@ -35,12 +36,13 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 	return err == nil, l.root().Explain("is locked", err)
 }
 
-// ForceUnlock takes the lock from whoever has it, on every server: for people, and for holders that hang. It answers nil
-// when a quorum has it no more, and ErrNotHeld where nobody had it there. The other servers are asked as well, in
-// the background. The holder is told by message, and where that is lost by its next renewal.
+// ForceUnlock ends the hold of the lock on every server. It is for people, and for holders that hang. It
+// returns nil if the hold is gone from a majority, and ErrNotHeld if there was none on a majority. The
+// other servers are asked as well, in the background. The holder is notified by message; if that is
+// lost, it finds out at its next renewal.
 //
-// After an error it may be done or not. It is safe to repeat, but takes the lock from whoever has it then. Two round trips
-// to all servers at once.
+// After an error it may be done or not. It is safe to repeat, but then ends the hold that exists by
+// that time. Two round trips to all servers at once.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.root().Explain("force unlock", l.force(ctx))
 }

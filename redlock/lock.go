@@ -113,24 +113,24 @@ func (l *Lock) Check() error {
 	return l.root().Explain("check", err)
 }
 
-// Lock takes the lock, and waits for it as long as ctx lets it. ctx bounds the waiting, not the
-// hold: the lease does not end with ctx. All servers are asked at once, and Lock returns as soon as
-// a quorum has granted it.
+// Lock acquires the lock. It blocks until the lock is acquired or ctx ends. It asks all servers at
+// once, and returns as soon as a majority has granted the lock. ctx bounds the waiting, not the hold:
+// the lease does not end with ctx.
 //
-// Where ctx carries a lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with the
-// token and the terms of the first entry. A carried lease that has ended is the error ErrLost or ErrReleased, never
-// a new acquire.
+// If ctx carries a lease of this lock (Lease.Enter), Lock enters it again: at once, without a round
+// trip, with the token and the terms of the first entry. If that lease has ended, Lock returns ErrLost
+// or ErrReleased, and never acquires anew.
 //
-// The error is the context's, joined with ErrHeld where somebody had the lock, or a part of it, when last heard of,
-// and with what servers failed with where that left no quorum; or ErrClosed, ErrBadName, ErrBadOption; or ErrWrongKind,
-// ErrDenied, ErrOldServer where so many servers answer that, that those left are no quorum. Servers that are away, or
-// refuse for now, are waited for.
+// The error is the context's, joined with ErrHeld if the lock, or a part of it, was held by the last
+// replies, and with the errors of servers if too few of them were left for a majority. It is ErrClosed,
+// ErrBadName or ErrBadOption at once, and ErrWrongKind, ErrDenied or ErrOldServer if so many servers
+// return it that no majority is left. While servers are away, or refuse for now, Lock waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
-// TryLock takes the lock if that is possible at once, in one round trip. It returns ErrHeld if it
+// TryLock acquires the lock if that is possible at once, in one round trip. It returns ErrHeld if it
 // is held, or if others try at the same time and none of them has a quorum. If failed servers leave
 // no quorum, it returns their errors, such as ErrRefused from servers that lost their data lately,
 // or ErrNoReply from servers that were silent for a tenth of the lease, or for a second if that is
@@ -141,15 +141,15 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
-// Do takes the lock, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's context
-// ends with the lease, and carries it: the lock can be entered again with it. The error is fn's, joined with
-// Unlock's: ErrLost among it says that fn's work was not protected to its end.
+// Do acquires the lock, runs fn and releases the lock, also if fn panics or ends its goroutine. fn's
+// context ends with the lease, and carries it: fn can enter the lock again with it. The error is fn's,
+// joined with Unlock's: ErrLost in it says that fn's work was not protected to its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
 	return l.root().Do(ctx, l.lock, fn)
 }
 
-// Locker returns the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries are left
-// aside.
+// Locker returns the lock as a sync.Locker. ctx bounds every wait of its Lock; leases that it carries
+// are ignored.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
 // root returns the base of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.

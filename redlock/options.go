@@ -10,10 +10,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder, although the
-// servers' clocks may differ by up to a day, as long as a server that remembers the last token is among those that grant
-// the next. A Lock takes one more round trip, in which a quorum stores the token. All processes must use Fenced for the
-// name: holds without it are not remembered.
+// Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder,
+// although the servers' clocks may differ by up to a day, as long as a server that remembers the last
+// token is among those that grant the next. A Lock takes one more round trip, in which a quorum stores
+// the token. All processes must use Fenced for the name: holds without it are not remembered.
 func Fenced() signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Fenced)
@@ -21,9 +21,9 @@ func Fenced() signalbox.LockOption {
 	}
 }
 
-// GreatestLease says how long the longest lease is that any process has for the name, where that is not this
-// lock's own: while a new length is rolled out, for one. A server that lost its data grants the name to
-// nobody for so long. From the lock's own lease to 24 h.
+// GreatestLease says how long the longest lease of any process for the name is, if that is not this
+// lock's own, for instance while a new length is rolled out. A server that lost its data does not grant
+// the name for that long. d is from the lock's own lease to 24 h.
 func GreatestLease(d time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.GreatestLease)

@@ -17,15 +17,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Downgrade makes a writer's lease a reader's, in one step, with the same token: nobody writes in between, and all
-// readers that wait come in. Whatever the holder wrote has to be written when it is called. All leases of the hold read
-// from here on, those of further entries as well.
+// Downgrade turns a writer's lease into a reader's, in one step, with the same token. No other writer
+// comes in between, and all waiting readers acquire the lock. Finish writing before you call it. All
+// leases of the hold are readers' from then on, also those of further entries.
 //
-// A lease that reads already stays as it is. The error is ErrNotHeld for a lease that is not of this lock in this
-// session, ErrLost, ErrMaxHold or ErrReleased for one that has ended. With a context that has ended, or in a session
-// that is closed, nothing is done: the lease writes still. After another error it reads, and may be a writer's at the
-// server still: that is asked again in the background for as long as a lease lasts, Downgrade can be called again, and
-// Unlock gives back either. One round trip.
+// A lease that is a reader's already stays as it is. Downgrade returns ErrNotHeld for a lease that is
+// not of this lock in this session, and ErrLost, ErrMaxHold or ErrReleased for one that has ended. If
+// the context has ended or the session is closed, nothing is done: the lease is still a writer's.
+//
+// After another error the lease is a reader's here, and may still be a writer's at the server. The call
+// is then repeated in the background for as long as a lease lasts. Downgrade can be called again, and
+// Unlock releases the lock in both cases. One round trip.
 func (l *Lock) Downgrade(ctx context.Context, lease signalbox.Lease) error {
 	return l.root().Explain("downgrade", l.downgrade(ctx, hold.Lease(lease)))
 }

@@ -25,16 +25,18 @@ const (
 	holdersPage = 100
 )
 
-// IsLocked reports whether anybody has the lock, to read or to write, by the server's account: this process,
-// another, or a lock of another kind. What it answers may be over when it is read. One round trip.
+// IsLocked reports whether the lock is held for reading or writing, as the server says: by this
+// process, another one, or a lock of another kind. The result may be outdated when it is read. One
+// round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
-// Holders returns who has the lock, by the server's account, in the order in which their leases end: nobody, a writer,
-// or readers, one for all that share a hold in a session. Shared tells readers from a writer. Since and Token are those
-// of a writer; of readers the server keeps neither, and both are zero.
+// Holders returns who holds the lock, as the server says, in the order in which their leases end: a
+// writer, or readers, one for all that share a hold in a session. If the lock is free it returns an
+// empty sequence. Shared is set for readers. Since and Token are those of a writer; the server keeps
+// neither for readers, so both are zero.
 //
-// One round trip for 100 of them; they come and go meanwhile, so that together they are a picture and no promise. An
-// error ends the sequence: ErrWrongKind where a lock of another kind has the name.
+// One round trip for 100 holders. They come and go meanwhile, so together they are a picture and no
+// promise. An error ends the sequence: ErrWrongKind if a lock of another kind has the name.
 func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 	return func(yield func(signalbox.Holder, error) bool) {
 		for from := 0; ; from += holdersPage {
@@ -93,16 +95,17 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 	return page, nil
 }
 
-// ForceUnlock takes the lock from whoever has it, a writer or all readers, in any process, and gives it to those who
-// wait: for people, and for holders that hang. It answers nil when the holds that it found are gone, and ErrNotHeld where
-// there were none. A lock of another kind that has the name is left alone: ErrWrongKind.
+// ForceUnlock ends the hold of the writer, or the holds of all readers, in any process, and hands the
+// lock over to the next waiters. It is for people, and for holders that hang. It returns nil if the
+// holds that it found are gone, and ErrNotHeld if there were none. If a lock of another kind has the
+// name, it returns ErrWrongKind and changes nothing.
 //
-// The holders are told at once, by message: their leases end with ErrLost, and their contexts with them. Where a
-// message is lost, or the holder's session polls, it is told at its next renewal. Until then it works on beside the
-// next holder, whose token is greater: what tokens are for.
+// The holders are notified at once, by message: their leases end with ErrLost, and their contexts with
+// them. If a message is lost, or a holder's session polls, that holder finds out at its next renewal.
+// Until then it works beside the next holder, whose token is greater: fencing tokens are for that.
 //
-// After an error it may be done, in part, or not. It is safe to repeat, but takes the lock from whoever has it then. Two
-// round trips for 100 holds.
+// After an error it may be done, in part, or not. It is safe to repeat, but then ends the holds that
+// exist by that time. Two round trips for 100 holds.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.root().Explain("force unlock", l.force(ctx))
 }

@@ -23,8 +23,8 @@ type Lock struct {
 	reads, writes acquire.Lock
 }
 
-// New returns the lock name of the session. It sends nothing and never fails: a name or an
-// option that is not valid is the error of every call, and of Check.
+// New returns the lock name of the session. It sends nothing and never fails: if the name or an option
+// is not valid, every call returns the error, and so does Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := &Lock{base: acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
 	if l.base.Err != nil {
@@ -54,14 +54,15 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 // nothing.
 func (l *Lock) Check() error { return l.root().Check() }
 
-// Lock takes the lock to write: alone. It waits as long as ctx lets it: for the readers and the writer that have the
-// lock, for the writers that asked before, and, where a writer has it, for the readers that wait then. Readers that
-// come later wait for it. ctx bounds the waiting, not the hold: the lease does not end with ctx.
+// Lock acquires the lock for writing, alone. It blocks until the lock is acquired or ctx ends. It waits
+// for the readers or the writer that hold the lock and for the writers whose calls the server received
+// earlier. If a writer holds the lock, it also waits for the readers that are waiting already. Later
+// readers wait for it. ctx bounds the waiting, not the hold: the lease does not end with ctx.
 //
-// Where ctx carries a writer's lease of this lock (Lease.Enter), it enters again: at once, without a round trip, with
-// the token and the terms of the first entry. Where it carries a reader's lease the error is ErrUpgrade, at once: two
-// readers that waited to become writers would wait for each other. A carried lease that has ended is the error
-// ErrLost or ErrReleased, never a new acquire.
+// If ctx carries a writer's lease of this lock (Lease.Enter), Lock enters it again: at once, without a
+// round trip, with the token and the terms of the first entry. If ctx carries a reader's lease, Lock
+// returns ErrUpgrade at once: two readers that waited to become writers would wait for each other. If
+// the carried lease has ended, Lock returns ErrLost or ErrReleased, and never acquires anew.
 //
 // The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
 // ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
@@ -73,9 +74,9 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	return signalbox.Lease(lease), l.root().Explain("lock", err)
 }
 
-// TryLock takes the lock to write if it is free and the queue is empty, in one round trip.
+// TryLock acquires the lock for writing if it is free and the queue is empty, in one round trip.
 // Otherwise it returns ErrHeld. If the server refuses for now, it returns ErrRefused. While this
-// session has the lock, waits for it or is releasing it, TryLock fails without a round trip.
+// session holds the lock, waits for it or is releasing it, TryLock fails without a round trip.
 //
 // If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
 // the connection up; see signalbox.Tune.
@@ -84,34 +85,35 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
-// RLock takes the lock to read, beside other readers. It waits as Lock does, for the writer that has the lock, or for
-// the one that waits for it: a writer that waits closes the door for readers that come later, and all readers that wait
-// when a writer is done come in together, before the next writer.
+// RLock acquires the lock for reading, beside other readers. It blocks while a writer holds the lock or
+// waits for it: a waiting writer keeps later readers out. When a writer is done, all readers that wait
+// acquire the lock together, before the next writer.
 //
-// Readers of one session share one hold: where one of them has the lock, another enters beside it without a round
-// trip. Once in 20 ms the server is asked whether a writer waits elsewhere. Readers with a FixedLease, MaxHold or
-// WaitReplicas have holds of their own.
+// Readers of one session share a hold: while one of them holds the lock, another one enters beside it
+// without a round trip. Once in 20 ms the session asks the server whether a writer waits elsewhere.
+// Readers with FixedLease, MaxHold or WaitReplicas have holds of their own.
 //
-// Where ctx carries a lease of this lock, a reader's or a writer's, it enters that again, past every writer that waits: a
-// writer may read. A reader that reads again without that context waits for the writer that waits for it. Errors are
-// those of Lock.
+// If ctx carries a lease of this lock, a reader's or a writer's, RLock enters it again, before every
+// waiting writer. Calling RLock again without that context deadlocks if a writer is waiting. The errors
+// are those of Lock.
 func (l *Lock) RLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.rLock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("read lock", err)
 }
 
-// TryRLock takes the lock to read if that is possible at once, and answers ErrHeld where it is not: a writer has it or
-// waits for it, never because of another reader; or ErrRefused where the server refuses for now. In one round trip, or none beside a reader; one more where that asks
+// TryRLock acquires the lock for reading if that is possible at once. It returns ErrHeld if a writer
+// holds the lock or waits for it, and ErrRefused if the server refuses for now. Other readers do not
+// make it fail. It takes one round trip, or none beside a reader of this session; one more if it asks
 // whether a writer waits.
 func (l *Lock) TryRLock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.tryRLock(ctx)
 	return signalbox.Lease(lease), l.root().Explain("try read lock", err)
 }
 
-// Do takes the lock to write, runs fn and gives the lock back, also when fn panics or ends its goroutine. fn's
-// context ends with the lease, and carries it: the lock can be entered again with it, to write and to read. The
-// error is fn's, joined with Unlock's: ErrLost among it says that fn's work was not protected to
-// its end.
+// Do acquires the lock for writing, runs fn and releases the lock, also if fn panics or ends its
+// goroutine. fn's context ends with the lease, and carries it: fn can enter the lock again with it, to
+// write and to read. The error is fn's, joined with Unlock's: ErrLost in it says that fn's work was not
+// protected to its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
 	return l.root().Do(ctx, l.lock, fn)
 }
@@ -122,11 +124,11 @@ func (l *Lock) RDo(ctx context.Context, fn func(ctx context.Context, lease signa
 }
 
 // Locker returns the writing side as a sync.Locker. ctx bounds every wait of its Lock; leases that it
-// carries are left aside.
+// carries are ignored.
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker { return l.root().Locker(ctx, l.lock) }
 
-// RLocker returns the reading side as a sync.Locker. Goroutines that share it exclude each other; those that are to
-// read beside each other need one each.
+// RLocker returns the reading side as a sync.Locker. Goroutines that share it exclude each other. To
+// read side by side, each needs a Locker of its own.
 func (l *Lock) RLocker(ctx context.Context) *signalbox.Locker {
 	return l.root().LockerAs(ctx, "read lock", l.rLock)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Place returns where the lock, to write, stands among all locks, for package multilock.
+// Place returns where the lock, for writing, is in the order of all locks; see package multilock.
 func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.Whole, nil) }
 
-// Reader is the reading side of a lock, with the surface of a lock of its own: for package multilock. The method Reader of
-// a Lock makes one; the zero Reader is of no use.
+// Reader is the reading side of a lock with the methods of a lock, for package multilock. The method
+// Reader of a Lock makes one; the zero Reader is of no use.
 type Reader struct{ lock *Lock }
 
 // Reader returns the reading side of the lock.
@@ -28,5 +28,5 @@ func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r
 // Check is Check of the lock.
 func (r Reader) Check() error { return r.lock.Check() }
 
-// Place returns where the lock, to read, stands among all locks.
+// Place returns where the lock, for reading, is in the order of all locks.
 func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.Shared, nil) }

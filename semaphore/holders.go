@@ -19,22 +19,22 @@ const letters = "sb1s"
 // holdersPage is how many holders one script tells of.
 const holdersPage = 100
 
-// Holder is somebody who has permits, by the server's account at one moment: for people and for monitoring. Only a
-// lease says that something is held.
+// Holder describes a hold of permits, as the server saw it at one moment. It is for people and for
+// monitoring. Only a lease says that something is held.
 type Holder struct {
-	// Permits is how many it has by this lease. Who acquired several times is told as often.
+	// Permits is how many it holds. A session that acquired several times has as many holds.
 	Permits int
-	// Label is what its session says of itself; see signalbox.WithLabel. Nobody vouches for it.
+	// Label is the label of its session; see signalbox.WithLabel. It is not verified.
 	Label string
 	// Session is the id of its session.
 	Session string
-	// Until is when the permits come back unless the lease is renewed. By the server's clock.
+	// Until is when the permits are free unless the lease is renewed, by the server's clock.
 	Until time.Time
 }
 
-// Holders returns who has permits, of all processes, who ends first if nobody renews first. One round trip for 100 of
-// them; they are renewed and given back meanwhile, so that together they are a picture and no promise. An error
-// ends the sequence.
+// Holders returns who holds permits, in all processes, in the order in which their holds end. One round
+// trip for 100 holds. They are renewed and released meanwhile, so together they are a picture and no
+// promise. An error ends the sequence.
 func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		for from := 0; ; from += holdersPage {

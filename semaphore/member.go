@@ -10,18 +10,19 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Permits is some permits of a semaphore with the surface of a lock, for package multilock. The method Permits of a
-// Semaphore makes one; the zero Permits is of no use.
+// Permits is some permits of a semaphore with the methods of a lock, for package multilock. The method
+// Permits of a Semaphore makes one; the zero Permits is of no use.
 type Permits struct {
 	semaphore *Semaphore
 	n         int
 }
 
-// Permits returns n permits as a lock. One multilock takes permits of a semaphore once.
+// Permits returns n permits as a lock. One multilock acquires permits of a semaphore once.
 func (m *Semaphore) Permits(n int) Permits { return Permits{m, n} }
 
-// Lock is Acquire. Where ctx carries a lease of the semaphore, of however many permits, it enters that again, as a lock
-// would: who takes several locks again under a context of theirs takes no further permits.
+// Lock is Acquire. If ctx carries a lease of the semaphore, of any number of permits, Lock enters it
+// again, as a lock would: a caller that acquires several locks again under its own context acquires no
+// further permits.
 func (p Permits) Lock(ctx context.Context) (signalbox.Lease, error) {
 	if lease, carried, err := p.enter(ctx); carried {
 		return signalbox.Lease(lease), p.semaphore.root().Explain("acquire", err)
@@ -45,7 +46,7 @@ func (p Permits) Check() error {
 	return p.semaphore.root().Explain("check", checkCapacity(p.n))
 }
 
-// Place returns where the semaphore stands among all locks.
+// Place returns where the semaphore is in the order of all locks.
 func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, session.Counted, nil) }
 
 // enter returns a lease by the one that ctx carries, or why it cannot, and whether that is all.

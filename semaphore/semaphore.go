@@ -104,14 +104,14 @@ func checkCapacity(n int) error {
 // sends nothing.
 func (m *Semaphore) Check() error { return m.root().Check() }
 
-// Acquire takes n permits at once, and waits for them as long as ctx lets it. Waiters are served in
-// the order in which they asked, however few permits a later one wants. The exception are permits
-// that sessions hand over inside themselves, for 20 ms at a time; see the package doc. ctx bounds
-// the waiting, not the hold: the lease does not end with ctx. A waiter that leaves and asks again
-// goes to the end of the queue.
+// Acquire acquires n permits, all at once. It blocks until it has them or ctx ends. Waiters are served
+// in the order in which they asked, however few permits a later one wants. The exception are permits
+// that sessions hand over inside themselves, for 20 ms at a time; see the package doc. ctx bounds the
+// waiting, not the hold: the lease does not end with ctx. A waiter that leaves and asks again goes to
+// the end of the queue.
 //
-// It is not reentrant: under a context that carries a lease of the semaphore it takes n further permits, and who
-// holds permits while it waits for more can wait for itself.
+// It is not reentrant: with a context that carries a lease of the semaphore it acquires n further
+// permits. A holder that waits for more permits can wait for itself.
 //
 // The error is the context's, joined with ErrHeld if too few permits were free by the last reply,
 // or with ErrRefused and the server's words if the server refused. It is ErrCapacity if there are
@@ -124,7 +124,7 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error)
 	return signalbox.Lease(lease), m.root().Explain("acquire", err)
 }
 
-// TryAcquire takes n permits if they are free and the queue is empty, in one round trip. Otherwise
+// TryAcquire acquires n permits if they are free and the queue is empty, in one round trip. Otherwise
 // it returns ErrHeld: it does not overtake a waiter, not even one that has just given up and has
 // not left the queue yet. If the server refuses for now, it returns ErrRefused.
 //
@@ -141,9 +141,9 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, err
 	return signalbox.Lease(lease), m.root().Explain("try acquire", err)
 }
 
-// Do takes n permits, runs fn and gives them back, also when fn panics or ends its goroutine. fn's context ends with
-// the lease. The error is fn's, joined with Unlock's: ErrLost among it says that fn did not have the permits to its
-// end.
+// Do acquires n permits, runs fn and releases them, also if fn panics or ends its goroutine. fn's
+// context ends with the lease. The error is fn's, joined with Unlock's: ErrLost in it says that fn did
+// not have the permits to its end.
 func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
 	if fn == nil {
 		return m.root().Explain("acquire", cmp.Or(m.root().Ready(ctx), acquire.ErrNoFunc))

@@ -16,9 +16,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that takes these: it
-// counts what was acquired through it, and whoever shares it may release. Permits of others cannot be released through
-// it. It is safe for concurrent use. The method Weighted of a Semaphore makes one; the zero Weighted is of no use.
+// Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that takes
+// one. It counts what was acquired through it, and every goroutine that shares it may release that.
+// Permits that were acquired elsewhere cannot be released through it. It is safe for concurrent use. The
+// method Weighted of a Semaphore makes one; the zero Weighted is of no use.
 type Weighted struct {
 	sem *Semaphore
 	ctx context.Context //nolint:containedctx // TryAcquire takes none
@@ -43,8 +44,8 @@ type piece struct {
 // capacityPause is how long an Acquire for more than there are waits before it asks again.
 const capacityPause = time.Second
 
-// Weighted returns the semaphore as one that looks like that of golang.org/x/sync/semaphore. ctx bounds TryAcquire,
-// which takes none.
+// Weighted returns the semaphore with the methods of golang.org/x/sync/semaphore. ctx bounds
+// TryAcquire, which has no context of its own.
 func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
 	w := &Weighted{sem: m, ctx: ctx}
 	w.settled.L = &w.mu
@@ -70,8 +71,9 @@ func (w *Weighted) OnLost(told func(error)) {
 	w.mu.onLost = told
 }
 
-// Acquire takes n permits and waits for them until ctx ends; see Semaphore.Acquire. More than there are it waits for
-// in vain, and in nobody's way, until ctx ends or SetCapacity makes as many. None are there at once.
+// Acquire acquires n permits, and blocks until it has them or ctx ends; see Semaphore.Acquire. If n
+// exceeds the capacity, it waits until ctx ends or SetCapacity makes room, and delays no other waiter.
+// Acquire of 0 permits returns at once.
 func (w *Weighted) Acquire(ctx context.Context, n int64) error {
 	w = w.made()
 	for {
@@ -89,8 +91,8 @@ func (w *Weighted) Acquire(ctx context.Context, n int64) error {
 	}
 }
 
-// TryAcquire takes n permits if so many are free and nobody stands in line; see Semaphore.TryAcquire. It answers
-// false where that is not so, and for whatever else goes wrong: Acquire tells what.
+// TryAcquire acquires n permits if they are free and the queue is empty; see Semaphore.TryAcquire. It
+// returns false otherwise, and after every error. Acquire returns the error.
 func (w *Weighted) TryAcquire(n int64) bool {
 	w = w.made()
 	lease, err := w.take(w.ctx, n, w.sem.tryAcquire)
@@ -120,8 +122,9 @@ func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
 	return nil
 }
 
-// Release gives n permits back, whether they were acquired at once or not. It panics when fewer are held through w.
-// What it cannot answer, that permits were lost, or that the server did not confirm their release, goes to OnLost.
+// Release releases n permits, whether they were acquired at once or not. It panics if fewer are held
+// through w. It returns no error: OnLost is called if permits were lost, or if the server did not
+// confirm their release.
 func (w *Weighted) Release(n int64) {
 	w = w.made()
 	whole, divided, told := w.choose(n)
