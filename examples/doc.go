@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package examples is the root of the programs that run as they are, one for each question:
-// quickstart shows what there is, basic is the program of the README, barrier is a cyclic barrier,
-// leader is a service with one leader, workers is a pool that is bounded over all processes.
+// Package examples is the root of programs that run as they are, one for each question. Each has a main.go of at most
+// 80 lines, which is the code to read and to copy; show.go beside it sets the scene and prints what happens. All of
+// them bring a small server of their own, in memory; SIGNALBOX_REDIS=redis://host:6379 names a real one.
+//
+//	quickstart  what is there?
+//	basic       how does a program hold a lock? The README shows it.
+//	setup       how does a program connect?
+//	cron        how does a job run once, though several processes have a timer for it?
+//	leader      how does one process of a service lead?
+//	http        what does a handler reply while another request holds the lock?
+//	workers     how is a pool bounded over all processes, and how does it stop?
+//	fencing     how does an SQL database refuse a late writer?
+//	cache       how is a cache filled by one caller of many?
+//	money       how are two accounts locked without a deadlock?
+//	barrier     how do processes begin each phase together?
+//
+// docs/how-to has a page for most of them.
 package examples

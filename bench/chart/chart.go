@@ -20,10 +20,12 @@ type panel struct {
 	value         func(cell string) (float64, error)
 }
 
-var panels = [...]panel{
-	{"ops/s", "operations a second", number},
-	{"p99", "wait, p99: shorter is better", seconds},
-	{"least/most served", "served, least to most", share},
+func panels() []panel {
+	return []panel{
+		{"ops/s", "operations a second", number},
+		{"p99", "wait, p99: shorter is better", seconds},
+		{"least/most served", "served, least to most", share},
+	}
 }
 
 // Where things are, in pixels.
@@ -44,8 +46,8 @@ func Draw(page string) (string, error) {
   <style>.t{fill:#123;font-weight:bold}.s{fill:#456}.o{fill:#2f6fab}.r{fill:#b9c3cf}</style>
   <rect width="100%%" height="100%%" fill="#fafbfc"/>
   <text x="16" y="28" class="t">%s, without a pause</text>
-`, labels+width*len(panels), height, Title, Title)
-	for i, p := range panels {
+`, labels+width*len(panels()), height, Title, Title)
+	for i, p := range panels() {
 		if err := p.draw(&b, table, labels+i*width); err != nil {
 			return "", err
 		}

@@ -3,64 +3,25 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/examples/internal/demotest"
 )
 
-// programVariable makes this test binary the program.
-const programVariable = "SIGNALBOX_BARRIER_TEST"
+func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(programVariable) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// The program needs no server and no arguments.
-func TestTheBarrierRunsOnTheEmbeddedServer(t *testing.T) {
+func TestPhasesBeginTogether(t *testing.T) {
 	t.Parallel()
-	requireRun(t, "", "Using an embedded server, in memory. Name a real one with SIGNALBOX_REDIS=redis://host:6379.")
-}
-
-func TestTheBarrierRunsOnARealServer(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	requireRun(t, server.URL(), "Using the server that SIGNALBOX_REDIS names.")
-	for _, key := range server.Keys("*") {
-		require.True(t, strings.HasPrefix(key, prefix), key)
-		require.Positive(t, server.MustDo(t, "PTTL", key), key)
-	}
-}
-
-// requireRun runs the program and checks what it says.
-func requireRun(t *testing.T, url, greeting string) {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	program := exec.CommandContext(t.Context(), self)
-	program.Env = append(program.Environ(), programVariable+"=1", serverVariable+"="+url,
-		"GORACE=atexit_sleep_ms=0") // or it takes a second to end under the race detector
-	var stderr bytes.Buffer
-	program.Stderr = &stderr
-	output, err := program.Output()
-	require.NoError(t, err, stderr.String())
-	require.Empty(t, stderr.String())
-	require.Equal(t, []string{
-		greeting,
-		"phase 1: all 4 workers go on",
-		"worker 0 dies in phase 2, and is started again: true",
-		"phase 2: all 4 workers go on",
-		"phase 3: all 4 workers go on",
-		"a barrier is broken, and who waits is told: true",
-		"",
-	}, strings.Split(string(output), "\n"))
+	demotest.OnBothServers(t, func(t *testing.T, lines []string) {
+		t.Helper()
+		require.Equal(t, []string{
+			"phase 1: all 4 workers continue",
+			"worker 0 dies in phase 2, and is started again: true",
+			"phase 2: all 4 workers continue",
+			"phase 3: all 4 workers continue",
+			"a barrier is broken, and the party that waits gets an error",
+		}, lines)
+	})
 }

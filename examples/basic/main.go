@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command basic takes a lock on the server at SIGNALBOX_REDIS (redis://127.0.0.1:6379 without it)
-// and works under it. The README shows it.
+// Command basic acquires a lock and works under it. The README shows it.
 package main
 
 import (
 	"context"
 	"fmt"
-	"log"
-	"os"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/examples/internal/demo"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-func main() {
-	url := os.Getenv("SIGNALBOX_REDIS")
-	if url == "" {
-		url = "redis://127.0.0.1:6379"
-	}
-	if err := run(context.Background(), url); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { demo.Main(run) }
 
-// README:begin.
 func run(ctx context.Context, url string) error {
 	session, err := signalbox.Dial(ctx, url) // or NewSession(client), on your own rueidis.Client
 	if err != nil {
@@ -47,11 +36,9 @@ func run(ctx context.Context, url string) error {
 	return charge(lease.Bind(ctx), lease.Token())
 }
 
-// README:end.
-
-// charge stands for the work: a store that gets the token refuses those smaller than the
-// greatest it has seen.
+// charge stands for the work. A store that gets the token refuses those that are smaller than the greatest
+// one that it has seen.
 func charge(ctx context.Context, token uint64) error {
-	fmt.Printf("charging order 42 with token %d\n", token)
+	fmt.Println("charging order 42 with token", token)
 	return ctx.Err()
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leader shows a service of three members, of which one leads at a time. A router observes who leads. The first
-// leader is terminated and resigns, the second one crashes, and each time the next member in the queue takes over.
-//
-// It brings a small server of its own, in memory. SIGNALBOX_REDIS=redis://host:6379 names a real one.
+// Command leader is a service of three processes, of which one leads at a time. The first leader gets SIGTERM and
+// resigns, the second one is killed, and each time the next process in the queue takes over. A router observes who
+// leads.
 package main
 
 import (
@@ -11,82 +10,66 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/examples/internal/demo"
 )
 
-// name is that of the election.
-const name = "service"
+// lease bounds how long the service has no leader after a crash. The default is 15 s.
+const lease = 2 * time.Second
 
-func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "leader:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Processes(show, serve) }
 
-func run(ctx context.Context) error {
-	here, err := openPlace()
+// serve is one process of the service. It runs until it gets SIGTERM.
+func serve(ctx context.Context, url, address string) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	session, err := signalbox.Dial(ctx, url, signalbox.WithPrefix("shop:"), signalbox.WithLabel(address))
 	if err != nil {
 		return err
 	}
-	defer here.close()
-	fmt.Println(here.greeting)
-	members, err := here.start(ctx, "a", "b", "c")
-	if err != nil {
-		return err
-	}
-	return route(ctx, here, members)
-}
+	defer session.Close(context.WithoutCancel(ctx))
 
-// route prints to whom requests go, and ends each leader in its way.
-func route(ctx context.Context, here *place, members map[string]*member) error {
-	session, _, err := here.session()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = session.Close(context.WithoutCancel(ctx)) }()
-	var last uint64
-	for leader, err := range election.New(session, name).Observe(ctx) {
-		switch {
-		case err != nil:
-			return err
-		case leader.Token == 0 && len(members) == 0:
-			fmt.Println("no process leads")
-			return nil
-		case leader.Value == "" || leader.Token == last:
-			continue // between two leaders, or not announced yet
-		}
-		fmt.Printf("requests go to %s, with a greater token: %t\n", leader.Value, leader.Token > last)
-		last = leader.Token
-		if err := members[leader.Value].end(ctx, leader.Value); err != nil {
-			return err
-		}
-		delete(members, leader.Value)
-	}
-	return ctx.Err()
-}
-
-// lead is the work of the leader.
-func lead(ctx context.Context, _ election.Term) error {
-	<-ctx.Done() // a scheduler would run here, and pass the term's token to what it writes to
-	return nil
-}
-
-// end ends a member: b crashes, the others are terminated.
-func (m *member) end(ctx context.Context, name string) error {
-	if name == "b" {
-		fmt.Println("b crashes")
-		m.client.Close() // nothing is renewed or released any more
+	e := election.New(session, "scheduler", election.Value(address), signalbox.RenewedLease(lease))
+	err = e.Run(ctx, schedule) // campaigns, leads, resigns, and campaigns again after a loss
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	fmt.Println(name, "is terminated")
-	m.terminate()
-	if err := <-m.returned; !errors.Is(err, context.Canceled) {
-		return err
+	return err
+}
+
+// schedule is the work of the leader. Run resigns when it has returned, and not before.
+func schedule(ctx context.Context, term election.Term) error {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done(): // the term ends, or the process does
+			return nil
+		case <-again.C:
+			startNextJob(ctx, term.Token())
+		}
 	}
-	return m.session.Close(context.WithoutCancel(ctx))
+}
+
+// startNextJob stands for the work. A store that gets the token refuses a leader that is late.
+func startNextJob(context.Context, uint64) {}
+
+// route calls use for each leader that has announced its address, until use returns false.
+func route(ctx context.Context, session *signalbox.Session, use func(address string, token uint64) bool) error {
+	for leader, err := range election.New(session, "scheduler").Observe(ctx) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return err
+		case err != nil: // the server is away; the old leader may still lead
+			fmt.Println("it is not known which process leads:", err)
+		case !use(leader.Value, leader.Token):
+			return nil
+		}
+	}
+	return nil
 }

@@ -3,63 +3,78 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"os/exec"
+
+	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// What a process of this program is when it was started by another.
+// What a process of this program does that the tour has started.
 const (
-	roleVariable = "SIGNALBOX_QUICKSTART_ROLE"
-	roleWorker   = "worker"
-	roleDoomed   = "doomed"
+	counts = "counts"
+	holds  = "holds"
 )
 
-// startRole starts this program again in a role, with a pipe from its standard output.
-func startRole(ctx context.Context, role string) (*exec.Cmd, *bufio.Reader, error) {
-	self, err := os.Executable()
+func process(ctx context.Context, url, name string) error {
+	s, err := signalbox.Dial(ctx, url, signalbox.WithPrefix(prefix))
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	command := exec.CommandContext(ctx, self)
-	command.Env = append(os.Environ(), roleVariable+"="+role)
-	command.Stderr = os.Stderr
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
+	defer s.Close(context.WithoutCancel(ctx))
+	if name == holds {
+		return hold(ctx, s)
 	}
-	return command, bufio.NewReader(output), command.Start()
+	return count(ctx, url, s)
 }
 
-// beWorker counts, in a process of its own.
-func beWorker(ctx context.Context) error {
-	p, err := openPlace(ctx)
+// count adds one to the counter, again and again, under the same lock as the other processes.
+func count(ctx context.Context, url string, s *signalbox.Session) error {
+	client, err := dataClient(url)
 	if err != nil {
 		return err
 	}
-	return countAlone(ctx, p)
+	defer client.Close()
+	mu := reentrant.New(s, "counter")
+	for range rounds {
+		err := mu.Do(ctx, func(ctx context.Context, _ signalbox.Lease) error { return addOne(ctx, client) })
+		if err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) { // the lock is released in the background; the counter shows the rest
+			return err
+		}
+	}
+	return nil
 }
 
-// beDoomed takes the lock, says so, and holds it until it is killed.
-func beDoomed(ctx context.Context) error {
-	p, err := openPlace(ctx)
+// addOne reads, adds one and writes back: without the lock updates would be lost.
+func addOne(ctx context.Context, client rueidis.Client) error {
+	n, err := client.Do(ctx, client.B().Get().Key(counterKey).Build()).AsInt64()
 	if err != nil {
 		return err
 	}
-	s, err := p.session(ctx)
+	return client.Do(ctx, client.B().Set().Key(counterKey).Value(fmt.Sprint(n+1)).Keepttl().Build()).Error()
+}
+
+// dataClient returns a client for the data that the lock protects.
+func dataClient(url string) (rueidis.Client, error) {
+	options, err := rueidis.ParseURL(url)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	signalbox.Tune(&options)
+	return rueidis.NewClient(options)
+}
+
+// hold acquires the lock, prints the token, and holds the lock until the process is killed.
+func hold(ctx context.Context, s *signalbox.Session) error {
 	lease, err := reentrant.New(s, doomedName, signalbox.RenewedLease(shortLease)).Lock(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Println(lease.Token())
+	defer lease.Unlock()
+	fmt.Println(holdsToken, lease.Token())
 	<-ctx.Done()
-	return lease.Unlock()
+	return nil
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// ServerVariable names a real server by its URL.
+const ServerVariable = "SIGNALBOX_REDIS"
+
+// The first line of every program says on which server it runs.
+const (
+	GreetingReal     = "Using the server that " + ServerVariable + " names."
+	GreetingEmbedded = "Using an embedded server, in memory. Name a real one with " + ServerVariable + "=redis://host:6379."
+)
+
+// Main runs a program with the URL of its server. An error is one line on standard error, and exit code 1.
+func Main(run func(ctx context.Context, url string) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	err := withServer(ctx, run)
+	cancel()
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		program := strings.TrimSuffix(filepath.Base(os.Args[0]), ".test")
+		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
+		os.Exit(1)
+	}
+}
+
+// withServer calls run with the URL of the server that the variable names, or of an embedded one.
+func withServer(ctx context.Context, run func(ctx context.Context, url string) error) error {
+	if url := os.Getenv(ServerVariable); url != "" {
+		// Connect once, so that a server that is not there is reported before anything is shown.
+		session, err := signalbox.Dial(ctx, url)
+		if err != nil {
+			return fmt.Errorf("%s: %w", ServerVariable, err)
+		}
+		if err := session.Close(ctx); err != nil {
+			return err
+		}
+		fmt.Println(GreetingReal)
+		return run(ctx, url)
+	}
+	embedded, err := miniredis.Run()
+	if err != nil {
+		return fmt.Errorf("start the embedded server: %w", err)
+	}
+	defer embedded.Close()
+	embedded.ClockTTL(true) // keys end by the clock, as on a real server
+	embedded.Server().SetPreHook(isNoCluster)
+	fmt.Println(GreetingEmbedded)
+	// In RESP3 the embedded server refuses commands on a connection that has subscriptions.
+	return run(ctx, "redis://"+embedded.Addr()+"?protocol=2")
+}
+
+// isNoCluster replies to CLUSTER as a single server does. The embedded one would report a cluster of one node.
+func isNoCluster(peer *server.Peer, command string, _ ...string) bool {
+	if command != "CLUSTER" {
+		return false
+	}
+	peer.WriteError("ERR This instance has cluster support disabled")
+	return true
+}
