@@ -16,51 +16,31 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-const readme = "../README.md"
-
-// block is a piece of Go in a page, and the line of text above it.
-type block struct{ above, code string }
-
-// Every piece of Go in the README and in the pages of docs/how-to stands, line for line, in the file that the line above
-// it links to, and that of the README in examples/basic. So it compiles, and the tests of that program run it.
+// Every piece of Go in the README and in the pages of docs/how-to stands, line for line, in a Go file to which the page
+// links above it. So it compiles, and the tests of that file run it.
 func TestPagesShowCodeThatCompiles(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/how-to/*.md")
 	require.NoError(t, err)
+	require.NotEmpty(t, pages)
 	link := regexp.MustCompile(`\]\(([^)]+\.go)\)`)
-	for _, page := range append(pages, readme) {
-		for _, b := range blocks(t, page) {
-			path := "basic/main.go"
-			if linked := link.FindStringSubmatch(b.above); linked != nil {
-				path = filepath.Join(filepath.Dir(page), linked[1])
-			} else if page != readme {
-				assert.Failf(t, "the line above this code links to no file", "%s:\n%s", page, b.code)
-				continue
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		parts := strings.Split(string(text), "\n```go\n")
+		linked := ""
+		for i, part := range parts[1:] {
+			for _, path := range link.FindAllStringSubmatch(parts[i], -1) {
+				file, err := os.ReadFile(filepath.Join(filepath.Dir(page), path[1]))
+				require.NoError(t, err, page)
+				linked += string(file)
 			}
-			file, err := os.ReadFile(path)
-			if assert.NoError(t, err, page) && !strings.Contains(string(file), b.code) {
-				assert.Failf(t, "the page shows other code than the file", "%s: %s has no such lines:\n%s", page, path, b.code)
+			code, _, closed := strings.Cut(part, "```")
+			require.True(t, closed, page)
+			if !strings.Contains(linked, code) {
+				assert.Failf(t, "code that is in no file", "%s links to no file above that has these lines:\n%s", page, code)
 			}
 		}
-	}
-}
-
-// blocks returns the pieces of Go in a page.
-func blocks(tb testing.TB, page string) (all []block) {
-	tb.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(tb, err)
-	rest := string(text)
-	for {
-		before, after, found := strings.Cut(rest, "\n```go\n")
-		if !found {
-			return all
-		}
-		above := strings.TrimSpace(before)
-		above = above[strings.LastIndex(above, "\n")+1:]
-		code, behind, closed := strings.Cut(after, "```")
-		require.True(tb, closed, page)
-		all, rest = append(all, block{above, code}), behind
 	}
 }
 

@@ -25,13 +25,11 @@ type process struct {
 }
 
 // atEachTick runs the job at each multiple of period until ctx ends.
-func (p *process) atEachTick(ctx context.Context, period time.Duration) error {
+func (p *process) atEachTick(ctx context.Context, period time.Duration) {
 	// A process that comes later than Keep would run the tick again.
 	job := once.New(p.session, "clean-up", once.Keep(time.Hour))
-	for tick := p.clock().Truncate(period).Add(period); ; tick = tick.Add(period) {
-		if err := sleep(ctx, tick.Sub(p.clock())); err != nil {
-			return nil // ctx has ended
-		}
+	first := p.clock().Truncate(period).Add(period)
+	for tick := first; sleep(ctx, tick.Sub(p.clock())); tick = tick.Add(period) {
 		p.run(ctx, job, tick)
 	}
 }
@@ -53,14 +51,14 @@ func (p *process) run(ctx context.Context, job *once.Once, tick time.Time) {
 	}
 }
 
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep returns true after d, and false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return true
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false
 	}
 }

@@ -44,7 +44,8 @@ func show(ctx context.Context, url string) error {
 			}
 			defer session.Close(context.WithoutCancel(ctx))
 			clock := func() time.Time { return time.Now().Add(time.Duration(n) * skew) }
-			return (&process{name, session, clock, nights.cleanUp}).atEachTick(work, period)
+			(&process{name, session, clock, nights.cleanUp}).atEachTick(work, period)
+			return nil
 		})
 	}
 	select {
@@ -69,8 +70,8 @@ type nights struct {
 
 // cleanUp is the job. It fails when it runs for the first time.
 func (n *nights) cleanUp(ctx context.Context, tick time.Time) error {
-	if err := sleep(ctx, 20*time.Millisecond); err != nil {
-		return err
+	if !sleep(ctx, 20*time.Millisecond) {
+		return context.Cause(ctx)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

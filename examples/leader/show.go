@@ -34,9 +34,15 @@ func show(ctx context.Context, url string) error {
 		case address == "" || token == last:
 			return true // between two leaders, or not announced yet
 		}
-		fmt.Printf("requests go to the next leader, with a greater token: %t\n", token > last)
+		fmt.Printf("requests go to %s, with a greater token: %t\n", address, token > last)
 		last = token
-		failed = end(running[address], len(running) == 2)
+		if len(running) == 2 {
+			fmt.Println(address, "is killed")
+			failed = running[address].Kill()
+		} else {
+			fmt.Println(address, "gets SIGTERM")
+			failed = terminate(running[address])
+		}
 		delete(running, address)
 		return failed == nil
 	})
@@ -46,16 +52,11 @@ func show(ctx context.Context, url string) error {
 	return err
 }
 
-// end ends a leader: kindly, or by a crash.
-func end(leader *demo.Process, crash bool) error {
-	if crash {
-		fmt.Println("the leader is killed")
-		return leader.Kill()
-	}
-	fmt.Println("the leader gets SIGTERM")
-	if err := leader.Signal(syscall.SIGTERM); err != nil {
+// terminate ends a process kindly.
+func terminate(p *demo.Process) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	_, err := leader.Wait()
+	_, err := p.Wait()
 	return err
 }

@@ -34,7 +34,7 @@ func worker(ctx context.Context, url, name string) error {
 	if err != nil {
 		return err
 	}
-	err = work(ctx, session)
+	err = work(ctx, session, name)
 	if ctx.Err() != nil { // SIGTERM
 		fmt.Println(name, "stops")
 		err = nil
@@ -47,9 +47,9 @@ func worker(ctx context.Context, url, name string) error {
 }
 
 // work starts jobs as there are permits for them, until ctx ends.
-func work(ctx context.Context, session *signalbox.Session) error {
+func work(ctx context.Context, session *signalbox.Session, name string) error {
 	limit := semaphore.New(session, "api", capacity)
-	for job := nextJob(); ; job = nextJob() {
+	for job := firstJob(name); ; job = job.next() {
 		lease, err := limit.Acquire(ctx, job.permits)
 		if err != nil {
 			return err // nothing is held

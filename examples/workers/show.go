@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,32 +14,32 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// job is some work. Every third one is large.
+// job is some work. Every third one is large. A real worker would read its jobs from a queue.
 type job struct {
-	number  int64
+	worker  string
+	number  int
 	permits int
 }
 
-var jobs atomic.Int64 //nolint:gochecknoglobals // stands for a queue that all workers read from
+func firstJob(worker string) job { return job{worker, 1, 1} }
 
-func nextJob() job {
-	number := jobs.Add(1)
-	if number%3 == 0 {
-		return job{number, 2}
+func (j job) next() job {
+	if j.number++; j.number%3 == 0 {
+		return job{j.worker, j.number, 2}
 	}
-	return job{number, 1}
+	return job{j.worker, j.number, 1}
 }
 
 // run does the job, or stops when ctx ends.
 func (j job) run(ctx context.Context) {
-	fmt.Printf("job %d begins with %d of %d permits\n", j.number, j.permits, capacity)
+	fmt.Printf("%s: job %d begins with %d of %d permits\n", j.worker, j.number, j.permits, capacity)
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		fmt.Printf("job %d is done\n", j.number)
+		fmt.Printf("%s: job %d is done\n", j.worker, j.number)
 	case <-ctx.Done():
-		fmt.Printf("job %d stops: %v\n", j.number, context.Cause(ctx))
+		fmt.Printf("%s: job %d stops: %v\n", j.worker, j.number, context.Cause(ctx))
 	}
 }
 
@@ -82,7 +81,7 @@ func show(ctx context.Context, url string) error {
 
 // stop lets a worker work until it has begun its tenth job, and terminates it in the midst of that.
 func stop(w *demo.Process, name string) error {
-	if _, err := w.Await("job 10 begins"); err != nil {
+	if _, err := w.Await(name + ": job 10 begins"); err != nil {
 		return err
 	}
 	if err := w.Signal(syscall.SIGTERM); err != nil {
