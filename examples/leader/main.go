@@ -59,17 +59,15 @@ func schedule(ctx context.Context, term election.Term) error {
 // startNextJob stands for the work. A store that gets the token refuses a leader that is late.
 func startNextJob(context.Context, uint64) {}
 
-// route calls use for each leader that has announced its address, until use returns false.
-func route(ctx context.Context, session *signalbox.Session, use func(address string, token uint64) bool) error {
-	for leader, err := range election.New(session, "scheduler").Observe(ctx) {
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return err
-		case err != nil: // the server is away; the old leader may still lead
+// route calls use whenever another process leads, or none does, until use returns false.
+func route(ctx context.Context, session *signalbox.Session, use func(address string, token uint64) bool) (err error) {
+	var leader election.Leader
+	for leader, err = range election.New(session, "scheduler").Observe(ctx) {
+		if err != nil { // the server is away; the old leader may still lead
 			fmt.Println("it is not known which process leads:", err)
-		case !use(leader.Value, leader.Token):
+		} else if !use(leader.Value, leader.Token) {
 			return nil
 		}
 	}
-	return nil
+	return err // the last one: ctx has ended, or the session is closed
 }

@@ -99,7 +99,7 @@ func (e *ear) Fire() {
 }
 
 // Heard implements dispatch.Hearer: the hold of a key was taken, somebody says.
-func (e *ear) Heard(key string) { e.session.recheck(key) }
+func (e *ear) Heard(key string) { e.session.Recheck(key) }
 
 // Subscribed implements dispatch.Hearer.
 func (e *ear) Subscribed() {
@@ -115,8 +115,8 @@ func (e *ear) Subscribed() {
 // say.
 func (*ear) Lost() {}
 
-// recheck asks the server whether the session's hold of key, if it has one, is there still.
-func (s *Session) recheck(key string) {
+// Recheck asks the server whether the session's hold of key, if it has one, is there still.
+func (s *Session) Recheck(key string) {
 	for _, p := range s.allParts() {
 		p.Recheck(key)
 	}

@@ -147,7 +147,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 			continue
 		}
 		if h.Session == s.id {
-			s.recheck(f.Key) // as the message would, and also where nobody listens
+			s.Recheck(f.Key) // as the message would, and also where nobody listens
 		}
 		if reply.Code() == wire.Done {
 			return nil

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// life is how long a Grant can be trusted unless it ends before: for longer than any test lasts, also in virtual time.
+const life = 50 * 365 * 24 * time.Hour
+
+// Lock is a lock without a server. It makes leases and recognises them; the caller makes at most one at a time.
+// It is safe for concurrent use.
+type Lock struct {
+	name   string
+	realm  hold.Realm      // compared by address
+	keeper *renewal.Keeper // never starts anything: no term of it is started
+}
+
+// NewLock returns the lock name. It starts nothing and needs no Close.
+func NewLock(name string) *Lock {
+	return &Lock{name: name, realm: hold.Realm{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New())}
+}
+
+// Grant is one hold of a Lock.
+type Grant struct {
+	hold     hold.Hold
+	released func()
+}
+
+// Grant returns a hold with its first lease. released is called once if the last of its leases is unlocked, and not if
+// the hold is lost before.
+func (l *Lock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
+	g := &Grant{released: released}
+	now := clock.Now()
+	g.hold.Term.Init(l.keeper, &g.hold, renewal.Terms{Key: l.name, Hold: l.name, Life: life, Fixed: true}, life, now)
+	return g, signalbox.Lease(g.hold.Begin(g, &l.realm, token, token))
+}
+
+// Lose ends the hold with ErrLost. It reports false if the hold had ended before.
+func (g *Grant) Lose() bool { return g.hold.Term.Break(errs.ErrLost, true) }
+
+// Vacated implements hold.Home. The term ends once: here or in Lose.
+func (g *Grant) Vacated(now clock.Instant) error {
+	if err := g.hold.Term.Stop(now); err != nil {
+		return err
+	}
+	g.released()
+	return nil
+}
+
+// Lost implements hold.Home.
+func (*Grant) Lost(error, bool) {}
+
+// Enter returns a further lease if ctx carries one of this lock, and reports whether it does.
+func (l *Lock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {
+	outer, carried := hold.Carried(ctx, &l.realm, l.name)
+	if !carried {
+		return signalbox.Lease{}, false, nil
+	}
+	inner, err := outer.Again()
+	return signalbox.Lease(inner), true, err
+}
+
+// Ended returns the error of a call whose ctx has ended, as the calls of locks return it.
+func Ended(ctx context.Context) error { return errs.Ended(ctx) }
+
+// WhileHeld returns the error of a wait that ctx ended while the lock was held.
+func WhileHeld(ctx context.Context) error { return errs.WhileHeld(errs.Ended(ctx)) }
+
+// Do is the Do of the lock: it calls take, then fn with the lease's context, and releases the lease.
+func (l *Lock) Do(
+	ctx context.Context, take func(context.Context) (signalbox.Lease, error),
+	fn func(context.Context, signalbox.Lease) error,
+) error {
+	base := acquire.Base{Name: l.name}
+	return base.Do(ctx, func(ctx context.Context) (hold.Lease, error) {
+		lease, err := take(ctx)
+		return hold.Lease(lease), err
+	}, fn)
+}

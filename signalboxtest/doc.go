@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package signalboxtest tests code that uses signalbox: with a server in memory, or without a server.
+//
+//	func TestShipmentStopsWhenItsLockIsLost(t *testing.T) {
+//		kit := signalboxtest.New(t)
+//		shipper := NewShipper(kit.Session())
+//		shipper.onPack = func() { kit.Lose("order/42") } // in the middle of the work
+//		err := shipper.Ship(t.Context(), "42")
+//		require.ErrorIs(t, err, signalbox.ErrLost)
+//	}
+//
+// A Kit runs the library's own scripts on an embedded server, so every kind of lock works on it. It
+// needs no network and works inside a bubble of testing/synctest, where an hour takes a tenth of a second.
+// A Fake is a lock for a unit test: it has no server, and returns real leases.
+//
+// # What to call
+//
+//	another process has the lock           Kit.Hold, Fake.Hold
+//	the lock is lost, and the holder knows Kit.Lose, Fake.Lose
+//	the lock is lost, and no one knows yet Kit.Expire
+//	a session is cut off                   Kit.Partition, Kit.Heal
+//	the server is away                     Kit.Stop, Kit.Start
+//	time passes                            Kit.Advance, in a bubble
+//	a lock returns an error                Fake.Fail
+//
+// # Guarantees
+//
+//  1. Nothing remains: when the test ends, sessions, clients and the server are closed, and no
+//     goroutine is left.
+//  2. A waiter is granted a released lock by a message, at once. In a bubble that takes no time.
+//  3. Tokens rise, also after Lose and Expire.
+//  4. A wrong name fails the test with a message that lists the names that are held.
+//  5. The calls are the same inside a bubble and outside.
+//
+// # In a bubble
+//
+// Call New first, with the bubble's t. A bubble begins in the year 2000; tokens count from 2025, so
+// New moves the bubble's clock to 2026. The server's clock is the bubble's.
+//
+// # Not promised
+//
+//   - What an embedded server cannot show: failover, replicas, clusters, rights, eviction. Run the
+//     tests that need them on a real server.
+//   - A Kit for signalbox.Dial: a Kit has no address. Pass the session to the code under test.
+//   - Locks with signalbox.Redisson: they work, but Hold, Lose and Expire do not know their keys.
+//   - What WaitReplicas does: the embedded server has no replicas.
+//   - A Fake of every kind. A Fake excludes its own callers, one at a time, and no others.
+//
+// # Cost
+//
+// A Kit starts in about a millisecond. A script takes about a tenth of a millisecond.
+//
+// docs/how-to/testing.md has a service with its tests.
+package signalboxtest

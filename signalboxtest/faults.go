@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalboxtest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// Partition cuts a session off: what it sends and receives is swallowed, and no connection breaks, as when a cable is
+// cut. Its leases end when they can no longer be trusted, the default ones after 30 s at most. Use Advance, or a short
+// lease (signalbox.RenewedLease). Heal ends it.
+func (k *Kit) Partition(s *signalbox.Session) {
+	k.tb.Helper()
+	k.wireOf("Partition", s).swallow()
+}
+
+// Heal ends a Partition. The session connects anew.
+func (k *Kit) Heal(s *signalbox.Session) {
+	k.tb.Helper()
+	k.wireOf("Heal", s).hear()
+}
+
+func (k *Kit) wireOf(call string, s *signalbox.Session) *wire {
+	k.tb.Helper()
+	for _, u := range k.all() {
+		if s != nil && u.session == s {
+			return u.wire
+		}
+	}
+	k.tb.Fatalf("signalboxtest: %s: the session is not one of Kit.Session", call)
+	return nil
+}
+
+// Stop stops the server: connections break, and new ones are refused. The server forgets its scripts, and with LoseData
+// its data. Keys expire meanwhile.
+func (k *Kit) Stop() {
+	k.tb.Helper()
+	k.mustRun("Stop")
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	for _, u := range k.all() {
+		u.wire.refuse()
+	}
+	k.run("SCRIPT", "FLUSH")
+	if k.forgets {
+		k.server.FlushAll()
+	}
+}
+
+// Start starts the server that Stop has stopped.
+func (k *Kit) Start() {
+	k.tb.Helper()
+	k.mu.Lock()
+	started := !k.stopped
+	k.stopped = false
+	k.mu.Unlock()
+	if started {
+		k.tb.Fatal("signalboxtest: Start: the server is running; call Stop first")
+	}
+	for _, u := range k.all() {
+		u.wire.accept()
+	}
+	k.reconnect()
+}
+
+// reconnect makes the kit's own client notice that its connection broke, so that the next call of the kit does not meet
+// it.
+func (k *Kit) reconnect() {
+	k.tb.Helper()
+	const tries = 10
+	var err error
+	for range tries {
+		client := k.all()[0].client
+		if err = client.Do(context.Background(), client.B().Ping().Build()).Error(); err == nil {
+			return
+		}
+	}
+	k.tb.Fatalf("signalboxtest: Start: %v", err)
+}
+
+// run executes a command at the server, without a connection.
+func (k *Kit) run(command ...string) {
+	k.server.Server().Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), command)
+}
+
+// Advance lets d pass in a bubble of testing/synctest, for the server and for the code under test, and then waits until
+// every goroutine of the bubble is blocked. Outside of a bubble it fails the test: time cannot be moved there.
+func (k *Kit) Advance(d time.Duration) {
+	k.tb.Helper()
+	defer func() {
+		k.tb.Helper()
+		if reason := recover(); reason != nil {
+			k.tb.Fatalf("signalboxtest: Advance(%v): call it in a bubble of testing/synctest: %v", d, reason)
+		}
+	}()
+	synctest.Wait() // what is due before comes first
+	pause(d)
+	synctest.Wait()
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalboxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testkit"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+const (
+	// patience bounds a call of the kit's own.
+	patience = 10 * time.Second
+	// tokenGap is a time of the server after which tokens have risen, whatever was handed over before.
+	tokenGap = time.Millisecond
+)
+
+// Holding is a lock in the hands of another process, which the kit plays.
+type Holding struct {
+	token   uint64
+	release func() error
+	failed  func(error)
+}
+
+// Token returns the fencing token of the other process. After Lose it is greater than that of the lease that was lost.
+func (h *Holding) Token() uint64 { return h.token }
+
+// Release releases the lock, so that the next waiter gets it. It does nothing if the other process has lost the lock, or
+// has released it.
+func (h *Holding) Release() {
+	err := h.release()
+	if err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrNotHeld) {
+		h.failed(err)
+	}
+}
+
+// HoldOption says how Hold holds a name.
+type HoldOption func(*want)
+
+// want is what the kit takes of a name.
+type want struct {
+	kind              string // that of a Holder, or "permits"
+	permits, capacity int
+}
+
+// Writing makes Hold hold a lock of package rwlock to write.
+func Writing() HoldOption { return func(w *want) { w.kind = "rwlock" } }
+
+// Reading makes Hold hold a lock of package rwlock to read.
+func Reading() HoldOption { return func(w *want) { w.kind = "read" } }
+
+// Permits makes Hold hold n permits of a semaphore with that capacity.
+func Permits(n, capacity int) HoldOption { return func(w *want) { *w = want{"permits", n, capacity} } }
+
+// Hold lets another process acquire the lock name, and hold it until Release. Without an option it is the lock of package
+// reentrant, which is also that of fair, of an election, and of the claim of a once. If the name is held already, the
+// test fails.
+func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
+	k.tb.Helper()
+	k.mustRun("Hold")
+	k.keys("Hold", name)
+	w := want{kind: "reentrant"}
+	for _, option := range options {
+		option(&w)
+	}
+	lease, err := k.take(name, w)
+	if err != nil {
+		k.tb.Fatalf("signalboxtest: Hold(%q): %v", name, err)
+	}
+	return k.holding(name, []signalbox.Lease{lease})
+}
+
+// Lose takes a lock from its holder, as a failover does that loses the write, and gives it to another process, which
+// holds it until Release. The holder's session is notified at once: the lease ends with ErrLost within a round trip.
+// Waiters lose their tickets, and queue again within about a second. It takes a millisecond, so that tokens rise.
+//
+// A semaphore loses all its permits, an rwlock all its readers, and a redlock the vote of this server, which goes to
+// no process. If the name is not held, or Hold or Lose holds it already, the test fails.
+func (k *Kit) Lose(name string) *Holding {
+	k.tb.Helper()
+	keys, grips := k.mustHold("Lose", name)
+	for _, g := range grips {
+		if slices.Contains(g.sessions, k.own.ID()) {
+			k.tb.Fatalf("signalboxtest: Lose(%q): the kit itself holds it; call Release first", name)
+		}
+	}
+	pause(tokenGap)
+	var leases []signalbox.Lease
+	for _, g := range grips {
+		leases = append(leases, k.seize(name, keys, g)...)
+	}
+	k.recheck(keys)
+	return k.holding(name, leases)
+}
+
+// seize takes a name from its holders. A waiter whose request arrives between the two steps may get it first, and loses
+// it then as well.
+func (k *Kit) seize(name string, keys testkit.Keys, g grip) []signalbox.Lease {
+	k.tb.Helper()
+	const tries = 100
+	var err error
+	for range tries {
+		k.delete(g.key, keys.Queues...)
+		if g.kind == "redlock" {
+			return nil
+		}
+		var lease signalbox.Lease
+		if lease, err = k.take(name, g.want); err == nil {
+			return []signalbox.Lease{lease}
+		}
+	}
+	k.tb.Fatalf("signalboxtest: Lose(%q): %v", name, err)
+	return nil
+}
+
+// Expire ends what the server has under a name, as if no renewal had arrived in time: the hold of a lock, permits and
+// readers, the round of a latch, the outcome of a once. The holder is not notified. It finds out at its next
+// renewal, and until then works beside the next holder: that is what fencing tokens are for. Waiters find out within
+// about a second. It takes a millisecond, so that tokens rise. If there is nothing to end, the test fails.
+func (k *Kit) Expire(name string) {
+	k.tb.Helper()
+	k.mustRun("Expire")
+	keys := k.keys("Expire", name)
+	pause(tokenGap)
+	grips := k.grips("Expire", name, keys)
+	for _, g := range grips {
+		k.delete(g.key)
+	}
+	if !k.delete("", keys.Stored...) && len(grips) == 0 {
+		k.notHeld("Expire", name)
+	}
+}
+
+// IsHeld reports whether a session holds the lock, or permits of the semaphore, of that name.
+func (k *Kit) IsHeld(name string) bool {
+	k.tb.Helper()
+	k.mustRun("IsHeld")
+	return len(k.grips("IsHeld", name, k.keys("IsHeld", name))) > 0
+}
+
+// HeldBy reports whether a session holds the lock, or permits of the semaphore, of that name, alone or beside others.
+func (k *Kit) HeldBy(name string, s *signalbox.Session) bool {
+	k.tb.Helper()
+	k.mustRun("HeldBy")
+	for _, g := range k.grips("HeldBy", name, k.keys("HeldBy", name)) {
+		if slices.Contains(g.sessions, s.ID()) {
+			return true
+		}
+	}
+	return false
+}
+
+// take lets the kit's own session acquire a name, without waiting.
+func (k *Kit) take(name string, w want) (signalbox.Lease, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	switch w.kind {
+	case "rwlock":
+		return rwlock.New(k.own, name).TryLock(ctx)
+	case "read":
+		return rwlock.New(k.own, name).TryRLock(ctx)
+	case "permits":
+		return semaphore.New(k.own, name, w.capacity).TryAcquire(ctx, w.permits)
+	}
+	return reentrant.New(k.own, name).TryLock(ctx)
+}
+
+func (k *Kit) holding(name string, leases []signalbox.Lease) *Holding {
+	h := &Holding{failed: func(err error) {
+		k.tb.Helper()
+		k.tb.Fatalf("signalboxtest: Release of %q: %v", name, err)
+	}}
+	if len(leases) > 0 {
+		h.token = leases[0].Token()
+	}
+	h.release = func() error {
+		for _, lease := range leases {
+			if err := lease.Unlock(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return h
+}
+
+// grip is what sessions hold of a name: a lock, or permits.
+type grip struct {
+	want
+
+	key      string
+	sessions []string
+}
+
+// mustHold returns what is held of a name, or fails the test.
+func (k *Kit) mustHold(call, name string) (testkit.Keys, []grip) {
+	k.tb.Helper()
+	k.mustRun(call)
+	keys := k.keys(call, name)
+	grips := k.grips(call, name, keys)
+	if len(grips) == 0 {
+		k.notHeld(call, name)
+	}
+	return keys, grips
+}
+
+// grips returns what is held of a name, as the server says.
+func (k *Kit) grips(call, name string, keys testkit.Keys) (all []grip) {
+	k.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for i, read := range []func(context.Context, string) (grip, error){k.lockGrip, k.permitsGrip} {
+		g, err := read(ctx, name)
+		if err != nil {
+			k.tb.Fatalf("signalboxtest: %s(%q): %v", call, name, err)
+		}
+		if g.sessions != nil {
+			g.key = keys.Holds[i]
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// lockGrip returns the sessions that hold the lock of a name, of whatever kind.
+func (k *Kit) lockGrip(ctx context.Context, name string) (g grip, err error) {
+	h, err := reentrant.New(k.own, name).Holder(ctx)
+	if errors.Is(err, signalbox.ErrNotHeld) {
+		return grip{}, nil
+	}
+	g = grip{want: want{kind: h.Kind}, sessions: []string{h.Session}}
+	if err == nil && h.Kind == "rwlock" {
+		for h, err := range rwlock.New(k.own, name).Holders(ctx) {
+			if err != nil {
+				return g, err
+			}
+			g.sessions = append(g.sessions, h.Session)
+		}
+	}
+	return g, err
+}
+
+// permitsGrip returns the sessions that hold permits of a name.
+func (k *Kit) permitsGrip(ctx context.Context, name string) (g grip, err error) {
+	limit := semaphore.New(k.own, name, 1)
+	g.kind = "permits"
+	for h, err := range limit.Holders(ctx) {
+		if err != nil {
+			return g, err
+		}
+		g.permits += h.Permits
+		g.sessions = append(g.sessions, h.Session)
+	}
+	if g.sessions == nil {
+		return g, nil
+	}
+	free, err := limit.Available(ctx)
+	g.capacity = g.permits + max(free, 0)
+	return g, err
+}
+
+// notHeld fails the test for a name that is not held, and lists those that are.
+func (k *Kit) notHeld(call, name string) {
+	k.tb.Helper()
+	var held []string
+	for _, key := range k.server.Keys() {
+		_, rest, _ := strings.Cut(key, "{")
+		tag, _, found := strings.Cut(rest, "}")
+		other, err := url.PathUnescape(tag) // the reverse of how names are encoded
+		if !found || err != nil {
+			continue
+		}
+		if shown := fmt.Sprintf("%q", other); !slices.Contains(held, shown) && len(k.grips(call, other, k.keys(call, other))) > 0 {
+			held = append(held, shown)
+		}
+	}
+	if held == nil {
+		held = []string{"nothing"}
+	}
+	k.tb.Fatalf("signalboxtest: %s(%q): no session holds it; held: %s", call, name, strings.Join(held, ", "))
+}
+
+// delete deletes keys, and reports whether there was one.
+func (k *Kit) delete(key string, more ...string) (found bool) {
+	for _, key := range append(more, key) {
+		found = k.server.Del(key) || found
+	}
+	return found
+}
+
+// recheck makes every session ask the server for its holds of these keys.
+func (k *Kit) recheck(keys testkit.Keys) {
+	for _, u := range k.all() {
+		if u.session != nil {
+			testkit.Recheck(u.session, keys)
+		}
+	}
+}

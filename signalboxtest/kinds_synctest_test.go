@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalboxtest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/signalboxtest"
+)
+
+const name = "order/42"
+
+// had is what an acquire of any kind returned.
+type had struct {
+	token   uint64
+	done    <-chan struct{}
+	err     func() error
+	release func() error
+}
+
+// acquirer acquires what one kind has under the name, and waits for it.
+type acquirer func(ctx context.Context) (had, error)
+
+// lockOf returns the acquirer of a call that returns a lease.
+func lockOf(acquire func(context.Context) (signalbox.Lease, error)) acquirer {
+	return func(ctx context.Context) (had, error) {
+		lease, err := acquire(ctx)
+		return had{lease.Token(), lease.Done(), lease.Err, lease.Unlock}, err
+	}
+}
+
+// process opens a session on each server.
+func process(kits []*signalboxtest.Kit) []*signalbox.Session {
+	sessions := make([]*signalbox.Session, len(kits))
+	for i, k := range kits {
+		sessions[i] = k.Session()
+	}
+	return sessions
+}
+
+// kind is one kind of lock. The second of two processes waits for the first.
+type kind struct {
+	servers       int
+	first, second func(s []*signalbox.Session) acquirer
+}
+
+// same is a kind on one server, of which the second process does what the first does.
+func same(open func(s *signalbox.Session) acquirer) kind {
+	all := func(s []*signalbox.Session) acquirer { return open(s[0]) }
+	return kind{servers: 1, first: all, second: all}
+}
+
+var errAgain = errors.New("the function failed")
+
+// claim acquires the claim of a once: its function runs until release, and fails, so that the next caller runs it.
+func claim(s *signalbox.Session) acquirer {
+	return func(ctx context.Context) (had, error) {
+		type claimed struct {
+			had
+			err error
+		}
+		begun, release, ended := make(chan claimed, 1), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, _, err := once.New(s, name).Do(ctx, func(_ context.Context, l signalbox.Lease) ([]byte, error) {
+				begun <- claimed{had{l.Token(), l.Done(), l.Err, nil}, nil}
+				select {
+				case <-release:
+				case <-ctx.Done(): // of a test that failed
+				}
+				return nil, errAgain
+			})
+			begun <- claimed{err: err}
+			ended <- err
+		}()
+		c := <-begun
+		c.release = func() error {
+			close(release)
+			if err := <-ended; errors.Is(err, signalbox.ErrLost) || !errors.Is(err, errAgain) {
+				return err
+			}
+			return nil
+		}
+		return c.had, c.err
+	}
+}
+
+func kinds() map[string]kind {
+	quorum := func(s []*signalbox.Session) acquirer { return lockOf(redlock.New(s, name).Lock) }
+	return map[string]kind{
+		"reentrant": same(func(s *signalbox.Session) acquirer { return lockOf(reentrant.New(s, name).Lock) }),
+		"fair":      same(func(s *signalbox.Session) acquirer { return lockOf(fair.New(s, name).Lock) }),
+		"writer":    same(func(s *signalbox.Session) acquirer { return lockOf(rwlock.New(s, name).Lock) }),
+		"reader": {
+			servers: 1,
+			first:   func(s []*signalbox.Session) acquirer { return lockOf(rwlock.New(s[0], name).RLock) },
+			second:  func(s []*signalbox.Session) acquirer { return lockOf(rwlock.New(s[0], name).Lock) },
+		},
+		"semaphore": same(func(s *signalbox.Session) acquirer {
+			return lockOf(func(ctx context.Context) (signalbox.Lease, error) { return semaphore.New(s, name, 3).Acquire(ctx, 2) })
+		}),
+		"multilock": same(func(s *signalbox.Session) acquirer {
+			return lockOf(multilock.New(reentrant.New(s, name), fair.New(s, "of/"+s.ID())).Lock) // contends by one member
+		}),
+		"redlock": {servers: 3, first: quorum, second: quorum},
+		"election": same(func(s *signalbox.Session) acquirer {
+			return func(ctx context.Context) (had, error) {
+				term, err := election.New(s, name).Campaign(ctx)
+				return had{term.Token(), term.Done(), term.Err, term.Resign}, err
+			}
+		}),
+		"once": same(claim),
+	}
+}
+
+// eachKind runs a test in a bubble for each kind, with the first process and a second one.
+func eachKind(t *testing.T, test func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer)) {
+	t.Helper()
+	for kindName, kind := range kinds() {
+		t.Run(kindName, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				kits := make([]*signalboxtest.Kit, kind.servers)
+				for i := range kits {
+					kits[i] = signalboxtest.New(t)
+				}
+				first := process(kits)
+				test(t, kits, first, kind.first(first), kind.second(process(kits)))
+			})
+		})
+	}
+}
+
+// grant is what an acquire returned, and when.
+type grant struct {
+	had
+	at time.Time
+}
+
+// waits acquires on another goroutine.
+func waits(t *testing.T, acquire acquirer) <-chan grant {
+	t.Helper()
+	got := make(chan grant, 1)
+	go func() {
+		h, err := acquire(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- grant{h, time.Now()}
+	}()
+	return got
+}
+
+// P6: a hand-off to another session is a message: it takes no time.
+func TestEveryKindIsHandedOffAtOnce(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
+		holder, err := one(t.Context())
+		require.NoError(t, err)
+		require.True(t, kits[0].IsHeld(name))
+		require.True(t, kits[0].HeldBy(name, first[0]))
+		next := waits(t, two)
+		kits[0].Advance(500 * time.Millisecond)
+		released := time.Now()
+		require.NoError(t, holder.release())
+		got := <-next
+		require.Zero(t, got.at.Sub(released))
+		require.Greater(t, got.token, holder.token)
+		require.False(t, kits[0].HeldBy(name, first[0]))
+		require.NoError(t, got.release())
+		require.False(t, kits[0].IsHeld(name))
+	})
+}
+
+// P2, P3: Lose ends the lease at once, and the other process has a greater token.
+func TestEveryKindIsLost(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
+		holder, err := one(t.Context())
+		require.NoError(t, err)
+		next := waits(t, two)
+		kits[0].Advance(500 * time.Millisecond)
+		var others []*signalboxtest.Holding
+		for _, k := range kits[:len(kits)/2+1] {
+			others = append(others, k.Lose(name))
+			require.False(t, k.HeldBy(name, first[0]))
+		}
+		lost := time.Now()
+		<-holder.done
+		require.LessOrEqual(t, time.Since(lost), 2*time.Millisecond, "renewals begin with a tick")
+		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
+		if len(kits) == 1 { // a vote of a redlock goes to no process
+			require.Greater(t, others[0].Token(), holder.token)
+			kits[0].Advance(3 * time.Second)
+			require.Empty(t, next, "the waiter waits for the other process")
+		}
+		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
+		for _, other := range others {
+			other.Release()
+			other.Release()
+		}
+		got := <-next
+		require.Greater(t, got.token, max(holder.token, others[0].Token()))
+		require.NoError(t, got.release())
+	})
+}
+
+// P3, P6: a hold that expires goes to the waiter, while its holder does not know; fencing tokens are for that.
+func TestEveryKindExpires(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, _ []*signalbox.Session, one, two acquirer) {
+		holder, err := one(t.Context())
+		require.NoError(t, err)
+		kits[0].Advance(1200 * time.Millisecond) // behind the first renewal
+		next := waits(t, two)
+		kits[0].Advance(300 * time.Millisecond) // 2.5 s after the grant the next renewal may come
+		for _, k := range kits {
+			k.Expire(name)
+		}
+		expired := time.Now()
+		require.NoError(t, holder.err(), "it does not know")
+		got := <-next
+		require.LessOrEqual(t, got.at.Sub(expired), 2*time.Second)
+		require.Greater(t, got.token, holder.token)
+		kits[0].Advance(15 * time.Second)
+		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
+		require.NoError(t, got.err())
+		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
+		require.NoError(t, got.release())
+	})
+}
+
+// P2: a session that is cut off ends its lease before another has the lock; when it is healed, it goes to the queue.
+func TestEveryKindSurvivesAPartition(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
+		holder, err := one(t.Context())
+		require.NoError(t, err)
+		kits[0].Advance(2 * time.Second)
+		next := waits(t, two)
+		kits[0].Advance(2 * time.Second)
+		for i, k := range kits {
+			k.Partition(first[i])
+		}
+		<-holder.done
+		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
+		require.Empty(t, next, "the lease ends before the hold")
+		got := <-next
+		require.Greater(t, got.token, holder.token)
+		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
+		for i, k := range kits {
+			k.Heal(first[i])
+		}
+		again := waits(t, one)
+		kits[0].Advance(5 * time.Second)
+		require.Empty(t, again)
+		require.NoError(t, got.release())
+		require.NoError(t, (<-again).release())
+	})
+}
+
+// A latch opens by message, and its round ends with Expire.
+func TestALatchOpensAtOnceAndExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		round, err := countdown.New(kit.Session(), name).Start(t.Context(), 1)
+		require.NoError(t, err)
+		workers, err := countdown.New(kit.Session(), name).Round(t.Context())
+		require.NoError(t, err)
+		opened := make(chan time.Time, 1)
+		go func() {
+			_ = round.Wait(t.Context())
+			opened <- time.Now()
+		}()
+		kit.Advance(500 * time.Millisecond)
+		counted := time.Now()
+		_, err = workers.CountDown(t.Context(), "only")
+		require.NoError(t, err)
+		require.Zero(t, (<-opened).Sub(counted))
+
+		round, err = countdown.New(kit.Session(), name).Start(t.Context(), 1)
+		require.NoError(t, err)
+		kit.Expire(name)
+		require.ErrorIs(t, round.Wait(t.Context()), signalbox.ErrRoundLost)
+	})
+}
+
+// The outcome of a once ends with Expire, so that the function runs again.
+func TestAnOutcomeExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		runs := 0
+		do := func() {
+			_, _, err := once.New(kit.Session(), name).Do(t.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+				runs++
+				return nil, nil
+			})
+			require.NoError(t, err)
+		}
+		do()
+		do()
+		require.Equal(t, 1, runs)
+		kit.Expire(name)
+		do()
+		require.Equal(t, 2, runs)
+	})
+}

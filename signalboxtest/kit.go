@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalboxtest
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testkit"
+)
+
+// Kit is a server in memory, with sessions on it. New makes one. It is safe for concurrent use; but as its calls may
+// fail the test, call those that take a name from the test's own goroutine.
+type Kit struct {
+	tb       testing.TB
+	server   *miniredis.Miniredis
+	defaults []signalbox.SessionOption
+	forgets  bool
+	own      *signalbox.Session // another process, which Hold and Lose give the lock to
+
+	mu      sync.Mutex
+	stopped bool    // guarded by mu
+	users   []*user // guarded by mu; closed in the order of opening
+}
+
+// user is a client with a wire of its own, and the session on it.
+type user struct {
+	wire    *wire
+	client  rueidis.Client
+	session *signalbox.Session // nil for a client alone
+}
+
+// Option is an option of New.
+type Option func(*Kit)
+
+// SessionDefaults sets options for every session of the kit. WithPrefix and WithHashedNames must be set here, since the
+// kit has to know the keys.
+func SessionDefaults(options ...signalbox.SessionOption) Option {
+	return func(k *Kit) { k.defaults = append(k.defaults, options...) }
+}
+
+// LoseData makes Stop lose all data, as a server without persistence does. Without it the data is kept.
+func LoseData() Option { return func(k *Kit) { k.forgets = true } }
+
+// New starts a server in memory. It is closed when the test ends, with every session of the kit. In a bubble of
+// testing/synctest, tb must be the bubble's.
+func New(tb testing.TB, options ...Option) *Kit {
+	tb.Helper()
+	tokens := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // they count from a year before
+	if d := time.Until(tokens); d > 0 {
+		pause(d) // only a bubble is so early
+	}
+	k := &Kit{tb: tb, server: miniredis.NewMiniRedis()}
+	for _, option := range options {
+		option(k)
+	}
+	k.server.ClockTTL(true)
+	tb.Cleanup(k.close)
+	k.own = k.open(append(k.defaults, signalbox.WithLabel("signalboxtest"))).session
+	return k
+}
+
+// Session opens a session on the server, with a connection of its own, as another process would. The kit closes it when
+// the test ends; the test may close it before. Leases that are left then are logged to the test's output.
+func (k *Kit) Session(options ...signalbox.SessionOption) *signalbox.Session {
+	k.tb.Helper()
+	s := k.open(append(append([]signalbox.SessionOption{}, k.defaults...), options...)).session
+	known := k.keys("Session", "name")
+	if keys, err := testkit.KeysOf(s, "name"); err != nil || keys.Holds[0] != known.Holds[0] {
+		k.tb.Fatal("signalboxtest: Session: pass WithPrefix and WithHashedNames to New, by SessionDefaults")
+	}
+	return s
+}
+
+// Client opens a client of the server, for data beside the locks. The kit closes it when the test ends. For locks call
+// Session.
+func (k *Kit) Client() rueidis.Client {
+	k.tb.Helper()
+	return k.dial().client
+}
+
+// open opens a session. Options that come later count.
+func (k *Kit) open(options []signalbox.SessionOption) *user {
+	k.tb.Helper()
+	u := k.dial()
+	logger := signalbox.WithLogger(slog.New(slog.NewTextHandler(k.tb.Output(), nil)))
+	session := signalbox.NewSession(u.client, append([]signalbox.SessionOption{logger}, options...)...)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	u.session = session
+	return u
+}
+
+// dial opens a client.
+func (k *Kit) dial() *user {
+	k.tb.Helper()
+	k.mustRun("Session")
+	u := &user{wire: &wire{server: k.server}}
+	o := rueidis.ClientOption{
+		// The embedded server knows no client-side caching, and says that it is a cluster.
+		InitAddress: []string{"signalboxtest"}, ForceSingleClient: true, AlwaysRESP2: true,
+		// A connection's memory is a megabyte by default, which took longer than most tests.
+		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return u.wire.dial() },
+	}
+	o.Dialer.KeepAlive = 10 * time.Second // an hour in a bubble has 360 of them
+	signalbox.Tune(&o)
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		k.tb.Fatalf("signalboxtest: Session: %v", err)
+	}
+	u.client = client
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.users = append(k.users, u)
+	return u
+}
+
+// all returns the users at the moment.
+func (k *Kit) all() []*user {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]*user(nil), k.users...)
+}
+
+// close ends everything. The server is back before, so that leases that are left are released at once. Sessions wait for
+// no lease: their context has ended.
+func (k *Kit) close() {
+	for _, u := range k.all() {
+		u.wire.restore()
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	var closing sync.WaitGroup
+	for _, u := range k.all() {
+		closing.Go(func() {
+			if u.session != nil {
+				_ = u.session.Close(ended) // it has logged what was left
+			}
+			u.client.Close()
+		})
+	}
+	closing.Wait()
+	k.server.Close()
+}
+
+// mustRun fails the test if the server is stopped.
+func (k *Kit) mustRun(call string) {
+	k.tb.Helper()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		k.tb.Fatalf("signalboxtest: %s: the server is stopped; call Start first", call)
+	}
+}
+
+// keys returns the keys of a name, or fails the test.
+func (k *Kit) keys(call, name string) testkit.Keys {
+	k.tb.Helper()
+	keys, err := testkit.KeysOf(k.own, name)
+	if err != nil {
+		k.tb.Fatalf("signalboxtest: %s(%q): %v", call, name, err)
+	}
+	return keys
+}
+
+// pause blocks for d, by the bubble's clock in a bubble.
+func pause(d time.Duration) { <-time.NewTimer(d).C }

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalboxtest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/signalboxtest"
+)
+
+// each runs a test in a bubble and outside of one: the calls are the same.
+func each(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("bubble", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
+	t.Run("real time", func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
+}
+
+// P4: nothing runs when the test has ended, whatever it left behind.
+func TestNoGoroutineIsLeft(t *testing.T) { //nolint:paralleltest // counts all goroutines
+	for name, leave := range map[string]func(kit *signalboxtest.Kit, s *signalbox.Session){ //nolint:paralleltest // as above
+		"nothing":             func(*signalboxtest.Kit, *signalbox.Session) {},
+		"a stopped server":    func(kit *signalboxtest.Kit, _ *signalbox.Session) { kit.Stop() },
+		"a started server":    func(kit *signalboxtest.Kit, _ *signalbox.Session) { kit.Stop(); kit.Start() },
+		"a session cut off":   func(kit *signalboxtest.Kit, s *signalbox.Session) { kit.Partition(s) },
+		"a lock that is lost": func(kit *signalboxtest.Kit, _ *signalbox.Session) { kit.Lose("a") },
+		"a session closed":    func(_ *signalboxtest.Kit, s *signalbox.Session) { _ = s.Close(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			tb, end := exampleT()
+			defer end()
+			kit := signalboxtest.New(tb)
+			s := kit.Session(signalbox.WithCloseGrace(time.Millisecond))
+			lease, err := reentrant.New(s, "a").Lock(t.Context())
+			require.NoError(t, err)
+			kit.Client()
+			waits := fair.New(kit.Session(), "a")
+			waited := make(chan error, 1)
+			go func() {
+				_, err := waits.Lock(context.Background())
+				waited <- err
+			}()
+			leave(kit, s)
+			end()
+			require.Error(t, lease.Err())
+			if err := <-waited; err != nil { // a session that was closed has released the lock
+				require.ErrorIs(t, err, signalbox.ErrClosed)
+			}
+		})
+	}
+}
+
+func TestTheDataOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s := kit.Session()
+		lease, err := reentrant.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		kit.Stop()
+		kit.Advance(time.Second)
+		_, err = reentrant.New(s, "b").TryLock(t.Context())
+		require.ErrorContains(t, err, "connection refused")
+		kit.Start()
+		require.True(t, kit.HeldBy("a", s))
+		kit.Advance(10 * time.Second)
+		require.NoError(t, lease.Unlock())
+		lease, err = reentrant.New(s, "b").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock())
+	})
+}
+
+// A process may find the server away when it releases: the release is repeated, and the lock is free soon.
+func TestAReleaseOutlivesAStop(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		kit.Stop()
+		require.ErrorIs(t, lease.Unlock(), signalbox.ErrUnconfirmed)
+		kit.Start()
+		next, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, next.Unlock())
+	})
+}
+
+func TestAServerWithoutPersistenceLosesLocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t, signalboxtest.LoseData())
+		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		kit.Advance(time.Second)
+		kit.Stop()
+		kit.Start()
+		require.False(t, kit.IsHeld("a"))
+		kit.Advance(15 * time.Second)
+		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	})
+}
+
+func TestHoldHoldsEachKind(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s := kit.Session()
+		try := func(acquire func(context.Context) (signalbox.Lease, error)) error {
+			lease, err := acquire(t.Context())
+			if err == nil {
+				err = lease.Unlock()
+			}
+			return err
+		}
+		permits := func(n int) func(context.Context) (signalbox.Lease, error) {
+			return func(ctx context.Context) (signalbox.Lease, error) { return semaphore.New(s, "d", 3).TryAcquire(ctx, n) }
+		}
+		others := []*signalboxtest.Holding{
+			kit.Hold("a"), kit.Hold("b", signalboxtest.Writing()), kit.Hold("c", signalboxtest.Reading()),
+			kit.Hold("d", signalboxtest.Permits(2, 3)),
+		}
+		require.ErrorIs(t, try(fair.New(s, "a").TryLock), signalbox.ErrHeld)
+		require.ErrorIs(t, try(rwlock.New(s, "b").TryRLock), signalbox.ErrHeld)
+		require.NoError(t, try(rwlock.New(s, "c").TryRLock))
+		require.ErrorIs(t, try(rwlock.New(s, "c").TryLock), signalbox.ErrHeld)
+		require.NoError(t, try(permits(1)))
+		require.ErrorIs(t, try(permits(2)), signalbox.ErrHeld)
+		for _, other := range others {
+			other.Release()
+		}
+		require.NoError(t, try(fair.New(s, "a").TryLock))
+		require.NoError(t, try(rwlock.New(s, "b").TryLock))
+		require.NoError(t, try(rwlock.New(s, "c").TryLock))
+		require.NoError(t, try(permits(3)))
+	})
+}
+
+// A lock is lost with all that is behind it in the queue, and the waiters queue again.
+func TestWaitersOutliveALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		const waiters = 5
+		served := make(chan error, waiters)
+		for range waiters {
+			lock := fair.New(kit.Session(), "a")
+			go func() {
+				served <- lock.Do(t.Context(), func(context.Context, signalbox.Lease) error { return nil })
+			}()
+		}
+		kit.Advance(time.Second)
+		other := kit.Lose("a")
+		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
+		kit.Advance(3 * time.Second)
+		require.Empty(t, served)
+		other.Release()
+		for range waiters {
+			require.NoError(t, <-served)
+		}
+	})
+}
+
+func TestSessionsShareTheirDefaults(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t, signalboxtest.SessionDefaults(signalbox.WithPrefix("shop:"), signalbox.WithHashedNames()))
+		s := kit.Session(signalbox.WithLabel("a label"))
+		lease, err := reentrant.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		require.True(t, kit.HeldBy("a", s))
+		holder, err := reentrant.New(s, "a").Holder(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "a label", holder.Label)
+		kit.Lose("a")
+		<-lease.Done()
+	})
+}
+
+func TestTheClientHasTheDataBesideTheLocks(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		client := signalboxtest.New(t).Client()
+		require.NoError(t, client.Do(t.Context(), client.B().Set().Key("k").Value("v").Build()).Error())
+		value, err := client.Do(t.Context(), client.B().Get().Key("k").Build()).ToString()
+		require.NoError(t, err)
+		require.Equal(t, "v", value)
+	})
+}
+
+func TestWhatWasForgottenIsLogged(t *testing.T) {
+	t.Parallel()
+	log := &logged{fakeT: new(fakeT)}
+	kit := signalboxtest.New(log)
+	_, err := reentrant.New(kit.Session(), "order/42").Lock(t.Context())
+	require.NoError(t, err)
+	log.end()
+	require.Contains(t, log.String(), "order/42")
+}
+
+// logged is a fakeT that keeps its output.
+type logged struct {
+	*fakeT
+	bytes.Buffer
+}
+
+func (l *logged) Output() io.Writer { return l }
+
+func TestMistakesFailTheTestInClearWords(t *testing.T) {
+	t.Parallel()
+	hold := func(kit *signalboxtest.Kit, name string) {
+		if _, err := reentrant.New(kit.Session(), name).Lock(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+	for want, mistake := range map[string]func(kit *signalboxtest.Kit){
+		`signalboxtest: Lose("ordre"): no session holds it; held: "order"`: func(kit *signalboxtest.Kit) {
+			hold(kit, "order")
+			kit.Lose("ordre")
+		},
+		`signalboxtest: Expire("ordre"): no session holds it; held: nothing`:          func(kit *signalboxtest.Kit) { kit.Expire("ordre") },
+		`signalboxtest: Hold("order"): signalbox: try lock "order": the lock is held`: func(kit *signalboxtest.Kit) { hold(kit, "order"); kit.Hold("order") },
+		`signalboxtest: Lose("order"): the kit itself holds it; call Release first`:   func(kit *signalboxtest.Kit) { kit.Hold("order"); kit.Lose("order") },
+		`signalboxtest: Hold(""): the name is not valid: it is empty`:                 func(kit *signalboxtest.Kit) { kit.Hold("") },
+		`signalboxtest: Hold: the server is stopped; call Start first`:                func(kit *signalboxtest.Kit) { kit.Stop(); kit.Hold("order") },
+		`signalboxtest: Session: the server is stopped; call Start first`:             func(kit *signalboxtest.Kit) { kit.Stop(); kit.Session() },
+		`signalboxtest: Stop: the server is stopped; call Start first`:                func(kit *signalboxtest.Kit) { kit.Stop(); kit.Stop() },
+		`signalboxtest: Start: the server is running; call Stop first`:                func(kit *signalboxtest.Kit) { kit.Start() },
+		`signalboxtest: Partition: the session is not one of Kit.Session`:             func(kit *signalboxtest.Kit) { kit.Partition(nil) },
+		`signalboxtest: Session: pass WithPrefix and WithHashedNames to New, by SessionDefaults`: func(kit *signalboxtest.Kit) {
+			kit.Session(signalbox.WithPrefix("shop:"))
+		},
+		`signalboxtest: Advance(1s): call it in a bubble of testing/synctest: goroutine is not in a bubble`: func(kit *signalboxtest.Kit) {
+			kit.Advance(time.Second)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, want, fatal(func(f *fakeT) { mistake(signalboxtest.New(f)) }))
+		})
+	}
+}
+
+// A bubble's clock and the server's are one: names that are idle are forgotten, and a lease can be held for an hour.
+func TestAnHourPassesInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		require.Equal(t, 2026, time.Now().Year())
+		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
+		require.NoError(t, err)
+		began := time.Now()
+		kit.Advance(time.Hour)
+		require.Equal(t, time.Hour, time.Since(began))
+		require.NoError(t, lease.Unlock())
+		holder, err := reentrant.New(kit.Session(), "a").Holder(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrNotHeld, "%v", holder)
+		require.False(t, errors.Is(lease.Unlock(), signalbox.ErrLost))
+	})
+}
