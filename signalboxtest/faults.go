@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -70,6 +72,20 @@ func (k *Kit) Start() {
 		u.wire.accept()
 	}
 	k.reconnect()
+	if k.forgets {
+		k.forgetAll()
+	}
+}
+
+// forgetAll makes the kit's own session notice what the server lost.
+func (k *Kit) forgetAll() {
+	k.tb.Helper()
+	k.mu.Lock()
+	names := slices.Collect(maps.Keys(k.leases))
+	k.mu.Unlock()
+	for _, name := range names {
+		k.forget(name)
+	}
 }
 
 // reconnect makes the kit's own client notice that its connection broke, so that the next call of the kit does not meet

@@ -77,7 +77,7 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 	if err != nil {
 		k.tb.Fatalf("signalboxtest: Hold(%q): %v", name, err)
 	}
-	return k.holding(name, []signalbox.Lease{lease})
+	return k.holding(name, lease)
 }
 
 // Lose takes a lock from its holder, as a failover does that loses the write, and gives it to another process, which
@@ -99,8 +99,12 @@ func (k *Kit) Lose(name string) *Holding {
 	for _, g := range grips {
 		leases = append(leases, k.seize(name, keys, g)...)
 	}
-	k.recheck(keys)
-	return k.holding(name, leases)
+	for _, u := range k.all() {
+		if u.session != nil {
+			testkit.Recheck(u.session, keys)
+		}
+	}
+	return k.holding(name, leases...)
 }
 
 // seize takes a name from its holders. A waiter whose request arrives between the two steps may get it first, and loses
@@ -110,7 +114,8 @@ func (k *Kit) seize(name string, keys testkit.Keys, g grip) []signalbox.Lease {
 	const tries = 100
 	var err error
 	for range tries {
-		k.delete(g.key, keys.Queues...)
+		k.delete(keys.Queues...)
+		k.delete(g.key)
 		if g.kind == "redlock" {
 			return nil
 		}
@@ -136,9 +141,10 @@ func (k *Kit) Expire(name string) {
 	for _, g := range grips {
 		k.delete(g.key)
 	}
-	if !k.delete("", keys.Stored...) && len(grips) == 0 {
+	if !k.delete(keys.Stored...) && len(grips) == 0 {
 		k.notHeld("Expire", name)
 	}
+	k.forget(name)
 }
 
 // IsHeld reports whether a session holds the lock, or permits of the semaphore, of that name.
@@ -175,7 +181,10 @@ func (k *Kit) take(name string, w want) (signalbox.Lease, error) {
 	return reentrant.New(k.own, name).TryLock(ctx)
 }
 
-func (k *Kit) holding(name string, leases []signalbox.Lease) *Holding {
+func (k *Kit) holding(name string, leases ...signalbox.Lease) *Holding {
+	k.mu.Lock()
+	k.leases[name] = append(k.leases[name], leases...)
+	k.mu.Unlock()
 	h := &Holding{failed: func(err error) {
 		k.tb.Helper()
 		k.tb.Fatalf("signalboxtest: Release of %q: %v", name, err)
@@ -192,6 +201,28 @@ func (k *Kit) holding(name string, leases []signalbox.Lease) *Holding {
 		return nil
 	}
 	return h
+}
+
+// forget ends the kit's own leases of a name that the server has lost, so that the next Hold or Lose acquires it anew.
+func (k *Kit) forget(name string) {
+	k.tb.Helper()
+	k.mu.Lock()
+	leases := k.leases[name]
+	delete(k.leases, name)
+	k.mu.Unlock()
+	if leases == nil {
+		return
+	}
+	testkit.Recheck(k.own, k.keys("Expire", name))
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for _, lease := range leases {
+		select {
+		case <-lease.Done():
+		case <-late.C:
+			k.tb.Fatalf("signalboxtest: the kit's own lease of %q outlives its loss", name)
+		}
+	}
 }
 
 // grip is what sessions hold of a name: a lock, or permits.
@@ -291,18 +322,9 @@ func (k *Kit) notHeld(call, name string) {
 }
 
 // delete deletes keys, and reports whether there was one.
-func (k *Kit) delete(key string, more ...string) (found bool) {
-	for _, key := range append(more, key) {
+func (k *Kit) delete(keys ...string) (found bool) {
+	for _, key := range keys {
 		found = k.server.Del(key) || found
 	}
 	return found
-}
-
-// recheck makes every session ask the server for its holds of these keys.
-func (k *Kit) recheck(keys testkit.Keys) {
-	for _, u := range k.all() {
-		if u.session != nil {
-			testkit.Recheck(u.session, keys)
-		}
-	}
 }

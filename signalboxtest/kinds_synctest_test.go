@@ -172,6 +172,7 @@ func TestEveryKindIsHandedOffAtOnce(t *testing.T) {
 	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
 		holder, err := one(t.Context())
 		require.NoError(t, err)
+		kits[0].Advance(time.Millisecond) // a redlock does not wait for its last server
 		require.True(t, kits[0].IsHeld(name))
 		require.True(t, kits[0].HeldBy(name, first[0]))
 		next := waits(t, two)
@@ -181,8 +182,10 @@ func TestEveryKindIsHandedOffAtOnce(t *testing.T) {
 		got := <-next
 		require.Zero(t, got.at.Sub(released))
 		require.Greater(t, got.token, holder.token)
+		kits[0].Advance(time.Millisecond)
 		require.False(t, kits[0].HeldBy(name, first[0]))
 		require.NoError(t, got.release())
+		kits[0].Advance(time.Millisecond)
 		require.False(t, kits[0].IsHeld(name))
 	})
 }
@@ -193,6 +196,7 @@ func TestEveryKindIsLost(t *testing.T) {
 	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
 		holder, err := one(t.Context())
 		require.NoError(t, err)
+		kits[0].Advance(time.Millisecond)
 		next := waits(t, two)
 		kits[0].Advance(500 * time.Millisecond)
 		var others []*signalboxtest.Holding

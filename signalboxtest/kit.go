@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,8 +29,9 @@ type Kit struct {
 	own      *signalbox.Session // another process, which Hold and Lose give the lock to
 
 	mu      sync.Mutex
-	stopped bool    // guarded by mu
-	users   []*user // guarded by mu; closed in the order of opening
+	stopped bool                         // guarded by mu
+	users   []*user                      // guarded by mu; the first is the kit's own
+	leases  map[string][]signalbox.Lease // of Hold and Lose, by name, until the server loses them; guarded by mu
 }
 
 // user is a client with a wire of its own, and the session on it.
@@ -59,21 +61,32 @@ func New(tb testing.TB, options ...Option) *Kit {
 	if d := time.Until(tokens); d > 0 {
 		pause(d) // only a bubble is so early
 	}
-	k := &Kit{tb: tb, server: miniredis.NewMiniRedis()}
+	k := &Kit{tb: tb, server: miniredis.NewMiniRedis(), leases: make(map[string][]signalbox.Lease)}
 	for _, option := range options {
 		option(k)
 	}
 	k.server.ClockTTL(true)
 	tb.Cleanup(k.close)
-	k.own = k.open(append(k.defaults, signalbox.WithLabel("signalboxtest"))).session
+	k.own = k.open(signalbox.WithLabel("signalboxtest")).session
+	k.settle()
 	return k
+}
+
+// settle makes the server one that has had its data for long, since a redlock gets no vote of a new one.
+func (k *Kit) settle() {
+	k.tb.Helper()
+	epoch := testkit.EpochOf(k.own, time.Now())
+	if err := k.server.Set(epoch.Key, epoch.Value); err != nil {
+		k.tb.Fatalf("signalboxtest: New: %v", err)
+	}
+	k.server.SetTTL(epoch.Key, epoch.Life)
 }
 
 // Session opens a session on the server, with a connection of its own, as another process would. The kit closes it when
 // the test ends; the test may close it before. Leases that are left then are logged to the test's output.
 func (k *Kit) Session(options ...signalbox.SessionOption) *signalbox.Session {
 	k.tb.Helper()
-	s := k.open(append(append([]signalbox.SessionOption{}, k.defaults...), options...)).session
+	s := k.open(options...).session
 	known := k.keys("Session", "name")
 	if keys, err := testkit.KeysOf(s, "name"); err != nil || keys.Holds[0] != known.Holds[0] {
 		k.tb.Fatal("signalboxtest: Session: pass WithPrefix and WithHashedNames to New, by SessionDefaults")
@@ -85,19 +98,16 @@ func (k *Kit) Session(options ...signalbox.SessionOption) *signalbox.Session {
 // Session.
 func (k *Kit) Client() rueidis.Client {
 	k.tb.Helper()
-	return k.dial().client
+	return k.add(k.dial()).client
 }
 
 // open opens a session. Options that come later count.
-func (k *Kit) open(options []signalbox.SessionOption) *user {
+func (k *Kit) open(options ...signalbox.SessionOption) *user {
 	k.tb.Helper()
 	u := k.dial()
 	logger := signalbox.WithLogger(slog.New(slog.NewTextHandler(k.tb.Output(), nil)))
-	session := signalbox.NewSession(u.client, append([]signalbox.SessionOption{logger}, options...)...)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	u.session = session
-	return u
+	u.session = signalbox.NewSession(u.client, slices.Concat([]signalbox.SessionOption{logger}, k.defaults, options)...)
+	return k.add(u)
 }
 
 // dial opens a client.
@@ -119,9 +129,17 @@ func (k *Kit) dial() *user {
 		k.tb.Fatalf("signalboxtest: Session: %v", err)
 	}
 	u.client = client
+	return u
+}
+
+// add makes a user known, which is never written to after that. If Stop came meanwhile, it applies to this user, too.
+func (k *Kit) add(u *user) *user {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.users = append(k.users, u)
+	if k.stopped {
+		u.wire.refuse()
+	}
 	return u
 }
 
@@ -129,7 +147,7 @@ func (k *Kit) dial() *user {
 func (k *Kit) all() []*user {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return append([]*user(nil), k.users...)
+	return slices.Clone(k.users)
 }
 
 // close ends everything. The server is back before, so that leases that are left are released at once. Sessions wait for

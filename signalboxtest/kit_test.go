@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -122,6 +123,27 @@ func TestAServerWithoutPersistenceLosesLocks(t *testing.T) {
 	})
 }
 
+// A redlock gets a vote of every new kit at once, and none of one that lost its data.
+func TestARedlockNeedsServersThatKeptTheirData(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kits := make([]*signalboxtest.Kit, 3)
+		for i := range kits {
+			kits[i] = signalboxtest.New(t, signalboxtest.LoseData())
+		}
+		lock := redlock.New(process(kits), "a")
+		lease, err := lock.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock())
+		for _, k := range kits[:2] {
+			k.Stop()
+			k.Start()
+		}
+		_, err = redlock.New(process(kits), "a").TryLock(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrRefused)
+	})
+}
+
 func TestHoldHoldsEachKind(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T) {
@@ -181,6 +203,30 @@ func TestWaitersOutliveALoss(t *testing.T) {
 		for range waiters {
 			require.NoError(t, <-served)
 		}
+	})
+}
+
+// The other process, which the kit plays, can lose a lock as well, and acquire it again.
+func TestTheOtherProcessCrashes(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t, signalboxtest.LoseData())
+		s := kit.Session()
+		crashed := kit.Hold("a")
+		kit.Expire("a")
+		lease, err := reentrant.New(s, "a").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, lease.Token(), crashed.Token())
+		kit.Lose("a")
+		<-lease.Done()
+		kit.Stop()
+		kit.Start()
+		require.False(t, kit.IsHeld("a"))
+		other := kit.Hold("a")
+		crashed.Release()
+		require.True(t, kit.IsHeld("a"))
+		other.Release()
+		require.False(t, kit.IsHeld("a"))
 	})
 }
 

@@ -3,8 +3,12 @@
 package testkit
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -28,6 +32,23 @@ func KeysOf(s *signalbox.Session, name string) (Keys, error) {
 		},
 		Stored: []string{set.Latch(), set.Outcome()},
 	}, nil
+}
+
+// Epoch is the key that says since when a server has its data. A redlock gets no vote of a server that has had it for less
+// than a lease.
+type Epoch struct {
+	Key, Value string
+	Life       time.Duration
+}
+
+// EpochOf returns the epoch of a server of this session that has had its data for a week.
+func EpochOf(s *signalbox.Session, now time.Time) Epoch {
+	const week = 7 * 24 * time.Hour
+	return Epoch{
+		Key:   names.Epoch((*session.Session)(s).Settings.Prefix),
+		Value: fmt.Sprintf("sb1e%016d%016d", now.Add(-week).UnixMicro(), now.UnixMicro()),
+		Life:  week,
+	}
 }
 
 // Recheck makes the session ask the server whether its holds of these keys still exist, as the message of a ForceUnlock
