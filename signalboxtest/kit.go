@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testkit"
 )
 
-// Kit is a server in memory, with sessions on it. New makes one. It is safe for concurrent use; but as its calls may
-// fail the test, call those that take a name from the test's own goroutine.
+// Kit is a server in memory, with sessions on it. New makes one. It is safe for concurrent use. As with testing.T.FailNow,
+// a call that fails the test must be made on the test's own goroutine.
 type Kit struct {
 	tb       testing.TB
 	server   *miniredis.Miniredis

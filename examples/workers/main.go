@@ -52,7 +52,7 @@ func work(ctx context.Context, session *signalbox.Session, name string) error {
 	for job := firstJob(name); ; job = job.next() {
 		lease, err := limit.Acquire(ctx, job.permits)
 		if err != nil {
-			return err // nothing is held
+			return err // nothing is held; a job from a queue goes back there
 		}
 		go func() {
 			defer lease.Unlock()
