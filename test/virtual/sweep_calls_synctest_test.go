@@ -83,6 +83,38 @@ func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
 	})
 }
 
+// P4: a waiter that is granted the lock by a message, before the reply to its only request, leaves nothing to be undone: Close
+// returns at once after its release.
+func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
+	t.Parallel()
+	for _, kind := range sweptKinds() {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			sweepBubble(t, kind, locktest.Runs(kind.acquire), func(s *sweep) {
+				rival, lock := s.rival.New(s.holder, "a"), s.New(s.Session, "a")
+				waitsFor := func() <-chan locktest.Result[signalbox.Lease] {
+					held := locktest.Must(s.w, rival.Lock)
+					waiting := locktest.LaterWith(s.w.Context(), lock.Lock)
+					time.Sleep(100 * time.Millisecond)
+					require.NoError(s.w, held.Unlock())
+					return waiting
+				}
+				require.NoError(s.w, locktest.MustHave(s.w, waitsFor()).Unlock()) // and the session listens
+				s.arm(redistest.DelayReply, 1)
+				began := time.Now()
+				lease := locktest.MustHave(s.w, waitsFor())
+				require.Less(s.w, time.Since(began), time.Second, "by the message")
+				require.True(s.w, s.hasFired())
+				require.NoError(s.w, lease.Unlock())
+				began = time.Now()
+				require.NoError(s.w, s.Session.Close(s.w.Context()))
+				require.Less(s.w, time.Since(began), 100*time.Millisecond)
+				require.NoError(s.w, s.isDone("a", lease.Token()))
+			})
+		})
+	}
+}
+
 // P3, P5: whatever becomes of the question whether a lock may be passed on inside a process, each waiter gets it once, with
 // tokens that rise, and no Unlock reports a loss.
 func TestYieldThatFailsIsNoLoss(t *testing.T) {

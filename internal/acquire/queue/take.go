@@ -296,6 +296,12 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool
 func (a *Attempt) unanswered(err error) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
+	if a.state == granted && a.enters == 1 {
+		// A message granted the ticket that this enter made: it was executed, and was sent once. So no copy of it can come
+		// later, and Close need not wait for one.
+		a.stood = true
+		return
+	}
 	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
 	a.refused = a.refused || !hasNothing(err)
 }
