@@ -206,6 +206,34 @@ func TestWaitersOutliveALoss(t *testing.T) {
 	})
 }
 
+// P3: the tokens of two holders differ though a bubble's clock would stand still between them.
+func TestTokensRiseWhileTimeStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		lease, err := reentrant.New(kit.Session(), "a").TryLock(t.Context())
+		require.NoError(t, err)
+		kit.Expire("a")
+		require.Greater(t, kit.Hold("a").Token(), lease.Token())
+	})
+}
+
+func TestAServerThatStopsForgetsItsScripts(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		client := kit.Client()
+		digest, err := client.Do(t.Context(), client.B().ScriptLoad().Script("return 1").Build()).ToString()
+		require.NoError(t, err)
+		kit.Stop()
+		kit.Start()
+		client = kit.Client()
+		known, err := client.Do(t.Context(), client.B().ScriptExists().Sha1(digest).Build()).AsIntSlice()
+		require.NoError(t, err)
+		require.Equal(t, []int64{0}, known)
+	})
+}
+
 // The other process, which the kit plays, can lose a lock as well, and acquire it again.
 func TestTheOtherProcessCrashes(t *testing.T) {
 	t.Parallel()
