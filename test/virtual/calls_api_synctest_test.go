@@ -18,7 +18,7 @@ import (
 // local are the calls of the library that ask no server.
 const local = `
 	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout signalbox.FixedLease
-	signalbox.MaxHold signalbox.Native signalbox.Redisson signalbox.RenewedLease
+	signalbox.MaxHold signalbox.Native signalbox.Redisson signalbox.RenewedLease signalbox.SetNX
 	signalbox.WaitReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
 	signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix signalbox.Tune
 	signalbox.NewSession signalbox.Session.ID signalbox.Lease.Bind
