@@ -64,11 +64,11 @@ func (w *Weighted) made() *Weighted {
 // OnLost sets the function that is called if permits were lost while they were held, or if their
 // release was not confirmed. It runs on the goroutine that releases. By default, and after
 // OnLost(nil), no function is called.
-func (w *Weighted) OnLost(told func(error)) {
+func (w *Weighted) OnLost(lost func(error)) {
 	w = w.made()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.onLost = told
+	w.mu.onLost = lost
 }
 
 // Acquire acquires n permits, and blocks until it has them or ctx ends; see Semaphore.Acquire. If n

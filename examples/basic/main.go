@@ -1,44 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command basic acquires a lock and works under it. The README shows it.
+// Command basic changes a row of a database under a lock. The README shows it.
 package main
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"database/sql"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/examples/internal/demo"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-func main() { demo.Main(run) }
+func main() { demo.Main(show) }
 
-func run(ctx context.Context, url string) error {
-	session, err := signalbox.Dial(ctx, url) // or NewSession(client), on your own rueidis.Client
+// pay pays order 42, unless a later holder of its lock has written.
+func pay(ctx context.Context, url string, db *sql.DB) error {
+	session, err := signalbox.Dial(ctx, url) // once in a process: redis://127.0.0.1:6379
 	if err != nil {
 		return err
 	}
 	defer session.Close(ctx)
 
-	mu := reentrant.New(session, "order/42")
-
-	wait, cancel := context.WithTimeout(ctx, 5*time.Second) // how long to wait, not how long to hold
-	defer cancel()
-	lease, err := mu.Lock(wait)
+	lease, err := reentrant.New(session, "order/42").Lock(ctx) // waits in the queue until ctx ends
 	if err != nil {
-		return err // errors.Is(err, signalbox.ErrHeld): another holder had it all the time
+		return err // errors.Is(err, signalbox.ErrHeld): another process held it all the time
 	}
 	defer lease.Unlock()
 
-	// This context ends when the lease can no longer be trusted; the token says who came last.
-	return charge(lease.Bind(ctx), lease.Token())
-}
-
-// charge stands for the work. A store that gets the token refuses those that are smaller than the greatest
-// one that it has seen.
-func charge(ctx context.Context, token uint64) error {
-	fmt.Println("charging order 42 with token", token)
-	return ctx.Err()
+	// Bind's context is cancelled if the lease is lost. A late writer finds a greater token, and changes no row.
+	_, err = db.ExecContext(lease.Bind(ctx),
+		"UPDATE orders SET state = 'paid', token = $1 WHERE id = 42 AND token <= $1", lease.Token())
+	return err
 }
