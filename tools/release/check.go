@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,8 +13,21 @@ import (
 	"strings"
 )
 
-// The version that is checked. It is in no proxy.
-const checked = "v0.0.1-check"
+// versionOf returns the version that is checked. It is in no proxy, and another one for other files: the go command
+// keeps an index of each version's packages beside its build cache, and never looks again.
+func versionOf(modules []aModule) (string, error) {
+	hash := sha256.New()
+	for _, m := range modules {
+		for _, name := range m.files {
+			text, err := os.ReadFile(m.file(name))
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(hash, "%s/%s %d\n%s", m.dir, name, len(text), text)
+		}
+	}
+	return fmt.Sprintf("v0.0.1-check.h%x", hash.Sum(nil)[:8]), nil
+}
 
 // check installs every module as it would be tagged. The module cache is a new one, so nothing of ours
 // comes from elsewhere; modules of others come out of the machine's own cache, if they are in it. Everything is in the
@@ -28,6 +42,10 @@ func check(modules []aModule, work string) error {
 	}
 	proxy, consumer := filepath.Join(work, "proxy"), filepath.Join(work, "consumer")
 	if err := os.MkdirAll(consumer, 0o755); err != nil {
+		return err
+	}
+	checked, err := versionOf(modules)
+	if err != nil {
 		return err
 	}
 	if err := publish(modules, checked, proxy); err != nil {
@@ -56,7 +74,7 @@ func check(modules []aModule, work string) error {
 		}
 		fmt.Println("go install", program)
 	}
-	if err := consume(consumer, env, modules, libraries); err != nil {
+	if err := consume(consumer, env, modules, libraries, checked); err != nil {
 		return err
 	}
 	fmt.Printf("a program with %d packages: built\n", len(libraries))
@@ -88,7 +106,7 @@ func packages(modules []aModule) (libraries, programs []string, err error) {
 }
 
 // consume builds a program that imports every package, in a module of its own.
-func consume(dir string, env []string, modules []aModule, libraries []string) error {
+func consume(dir string, env []string, modules []aModule, libraries []string, checked string) error {
 	var source strings.Builder
 	source.WriteString("package main\n\nimport (\n")
 	for _, library := range libraries {

@@ -67,10 +67,11 @@ func findModules(root string) ([]aModule, error) {
 // file returns where a file of the module is.
 func (m aModule) file(name string) string { return filepath.Join(m.root, m.dir, name) }
 
-// exists reports whether a file is there: git also lists those that were deleted, and not committed.
+// exists reports whether a file is there: git also lists those that were deleted, and not committed. What is no regular
+// file, as a link, is not part of a module.
 func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
+	info, err := os.Lstat(file)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // within returns a file's path in dir.
