@@ -50,7 +50,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *El
 	if e.base.Err != nil {
 		return e
 	}
-	set.Given = 0 // checked already, and not as options of a fair lock
+	set.Given, set.Part = 0, session.Election // checked already, and not as options of a fair lock
 	e.lock = fair.New(s, name, func(l *session.LockSettings) { *l = set })
 	e.stepDown, e.value = set.Leading.StepDown, set.Leading.Value
 	n := e.base.Names

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -39,6 +41,32 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	if err := l.ready(ctx); err != nil {
 		return hold.Lease{}, explain("lock", err)
 	}
+	call, ctx := l.ask(ctx)
+	lease, err := l.rounds(ctx)
+	return lease.Observe(call, err)
+}
+
+// ask reports that a call asks for the lock, and returns the context for its members, whose calls are parts of it. An observer
+// of the first session is that of the lock.
+func (l *Lock) ask(ctx context.Context) (*observe.Call, context.Context) {
+	o := l.members[0].place.Session.Settings.Observer
+	if o == nil {
+		return nil, ctx
+	}
+	labels := observe.Labels{Kind: "multilock", Class: l.members[0].place.Class}
+	for i := range l.members {
+		if l.members[i].place.Class != labels.Class {
+			labels.Class = ""
+		}
+	}
+	if o.Names {
+		labels.Name = strings.Join(l.Order(), ",")
+	}
+	return o.Begin(ctx, labels, false), observe.Quiet(ctx)
+}
+
+// rounds takes the members, in as many rounds as it needs.
+func (l *Lock) rounds(ctx context.Context) (hold.Lease, error) {
 	first := 0
 	for n := 0; ; n++ {
 		r := l.round(ctx, first, patienceIn(n))
@@ -95,6 +123,13 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	if err := l.ready(ctx); err != nil {
 		return hold.Lease{}, explain("try lock", err)
 	}
+	call, ctx := l.ask(ctx)
+	lease, err := l.tryMembers(ctx)
+	return lease.Observe(call, err)
+}
+
+// tryMembers takes the members without waiting.
+func (l *Lock) tryMembers(ctx context.Context) (hold.Lease, error) {
 	g := newGroup(l)
 	err := g.try(ctx)
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -94,7 +95,7 @@ func (g *group) Vacated(now clock.Instant) error {
 }
 
 // Lost implements hold.Home: a part was lost, and the others go back.
-func (g *group) Lost(error, bool) { g.giveBack() }
+func (g *group) Lost(renewal.End) { g.giveBack() }
 
 // giveBack gives back what was taken, off the caller's path, and answers when that is done. The goroutine ends when the
 // servers have answered, or have not for a second; until then the members count as held in their sessions, whose

@@ -61,6 +61,7 @@ func (o *Once) forClaim(l *session.LockSettings) {
 	session.Apply(l, o.options)
 	l.FirstLease = o.base.Set.FirstLease // a fair lock's own is shorter
 	l.Given &^= session.KeepOutcome
+	l.Part = session.Once
 }
 
 // At returns the key of one tick of a schedule: "<key>@<tick in UTC>". Pass the time for which the

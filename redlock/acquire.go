@@ -48,15 +48,16 @@ func (l *Lock) acquire(ctx context.Context, take func(context.Context, *handoff.
 	if carried || err != nil {
 		return lease, err
 	}
+	call := l.base.Ask(ctx)
 	if err = l.begin(); err != nil {
-		return hold.Lease{}, err
+		return lease.Observe(call, err)
 	}
 	q := l.group.queues.Use(l.base.Names.Holder)
 	lease, err = take(ctx, q)
 	if err != nil {
 		l.leave(q)
 	}
-	return lease, err
+	return lease.Observe(call, err)
 }
 
 // begin counts a call in, at every session or at none.

@@ -84,7 +84,7 @@ func newGroup(name string, members []*session.Session) *group {
 		realm: hold.Realm{Kind: kind}, queues: handoff.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers)
+	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers, members[0].Settings.Observer)
 	return g
 }
 

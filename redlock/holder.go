@@ -44,7 +44,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 // After an error it may be done or not. It is safe to repeat, but then ends the hold that exists by
 // that time. Two round trips to all servers at once.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.root().Explain("force unlock", l.force(ctx))
+	return l.root().Explain("force unlock", l.root().Forced(ctx, l.force(ctx)))
 }
 
 // opinion is what one server says of who has the lock.

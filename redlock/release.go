@@ -5,11 +5,11 @@ package redlock
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -78,8 +78,7 @@ func (n *tenure) release(left time.Duration) error {
 		}
 	}
 	// A renewal may have been executed as late as now.
-	ends := clock.Now().Add(n.Term.Terms().Life)
-	return &signalbox.UnconfirmedError{KeyEnds: ends.Time(), Err: errs.Join(failures...)}
+	return l.base.Unconfirmed(clock.Now().Add(n.Term.Terms().Life), errs.Join(failures...))
 }
 
 // releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; see
@@ -110,7 +109,8 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 
 // Lost implements hold.Home: the term ended under the holder. Some servers may have the hold still, also where a
 // quorum does not: it is given back, so that others need not wait for its end.
-func (n *tenure) Lost(error, bool) {
+func (n *tenure) Lost(end renewal.End) {
+	n.lock.base.LogLost(end)
 	n.ballot.end()
 	n.lock.group.holds.remove(n)
 	n.over()

@@ -59,6 +59,7 @@ type contention struct {
 	fails  int              // votes in a row that nobody was seen to win
 	before string           // the attempt before, which may still stand somewhere for a moment
 	isHeld atomic.Bool      // others had the lock, or a part of it, at the last vote
+	waited bool             // the first vote was not won
 
 	won   *ballot // nil if none was
 	token wire.Stamp
@@ -90,6 +91,7 @@ func (c *contention) Enter(ctx context.Context) (granted bool, err error) {
 
 // Wait implements handoff.Ticket: it votes whenever that may be worth it.
 func (c *contention) Wait(ctx context.Context) error {
+	c.waited = true
 	for {
 		if err := c.rest(ctx); err != nil {
 			return err
@@ -106,7 +108,11 @@ func (c *contention) Begin(_ context.Context, err error) (hold.Lease, error) {
 	if c.won == nil {
 		return hold.Lease{}, err
 	}
-	return c.lock.hold(c.queue, c.won, c.token)
+	lease, err := c.lock.hold(c.queue, c.won, c.token)
+	if err == nil && c.waited {
+		lease.Queued()
+	}
+	return lease, err
 }
 
 // Leave implements handoff.Ticket.

@@ -15,7 +15,9 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return l.writes.Take(ctx)
+	call := l.base.Ask(ctx)
+	lease, err = l.writes.Take(ctx)
+	return lease.Observe(call, err)
 }
 
 func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
@@ -23,7 +25,9 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return l.writes.Try(ctx)
+	call := l.base.Ask(ctx)
+	lease, err = l.writes.Try(ctx)
+	return lease.Observe(call, err)
 }
 
 func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
@@ -31,7 +35,9 @@ func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return l.reads.Take(ctx)
+	call := l.base.AskShared(ctx)
+	lease, err = l.reads.Take(ctx)
+	return lease.Observe(call, err)
 }
 
 func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
@@ -39,7 +45,9 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return l.reads.Try(ctx)
+	call := l.base.AskShared(ctx)
+	lease, err = l.reads.Try(ctx)
+	return lease.Observe(call, err)
 }
 
 // enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.

@@ -170,7 +170,9 @@ func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	return lock.Take(ctx)
+	call := m.base.Ask(ctx)
+	lease, err := lock.Take(ctx)
+	return lease.Observe(call, err)
 }
 
 func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
@@ -178,11 +180,12 @@ func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
+	call := m.base.Ask(ctx)
 	lease, err := lock.Try(ctx)
 	if n > m.capacity && errors.Is(err, errs.ErrHeld) {
 		err = m.hopeless(ctx, n, err)
 	}
-	return lease, err
+	return lease.Observe(call, err)
 }
 
 // hopeless answers ErrCapacity where there are fewer than n permits at all, else held. Who is refused here, because others

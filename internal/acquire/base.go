@@ -9,10 +9,13 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -83,6 +86,47 @@ func (b *Base) Check() error {
 	return b.Explain("check", err)
 }
 
+// Ask reports that a call asks for the lock under ctx, which is not nil. It returns nil if nobody observes it.
+func (b *Base) Ask(ctx context.Context) *observe.Call {
+	if o := b.Session.Settings.Observer; o != nil {
+		return o.Begin(ctx, b.labels(), false)
+	}
+	return nil
+}
+
+// AskShared is Ask for a lock that others can have beside the caller.
+func (b *Base) AskShared(ctx context.Context) *observe.Call {
+	if o := b.Session.Settings.Observer; o != nil {
+		return o.Begin(ctx, b.labels(), true)
+	}
+	return nil
+}
+
+func (b *Base) labels() observe.Labels {
+	return observe.Labels{Kind: string(b.Kind), Class: b.Class, Name: b.Name}
+}
+
+// Forced returns err, and reports a ForceUnlock if it is nil.
+func (b *Base) Forced(ctx context.Context, err error) error {
+	if err == nil {
+		b.Session.Settings.Observer.OnForced(ctx, b.labels())
+	}
+	return err
+}
+
+// LogLost logs that a hold was lost. Close logs those that it ends by itself.
+func (b *Base) LogLost(end renewal.End) {
+	if !errors.Is(end.Cause, errs.ErrClosed) {
+		b.Session.Logs.Lost(b.labels(), end)
+	}
+}
+
+// Unconfirmed returns the error of a release to which the server did not reply, whose key ends by keyEnds, and logs it.
+func (b *Base) Unconfirmed(keyEnds clock.Instant, err error) error {
+	b.Session.Logs.Unconfirmed(b.labels(), err)
+	return &signalbox.UnconfirmedError{KeyEnds: keyEnds.Time(), Err: err}
+}
+
 // Valid returns what is wrong with the lock or with ctx, or nil.
 func (b *Base) Valid(ctx context.Context) error {
 	err := b.Made()
@@ -151,7 +195,7 @@ func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalb
 	}
 	key := b.Names.Holder
 	return signalbox.Place{
-		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Side: side, Gatherer: g,
+		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Side: side, Gatherer: g,
 	}
 }
 
@@ -168,6 +212,9 @@ func (b *Base) Evict(h *hold.Hold, cause error) {
 func (b *Base) Explain(op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied)) {
+		b.Session.Logs.Refused(b.labels(), op, err)
 	}
 	return &signalbox.OpError{Op: op, Name: b.Name, Err: err}
 }
@@ -240,7 +287,7 @@ func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, 
 	if err == nil {
 		err = b.Session.Force(ctx, session.Forcing{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
 	}
-	return b.Explain("force unlock", CutShort(ctx, err))
+	return b.Explain("force unlock", b.Forced(ctx, CutShort(ctx, err)))
 }
 
 // CutShort returns err, or what ctx ended with where that ended the call.

@@ -101,7 +101,9 @@ func (x *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return x.lock.Take(ctx)
+	call := x.Ask(ctx)
+	lease, err = x.lock.Take(ctx)
+	return lease.Observe(call, err)
 }
 
 // TryAcquire takes the lock if it is free and has no living waiter, or enters it again.
@@ -110,7 +112,9 @@ func (x *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	return x.lock.Try(ctx)
+	call := x.Ask(ctx)
+	lease, err = x.lock.Try(ctx)
+	return lease.Observe(call, err)
 }
 
 // enter returns a lease by the one that ctx carries.

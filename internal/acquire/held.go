@@ -6,12 +6,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -74,7 +74,7 @@ func (n *held) releaseWithin(patience context.Context, now clock.Instant, gone e
 func (n *held) released(had bool, err, gone error) error {
 	switch {
 	case err != nil:
-		return &signalbox.UnconfirmedError{KeyEnds: clock.Now().Add(n.lasts).Time(), Err: err}
+		return n.lock.Base.Unconfirmed(clock.Now().Add(n.lasts), err)
 	case !had:
 		return gone
 	}
@@ -88,7 +88,8 @@ func (n *held) patience(now clock.Instant) *session.Patience {
 
 // Lost implements hold.Home: the term ended under the holder. Where the hold may be there still
 // it is given back, so that the next in line need not wait for its end.
-func (n *held) Lost(error, bool) {
+func (n *held) Lost(end renewal.End) {
+	n.lock.Base.LogLost(end)
 	n.attempt.Abandon()
 	n.over()
 }

@@ -135,9 +135,10 @@ func (e entered) leftLocal() {
 
 // Candidate waits for the lock. Whoever has it waits, and begins the hold or leaves.
 type Candidate struct {
-	lock  *Lock
-	queue queue.Asker
-	place queue.Waiter
+	lock   *Lock
+	queue  queue.Asker
+	place  queue.Waiter
+	atOnce bool // the first reply granted the lock
 }
 
 // Stand returns a candidate, or why the session takes none.
@@ -161,6 +162,9 @@ func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	if a := c.place.Leave(); a != nil {
 		var lease hold.Lease
 		if lease, err = c.lock.begin(ctx, c.queue, a); err == nil {
+			if !c.atOnce {
+				lease.Queued()
+			}
 			return lease, nil
 		}
 	}

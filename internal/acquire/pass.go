@@ -67,7 +67,10 @@ func (l *Lock) Ticket() (handoff.Ticket, error) {
 }
 
 // Enter implements handoff.Ticket.
-func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) { return c.place.Enter(ctx) }
+func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
+	c.atOnce, err = c.place.Enter(ctx)
+	return c.atOnce, err
+}
 
 // Leave implements handoff.Ticket.
 func (c *Candidate) Leave() {

@@ -78,6 +78,7 @@ func (c *channel) Fire() {
 		return // somebody came meanwhile
 	}
 	delete(d.mu.channels, c.address)
+	delete(d.mu.hearing.deaf, c) // which is no news: no message has arrived
 	d.count.Add(-1)
 	c.dropped = true
 	if len(d.mu.channels) == 0 {
@@ -97,6 +98,7 @@ func (c *channel) Fire() {
 // before this one did not reach us; so do those that are answered.
 func (c *channel) liveLocked() []*Listener {
 	c.state, c.fails = live, 0
+	c.hearsLocked()
 	if c.alive != nil {
 		close(c.alive)
 	}

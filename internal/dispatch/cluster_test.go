@@ -193,7 +193,7 @@ func TestInAClusterDeniedSubscriptionsLeaveLooks(t *testing.T) {
 	require.False(t, locktest.IsClosed(w.C))
 	owner.MustDo(t, "DEL", a.Key)
 	redistest.Receive(t, "the wake-up of a look", w.C)
-	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+	redistest.Await(t, "a report", func() bool { return strings.Count(log.String(), "\n") == 1 })
 	require.Contains(t, log.String(), "NOPERM")
 }
 

@@ -4,7 +4,6 @@ package dispatch
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +19,7 @@ type Dispatcher struct {
 	server    Server
 	timers    *timers.Timers
 	looks     *timers.Collector[*Wait]
-	log       *slog.Logger
+	monitor   Monitor
 	polling   bool
 	clustered bool
 	unsharded atomic.Bool     // a cluster without sharded channels; see WithoutShards
@@ -41,14 +40,22 @@ type Dispatcher struct {
 		rests    map[string]*rest // by node; empty when there is no channel
 		slots    map[uint16]string
 		closed   bool
-		warned   bool
+		hearing  hearing
 	}
 }
 
+// Monitor is notified when messages cease to arrive, and when they arrive again, in turn and one after the other, on a
+// goroutine that nothing waits for.
+type Monitor interface {
+	// MessagesLost is called with why waiters poll instead.
+	MessagesLost(why error)
+	MessagesBack()
+}
+
 // New returns a Dispatcher that starts nothing by itself. A polling one never subscribes.
-func New(client rueidis.Client, server Server, t *timers.Timers, log *slog.Logger, polling bool) *Dispatcher {
+func New(client rueidis.Client, server Server, t *timers.Timers, monitor Monitor, polling bool) *Dispatcher {
 	d := &Dispatcher{
-		client: client, server: server, timers: t, log: log, polling: polling,
+		client: client, server: server, timers: t, monitor: monitor, polling: polling,
 		clustered: server.Clustered(), homeless: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -169,15 +176,4 @@ func (d *Dispatcher) Close() {
 	d.Refuse()
 	d.looks.Close()
 	d.running.Wait()
-}
-
-// warn says once that there are no messages.
-func (d *Dispatcher) warn(err error) {
-	d.mu.Lock()
-	first := !d.mu.warned
-	d.mu.warned = true
-	d.mu.Unlock()
-	if first {
-		d.log.Warn("no unlock messages for now; waiters look by themselves", "error", err)
-	}
 }

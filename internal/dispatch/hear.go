@@ -92,17 +92,16 @@ func together(some, others []*Listener) []*Listener {
 // are left for a while, and asked for again then.
 func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
 	d := l.d
-	var denial error
 	var later []*channel
 	d.mu.Lock()
 	for i, refusal := range refusals {
 		c := channels[i]
 		node, moved := refusal.IsMoved()
-		if !moved {
-			denial = refusal
-		}
 		if c.link != l {
 			continue // dropped meanwhile
+		}
+		if !moved {
+			c.deafLocked(refusal)
 		}
 		l.partLocked(c)
 		switch {
@@ -119,9 +118,6 @@ func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError
 		d.laterLocked(later)
 	}
 	d.mu.Unlock()
-	if denial != nil {
-		d.warn(denial)
-	}
 }
 
 // ended takes note that the connection has ended. What was subscribed to is wanted again, when the
@@ -146,16 +142,15 @@ func (l *link) ended(err error) {
 			c.hastenLocked()
 		}
 		c.lostLocked()
+		if !errors.Is(err, errGone) {
+			c.deafLocked(err)
+		}
 		c.again = again
 		d.mu.homeless = append(d.mu.homeless, c)
 	}
-	closed := d.mu.closed
 	d.wakePlacerLocked()
 	d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.hearer.Lost()
-	}
-	if !closed && !errors.Is(err, errGone) {
-		d.warn(err)
 	}
 }

@@ -5,7 +5,6 @@ package dispatch_test
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -29,19 +28,19 @@ const mark = "0123456789012345678901"
 // newDispatcher returns a dispatcher that is closed when the test ends.
 func newDispatcher(tb testing.TB, client rueidis.Client, log io.Writer) *dispatch.Dispatcher {
 	tb.Helper()
-	return startDispatcher(tb, client, slog.New(slog.NewTextHandler(log, nil)), false)
+	return startDispatcher(tb, client, log, false)
 }
 
 // newPoller returns a dispatcher that polls.
 func newPoller(tb testing.TB, client rueidis.Client) *dispatch.Dispatcher {
 	tb.Helper()
-	return startDispatcher(tb, client, slog.New(slog.DiscardHandler), true)
+	return startDispatcher(tb, client, io.Discard, true)
 }
 
-func startDispatcher(tb testing.TB, client rueidis.Client, log *slog.Logger, polling bool) *dispatch.Dispatcher {
+func startDispatcher(tb testing.TB, client rueidis.Client, log io.Writer, polling bool) *dispatch.Dispatcher {
 	tb.Helper()
 	clock := timers.New()
-	d := dispatch.New(client, wire.NewRunner(client), clock, log, polling)
+	d := dispatch.New(client, wire.NewRunner(client), clock, monitor{log}, polling)
 	tb.Cleanup(func() {
 		d.Close()
 		clock.Close()
@@ -100,6 +99,13 @@ func awaitRunning(tb testing.TB, d *dispatch.Dispatcher, n int) {
 	tb.Helper()
 	redistest.Await(tb, fmt.Sprintf("%d goroutines", n), func() bool { return d.Running() == n })
 }
+
+// monitor writes a line for each report.
+type monitor struct{ log io.Writer }
+
+func (m monitor) MessagesLost(why error) { fmt.Fprintln(m.log, "lost:", why) }
+
+func (m monitor) MessagesBack() { fmt.Fprintln(m.log, "back") }
 
 // lines is a log that may be read while it is written.
 type lines struct {

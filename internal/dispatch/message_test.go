@@ -5,6 +5,7 @@ package dispatch_test
 import (
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,7 +76,7 @@ func TestABrokenSubscriptionIsMadeAnewAndWakesEverybody(t *testing.T) {
 		}
 	}
 	require.Zero(t, server.CommandStats()["evalsha"].Calls)
-	require.Contains(t, log.String(), "level=WARN")
+	redistest.Await(t, "a report of the break", func() bool { return strings.Contains(log.String(), "lost: ") })
 }
 
 // P6: also after a restart of the server.

@@ -182,21 +182,19 @@ func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
 	if ctx.Err() != nil {
 		return
 	}
-	if d.placed(channels, nodes) {
-		d.warn(errs.Join(errNoNode, err))
-	}
+	d.placed(channels, nodes, errs.Join(errNoNode, err))
 }
 
 // errNoNode says that the node of a channel cannot be told, or is none of the client's.
 var errNoNode = errors.New("the nodes of the locks cannot be told")
 
-// placed takes the nodes that channels were found to belong to, and reports whether there is one
-// that has none in spite of many tries.
-func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string) (doubt bool) {
+// placed takes the nodes that channels were found to belong to. Those that have none in spite of many
+// tries hear no messages, because of why.
+func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.closed {
-		return false
+		return
 	}
 	now := time.Now()
 	var lost []*channel
@@ -217,15 +215,19 @@ func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string) (dou
 			d.joinLocked(c, node)
 		}
 	}
-	return d.laterLocked(lost)
+	d.laterLocked(lost)
+	for _, c := range lost {
+		if c.fails >= doubtful {
+			c.deafLocked(why)
+		}
+	}
 }
 
 // laterLocked leaves channels without a link for a pause, longer each time, and all of them for the
-// same, so that they go together again. It reports whether there is one that this has happened to
-// many times in a row.
-func (d *Dispatcher) laterLocked(channels []*channel) (doubt bool) {
+// same, so that they go together again.
+func (d *Dispatcher) laterLocked(channels []*channel) {
 	if len(channels) == 0 {
-		return false
+		return
 	}
 	fails := 0
 	for _, c := range channels {
@@ -238,5 +240,4 @@ func (d *Dispatcher) laterLocked(channels []*channel) (doubt bool) {
 		d.mu.homeless = append(d.mu.homeless, c)
 	}
 	d.wakePlacerLocked()
-	return fails >= doubtful
 }

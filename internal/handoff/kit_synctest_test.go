@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -28,7 +29,7 @@ var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 type fake struct{ hold.Hold }
 
 func (f *fake) Vacated(clock.Instant) error { return nil }
-func (f *fake) Lost(error, bool)            {}
+func (f *fake) Lost(renewal.End)            {}
 
 // leased returns the lease of a hold with that token.
 func leased(token uint64) hold.Lease {

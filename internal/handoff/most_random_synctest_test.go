@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // desk is a server with a few holds, and a queue. Other sessions use it as well.
@@ -175,7 +176,7 @@ type turn struct {
 	desk *desk
 }
 
-func (h *turn) Lost(error, bool) {}
+func (h *turn) Lost(renewal.End) {}
 
 func (h *turn) Give(now clock.Instant) (hold.Lease, bool) {
 	if h.desk.oneIn(4) {

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // market has some permits and a line of those who wait for one, as a server has.
@@ -119,7 +120,7 @@ type permit struct {
 	market *market
 }
 
-func (h *permit) Lost(error, bool) {}
+func (h *permit) Lost(renewal.End) {}
 
 func (h *permit) Give(now clock.Instant) (hold.Lease, bool) {
 	if rand.N(8) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
@@ -27,8 +28,8 @@ type Home interface {
 	// Vacated is called when the last entry was given back: pass the hold on or release it.
 	// What it answers is what Unlock answers.
 	Vacated(now clock.Instant) error
-	// Lost is called when the hold was lost. The key may be there still unless taken.
-	Lost(cause error, taken bool)
+	// Lost is called when the hold was lost.
+	Lost(end renewal.End)
 }
 
 // inlineEntries is how many entries a hold has room for without a further allocation. A
@@ -51,6 +52,7 @@ type Hold struct {
 		since  time.Duration // monotonic: when the present tenure began
 		serial uint64        // the number of the newest entry
 		count  int32         // live entries
+		queued bool          // it was granted after a wait at the server
 		places [inlineEntries]place
 		more   *furtherPlaces
 		cause  error // why the hold was lost
@@ -112,20 +114,24 @@ func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 }
 
 // TermEnded implements renewal.Owner: it ends what depends on the hold, and then notifies its home.
-// Contexts end on a goroutine of their own: the caller has other leases to handle, and one lease
-// may have hundreds of thousands of contexts.
-func (h *Hold) TermEnded(cause error, taken bool) {
+// Contexts end, and observers are notified, on a goroutine of their own: the caller has other leases
+// to handle, and one lease may have hundreds of thousands of contexts.
+func (h *Hold) TermEnded(end renewal.End) {
+	if len(h.parts()) > 0 {
+		end.Gone, end.Left = true, 0 // a part is; its own end says more
+	}
 	h.mu.Lock()
-	h.mu.cause = cause
+	h.mu.cause = end.Cause
 	over := h.takeAllEndsLocked()
 	h.mu.Unlock()
-	if !over.notify(cause) {
-		h.home.Lost(cause, taken)
+	if !over.notify(end.Cause) {
+		h.home.Lost(end)
 		return
 	}
 	go func() {
-		over.cancel(cause)
-		h.home.Lost(cause, taken)
+		over.cancel(end.Cause)
+		h.home.Lost(end)
+		over.report(end)
 	}()
 }
 
@@ -179,32 +185,33 @@ func (h *Hold) err(entry uint64) error {
 
 // unlock ends one entry, and with the last one the hold.
 func (h *Hold) unlock(entry uint64) error {
-	now, last, err := h.leave(entry)
-	if !last {
-		return err
+	now, last, call, err := h.leave(entry)
+	if last {
+		err = h.home.Vacated(now)
 	}
-	return h.home.Vacated(now)
+	call.Unlocked(err)
+	return err
 }
 
 // leave ends one entry, and returns when, and whether it was the last one: then home must be
-// notified. It compares the clock for every entry: the work of an inner entry is protected no
+// notified. call is the call that acquired the entry, if that is observed. It compares the clock for every entry: the work of an inner entry is protected no
 // longer than that of the last.
-func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
+func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.Call, err error) {
 	h.mu.Lock()
 	switch {
 	case !h.liveLocked(entry):
 		h.mu.Unlock()
-		return clock.Instant{}, false, errs.ErrNotHeld
+		return clock.Instant{}, false, nil, errs.ErrNotHeld
 	case h.mu.cause != nil:
 		defer h.mu.Unlock()
-		return clock.Instant{}, false, h.mu.cause // the entry stays, so that Err goes on saying why
+		return clock.Instant{}, false, nil, h.mu.cause // the entry stays, so that Err goes on saying why
 	}
 	now = clock.Now()
 	if h.overdue(now) {
 		h.mu.Unlock()
 		// Ends through TermEnded, which takes the lock. Renewed in the same instant: once more.
 		if err := h.alive(now); err != nil {
-			return now, false, err
+			return now, false, nil, err
 		}
 		return h.leave(entry)
 	}
@@ -214,5 +221,5 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, err error) {
 	// After the last one no caller can enter: entering takes a live entry.
 	over.notify(errs.ErrReleased)
 	over.cancel(errs.ErrReleased)
-	return now, last, nil
+	return now, last, over.observed(), nil
 }

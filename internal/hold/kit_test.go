@@ -44,11 +44,11 @@ func (m *home) Vacated(clock.Instant) error {
 	return m.answer
 }
 
-func (m *home) Lost(cause error, taken bool) {
+func (m *home) Lost(end renewal.End) {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.lost, m.mu.taken = append(m.mu.lost, cause), taken
+	m.mu.lost, m.mu.taken = append(m.mu.lost, end.Cause), end.Gone
 }
 
 func (m *home) onEnd(do func()) {
@@ -99,7 +99,7 @@ var realm = Realm{Kind: "test"}
 func begin(tb testing.TB, key string) (*bed, Lease) {
 	tb.Helper()
 	b := &bed{timers: timers.New()}
-	b.keeper = renewal.NewKeeper(noServer{tb}, b.timers)
+	b.keeper = renewal.NewKeeper(noServer{tb}, b.timers, nil)
 	tb.Cleanup(func() {
 		b.keeper.Close()
 		b.timers.Close()

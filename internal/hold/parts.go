@@ -90,7 +90,7 @@ func (l Lease) Watch(ended func(cause error)) { l.hold.watch(l.entry, ended) }
 // Leave is Unlock without what becomes of the hold: where this was its last lease, the answer is the home that the
 // caller has to tell so. It is nil otherwise.
 func (l Lease) Leave() (Home, error) {
-	_, last, err := l.hold.leave(l.entry)
+	_, last, _, err := l.hold.leave(l.entry)
 	if !last {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // ends is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
@@ -17,6 +19,7 @@ type ends struct {
 	watches []func(error)             // of Watch
 	first   *bond                     // most entries have one bond at most, and need no map
 	bonds   map[<-chan struct{}]*bond // the others, by the Done of their parents
+	call    *observe.Call             // that acquired the entry; nil if nobody observes it
 	next    *ends                     // of another entry that ended with this one
 }
 
@@ -50,7 +53,7 @@ func (b *bond) ended(cause error) *bond {
 }
 
 // notify closes the channels of Done and calls the callbacks, which are quick. It reports whether
-// cancel has contexts to end.
+// cancel has contexts to end, or report an observer to notify.
 func (e *ends) notify(cause error) (more bool) {
 	for ; e != nil; e = e.next {
 		if e.done != nil {
@@ -59,7 +62,7 @@ func (e *ends) notify(cause error) (more bool) {
 		for _, ended := range e.watches {
 			ended(cause)
 		}
-		more = more || e.first != nil || len(e.bonds) > 0
+		more = more || e.first != nil || len(e.bonds) > 0 || e.call != nil
 	}
 	return more
 }
@@ -73,6 +76,23 @@ func (e *ends) cancel(cause error) {
 			b.end(cause)
 		}
 		e.first, e.bonds = nil, nil // a context that the caller keeps must not keep the other parents
+	}
+}
+
+// observed returns the call that acquired the entry, if that is observed.
+func (e *ends) observed() *observe.Call {
+	if e == nil {
+		return nil
+	}
+	return e.call
+}
+
+// report reports to observers that the entries were lost. The caller holds no lock: hooks are callers' code.
+func (e *ends) report(end renewal.End) {
+	for ; e != nil; e = e.next {
+		if e.call != nil {
+			e.call.Ended(end.Cause, end.Gone, end.Left)
+		}
 	}
 }
 

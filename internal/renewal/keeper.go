@@ -5,11 +5,13 @@ package renewal
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -32,17 +34,18 @@ type Server interface {
 
 // Keeper renews the terms of one session.
 type Keeper struct {
-	server Server
-	timers *timers.Timers
-	due    *timers.Collector[*Term]
-	ctx    context.Context //nolint:containedctx // ends at Close, for the batches in flight
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // batches in flight
+	server   Server
+	timers   *timers.Timers
+	observer *observe.Observer // nil if there is none
+	due      *timers.Collector[*Term]
+	ctx      context.Context //nolint:containedctx // ends at Close, for the batches in flight
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup // batches in flight
 }
 
-// NewKeeper returns a Keeper that starts nothing by itself.
-func NewKeeper(server Server, t *timers.Timers) *Keeper {
-	k := &Keeper{server: server, timers: t}
+// NewKeeper returns a Keeper that starts nothing by itself. o is notified of renewals; nil is none.
+func NewKeeper(server Server, t *timers.Timers, o *observe.Observer) *Keeper {
+	k := &Keeper{server: server, timers: t, observer: o}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.due = timers.NewCollector(t, k.renewAll)
 	return k
@@ -77,13 +80,13 @@ func (k *Keeper) renewAll(terms []*Term) {
 	for script, all := range wanted {
 		slices.SortFunc(all, func(a, b renewal) int { return cmp.Compare(a.left, b.left) })
 		for chunk := range slices.Chunk(all, maxKeys) {
-			k.wg.Go(func() { k.renew(cmp.Or(script, scripts.HolderRenew), chunk) })
+			k.wg.Go(func() { k.renew(now, cmp.Or(script, scripts.HolderRenew), chunk) })
 		}
 	}
 }
 
-// renew sends one batch and tells its terms: one script, or one a key in a cluster.
-func (k *Keeper) renew(script *scripts.Script, terms []renewal) {
+// renew sends one batch, asked for at now, and tells its terms: one script, or one a key in a cluster.
+func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewal) {
 	// A third of the life that there is: an answer that takes longer is not worth waiting for, the retry
 	// is. Less would be too little for a young hold whose server is far. No timer a lock: one a batch.
 	patience := maxPatience
@@ -102,6 +105,7 @@ func (k *Keeper) renew(script *scripts.Script, terms []renewal) {
 	for part := range slices.Chunk(terms, size) {
 		calls = append(calls, renewalCall(script, part))
 	}
+	var failed error
 	sent := clock.Now()
 	for n, outcome := range k.server.RunMany(ctx, calls) {
 		for i, r := range terms[n*size : (n+1)*size] {
@@ -114,7 +118,40 @@ func (k *Keeper) renew(script *scripts.Script, terms []renewal) {
 				r.term.Extended(r.life, sent)
 			}
 		}
+		failed = cmp.Or(failed, outcome.Err)
 	}
+	k.report(terms, now, failed)
+}
+
+// report tells the observer how late the latest of these renewals is, that of the smallest share of its life left. They were
+// asked for at asked, and have been answered, or not because of err.
+func (k *Keeper) report(terms []renewal, asked clock.Instant, err error) {
+	if k.observer == nil {
+		return
+	}
+	took := clock.Now().Mono() - asked.Mono()
+	var leases int
+	var lag, lease time.Duration
+	worst := math.Inf(-1)
+	for _, r := range terms {
+		if r.life == 0 {
+			continue // a question, which lengthens nothing
+		}
+		leases++
+		late := r.late() + took
+		if share := float64(late) / float64(r.given); share > worst {
+			worst, lag, lease = share, late, r.given
+		}
+	}
+	if leases > 0 {
+		k.observer.OnRenewed(leases, max(lag, 0), lease, err)
+	}
+}
+
+// late returns by how much longer ago than a third of its life the term was renewed last, when the renewal was asked for:
+// renewals are due no later than that.
+func (r *renewal) late() time.Duration {
+	return r.given - clock.Allowance(r.given) - r.left - r.given/3
 }
 
 func renewalCall(script *scripts.Script, terms []renewal) wire.Call {

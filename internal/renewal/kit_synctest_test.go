@@ -215,11 +215,11 @@ type owned struct {
 }
 
 // TermEnded implements Owner, and holds the term to P2: it ends before its key does.
-func (o *owned) TermEnded(cause error, taken bool) { //nolint:revive // a fact about the key, not a switch
+func (o *owned) TermEnded(end End) {
 	o.told.Lock()
 	defer o.told.Unlock()
-	o.told.causes, o.told.taken, o.told.at = append(o.told.causes, cause), taken, time.Now()
-	if ends := o.server.ends(o); !taken && !time.Now().Before(ends) {
+	o.told.causes, o.told.taken, o.told.at = append(o.told.causes, end.Cause), end.Gone, time.Now()
+	if ends := o.server.ends(o); !end.Gone && !time.Now().Before(ends) {
 		o.server.Errorf("%s ended at %v, and its key at %v", o.terms.Key, time.Now(), ends)
 	}
 }
@@ -247,7 +247,7 @@ func bubble(t *testing.T, test func(b *bed)) {
 		server := &model{TB: t}
 		server.mu.keys = make(map[string]*key)
 		server.mu.ticks = make(map[time.Duration]int)
-		b := &bed{TB: t, Keeper: NewKeeper(server, timers.New()), server: server}
+		b := &bed{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
 		defer server.executing.Wait()
 		defer b.timers.Close()
 		defer b.Keeper.Close()

@@ -17,8 +17,18 @@ import (
 // server's answer that the hold is gone.
 type Owner interface {
 	// TermEnded is called once, never under a lock of this package, on a goroutine that it
-	// must not hold up. taken says that the key is gone already.
-	TermEnded(cause error, taken bool)
+	// must not hold up.
+	TermEnded(end End)
+}
+
+// End is how a term ended by itself.
+type End struct {
+	Cause error
+	// Gone says that the key is gone already.
+	Gone bool
+	// Left is how much longer the key could live at the server: 0 if it is gone, and negative if the end was noticed so much
+	// later.
+	Left time.Duration
 }
 
 // Terms is what a term is asked to keep.
@@ -230,13 +240,13 @@ func (t *Term) Gone() {
 }
 
 // Break ends the term for cause, and reports whether it had not ended before.
-func (t *Term) Break(cause error, taken bool) bool {
+func (t *Term) Break(cause error, gone bool) bool { //nolint:revive // a fact about the key, not a switch
 	t.mu.Lock()
 	if t.mu.state == ended {
 		t.mu.Unlock()
 		return false
 	}
-	_ = t.endAndUnlock(cause, taken)
+	_ = t.endAndUnlock(cause, gone)
 	return true
 }
 
@@ -368,14 +378,19 @@ func (t *Term) overdueCauseLocked(now clock.Instant) error {
 
 // endAndUnlock ends the term with the lock held, lets go of it, and tells the owner. The
 // state makes it the only one to do so.
-func (t *Term) endAndUnlock(cause error, taken bool) error {
+func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a fact about the key, not a switch
 	t.mu.state = ended
 	t.mu.cause = cause
-	if now := clock.Now(); !t.Overdue(now) {
+	now := clock.Now()
+	end := End{Cause: cause, Gone: gone}
+	if !gone {
+		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
+	}
+	if !t.Overdue(now) {
 		t.deadline.Store(now) // it was taken away before
 	}
 	t.keeper.timers.Cancel(&t.entry)
 	t.mu.Unlock()
-	t.owner.TermEnded(cause, taken)
+	t.owner.TermEnded(end)
 	return cause
 }

@@ -3,11 +3,9 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -115,20 +113,16 @@ func (s *Session) evict() {
 		p.Evict(s.Evicted())
 	}
 	if more := s.left.Load() - maxLogged; more > 0 {
-		s.complaints().Warn("signalbox: Close ended further leases", "leases", more)
+		s.Logger().Warn("signalbox: Close ended further leases", "leases", more)
 	}
 }
 
 // LogLeft logs a hold that Close ended.
 func (s *Session) LogLeft(kind, name string, held time.Duration) {
 	if s.left.Add(1) <= maxLogged {
-		s.complaints().Warn("signalbox: Close ended a lease that was never unlocked", "kind", kind, "name", name, "held", held)
+		s.Logger().Warn("signalbox: Close ended a lease that was never unlocked", "kind", kind, "name", name, "held", held)
 	}
 }
-
-// complaints returns the logger for leases that Close ended. A program that forgets a lease has a
-// bug, and its owner should learn of it even if no logger is set.
-func (s *Session) complaints() *slog.Logger { return cmp.Or(s.Settings.Logger, slog.Default()) }
 
 // giveBack waits for the releases, and for the calls that are under way, until ctx ends, or for
 // ownTime if it has ended. A server that is away does not delay it: what is left then ends by
@@ -156,6 +150,7 @@ func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
 		s.Dispatch.Close() // takes a second on a wire that is dead
 		s.Runner.Close()   // takes as long as the client connects
 		s.Timers.Close()
+		s.Logs.flush()
 		if s.owned {
 			s.client.Close()
 		}

@@ -2,13 +2,23 @@
 
 package session
 
-import "log/slog"
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
 
-// Logger returns the logger for warnings. By default, and for a session that neither Dial nor
-// NewSession made, it discards them.
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// Logger returns the logger for what no call can return: slog.Default() unless one was set.
 func (s *Session) Logger() *slog.Logger {
 	if s == nil || s.Settings.Logger == nil {
-		return slog.New(slog.DiscardHandler)
+		return slog.Default()
 	}
 	return s.Settings.Logger
 }
@@ -23,4 +33,110 @@ func (s *Session) warnOfEviction(limit, policy string) {
 	s.Logger().Warn("the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
 		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
 		"maxmemory", limit, "maxmemory-policy", policy)
+}
+
+// gatherFor is how long events of one sort are gathered for one line of the log.
+const gatherFor = time.Second
+
+// Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
+// events and the first of them. The line is written at the end of that second, or by Close.
+type Logs struct {
+	lost, unconfirmed, refused gathering
+}
+
+// gathering is the events of one sort that are not logged yet.
+type gathering struct {
+	session *Session
+	message string
+	entry   timers.Entry
+
+	mu struct {
+		sync.Mutex
+		events int
+		first  []any // attributes of the first event
+	}
+}
+
+func (l *Logs) init(s *Session) {
+	for g, message := range map[*gathering]string{
+		&l.lost:        "signalbox: a lease was lost before it was unlocked",
+		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
+		&l.refused:     "signalbox: the server refused a call",
+	} {
+		g.session, g.message = s, message
+		g.entry.Init(g)
+	}
+}
+
+// Lost logs that a lease ended under its holder.
+func (l *Logs) Lost(of observe.Labels, end renewal.End) {
+	l.lost.add(of, "error", end.Cause, "gone", end.Gone, "left", end.Left)
+}
+
+// Unconfirmed logs that a release had no reply.
+func (l *Logs) Unconfirmed(of observe.Labels, err error) { l.unconfirmed.add(of, "error", err) }
+
+// Refused logs that the server refused the operation op, for now or for want of a right.
+func (l *Logs) Refused(of observe.Labels, op string, err error) {
+	l.refused.add(of, "op", op, "error", err)
+}
+
+// flush logs what was gathered. It is called when the timers are closed.
+func (l *Logs) flush() {
+	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused} {
+		g.write()
+	}
+}
+
+// add counts an event. The first one schedules the line.
+func (g *gathering) add(of observe.Labels, attributes ...any) {
+	logger := g.session.Logger()
+	if !logger.Enabled(context.Background(), slog.LevelWarn) {
+		return
+	}
+	g.mu.Lock()
+	g.mu.events++
+	first := g.mu.events == 1
+	if first {
+		g.mu.first = append([]any{"kind", of.Kind, "class", of.Class, "name", of.Name}, attributes...)
+	}
+	g.mu.Unlock()
+	if first {
+		g.session.Timers.Schedule(&g.entry, gatherFor)
+	}
+}
+
+// Fire implements timers.Event: the line is due. It is written on a goroutine of its own: a handler that blocks must not hold
+// up the timers, which renew leases.
+func (g *gathering) Fire() { go g.write() }
+
+func (g *gathering) write() {
+	g.mu.Lock()
+	events, first := g.mu.events, g.mu.first
+	g.mu.events, g.mu.first = 0, nil
+	g.mu.Unlock()
+	if events > 0 {
+		g.session.Logger().Warn(g.message, append(first, "events", events)...)
+	}
+}
+
+// MessagesLost implements dispatch.Monitor. A connection comes back by itself, a right does not.
+func (s *Session) MessagesLost(err error) {
+	level := slog.LevelInfo
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		level = slog.LevelWarn
+	}
+	s.Logger().Log(context.Background(), level, "signalbox: no unlock messages for now; waiters poll", "error", err)
+	s.Settings.Observer.OnPolling(err)
+}
+
+// MessagesBack implements dispatch.Monitor.
+func (s *Session) MessagesBack() {
+	s.Logger().Info("signalbox: unlock messages arrive again")
+	s.Settings.Observer.OnSubscribed()
+}
+
+// panicked logs that a hook of the observer panicked.
+func (s *Session) panicked(cause any, stack []byte) {
+	s.Logger().Error("signalbox: a hook of the observer panicked", "panic", cause, "stack", string(stack))
 }

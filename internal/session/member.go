@@ -30,6 +30,7 @@ type Place struct {
 	Key     string // that says who has the lock
 	Kind    string
 	Name    string // as errors call it
+	Class   string // as WithClass says
 	Side    Side
 	// Gatherer takes the lock together with others; nil where it is taken alone.
 	Gatherer Gatherer

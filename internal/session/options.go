@@ -48,6 +48,7 @@ const (
 	KeepOutcome
 	MaxWaiters
 	SetNX
+	Class
 )
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -81,6 +82,7 @@ var table = []row{
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Leading.StepDown = 0 }},
 	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Leading.Value = "" }},
+	{Class, "WithClass", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
 	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
 }
 

@@ -31,6 +31,7 @@ type Session struct {
 	Keeper   *renewal.Keeper
 	Dispatch *dispatch.Dispatcher
 	Settler  *Settler
+	Logs     Logs
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is taken.
 	UnlockPatience time.Duration
 
@@ -115,6 +116,10 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.id = id
 	s.grants = names.Grants(set.Prefix)
 	s.patiences.New = func() any { return newPatience(s) }
+	s.Logs.init(s)
+	if set.Observer != nil {
+		s.Settings.Observer = set.Observer.With(s.panicked)
+	}
 	s.ear.session = s
 	s.ear.entry.Init(&s.ear)
 	s.mu.attention.deaf = set.Polling
@@ -126,8 +131,8 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Timers = timers.New()
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
-	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers)
-	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s.Logger(), set.Polling)
+	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, set.Observer)
+	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
 	s.Settler = NewSettler(s.Runner, s.Timers)
 	return s
 }

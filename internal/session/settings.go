@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/observe"
 )
 
 const (
@@ -53,14 +54,16 @@ const (
 // Settings is what a session's options set.
 type Settings struct {
 	Prefix  string
-	Logger  *slog.Logger // nil if none is set
+	Logger  *slog.Logger // nil is slog.Default()
 	Polling bool
 	Label   string // what holder keys say of the session
 	Hashed  bool   // names stay in the process
 	// CloseGrace is how long Close waits under a context without a deadline.
 	CloseGrace time.Duration
-	Lock       LockSettings
-	Err        error // the first bad option
+	// Observer is notified of what happens to locks; nil is none. See package observe.
+	Observer *observe.Observer
+	Lock     LockSettings
+	Err      error // the first bad option
 }
 
 // Apply sets options in l, those of package signalbox. A nil option sets nothing.
@@ -93,6 +96,10 @@ type LockSettings struct {
 	Floor time.Duration
 	// Layout is what it looks like on the server; nil is the library's own.
 	Layout *layout.Layout
+	// Class is what observers and logs call locks of its sort.
+	Class string
+	// Part is the kind whose part the lock is, as of an election; "" is none.
+	Part Kind
 	// Given are the options that the lock was given.
 	Given Option
 	// Err is the first bad option.
@@ -102,6 +109,8 @@ type LockSettings struct {
 // Settled is what the options of a lock come to. It is never written to: locks of a kind without options of their own
 // share that of their session.
 type Settled struct {
+	Kind     Kind // of the lock, or that whose part it is
+	Class    string
 	Layout   *layout.Layout
 	Set      Terms
 	Replicas Replicas
@@ -131,6 +140,7 @@ func SettleAll(defaults LockSettings) map[Kind]*Settled {
 // Settle returns what the options of a lock of kind come to.
 func (l *LockSettings) Settle(kind Kind) *Settled {
 	s := &Settled{
+		Kind: cmp.Or(l.Part, kind), Class: l.Class,
 		Layout: cmp.Or(l.Layout, layout.Native()), Set: l.Terms, Replicas: l.Replicas, Quorum: l.Quorum,
 		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, MaxWaiters: l.MaxWaiters,
 		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
@@ -233,6 +243,17 @@ func (l *LockSettings) Check(kind Kind) error {
 func CheckMaxWaiters(n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: at most %d waiters: it must be 1 or more", errs.ErrBadOption, n)
+	}
+	return nil
+}
+
+// CheckClass returns an error if a class cannot be called class.
+func CheckClass(class string) error {
+	switch {
+	case len(class) > MaxLabel:
+		return fmt.Errorf("%w: the class has %d bytes, and %d are allowed", errs.ErrBadOption, len(class), MaxLabel)
+	case !utf8.ValidString(class) || strings.ContainsFunc(class, unicode.IsControl):
+		return fmt.Errorf("%w: the class %q is not UTF-8, or has a control character", errs.ErrBadOption, class)
 	}
 	return nil
 }

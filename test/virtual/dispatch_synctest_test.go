@@ -3,7 +3,6 @@
 package virtual_test
 
 import (
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +16,17 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
+// noMonitor is notified for nothing.
+type noMonitor struct{}
+
+func (noMonitor) MessagesLost(error) {}
+func (noMonitor) MessagesBack()      {}
+
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
 func (w *world) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
 	client, lines := w.client(w.T)
 	clock := timers.New()
-	d := dispatch.New(client, runner.NewRunner(client), clock, slog.New(slog.DiscardHandler), false)
+	d := dispatch.New(client, runner.NewRunner(client), clock, noMonitor{}, false)
 	return d, lines, func() {
 		d.Close()
 		clock.Close()

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import "github.com/signalbox-go/signalbox/internal/observe"
+
+// Observe reports what came of call: l, or err. It returns both. If l is of the call, its end is reported, too. A nil call
+// is one that nobody observes.
+func (l Lease) Observe(call *observe.Call, err error) (Lease, error) {
+	switch {
+	case call == nil:
+	case err != nil:
+		call.Refused(err)
+	default:
+		call.Acquired(l.token, l.source())
+		l.hold.observe(l.entry, call)
+	}
+	return l, err
+}
+
+// Queued says that the hold of l was granted after a wait at the server.
+func (l Lease) Queued() {
+	l.hold.mu.Lock()
+	defer l.hold.mu.Unlock()
+	l.hold.mu.queued = true
+}
+
+// source returns where l came from. The first entry of a hold is that of the server's grant; the others are handed over.
+func (l Lease) source() string {
+	l.hold.mu.Lock()
+	defer l.hold.mu.Unlock()
+	switch {
+	case l.entry>>placeBits > 1:
+		return observe.FromProcess
+	case l.hold.mu.queued:
+		return observe.FromQueue
+	}
+	return observe.FromServer
+}
+
+// observe reports the end of entry to the observer of call. An entry that was lost meanwhile has ended at once: how long
+// its key could live then is not known any more. No other goroutine can have unlocked it, since no caller has the lease yet.
+func (h *Hold) observe(entry uint64, call *observe.Call) {
+	h.mu.Lock()
+	cause := h.overLocked(entry)
+	if cause == nil {
+		h.endsLocked(entry).call = call
+	}
+	h.mu.Unlock()
+	if cause != nil {
+		call.Ended(cause, false, 0)
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Where a lock came from.
+const (
+	FromServer  = "server"  // its first reply granted it
+	FromQueue   = "queue"   // granted after a wait at the server
+	FromProcess = "process" // handed over inside the process, or shared with a reader of it
+)
+
+// Call is one call that asks for a lock, and then the lease that it got. A nil Call is one that nobody observes. Its
+// methods are called one after the other: Begin, Acquired or Refused, and Unlocked or Ended.
+type Call struct {
+	observer *Observer
+	ctx      context.Context //nolint:containedctx // for the hooks of what the call got
+	event    Event
+	since    time.Duration // monotonic: when the wait or the hold began
+}
+
+type quietKey struct{}
+
+// Quiet returns ctx for calls that are parts of a greater one, which reports them as one.
+func Quiet(ctx context.Context) context.Context { return context.WithValue(ctx, quietKey{}, true) }
+
+// Begin reports that a call begins to wait, and returns it; nil if it is a part of a greater one.
+func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call { //nolint:revive // a fact about the lock
+	if ctx.Value(quietKey{}) != nil {
+		return nil
+	}
+	c := &Call{observer: o, event: o.event(l), since: clock.Now().Mono()}
+	c.event.Shared = shared
+	c.ctx = o.start(o.Waiting, ctx, c.event)
+	return c
+}
+
+// Refused reports that the call failed with err.
+func (c *Call) Refused(err error) {
+	c.event.Waited = clock.Now().Mono() - c.since
+	c.event.Outcome, c.event.Err = outcome(err), err
+	c.observer.call(c.observer.Refused, c.ctx, c.event)
+}
+
+// Acquired reports that the call acquired the lock.
+func (c *Call) Acquired(token uint64, source string) {
+	now := clock.Now().Mono()
+	c.event.Token, c.event.Source, c.event.Waited = token, source, now-c.since
+	c.since = now
+	c.ctx = c.observer.start(c.observer.Acquired, c.ctx, c.event)
+}
+
+// Unlocked reports that the lease was unlocked, with the error of that. It is called with no Call, too.
+func (c *Call) Unlocked(err error) {
+	if c != nil {
+		c.unlocked(err)
+	}
+}
+
+func (c *Call) unlocked(err error) {
+	if errors.Is(err, errs.ErrUnconfirmed) {
+		e := c.ended()
+		e.Outcome, e.Err = outcome(err), err
+		c.observer.call(c.observer.Unconfirmed, c.ctx, e)
+	} else if err != nil {
+		c.Ended(err, true, 0)
+		return
+	}
+	c.observer.call(c.observer.Released, c.ctx, c.ended())
+}
+
+// Ended reports that the lease ended under its holder, because of cause. gone says that the server had nothing of it any
+// more; left is how much longer its key could live.
+func (c *Call) Ended(cause error, gone bool, left time.Duration) { //nolint:revive // a fact about the key, not a switch
+	e := c.ended()
+	e.Err, e.Left, e.Outcome = cause, left, "expired"
+	switch {
+	case errors.Is(cause, errs.ErrClosed):
+		e.Outcome = "closed"
+	case errors.Is(cause, errs.ErrMaxHold):
+		e.Outcome = "max_hold"
+	case gone:
+		e.Outcome = "gone"
+	}
+	c.observer.call(c.observer.Lost, c.ctx, e)
+}
+
+func (c *Call) ended() Event {
+	e := c.event
+	e.Held = clock.Now().Mono() - c.since
+	return e
+}
+
+// outcomes are the errors of calls, the most telling first.
+//
+//nolint:gochecknoglobals // a constant table
+var outcomes = []struct {
+	err  error
+	name string
+}{
+	{errs.ErrClosed, "closed"},
+	{errs.ErrBusy, "busy"},
+	{errs.ErrDenied, "denied"},
+	{errs.ErrRefused, "refused"},
+	{errs.ErrNoReply, "no_reply"},
+	{errs.ErrUnconfirmed, "unconfirmed"},
+	{errs.ErrNotReplicated, "not_replicated"},
+	{errs.ErrWrongKind, "wrong_kind"},
+	{errs.ErrCapacity, "capacity"},
+	{context.Canceled, "canceled"},
+}
+
+// outcome returns the class of an error: one of a few words.
+func outcome(err error) string {
+	for _, o := range outcomes {
+		if errors.Is(err, o.err) {
+			return o.name
+		}
+	}
+	held, timedOut := errors.Is(err, errs.ErrHeld), errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case held && timedOut:
+		return "timeout"
+	case held:
+		return "held"
+	case timedOut:
+		return "no_reply" // no server said that the lock was held
+	}
+	return "error"
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// Observer has the hooks that a session calls when something happens to its locks; see WithObserver. A hook
+// that is nil is not called. Module otel makes one for OpenTelemetry.
+//
+//	observer := signalbox.Observer{
+//		Lost: func(_ context.Context, e signalbox.Event) { lost.WithLabelValues(e.Kind, e.Outcome).Inc() },
+//	}
+//
+// # Guarantees
+//
+//  1. Each call of Waiting is followed by one of Acquired or Refused; each Acquired by one of Released or Lost.
+//     A gauge that the first raises and the second lowers is 0 when nothing waits, or nothing is held.
+//  2. A lease that enters again (Lease.Enter) calls no hook: its first entry did.
+//  3. Hooks run under no lock of the library. A slow hook delays the call that it is about, and no other call, no
+//     renewal and no hand-over.
+//  4. A panic of a hook is recovered and logged as an error. The lock stays as if the hook had returned.
+//
+// # Not guaranteed
+//
+// An order between goroutines: the next holder's Acquired may come before this holder's Released, which
+// follows the reply to the release. Hooks of different calls run at the same time, so they must be safe for
+// that. A countdown holds nothing and calls only Polling and Subscribed.
+//
+// # Which call counts
+//
+// A redlock and a multilock call each hook once for the whole lock, of the observer of the first session. A
+// once calls the hooks for its claim: of one that has to wait, a Refused with the outcome "held" comes first.
+type Observer struct {
+	// Waiting is called before a call asks for a lock. Later hooks about the call, and about its lease, are called
+	// with the context that it returns, or with its own if it returns nil. The call itself uses its own.
+	Waiting func(ctx context.Context, e Event) context.Context
+	// Acquired is called when a call has acquired the lock, before the call returns. The context that it returns is
+	// that of the lease; nil is its own. The session keeps it until the lease ends.
+	Acquired func(ctx context.Context, e Event) context.Context
+	// Refused is called when a call failed.
+	Refused func(ctx context.Context, e Event)
+	// Released is called when a lease was unlocked, and the server has replied to the release, if that needed one.
+	Released func(ctx context.Context, e Event)
+	// Lost is called when a lease ended before its Unlock, or when Unlock finds that it had.
+	Lost func(ctx context.Context, e Event)
+	// Unconfirmed is called when the server did not reply to a release. Released follows.
+	Unconfirmed func(ctx context.Context, e Event)
+	// Forced is called when a ForceUnlock of this session ended the hold of another one, or of this.
+	Forced func(ctx context.Context, e Event)
+	// Renewed is called when the server replied to a batch of renewals, or the batch failed.
+	Renewed func(ctx context.Context, e Event)
+	// Polling is called when messages cease to arrive, and waiters poll instead. Subscribed follows when they arrive
+	// again. A session with WithPolling calls neither.
+	Polling, Subscribed func(ctx context.Context, e Event)
+	// Names puts the names of locks into events. Without it Event.Name is empty, so that no name becomes the label
+	// of a metric by accident.
+	Names bool
+}
+
+// Event is what happened. A hook finds the fields set that are listed for it, and the others zero.
+type Event struct {
+	// Kind is the kind of the lock, by the name of its package: "reentrant", "fair", "rwlock", "semaphore",
+	// "redlock", "multilock", "election" or "once". It is empty in Renewed, Polling and Subscribed.
+	Kind string
+	// Shared reports whether the call was to read, of an rwlock.
+	Shared bool
+	// Class is the class of the lock; see WithClass. A multilock has that of its members, if it is the same.
+	Class string
+	// Name is the name of the lock, or its digest (WithHashedNames), if the observer asked for it. That of a multilock
+	// has those of its members, with commas.
+	Name string
+	// Token is the fencing token of the lease: from Acquired on.
+	Token uint64
+	// Source is where the lock came from, from Acquired on: "server" if its first reply granted it, "queue" if it was
+	// granted after a wait there, "process" if it was handed over inside the process.
+	Source string
+	// Outcome is why a call failed or a lease ended, one of a few words. In Refused: "held" (TryLock), "timeout",
+	// "canceled", "busy", "closed", "refused", "denied", "no_reply", "not_replicated", "wrong_kind", "capacity",
+	// "error". In Lost: "expired" (not renewed in time), "gone" (the server said so: by force, eviction or
+	// deletion), "max_hold", "closed". Unconfirmed, Polling, and Renewed if it failed, have the words of Refused.
+	Outcome string
+	// Err is the error that Outcome stands for. It may have the lock's name in its text.
+	Err error
+	// Waited is how long the call waited: in Acquired, Refused and after.
+	Waited time.Duration
+	// Held is how long the lease was held: in Released, Lost and Unconfirmed.
+	Held time.Duration
+	// Left is how much longer the key could live when the lease was lost here: the margin in which no other process
+	// could hold it. It is negative if the loss was noticed late, and 0 if the key was gone or it is not known.
+	Left time.Duration
+	// Lag is by how much later the renewal came, or has not come yet, than a third of the lease after the one
+	// before: that of the latest of the batch. Lease is the length of that lease, and Leases the size of the batch.
+	Lag, Lease time.Duration
+	Leases     int
+}
+
+// WithObserver lets the session call the hooks of o. A second WithObserver replaces the first; see Observers.
+// Without an observer nothing is measured, and nothing is allocated for one.
+func WithObserver(o Observer) SessionOption {
+	return func(s *session.Settings) { s.Observer = o.internal() }
+}
+
+// WithLogger sets the logger for what no call can return, or what a program may not look at. By default it is
+// slog.Default(). To log nothing, pass slog.New(slog.DiscardHandler); a nil logger is ErrBadOption.
+//
+// Warn:
+//
+//   - a lease was lost before it was unlocked, the server did not confirm a release, or it refused a call
+//     (ErrRefused, ErrDenied). Each of the three has at most one line in a second, with the number of events
+//     and the first of them; it is written a second after that;
+//   - Close ended a lease that was never unlocked: once for each lease, up to 20;
+//   - the server may evict the keys of locks: once. A Locker has to try again, and why: once in each Lock.
+//
+// Info: unlock messages cease to arrive, so that waiters poll, and arrive again. If the server denies them, that is
+// a warning. Error: a hook of the observer panicked.
+//
+// Hold ids and passwords are never logged. With WithHashedNames, names are logged as digests.
+func WithLogger(logger *slog.Logger) SessionOption {
+	return func(s *session.Settings) {
+		if logger == nil {
+			s.Err = fmt.Errorf("%w: the logger is nil", ErrBadOption)
+			return
+		}
+		s.Logger = logger
+	}
+}
+
+// WithClass sets what observers and logs call locks of this sort, as "orders": a label for metrics, when the
+// names of locks are too many. At most 64 bytes of UTF-8 without control characters. It is not sent to the server.
+func WithClass(class string) LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.Class)
+		if err := session.CheckClass(class); err != nil {
+			l.Fail(err)
+			return
+		}
+		l.Class = class
+	}
+}
+
+// Observers returns an observer that calls the hooks of all of these, in order. The context that one returns is
+// the next one's. Each gets names only if it asked for them itself.
+func Observers(observers ...Observer) Observer {
+	all := slices.Clone(observers)
+	return Observer{
+		Waiting:     starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Waiting }),
+		Acquired:    starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Acquired }),
+		Refused:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.Refused }),
+		Released:    hooks(all, func(o *Observer) func(context.Context, Event) { return o.Released }),
+		Lost:        hooks(all, func(o *Observer) func(context.Context, Event) { return o.Lost }),
+		Unconfirmed: hooks(all, func(o *Observer) func(context.Context, Event) { return o.Unconfirmed }),
+		Forced:      hooks(all, func(o *Observer) func(context.Context, Event) { return o.Forced }),
+		Renewed:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.Renewed }),
+		Polling:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.Polling }),
+		Subscribed:  hooks(all, func(o *Observer) func(context.Context, Event) { return o.Subscribed }),
+		Names:       slices.ContainsFunc(all, func(o Observer) bool { return o.Names }),
+	}
+}
+
+// hooks returns one hook for those that hook finds in all, or nil if it finds none.
+func hooks(all []Observer, hook func(*Observer) func(context.Context, Event)) func(context.Context, Event) {
+	if !slices.ContainsFunc(all, func(o Observer) bool { return hook(&o) != nil }) {
+		return nil
+	}
+	return func(ctx context.Context, e Event) {
+		for i := range all {
+			if h := hook(&all[i]); h != nil {
+				h(ctx, all[i].may(e))
+			}
+		}
+	}
+}
+
+// starters is hooks for those that return a context.
+func starters(
+	all []Observer, hook func(*Observer) func(context.Context, Event) context.Context,
+) func(context.Context, Event) context.Context {
+	if !slices.ContainsFunc(all, func(o Observer) bool { return hook(&o) != nil }) {
+		return nil
+	}
+	return func(ctx context.Context, e Event) context.Context {
+		for i := range all {
+			if h := hook(&all[i]); h != nil {
+				if next := h(ctx, all[i].may(e)); next != nil {
+					ctx = next
+				}
+			}
+		}
+		return ctx
+	}
+}
+
+// may returns e with what o asked for.
+func (o *Observer) may(e Event) Event {
+	if !o.Names {
+		e.Name = ""
+	}
+	return e
+}
+
+// internal returns the hooks as the session calls them.
+func (o Observer) internal() *observe.Observer {
+	starter := func(h func(context.Context, Event) context.Context) observe.Starter {
+		if h == nil {
+			return nil
+		}
+		return func(ctx context.Context, e observe.Event) context.Context { return h(ctx, Event(e)) }
+	}
+	hook := func(h func(context.Context, Event)) observe.Hook {
+		if h == nil {
+			return nil
+		}
+		return func(ctx context.Context, e observe.Event) { h(ctx, Event(e)) }
+	}
+	return &observe.Observer{
+		Waiting: starter(o.Waiting), Acquired: starter(o.Acquired), Refused: hook(o.Refused), Released: hook(o.Released),
+		Lost: hook(o.Lost), Unconfirmed: hook(o.Unconfirmed), Forced: hook(o.Forced), Renewed: hook(o.Renewed),
+		Polling: hook(o.Polling), Subscribed: hook(o.Subscribed), Names: o.Names,
+	}
+}
