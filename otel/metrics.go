@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package otel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// metrics are the instruments.
+type metrics struct {
+	waits, holds, lags, ratios metric.Float64Histogram
+	waiting, held, polling     metric.Int64UpDownCounter
+	unconfirmed, forced        metric.Int64Counter
+
+	mu   sync.RWMutex
+	sets map[labels]*set
+}
+
+// labels are what the attributes of a measurement are made of: few values each.
+type labels struct {
+	kind, class     string
+	shared          bool
+	outcome, source string
+}
+
+// set is attributes that are made once, as the instruments take them.
+type set struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func newMetrics(meter metric.Meter, s settings) (*metrics, error) {
+	m := &metrics{sets: make(map[labels]*set)}
+	var errs [9]error
+	m.waits, errs[0] = meter.Float64Histogram("signalbox.lock.wait.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long calls waited for a lock."), metric.WithExplicitBucketBoundaries(s.waits...))
+	m.holds, errs[1] = meter.Float64Histogram("signalbox.lock.hold.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long leases were held."), metric.WithExplicitBucketBoundaries(s.holds...))
+	m.waiting, errs[2] = meter.Int64UpDownCounter("signalbox.lock.waiting", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that ask or wait for a lock."))
+	m.held, errs[3] = meter.Int64UpDownCounter("signalbox.lock.held", metric.WithUnit("{lease}"),
+		metric.WithDescription("Leases that are held."))
+	m.unconfirmed, errs[4] = meter.Int64Counter("signalbox.lock.unconfirmed", metric.WithUnit("{release}"),
+		metric.WithDescription("Releases to which the server did not reply."))
+	m.forced, errs[5] = meter.Int64Counter("signalbox.lock.forced", metric.WithUnit("{lock}"),
+		metric.WithDescription("Holds that were ended by ForceUnlock."))
+	m.lags, errs[6] = meter.Float64Histogram("signalbox.renewal.lag", metric.WithUnit("s"),
+		metric.WithDescription("By how much the latest renewal of a batch is later than a third of its lease."),
+		metric.WithExplicitBucketBoundaries(.001, .005, .01, .05, .1, .5, 1, 2.5, 5, 10, 20, 60))
+	m.ratios, errs[7] = meter.Float64Histogram("signalbox.renewal.lag.ratio", metric.WithUnit("1"),
+		metric.WithDescription("The same as a share of the lease; at two thirds it is lost."),
+		metric.WithExplicitBucketBoundaries(.01, .05, .1, .2, 1./3, .4, .5, .6))
+	m.polling, errs[8] = meter.Int64UpDownCounter("signalbox.session.polling", metric.WithUnit("{session}"),
+		metric.WithDescription("Sessions whose waiters poll, since no messages arrive."))
+	return m, errors.Join(errs[:]...)
+}
+
+// observer returns the hooks.
+func (m *metrics) observer() signalbox.Observer {
+	return signalbox.Observer{
+		Waiting: func(ctx context.Context, e signalbox.Event) context.Context {
+			m.waiting.Add(ctx, 1, m.of(e, "").add...)
+			return ctx
+		},
+		Acquired: func(ctx context.Context, e signalbox.Event) context.Context {
+			lock := m.of(e, "").add
+			m.waiting.Add(ctx, -1, lock...)
+			m.held.Add(ctx, 1, lock...)
+			m.waits.Record(ctx, e.Waited.Seconds(), m.from(e).record...)
+			return ctx
+		},
+		Refused: func(ctx context.Context, e signalbox.Event) {
+			m.waiting.Add(ctx, -1, m.of(e, "").add...)
+			m.waits.Record(ctx, e.Waited.Seconds(), m.of(e, e.Outcome).record...)
+		},
+		Released:    func(ctx context.Context, e signalbox.Event) { m.ended(ctx, e, "released") },
+		Lost:        func(ctx context.Context, e signalbox.Event) { m.ended(ctx, e, e.Outcome) },
+		Unconfirmed: func(ctx context.Context, e signalbox.Event) { m.unconfirmed.Add(ctx, 1, m.of(e, "").add...) },
+		Forced:      func(ctx context.Context, e signalbox.Event) { m.forced.Add(ctx, 1, m.of(e, "").add...) },
+		Renewed: func(ctx context.Context, e signalbox.Event) {
+			outcome := e.Outcome
+			if e.Err == nil {
+				outcome = "renewed"
+			}
+			renewed := m.get(labels{outcome: outcome}).record
+			m.lags.Record(ctx, e.Lag.Seconds(), renewed...)
+			m.ratios.Record(ctx, e.Lag.Seconds()/e.Lease.Seconds(), renewed...)
+		},
+		Polling:    func(ctx context.Context, _ signalbox.Event) { m.polling.Add(ctx, 1) },
+		Subscribed: func(ctx context.Context, _ signalbox.Event) { m.polling.Add(ctx, -1) },
+	}
+}
+
+// ended measures the end of a lease.
+func (m *metrics) ended(ctx context.Context, e signalbox.Event, outcome string) {
+	m.held.Add(ctx, -1, m.of(e, "").add...)
+	m.holds.Record(ctx, e.Held.Seconds(), m.of(e, outcome).record...)
+}
+
+// of returns the attributes of a lock and an outcome. A gauge is raised and lowered with the same: its outcome is "".
+func (m *metrics) of(e signalbox.Event, outcome string) *set {
+	return m.get(labels{kind: e.Kind, class: e.Class, shared: e.Shared, outcome: outcome})
+}
+
+// from returns the attributes of a wait that got the lock.
+func (m *metrics) from(e signalbox.Event) *set {
+	return m.get(labels{kind: e.Kind, class: e.Class, shared: e.Shared, outcome: "acquired", source: e.Source})
+}
+
+func (m *metrics) get(l labels) *set {
+	m.mu.RLock()
+	s := m.sets[l]
+	m.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s = m.sets[l]; s == nil {
+		with := metric.WithAttributeSet(attribute.NewSet(l.attributes()...))
+		s = &set{add: []metric.AddOption{with}, record: []metric.RecordOption{with}}
+		m.sets[l] = s
+	}
+	return s
+}
+
+// attributes returns those that are not empty.
+func (l labels) attributes() (all []attribute.KeyValue) {
+	if l.kind == "rwlock" {
+		mode := "write"
+		if l.shared {
+			mode = "read"
+		}
+		all = append(all, attribute.String("signalbox.lock.mode", mode))
+	}
+	for key, value := range map[attribute.Key]string{
+		"signalbox.lock.kind": l.kind, "signalbox.lock.class": l.class, "signalbox.outcome": l.outcome, "signalbox.lock.source": l.source,
+	} {
+		if value != "" {
+			all = append(all, key.String(value))
+		}
+	}
+	return all
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package otel
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// maxHolders bounds how many locks the last hold is remembered of.
+const maxHolders = 1024
+
+// spans makes spans.
+type spans struct {
+	tracer trace.Tracer
+	names  bool // the spans have the names of locks
+
+	mu   sync.Mutex
+	last map[lock]trace.Link // to the last hold of a lock in this process
+}
+
+// lock is which lock of the process an event is about.
+type lock struct{ kind, name string }
+
+// visit is one call and its lease. The hooks of one call follow each other, so nothing guards it.
+type visit struct {
+	parent context.Context //nolint:containedctx // of both spans
+	wait   trace.Span
+	hold   trace.Span
+}
+
+type visitKey struct{}
+
+func newSpans(tracer trace.Tracer, names bool) *spans {
+	return &spans{tracer: tracer, names: names, last: make(map[lock]trace.Link)}
+}
+
+// observer returns the hooks. They need the names of locks to know which hold was before, whether or not spans show them.
+func (s *spans) observer() signalbox.Observer {
+	return signalbox.Observer{
+		Names: true, Waiting: s.waiting, Acquired: s.acquired, Refused: s.refused,
+		Released: s.released, Lost: s.lost, Unconfirmed: s.unconfirmed,
+	}
+}
+
+func (s *spans) waiting(ctx context.Context, e signalbox.Event) context.Context {
+	v := &visit{parent: ctx}
+	_, v.wait = s.tracer.Start(ctx, e.Kind+" wait", trace.WithAttributes(s.attributes(e)...))
+	return context.WithValue(ctx, visitKey{}, v)
+}
+
+func (s *spans) acquired(ctx context.Context, e signalbox.Event) context.Context {
+	v := visitOf(ctx)
+	if v == nil {
+		return ctx
+	}
+	v.wait.SetAttributes(attribute.String("signalbox.outcome", "acquired"), attribute.String("signalbox.lock.source", e.Source))
+	_, v.hold = s.tracer.Start(v.parent, e.Kind+" hold", trace.WithAttributes(append(s.attributes(e), token(e))...))
+	if before := s.follow(v.hold, e); before.SpanContext.IsValid() {
+		v.wait.AddLink(before)
+	}
+	v.wait.End()
+	return ctx
+}
+
+func (s *spans) refused(ctx context.Context, e signalbox.Event) {
+	if v := visitOf(ctx); v != nil {
+		end(v.wait, e.Outcome, e.Outcome != "held" && e.Outcome != "canceled")
+	}
+}
+
+func (s *spans) released(ctx context.Context, _ signalbox.Event) {
+	if v := visitOf(ctx); v != nil && v.hold != nil {
+		end(v.hold, "released", false)
+	}
+}
+
+func (s *spans) lost(ctx context.Context, e signalbox.Event) {
+	if v := visitOf(ctx); v != nil && v.hold != nil {
+		end(v.hold, e.Outcome, true)
+	}
+}
+
+func (s *spans) unconfirmed(ctx context.Context, e signalbox.Event) {
+	if v := visitOf(ctx); v != nil && v.hold != nil {
+		v.hold.AddEvent("unconfirmed", trace.WithAttributes(attribute.String("signalbox.outcome", e.Outcome)))
+	}
+}
+
+func visitOf(ctx context.Context) *visit {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	return v
+}
+
+// end ends a span. An outcome that is an error is its status and its type: few words, and no name of a lock.
+func end(span trace.Span, outcome string, failed bool) { //nolint:revive // a fact about the outcome
+	span.SetAttributes(attribute.String("signalbox.outcome", outcome))
+	if failed {
+		span.SetAttributes(attribute.String("error.type", outcome))
+		span.SetStatus(codes.Error, outcome)
+	}
+	span.End()
+}
+
+// follow makes hold the last one of its lock, and returns a link to the one before. When too many are remembered, all are
+// forgotten.
+func (s *spans) follow(hold trace.Span, e signalbox.Event) (before trace.Link) {
+	at := lock{e.Kind, e.Name}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.last[at]
+	if len(s.last) >= maxHolders {
+		clear(s.last)
+	}
+	s.last[at] = trace.Link{SpanContext: hold.SpanContext(), Attributes: []attribute.KeyValue{token(e)}}
+	return before
+}
+
+// token returns the fencing token. Tokens are below 2^63 for the next seventy thousand years.
+func token(e signalbox.Event) attribute.KeyValue {
+	return attribute.Int64("signalbox.lock.token", int64(e.Token)) //nolint:gosec // see above
+}
+
+// attributes returns those of the lock.
+func (s *spans) attributes(e signalbox.Event) []attribute.KeyValue {
+	all := labels{kind: e.Kind, class: e.Class, shared: e.Shared}.attributes()
+	if s.names && e.Name != "" {
+		all = append(all, attribute.String("signalbox.lock.name", e.Name))
+	}
+	return all
+}
