@@ -123,8 +123,8 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 	k.report(terms, now, failed)
 }
 
-// report tells the observer how late the latest of these renewals is, that of the smallest share of its life left. They were
-// asked for at asked, and have been answered, or not because of err.
+// report notifies the observer how late the latest of these renewals is, that of the smallest share of its life left. They were
+// asked for at asked, and the server has replied, unless err says why not.
 func (k *Keeper) report(terms []renewal, asked clock.Instant, err error) {
 	if k.observer == nil {
 		return

@@ -66,6 +66,7 @@ var table = map[string]option{
 	"signalbox.WaitReplicas":   {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
 	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
 	"signalbox.WithMaxWaiters": {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
+	"signalbox.WithClass":      {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
 	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
 	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
 	"signalbox.SetNX":          {[]signalbox.LockOption{signalbox.SetNX()}, []string{"reentrant"}},

@@ -43,6 +43,8 @@ func empty() map[string][]any {
 		"signalbox.Locker":           {(*signalbox.Locker)(nil), new(signalbox.Locker), reentrant.New(nil, "").Locker(nil)}, //nolint:staticcheck // nil is tested
 		"signalbox.Holder":           {signalbox.Holder{}},
 		"signalbox.Waiter":           {signalbox.Waiter{}},
+		"signalbox.Observer":         {signalbox.Observer{}},
+		"signalbox.Event":            {signalbox.Event{}},
 		"signalbox.Place":            {signalbox.Place{}},
 		"signalbox.OpError":          {(*signalbox.OpError)(nil), new(signalbox.OpError)},
 		"signalbox.UnconfirmedError": {(*signalbox.UnconfirmedError)(nil), new(signalbox.UnconfirmedError)},

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// metricName is a metric of the library in a query.
+var metricName = regexp.MustCompile(`\bsignalbox_\w+`)
+
+// labels are names in queries that are no metrics.
+var labels = []string{"signalbox_lock_kind", "signalbox_lock_class", "signalbox_lock_mode", "signalbox_lock_source", "signalbox_outcome"}
+
+// Every metric and every label in the dashboard and in the rules is in a scrape, after each thing has happened once that is
+// counted.
+func TestTheDashboardAndTheRulesAskForWhatIsMeasured(t *testing.T) {
+	t.Parallel()
+	here, err := openPlace()
+	require.NoError(t, err)
+	defer here.close()
+	s, err := newService(here.option)
+	require.NoError(t, err)
+	defer s.close()
+	require.NoError(t, s.ship(t.Context(), 1))
+	live(t, s, here)
+
+	found := make(map[string]bool)
+	for line := range strings.Lines(scrape(t, s)) {
+		if !strings.HasPrefix(line, "#") {
+			for _, name := range metricName.FindAllString(line, -1) {
+				found[name] = true
+			}
+		}
+	}
+	for _, file := range []string{"dashboard.json", "alerts.yaml"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		asked := metricName.FindAllString(string(text), -1)
+		require.NotEmpty(t, asked)
+		for _, name := range asked {
+			require.True(t, found[name], "%s asks for %s", file, name)
+		}
+	}
+	for _, label := range labels[:2] {
+		require.True(t, found[label], label)
+	}
+}
+
+// live lets everything happen once that a metric counts and that a worker does not cause.
+func live(t *testing.T, s *service, here *place) {
+	t.Helper()
+	forced, err := reentrant.New(s.session, "forced", signalbox.WithClass("orders")).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, reentrant.New(s.session, "forced").ForceUnlock(t.Context()))
+	<-forced.Done()
+	require.ErrorIs(t, forced.Unlock(), signalbox.ErrLost)
+
+	renewed, err := reentrant.New(s.session, "renewed", signalbox.WithFirstLease(100*time.Millisecond)).Lock(t.Context())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(scrape(t, s), "signalbox_renewal_lag_ratio_bucket") },
+		time.Minute, 10*time.Millisecond)
+	here.embedded.SetError("LOADING the dataset is in memory soon")
+	require.ErrorIs(t, renewed.Unlock(), signalbox.ErrUnconfirmed)
+	here.embedded.SetError("")
+}
+
+func scrape(t *testing.T, s *service) string {
+	t.Helper()
+	reply := httptest.NewRecorder()
+	s.handler.ServeHTTP(reply, httptest.NewRequest("GET", "/metrics", nil))
+	require.Equal(t, 200, reply.Code)
+	return reply.Body.String()
+}
+
+// The rules have the form that Prometheus reads: no field is unknown, and each has a summary.
+func TestTheRulesAreWellFormed(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("alerts.yaml")
+	require.NoError(t, err)
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(&file))
+	require.Len(t, file.Groups, 1)
+	require.Len(t, file.Groups[0].Rules, 8)
+	for _, rule := range file.Groups[0].Rules {
+		require.True(t, strings.HasPrefix(rule.Alert, "Signalbox"), rule.Alert)
+		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
+		require.NotEmpty(t, rule.Labels["severity"], rule.Alert)
+		require.Equal(t, strings.Count(rule.Expr, "("), strings.Count(rule.Expr, ")"), rule.Alert)
+	}
+}
+
+// Every panel of the dashboard has a query.
+func TestEveryPanelHasAQuery(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	require.Len(t, dashboard.Panels, 11)
+	for _, panel := range dashboard.Panels {
+		require.NotEmpty(t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			require.Regexp(t, metricName, target.Expr, panel.Title)
+		}
+	}
+}
