@@ -32,6 +32,21 @@ func BenchmarkUncontended(b *testing.B) {
 	}
 }
 
+// BenchmarkObserved is BenchmarkUncontended of one goroutine with an observer whose hooks do nothing.
+func BenchmarkObserved(b *testing.B) {
+	start := func(ctx context.Context, _ signalbox.Event) context.Context { return ctx }
+	hook := func(context.Context, signalbox.Event) {}
+	s := locktest.SteadySession(b, redistest.Start(b), signalbox.WithObserver(signalbox.Observer{
+		Waiting: start, Acquired: start, Refused: hook, Released: hook, Lost: hook, Renewed: hook,
+	}))
+	lock := reentrant.New(s, "a", signalbox.WithClass("orders"))
+	lockAndUnlock(b, lock)
+	b.ReportAllocs()
+	for b.Loop() {
+		lockAndUnlock(b, lock)
+	}
+}
+
 // BenchmarkEnterAgain enters a lock again and gives the entry back, with a context that many values
 // stand around: no round trip.
 func BenchmarkEnterAgain(b *testing.B) {
