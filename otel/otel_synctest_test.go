@@ -65,7 +65,7 @@ func TestMetricsOfWaitsAndHolds(t *testing.T) {
 	})
 }
 
-// A loss, a force and renewals are measured. The two sides of a read-write lock are told apart.
+// A loss, a force and renewals are measured. The two sides of a read-write lock have attributes of their own.
 func TestMetricsOfLossesAndRenewals(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {

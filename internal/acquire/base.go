@@ -86,7 +86,7 @@ func (b *Base) Check() error {
 	return b.Explain("check", err)
 }
 
-// Ask reports that a call asks for the lock under ctx, which is not nil. It returns nil if nobody observes it.
+// Ask reports that a call asks for the lock under ctx, which is not nil. It returns nil without an observer.
 func (b *Base) Ask(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
 		return o.Begin(ctx, b.labels(), false)

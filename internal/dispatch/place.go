@@ -188,7 +188,7 @@ func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
 // errNoNode says that the node of a channel cannot be told, or is none of the client's.
 var errNoNode = errors.New("the nodes of the locks cannot be told")
 
-// placed takes the nodes that channels were found to belong to. Those that have none in spite of many
+// placed takes the nodes that channels were found to belong to. Those without a node in spite of many
 // tries hear no messages, because of why.
 func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string, why error) {
 	d.mu.Lock()

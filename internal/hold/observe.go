@@ -5,7 +5,7 @@ package hold
 import "github.com/signalbox-go/signalbox/internal/observe"
 
 // Observe reports what came of call: l, or err. It returns both. If l is of the call, its end is reported, too. A nil call
-// is one that nobody observes.
+// is one without an observer.
 func (l Lease) Observe(call *observe.Call, err error) (Lease, error) {
 	switch {
 	case call == nil:

@@ -19,7 +19,7 @@ type ends struct {
 	watches []func(error)             // of Watch
 	first   *bond                     // most entries have one bond at most, and need no map
 	bonds   map[<-chan struct{}]*bond // the others, by the Done of their parents
-	call    *observe.Call             // that acquired the entry; nil if nobody observes it
+	call    *observe.Call             // that acquired the entry; nil without an observer
 	next    *ends                     // of another entry that ended with this one
 }
 

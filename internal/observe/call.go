@@ -18,7 +18,7 @@ const (
 	FromProcess = "process" // handed over inside the process, or shared with a reader of it
 )
 
-// Call is one call that asks for a lock, and then the lease that it got. A nil Call is one that nobody observes. Its
+// Call is one call that asks for a lock, and then the lease that it got. A nil Call is one without an observer. Its
 // methods are called one after the other: Begin, Acquired or Refused, and Unlocked or Ended.
 type Call struct {
 	observer *Observer

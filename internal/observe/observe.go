@@ -113,7 +113,7 @@ func (o *Observer) call(hook Hook, ctx context.Context, e Event) { //nolint:revi
 	hook(ctx, e)
 }
 
-// start calls a Starter. The context is ctx if it has none.
+// start calls a Starter. Without one the context is ctx.
 func (o *Observer) start(hook Starter, ctx context.Context, e Event) (next context.Context) { //nolint:revive // as in call
 	if hook == nil {
 		return ctx

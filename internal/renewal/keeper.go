@@ -36,14 +36,14 @@ type Server interface {
 type Keeper struct {
 	server   Server
 	timers   *timers.Timers
-	observer *observe.Observer // nil if there is none
+	observer *observe.Observer // nil without one
 	due      *timers.Collector[*Term]
 	ctx      context.Context //nolint:containedctx // ends at Close, for the batches in flight
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup // batches in flight
 }
 
-// NewKeeper returns a Keeper that starts nothing by itself. o is notified of renewals; nil is none.
+// NewKeeper returns a Keeper that starts nothing by itself. o is notified of renewals, if it is not nil.
 func NewKeeper(server Server, t *timers.Timers, o *observe.Observer) *Keeper {
 	k := &Keeper{server: server, timers: t, observer: o}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -85,7 +85,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 	}
 }
 
-// renew sends one batch, asked for at now, and tells its terms: one script, or one a key in a cluster.
+// renew sends one batch, asked for at now, and notifies its terms: one script, or one a key in a cluster.
 func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewal) {
 	// A third of the life that there is: an answer that takes longer is not worth waiting for, the retry
 	// is. Less would be too little for a young hold whose server is far. No timer a lock: one a batch.

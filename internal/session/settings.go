@@ -60,7 +60,7 @@ type Settings struct {
 	Hashed  bool   // names stay in the process
 	// CloseGrace is how long Close waits under a context without a deadline.
 	CloseGrace time.Duration
-	// Observer is notified of what happens to locks; nil is none. See package observe.
+	// Observer is notified of what happens to locks, if it is not nil. See package observe.
 	Observer *observe.Observer
 	Lock     LockSettings
 	Err      error // the first bad option
@@ -98,7 +98,7 @@ type LockSettings struct {
 	Layout *layout.Layout
 	// Class is what observers and logs call locks of its sort.
 	Class string
-	// Part is the kind whose part the lock is, as of an election; "" is none.
+	// Part is the kind whose part the lock is, as of an election, or "".
 	Part Kind
 	// Given are the options that the lock was given.
 	Given Option

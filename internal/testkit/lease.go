@@ -28,7 +28,7 @@ type Lock struct {
 
 // NewLock returns the lock name. It starts nothing and needs no Close.
 func NewLock(name string) *Lock {
-	return &Lock{name: name, realm: hold.Realm{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New())}
+	return &Lock{name: name, realm: hold.Realm{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
 }
 
 // Grant is one hold of a Lock.
@@ -59,7 +59,7 @@ func (g *Grant) Vacated(now clock.Instant) error {
 }
 
 // Lost implements hold.Home.
-func (*Grant) Lost(error, bool) {}
+func (*Grant) Lost(renewal.End) {}
 
 // Enter returns a further lease if ctx carries one of this lock, and reports whether it does.
 func (l *Lock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {

@@ -59,7 +59,7 @@ func TestCloseLogsWhatWasGathered(t *testing.T) {
 	})
 }
 
-// Releases without a reply, and calls that the server refuses, have lines of their own. A held lock has none.
+// Releases without a reply, and calls that the server refuses, have lines of their own. A held lock is not logged.
 func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
