@@ -29,7 +29,7 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		calls["Force"] = call(scripts.LockForce, q.all, q.forceArgs(ours)...)
 		calls["Requeue"] = call(scripts.LockRequeue, q.all, q.requeueArgs(ours, fresh, "0")...)
 		calls["Renew"] = call(scripts.HolderRenew, q.all[:1], holdOf("z"), lease)
-		calls["Waiters"] = call(scripts.LockWaiters, q.all[1:], "0", 10)
+		calls["Waiters"] = call(scripts.LockWaiters, q.all[1:], "0", 10, 42)
 		calls["Alone"] = call(q.enter, q.all[:1], q.enterArgs(ours, "1", "")...)
 		calls["PollAlone"] = call(q.look, q.all[:1], q.lookArgs(we, ours)...)
 		calls["LeaveAlone"] = call(q.leave, q.all[:1], q.leaveArgs(ours)...)

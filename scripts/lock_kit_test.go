@@ -66,7 +66,7 @@ func (q *queued) forceArgs(hold string) []any {
 
 func (q *queued) lockWaiters(after any, count int) []any {
 	q.Helper()
-	return q.ask(scripts.LockWaiters, q.all[1:], after, count)
+	return q.ask(scripts.LockWaiters, q.all[1:], after, count, 42)
 }
 
 // newLock returns a lock of kind l, whose keys end by the clock of the test.

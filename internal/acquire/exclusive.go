@@ -151,8 +151,12 @@ func (x *Exclusive) Place() signalbox.Place {
 	return x.Base.Place(x.lock.Realm.Kind, session.Whole, together)
 }
 
-// waitersPage is how many waiters one script returns.
-const waitersPage = 100
+const (
+	// waitersPage is how many waiters one script returns.
+	waitersPage = 100
+	// ticketSize is the length of a ticket that ends with a mode.
+	ticketSize = "42"
+)
 
 // Waiters returns the waiters of all processes, the first one first. An error ends the sequence.
 func (x *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
@@ -188,7 +192,7 @@ func (x *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply,
 	reply, err := x.Session.Runner.Run(ctx, wire.Call{
 		Script: x.table.Waiters,
 		Keys:   x.lock.Keys.All[1:], // without the holder
-		Args:   []string{after, strconv.Itoa(waitersPage)},
+		Args:   []string{after, strconv.Itoa(waitersPage), ticketSize},
 	})
 	return reply, CutShort(ctx, err)
 }

@@ -163,6 +163,17 @@ func check(name string) error {
 	return nil
 }
 
+// Parse reads a key of the library's own naming: what stands for the name in it. set has the keys of that name, so key
+// is one of them, or another program's.
+func Parse(prefix, key string) (tag string, set Set, parsed bool) {
+	rest, found := strings.CutPrefix(key, prefix+"{")
+	tag, suffix, closed := strings.Cut(rest, "}")
+	if !found || !closed || tag == "" || strings.ContainsAny(tag+suffix, "{}") {
+		return "", Set{}, false
+	}
+	return tag, build(prefix, tag), true
+}
+
 func build(prefix, tag string) Set {
 	// One string in memory: the key is the beginning of the channel, and behind that are the keys of the queue.
 	all := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix + prefix + "{" + tag + "}" + lineSuffix + prefix + "{" + tag + "}" + livesSuffix
@@ -176,6 +187,12 @@ func build(prefix, tag string) Set {
 func Hash(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return "%sha256-" + hex.EncodeToString(digest[:20])
+}
+
+// IsHash reports whether tag stands for a hashed name.
+func IsHash(tag string) bool {
+	digest, found := strings.CutPrefix(tag, "%sha256-")
+	return found && len(digest) == 40 && strings.Trim(digest, "0123456789abcdef") == ""
 }
 
 // Session returns the channel on which the session id is told of what befell its holds. A key
@@ -218,6 +235,25 @@ func Encode(name string) string {
 		}
 	}
 	return out.String()
+}
+
+// Decode returns the name that Encode writes as tag. is: there is one.
+func Decode(tag string) (name string, is bool) {
+	var out strings.Builder
+	for i := 0; i < len(tag); i++ {
+		if tag[i] != '%' {
+			out.WriteByte(tag[i])
+			continue
+		}
+		digits, err := hex.DecodeString(tag[min(i+1, len(tag)):min(i+3, len(tag))])
+		if err != nil || len(digits) != 1 {
+			return "", false
+		}
+		out.WriteByte(digits[0])
+		i += 2
+	}
+	name = out.String()
+	return name, check(name) == nil && Encode(name) == tag
 }
 
 // escaped reports whether r may need escaping. A RuneError is either three honest bytes or

@@ -124,21 +124,6 @@ func tag(t *testing.T, key string) string {
 	return inner
 }
 
-// decode is the inverse of Encode, as a reader of keys would write it.
-func decode(encoded string) string {
-	var out strings.Builder
-	for i := 0; i < len(encoded); i++ {
-		if encoded[i] != '%' {
-			out.WriteByte(encoded[i])
-			continue
-		}
-		const digits = "0123456789ABCDEF"
-		out.WriteByte(byte(strings.IndexByte(digits, encoded[i+1])<<4 | strings.IndexByte(digits, encoded[i+2])))
-		i += 2
-	}
-	return out.String()
-}
-
 // P9: that Encode has an inverse makes it injective.
 func FuzzNamesNeverMeet(f *testing.F) {
 	for _, seed := range []string{"a", "{a}", "}{", "%7B", "%", "\x00", "\xff\xfe", "\uFFFD", "ü", "a:lock", "\xed\xa0\x80", "\xf0\x9f\x94\x92"} {
@@ -156,12 +141,36 @@ func FuzzNamesNeverMeet(f *testing.F) {
 		require.Equal(t, encoded, tag(t, set.Unlocked), "one slot")
 		require.Equal(t, encoded, tag(t, set.Latch()), "one slot")
 		require.Equal(t, encoded, tag(t, set.Ended()), "one slot")
-		require.Equal(t, name, decode(encoded))
+		decoded, is := names.Decode(encoded)
+		require.True(t, is)
+		require.Equal(t, name, decoded)
+		parsed, same, ok := names.Parse("sb:", set.Latch())
+		require.True(t, ok && same == set && parsed == encoded)
 		require.Equal(t, names.Encode(name), encoded)
 		for i := range len(encoded) {
 			require.True(t, encoded[i] >= 0x20 && encoded[i] != 0x7f, "%q has a control character", encoded)
 		}
 	})
+}
+
+func TestWhatEncodeNeverWritesIsNotDecoded(t *testing.T) {
+	t.Parallel()
+	for _, tag := range []string{"", "%", "%4", "%zz", "%41", "%7b", "a%", "{", "\xff", "%C3%BC", names.Hash("a"), strings.Repeat("x", names.MaxBytes+1)} {
+		_, is := names.Decode(tag)
+		require.False(t, is, "%q", tag)
+	}
+	require.True(t, names.IsHash(names.Hash("a")))
+	for _, tag := range []string{"", "a", "%sha256-", names.Hash("a") + "0", strings.ToUpper(names.Hash("a"))} {
+		require.False(t, names.IsHash(tag), "%q", tag)
+	}
+}
+
+func TestAKeyOfNoNameIsNotParsed(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "sb:", "sb:epoch", "sb:{", "sb:{}:lock", "sb:{a:lock", "xsb:{a}:lock", "sb:{a}{b}:lock", "sb:{{a}}:lock"} {
+		_, _, ok := names.Parse("sb:", key)
+		require.False(t, ok, "%q", key)
+	}
 }
 
 func FuzzTwoNamesHaveTwoKeys(f *testing.F) {

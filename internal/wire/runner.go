@@ -18,8 +18,11 @@ import (
 // Call is one script with its keys and arguments. In a cluster all keys are in one slot.
 type Call struct {
 	Script *scripts.Script
-	Keys   []string
-	Args   []string
+	// Command is sent as it is if there is no Script, the keys before the arguments. Only RunMany sends it. The
+	// client repeats it no more than it repeats a script.
+	Command string
+	Keys    []string
+	Args    []string
 }
 
 // Runner runs scripts through one client.
@@ -170,6 +173,9 @@ func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, cal
 			continue
 		}
 		outcomes[i].Reply, outcomes[i].Err = NewReply(result)
+		if calls[i].Script == nil && rueidis.IsRedisNil(outcomes[i].Err) {
+			outcomes[i] = Outcome{} // there is nothing; no script says so
+		}
 	}
 	if len(unknown) == 0 {
 		return outcomes
@@ -186,6 +192,9 @@ func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, cal
 }
 
 func (r *Runner) byDigest(call Call) rueidis.Completed {
+	if call.Script == nil {
+		return r.client.B().Arbitrary(call.Command).Keys(call.Keys...).Args(call.Args...).Build()
+	}
 	return r.client.B().Evalsha().Sha1(call.Script.SHA1).Numkeys(int64(len(call.Keys))).Key(call.Keys...).Arg(call.Args...).Build()
 }
 

@@ -1,16 +1,16 @@
 -- lock/waiters v1
--- Returns the tickets of the queue, a page at a time.
+-- Returns the tickets of a queue of any kind, a page at a time, by arrival.
 --
 -- KEYS[1]  line   sorted set: ticket -> the server's microseconds at its arrival
 -- KEYS[2]  lives  hash: session -> life (16), number (20), ear (1), label
 -- ARGV[1]  after  the arrival before the page, or 0
 -- ARGV[2]  count  of tickets in the page
--- returns  {waiter, ...}  by arrival, four each: ticket (42), its arrival (a stamp), 1 if the
---          session lives, else 0, and label
+-- ARGV[3]  size  how long tickets of the kind are; others are left out
+-- returns  {waiter, ...}  four each: ticket, arrival (a stamp), 1 if its session lives or 0, label
 -- effects  none
 -- cost     O(log n + count): TIME, ZRANGE, HGET each
 local line, lives = KEYS[1], KEYS[2]
-local after, count = ARGV[1], ARGV[2]
+local after, count, size = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
 -- include line/living
@@ -19,7 +19,7 @@ local waiters = {}
 local from = '(' .. after
 local page = redis.call('ZRANGE', line, from, '+inf', 'BYSCORE', 'LIMIT', 0, count, 'WITHSCORES')
 for i = 1, #page, 2 do
-  if #page[i] == 42 then -- others are of another kind of lock
+  if #page[i] == tonumber(size) then
     local life = redis.call('HGET', lives, string.sub(page[i], 1, 22))
     local n = #waiters
     waiters[n + 1], waiters[n + 2] = page[i], string.format('%016.0f', page[i + 1])

@@ -172,7 +172,7 @@ func (k *exclusiveKind) gathered(r *request, reply any) outcome {
 func (k *exclusiveKind) probes(a *attempt) []*request {
 	probes := []*request{
 		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, 0),
-		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100),
+		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
 		k.ask(scatters, a), k.ask(beats, a),
 	}

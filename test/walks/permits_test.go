@@ -150,6 +150,6 @@ func (k *permitKind) probes(a *attempt) []*request {
 		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, k.keep()),
 		k.request(describes, a, listed, scripts.SemaphoreAvailable, k.keys()[:1]),
 		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1s", 0, 100),
-		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100),
+		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
 	}
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Break takes a name from its holders, of whatever kind, and hands it to the waiters: for people, and for holders that
+// hang. It is ForceUnlock of a lock, a read-write lock, an election and the claim of a once; it takes the permits of all
+// holders of a semaphore; and it resets the round of a latch. The outcome of a once stays: once.Forget deletes it. Of a
+// redlock it breaks the part of this server; call it on a majority.
+//
+// If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
+// nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it cannot tell what
+// the key is. In Redisson's layout it cannot take permits.
+//
+// Holders are notified by message, and where that is lost by their next renewal. Until then they work on beside the next
+// holder, whose fencing token is greater.
+func Break(ctx context.Context, s *signalbox.Session, name string, kinds ...string) error {
+	if err := breakName(ctx, s, name, kinds); err != nil {
+		return &signalbox.OpError{Op: "break", Name: (*session.Session)(s).Shown(name), Err: err}
+	}
+	return nil
+}
+
+func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []string) error {
+	entries, err := inspect(ctx, (*session.Session)(s), name)
+	if err != nil {
+		return err
+	}
+	var held []string
+	strange := false
+	for _, e := range entries {
+		switch {
+		case len(kinds) > 0 && !slices.Contains(kinds, e.Kind):
+		case e.Kind == Foreign || e.Kind == Number:
+			strange = true
+		case e.HolderCount > 0 || e.Kind == Countdown:
+			held = append(held, e.Kind)
+		}
+	}
+	switch {
+	case len(held) > 1 && len(kinds) == 0:
+		return fmt.Errorf("%w: it is held as %s: name the kind", errs.ErrBadOption, strings.Join(held, " and as "))
+	case len(held) == 0 && strange:
+		return fmt.Errorf("%w: what the key is cannot be told", errs.ErrWrongKind)
+	case len(held) == 0:
+		return errs.ErrNotHeld
+	}
+	var failures []error
+	for _, kind := range held {
+		if err := breakKind(ctx, s, name, kind); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return errs.Join(failures...)
+}
+
+func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) error {
+	switch kind {
+	case Fair, Election:
+		return bare(fair.New(s, name).ForceUnlock(ctx))
+	case RWLock:
+		return bare(rwlock.New(s, name).ForceUnlock(ctx))
+	case Countdown:
+		return bare(countdown.New(s, name).Reset(ctx))
+	case Semaphore:
+		return takePermits(ctx, (*session.Session)(s), name)
+	case Redlock:
+		return takePart(ctx, (*session.Session)(s), name)
+	default:
+		return bare(reentrant.New(s, name).ForceUnlock(ctx))
+	}
+}
+
+// bare returns an error without the operation and the name, which Break adds.
+func bare(err error) error {
+	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost alone
+		return op.Err
+	}
+	return err
+}
+
+// floor is how long the server remembers the tokens of what was broken, as a release of the session does.
+func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock.Floor) }
+
+// takePart takes this server's part of a lock that a quorum gives.
+func takePart(ctx context.Context, s *session.Session, name string) error {
+	set, err := s.Names(layout.Native(), name)
+	if err != nil {
+		return err
+	}
+	return s.Force(ctx, session.Forcing{
+		Layout: layout.Native(), Key: set.Holder, Letters: "q",
+		Call: func(hold, told string) wire.Call {
+			return wire.Call{
+				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.Publish(), set.Unlocked, told, floor(s)},
+			}
+		},
+	})
+}
+
+// takePermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
+// session. A hold that is gone by then is passed over, so it can be repeated.
+func takePermits(ctx context.Context, s *session.Session, name string) error {
+	if layoutOf(s) != layout.Native() {
+		return fmt.Errorf("%w: permits in the layout of %s cannot be taken: release them by their ids, in Java", errs.ErrBadOption, layoutOf(s).Name)
+	}
+	set, err := s.Names(layout.Native(), name)
+	if err != nil {
+		return err
+	}
+	holds, err := holdsOf(ctx, s, set.Permits())
+	if err != nil {
+		return err
+	}
+	s.FindWays(ctx, set.Permits())
+	keys := []string{set.Permits(), set.PermitsLine(), set.PermitsLives()}
+	channel := names.Grants(s.Settings.Prefix)
+	if s.Runner.Clustered() {
+		channel = set.Grants()
+	}
+	sessions := make(map[string]struct{})
+	for batch := range slices.Chunk(holds, most) {
+		calls := make([]wire.Call, len(batch))
+		for i, hold := range batch {
+			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: []string{hold, "", s.Publish(), channel, floor(s), "0"}}
+			sessions[layout.Native().Session(hold)] = struct{}{}
+		}
+		for _, outcome := range s.Runner.RunMany(ctx, calls) {
+			if outcome.Err != nil {
+				return outcome.Err
+			}
+		}
+	}
+	for owner := range sessions {
+		told := wire.Call{Command: "PUBLISH", Args: []string{names.Session(s.Settings.Prefix, owner), set.Permits()}}
+		s.Runner.RunMany(ctx, []wire.Call{told}) // whoever is not told finds out by a renewal
+	}
+	return nil
+}
+
+// holdsOf returns the names of all holds in the key of a semaphore.
+func holdsOf(ctx context.Context, s *session.Session, key string) (holds []string, err error) {
+	for from := 0; ; from += most {
+		call := list(key, "sb1s")
+		call.Args[1] = strconv.Itoa(from)
+		reply, err := s.Runner.Run(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		for i := 2; i+1 < reply.Len(); i += 2 {
+			holds = append(holds, reply.Text(i))
+		}
+		if len(holds) < from+most {
+			return holds, nil
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import "time"
+
+// The kinds of entries.
+const (
+	Reentrant = "reentrant"
+	Fair      = "fair"
+	RWLock    = "rwlock"
+	Semaphore = "semaphore"
+	Countdown = "countdown"
+	Redlock   = "redlock"
+	Election  = "election"
+	Once      = "once"
+
+	// Exclusive is a reentrant or a fair lock, if the server does not know which.
+	Exclusive = "reentrant or fair"
+	// Foreign is a key that has the place of a lock's, and is another program's: calls on that name return
+	// signalbox.ErrWrongKind.
+	Foreign = "foreign"
+	// Number is a number in Redisson's layout: a latch, a semaphore whose permits are free, or a counter of another
+	// program.
+	Number = "number"
+)
+
+// Entry is one use of a name, as the server saw it at one moment. A name that is used by several kinds, such as a lock
+// and a semaphore, has an entry for each. The tags are those of the command's JSON; they stay as they are.
+type Entry struct {
+	// Name is the name as New takes it.
+	Name string `json:"name"`
+	// Hashed reports that Name is a digest: the session that uses it has signalbox.WithHashedNames.
+	Hashed bool `json:"hashed,omitempty"`
+	// Raw reports that no name is encoded as the key has it. Name is then what the key has.
+	Raw bool `json:"raw,omitempty"`
+	// Key is the key at the server. In the library's own layout it is UTF-8 without control characters.
+	Key string `json:"key"`
+	// Kind is one of the constants of this package. A lock is an Election while its leader has a value.
+	Kind string `json:"kind"`
+
+	// Since is when its first holder acquired it, when the round of a latch began, or when the run of a once that was
+	// stored began. Until is when the first hold ends unless it is renewed, or when the outcome of a once is forgotten. Token
+	// is the fencing token. Each is zero if the server does not know it. All times are those of the server's clock.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	Token uint64    `json:"token,omitempty"`
+
+	// Holders are the first holders, in the order in which their holds end: at most 10 of Names, at most 1,000 of Name.
+	Holders []Holder `json:"holders"`
+	// HolderCount is how many there are; 1,000 are 1,000 or more.
+	HolderCount int `json:"holder_count"`
+	// Waiters are the first tickets in the queue, in order; as many as of Holders. Layouts without a queue have none.
+	Waiters []Waiter `json:"waiters"`
+	// WaiterCount is how many tickets there are, those of sessions that died lately included.
+	WaiterCount int `json:"waiter_count"`
+
+	// Capacity and Held are the permits of a semaphore: all, and those that are held. Capacity is 0 if the server does not
+	// know it.
+	Capacity int `json:"capacity,omitempty"`
+	Held     int `json:"held,omitempty"`
+	// Total and Left are the ids that open the round of a latch, and those that are missing.
+	Total int `json:"total,omitempty"`
+	Left  int `json:"left,omitempty"`
+	// Value is that of an election's leader.
+	Value string `json:"value,omitempty"`
+}
+
+// Holder is a session that holds a name.
+type Holder struct {
+	// Label is what the session calls itself; see signalbox.WithLabel. It is not verified. In Redisson's layout it is the
+	// owner as Redisson writes it.
+	Label string `json:"label"`
+	// Session is the ID of the session, "" if it is not known.
+	Session string `json:"session,omitempty"`
+	// Shared reports a reader of a read-write lock.
+	Shared bool `json:"shared,omitempty"`
+	// Permits is how many permits of a semaphore it has.
+	Permits int `json:"permits,omitempty"`
+	// Since, Until and Token are those of the hold; zero if the server does not know them.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	Token uint64    `json:"token,omitempty"`
+}
+
+// Waiter is a ticket in the queue of a name. A session may wait with several goroutines for one ticket.
+type Waiter struct {
+	// Label and Session are those of the session.
+	Label   string `json:"label"`
+	Session string `json:"session,omitempty"`
+	// Since is when the ticket came; zero if the server does not know it.
+	Since time.Time `json:"since,omitzero"`
+	// Alive reports whether the session was heard of lately. Otherwise it is passed over.
+	Alive bool `json:"alive"`
+	// Shared reports a reader of a read-write lock.
+	Shared bool `json:"shared,omitempty"`
+	// Permits is how many permits of a semaphore it asks for.
+	Permits int `json:"permits,omitempty"`
+}
+
+// keep cuts the lists to n, and sets the times from the first holder.
+func (e *Entry) keep(n int) {
+	if len(e.Holders) > 0 {
+		first := e.Holders[0]
+		e.Since, e.Until, e.Token = first.Since, first.Until, first.Token
+	}
+	e.Holders, e.Waiters = e.Holders[:min(n, len(e.Holders))], e.Waiters[:min(n, len(e.Waiters))]
+}

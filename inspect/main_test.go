@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// serverURL is where the examples find a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	// A client of a cluster asks for its nodes up to a second after one was lost.
+	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
+		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
+}

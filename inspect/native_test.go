@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+func TestHoldersAndWaitersOfEachKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one := locktest.SteadySession(t, server, signalbox.WithLabel("one"))
+	two := locktest.SteadySession(t, server, signalbox.WithLabel("two"))
+
+	for kind, lock := range map[string]func(s *signalbox.Session) func(context.Context) (signalbox.Lease, error){
+		inspect.Reentrant: func(s *signalbox.Session) func(context.Context) (signalbox.Lease, error) {
+			return reentrant.New(s, inspect.Reentrant).Lock
+		},
+		inspect.Fair: func(s *signalbox.Session) func(context.Context) (signalbox.Lease, error) {
+			return fair.New(s, inspect.Fair).Lock
+		},
+		inspect.RWLock: func(s *signalbox.Session) func(context.Context) (signalbox.Lease, error) {
+			return rwlock.New(s, inspect.RWLock).Lock
+		},
+	} {
+		held := locktest.Must(t, lock(one))
+		e := only(t, two, kind)
+		require.Equal(t, kind, e.Kind)
+		require.Equal(t, held.Token(), e.Token)
+		require.Zero(t, e.WaiterCount)
+		waits := waiting(t, two, kind, 1, lock(two))
+		e = only(t, two, kind)
+		require.Equal(t, 1, e.HolderCount)
+		require.Equal(t, "one", e.Holders[0].Label)
+		require.Equal(t, one.ID(), e.Holders[0].Session)
+		require.Equal(t, held.Token(), e.Holders[0].Token)
+		require.False(t, e.Holders[0].Shared)
+		require.True(t, e.Since.Before(e.Until))
+		require.Equal(t, 1, e.WaiterCount)
+		require.Equal(t, "two", e.Waiters[0].Label)
+		require.Equal(t, two.ID(), e.Waiters[0].Session)
+		require.True(t, e.Waiters[0].Alive)
+		require.False(t, e.Waiters[0].Since.Before(e.Since))
+		require.NoError(t, held.Unlock())
+		unlocked(t, waits)
+		require.Empty(t, all(t, two, kind), "the floor of its tokens is not in use")
+	}
+}
+
+func TestReadersAndAWriterThatWaits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
+	first, second := locktest.Must(t, rwlock.New(a, "x").RLock), locktest.Must(t, rwlock.New(b, "x").RLock)
+	writes := waiting(t, a, "x", 1, rwlock.New(a, "x").Lock)
+	reads := waiting(t, a, "x", 2, rwlock.New(b, "x", signalbox.FixedLease(time.Minute)).RLock)
+	e := only(t, a, "x")
+	require.Equal(t, inspect.RWLock, e.Kind)
+	require.Equal(t, 2, e.HolderCount)
+	require.True(t, e.Holders[0].Shared && e.Holders[1].Shared)
+	require.Zero(t, e.Token, "the server keeps no token of a reader")
+	require.Equal(t, []bool{false, true}, []bool{e.Waiters[0].Shared, e.Waiters[1].Shared}, "in the order in which they came")
+	require.NoError(t, first.Unlock())
+	require.NoError(t, second.Unlock())
+	unlocked(t, writes)
+	unlocked(t, reads)
+}
+
+func TestPermitsRoundsValuesAndOutcomes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
+
+	sem := semaphore.New(s, "s", 5)
+	permits, err := sem.Acquire(locktest.Context(t), 3)
+	require.NoError(t, err)
+	more := waiting(t, s, "s", 1, func(ctx context.Context) (signalbox.Lease, error) {
+		return semaphore.New(other, "s", 5).Acquire(ctx, 4)
+	})
+	e := only(t, s, "s")
+	require.Equal(t, []any{inspect.Semaphore, 5, 3, 1, 3, 4}, []any{e.Kind, e.Capacity, e.Held, e.HolderCount, e.Holders[0].Permits, e.Waiters[0].Permits})
+	require.Equal(t, s.ID(), e.Holders[0].Session)
+	require.NoError(t, permits.Unlock())
+	unlocked(t, more)
+	require.Empty(t, all(t, s, "s"), "no session has permits")
+
+	round, err := countdown.New(s, "c").Start(locktest.Context(t), 3)
+	require.NoError(t, err)
+	_, err = round.CountDown(locktest.Context(t), "an id")
+	require.NoError(t, err)
+	e = only(t, s, "c")
+	require.Equal(t, []any{inspect.Countdown, 3, 2}, []any{e.Kind, e.Total, e.Left})
+	require.NotZero(t, e.Since)
+	require.NoError(t, countdown.New(s, "c").Reset(locktest.Context(t)))
+	require.Empty(t, all(t, s, "c"), "no round counts")
+
+	term, err := election.New(s, "e", election.Value("10.0.0.1")).Campaign(locktest.Context(t))
+	require.NoError(t, err)
+	redistest.Await(t, "the value", func() bool {
+		entries, err := inspect.Name(t.Context(), s, "e")
+		return err == nil && len(entries) == 1 && entries[0].Kind == inspect.Election
+	})
+	e = only(t, s, "e")
+	require.Equal(t, []any{"10.0.0.1", term.Token()}, []any{e.Value, e.Token})
+	require.NoError(t, term.Resign())
+
+	_, ran, err := once.New(s, "o", once.Keep(time.Hour)).Do(locktest.Context(t), func(context.Context, signalbox.Lease) ([]byte, error) {
+		return []byte("done"), nil
+	})
+	require.NoError(t, err)
+	require.True(t, ran)
+	entries, err := inspect.Name(locktest.Context(t), s, "o")
+	require.NoError(t, err)
+	require.Equal(t, []string{"o " + inspect.Once}, kinds(entries))
+	require.InDelta(t, time.Hour, entries[0].Until.Sub(entries[0].Since), float64(10*time.Minute))
+	require.NotZero(t, entries[0].Token)
+
+	// A name that is a lock and a semaphore has an entry for each.
+	held := locktest.Must(t, reentrant.New(s, "s").Lock)
+	permits, err = sem.Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"o once", "s reentrant", "s semaphore"}, kinds(all(t, s, "")))
+	require.NoError(t, held.Unlock())
+	require.NoError(t, permits.Unlock())
+}
+
+func TestAPartOfAQuorum(t *testing.T) {
+	t.Parallel()
+	var sessions []*signalbox.Session
+	for range 3 {
+		server := redistest.Start(t)
+		require.NoError(t, locktest.Establish(server))
+		sessions = append(sessions, locktest.SteadySession(t, server))
+	}
+	lease := locktest.Must(t, redlock.New(sessions, "q").Lock)
+	for _, s := range sessions {
+		redistest.Await(t, "the vote of each server", func() bool { return len(all(t, s, "q")) == 1 })
+		e := only(t, s, "q")
+		require.Equal(t, inspect.Redlock, e.Kind)
+		require.Equal(t, s.ID(), e.Holders[0].Session)
+	}
+	for _, s := range sessions[:2] { // a majority
+		require.NoError(t, inspect.Break(locktest.Context(t), s, "q"))
+		require.Empty(t, all(t, s, ""))
+	}
+	redistest.Receive(t, "the loss", lease.Done())
+}
+
+func TestNamesAreDecoded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	strange := []string{"order/{42}", "order/\x1b[2J", "order/%41", "order/\xff\xfe", "order/ü", "order/*?[a]\\", "order/\u0085"}
+	for _, name := range append(strange, "other") {
+		lease := locktest.Must(t, reentrant.New(s, name).Lock)
+		defer lease.Unlock()
+	}
+	found := make(map[string]bool)
+	for _, e := range all(t, s, "order/") {
+		require.False(t, e.Raw || e.Hashed)
+		found[e.Name] = true
+	}
+	require.Len(t, found, len(strange))
+	for _, name := range strange {
+		require.True(t, found[name], "%q", name)
+		only(t, s, name)
+	}
+	require.Len(t, all(t, s, "order/\xc3"), 1, "half of a character")
+	require.Len(t, all(t, s, "order/*"), 1, "a star is a star")
+
+	text, err := json.Marshal(only(t, s, "order/\x1b[2J"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"name":"order/\u001b[2J","key":"sb:{order/%1B[2J}:lock","kind":"reentrant"`)
+}
+
+func TestHashedNamesAndForeignKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	plain := locktest.SteadySession(t, server)
+	hashed := locktest.SteadySession(t, server, signalbox.WithHashedNames())
+	lease := locktest.Must(t, reentrant.New(hashed, "secret").Lock)
+	defer lease.Unlock()
+	held := locktest.Must(t, reentrant.New(plain, "plain").Lock)
+	defer held.Unlock()
+
+	for _, s := range []*signalbox.Session{plain, hashed} {
+		entries := all(t, s, "")
+		require.Equal(t, []string{names.Hash("secret") + " reentrant", "plain reentrant"}, kinds(entries))
+		require.True(t, entries[0].Hashed)
+	}
+	require.Empty(t, all(t, plain, "s"), "what a digest stands for is not known")
+	_, failures := listed(t, hashed, "s")
+	require.Len(t, failures, 1)
+	require.ErrorIs(t, failures[0], signalbox.ErrBadOption)
+	entries, err := inspect.Name(locktest.Context(t), hashed, "secret")
+	require.NoError(t, err)
+	require.Equal(t, names.Hash("secret"), entries[0].Name)
+
+	// Other programs' keys: in the place of a lock's they are marked, elsewhere they are left out.
+	server.MustDo(t, "SET", "sb:{z-text}:lock", "hello")
+	server.MustDo(t, "RPUSH", "sb:{z-list}:lock", "hello")
+	server.MustDo(t, "SET", "sb:{z-latch}:latch", "hello")
+	server.MustDo(t, "SET", "sb:{z-permits}:permits", "hello")
+	server.MustDo(t, "HSET", "sb:{z-once}:once", "a", "b")
+	server.MustDo(t, "SET", "sb:{z-other}:other", "hello")
+	server.MustDo(t, "SET", "sb:{z", "hello")
+	server.MustDo(t, "SET", "sb:{%zz}:lock", "hello")
+	entries = all(t, plain, "z")
+	require.Equal(t, []string{"z-latch foreign", "z-list foreign", "z-once foreign", "z-permits foreign", "z-text foreign"}, kinds(entries))
+	entries = slices.DeleteFunc(all(t, plain, ""), func(e inspect.Entry) bool { return !e.Raw })
+	require.Equal(t, []string{"%zz foreign"}, kinds(entries))
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), plain, "z-text"), signalbox.ErrWrongKind)
+}
+
+func TestBadArgumentsOfInspect(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	_, err := inspect.Name(locktest.Context(t), s, "")
+	require.ErrorIs(t, err, signalbox.ErrBadName)
+	_, err = inspect.Name(nil, s, "x") //nolint:staticcheck // what a nil context does
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	_, err = inspect.Name(locktest.Context(t), nil, "x")
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), s, "x"), signalbox.ErrNotHeld)
+	_, err = inspect.Name(locktest.Ended(), s, "x")
+	require.ErrorIs(t, err, context.Canceled)
+	for ctx, s := range map[context.Context]*signalbox.Session{nil: s, locktest.Context(t): nil, locktest.Ended(): s} {
+		n := 0
+		for _, err := range inspect.Names(ctx, s, "") {
+			require.Error(t, err)
+			n++
+		}
+		require.Equal(t, 1, n)
+	}
+	server.Kill()
+	_, failures := listed(t, s, "")
+	require.Len(t, failures, 1)
+}

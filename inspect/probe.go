@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+const (
+	// most is how many holders of a name are asked for, and how many waiters of a single one.
+	most = 1000
+	// brief is how many of both an entry of Names has.
+	brief = 10
+	// pipeline is how many calls are sent together.
+	pipeline = 1000
+)
+
+// probe finds out how one key is used. It asks in rounds: a reply may lead to further questions, and all probes of a
+// page send those of a round together.
+type probe struct {
+	entry Entry
+	used  bool  // the entry is one
+	err   error // the first
+
+	questions []question // of the next round
+}
+
+// question is a call, and what is done with its reply.
+type question struct {
+	call wire.Call
+	hear func(reply wire.Reply)
+}
+
+// ask puts a question in the next round.
+func (p *probe) ask(call wire.Call, hear func(reply wire.Reply)) {
+	p.questions = append(p.questions, question{call, hear})
+}
+
+// foreign makes the entry that of another program's key.
+func (p *probe) foreign() { p.entry.Kind, p.used = Foreign, true }
+
+// hold adds a holder.
+func (p *probe) hold(h Holder) {
+	p.entry.Holders, p.used = append(p.entry.Holders, h), true
+	p.entry.HolderCount++
+}
+
+// resolve asks until no probe has questions.
+func resolve(ctx context.Context, s *session.Session, probes []*probe) {
+	for {
+		var calls []wire.Call
+		var askers []*probe
+		var hears []func(wire.Reply)
+		for _, p := range probes {
+			for _, q := range p.questions {
+				calls, askers, hears = append(calls, q.call), append(askers, p), append(hears, q.hear)
+			}
+			p.questions = nil
+		}
+		if len(calls) == 0 {
+			return
+		}
+		for from := 0; from < len(calls); from += pipeline {
+			to := min(from+pipeline, len(calls))
+			for i, outcome := range s.Runner.RunMany(ctx, calls[from:to]) {
+				p := askers[from+i]
+				switch {
+				case p.err != nil || p.entry.Kind == Foreign:
+				case errors.Is(outcome.Err, errs.ErrWrongKind) && !p.used:
+					p.foreign()
+				case outcome.Err != nil:
+					p.err, p.questions = outcome.Err, nil
+				default:
+					hears[from+i](outcome.Reply)
+				}
+			}
+		}
+	}
+}
