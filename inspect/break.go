@@ -28,7 +28,7 @@ import (
 // redlock it breaks the part of this server; call it on a majority.
 //
 // If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
-// nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it cannot tell what
+// nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it does not know what
 // the key is. In Redisson's layout it cannot take permits.
 //
 // Holders are notified by message, and where that is lost by their next renewal. Until then they work on beside the next
@@ -152,7 +152,7 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 	}
 	for owner := range sessions {
 		told := wire.Call{Command: "PUBLISH", Args: []string{names.Session(s.Settings.Prefix, owner), set.Permits()}}
-		s.Runner.RunMany(ctx, []wire.Call{told}) // whoever is not told finds out by a renewal
+		s.Runner.RunMany(ctx, []wire.Call{told}) // a session that does not hear it finds out by a renewal
 	}
 	return nil
 }

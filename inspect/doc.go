@@ -26,7 +26,7 @@
 // show.
 //
 // What is not in use is left out: names that were released, of which the server keeps the last token for a while;
-// latches without a round that counts; semaphores of which nobody has permits or waits. Processes that a
+// latches without a round that counts; semaphores without holders and waiters. Processes that a
 // session hands a lock over to inside are not seen, nor are goroutines that wait inside a session.
 //
 // # Layouts

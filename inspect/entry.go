@@ -50,7 +50,7 @@ type Entry struct {
 	Holders []Holder `json:"holders"`
 	// HolderCount is how many there are; 1,000 are 1,000 or more.
 	HolderCount int `json:"holder_count"`
-	// Waiters are the first tickets in the queue, in order; as many as of Holders. Layouts without a queue have none.
+	// Waiters are the first tickets in the queue, in order; as many as of Holders. Layouts without a queue list no waiters.
 	Waiters []Waiter `json:"waiters"`
 	// WaiterCount is how many tickets there are, those of sessions that died lately included.
 	WaiterCount int `json:"waiter_count"`

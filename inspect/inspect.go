@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// perScan is how many keys the server looks at for one page: about half a millisecond.
+// perScan is how many keys the server examines for one page, in about half a millisecond.
 const perScan = 1000
 
 // NodeError is the error of one node of a cluster.
@@ -30,10 +30,20 @@ type NodeError struct {
 }
 
 // Error implements error.
-func (e *NodeError) Error() string { return fmt.Sprintf("node %s: %v", e.Node, e.Err) }
+func (e *NodeError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("node %s: %v", e.Node, e.Err)
+}
 
 // Unwrap returns what went wrong.
-func (e *NodeError) Unwrap() error { return e.Err }
+func (e *NodeError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // view is a layout, as far as it can be listed.
 type view interface {
@@ -65,7 +75,7 @@ func layoutOf(s *session.Session) *layout.Layout {
 // node of a cluster is a *NodeError, and its names are missing. An error of a name comes with an Entry that has Name and
 // Key; if it meets many names of a node it is yielded with the first of them.
 //
-// The server looks at all its keys, a thousand at a time, and serves others in between. For each thousand it takes one
+// The server examines all its keys, a thousand at a time, and serves others in between. For each thousand it takes one
 // SCAN, and one or two pipelines of short calls. The loop keeps the keys of the names that it has yielded.
 func Names(ctx context.Context, s *signalbox.Session, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {

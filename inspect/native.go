@@ -205,7 +205,7 @@ func (n native) queue(p *probe, q queue) {
 				Since: reply.Stamp(i + 1).Time(), Alive: reply.Int(i+2) == 1, Shared: q.shared,
 			}
 			if q.ticket == permitTicket {
-				w.Permits, _ = strconv.Atoi(ticket[rwTicket:]) // 0 if it is none of ours
+				w.Permits, _ = strconv.Atoi(ticket[rwTicket:]) // 0 if another program wrote it
 			}
 			p.entry.Waiters = append(p.entry.Waiters, w)
 		}
@@ -233,7 +233,7 @@ func (native) latch(p *probe) {
 		case value[19] == counting:
 			p.entry.Kind, p.used = Countdown, true
 			p.entry.Since = wire.ParseStamp(value[3:19]).Time()
-			p.entry.Total, _ = strconv.Atoi(value[47:55]) // 0 if it is none of ours
+			p.entry.Total, _ = strconv.Atoi(value[47:55]) // 0 if another program wrote it
 			p.entry.Left = max(p.entry.Total-(size-2), 0) // all fields but round and past are ids
 		}
 	})

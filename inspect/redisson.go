@@ -28,8 +28,6 @@ const (
 )
 
 // The forms of what Redisson writes: an owner of a lock, a number, and the keys of its own that are numbers as well.
-//
-//nolint:gochecknoglobals // constant patterns
 var (
 	owner  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`)
 	number = regexp.MustCompile(`^-?[0-9]{1,20}$`)
@@ -165,7 +163,7 @@ func (r redisson) number(p *probe) {
 	}
 }
 
-// counted says what the number is, as far as the permits that were found tell. total: they are all permits that are held.
+// counted says what the number is, as far as the permits beside it say. total: they are all permits that are held.
 func (redisson) counted(p *probe, free string, total bool) { //nolint:revive // a fact, not a switch
 	p.used = true
 	if p.entry.HolderCount == 0 {

@@ -24,11 +24,11 @@ const scanPatience = 2 * time.Second
 type Scan struct {
 	Match string // a glob pattern
 	Type  string // of the keys; "" is any
-	Count int    // how many keys the server looks at for a page
+	Count int    // how many keys the server examines for a page
 }
 
 // Scan yields the keys that match, a page at a time, of the server or of each primary of a cluster. A page is one
-// SCAN: the server looks at about Count keys and serves others in between. A key that is there from the beginning to
+// SCAN: the server examines about Count keys and serves others in between. A key that is there from the beginning to
 // the end is yielded at least once.
 //
 // If a node fails, one page has its address and the error, and the other nodes are scanned all the same. node is ""

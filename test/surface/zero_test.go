@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
@@ -55,6 +56,10 @@ func empty() map[string][]any {
 		"election.Leader":            {election.Leader{}},
 		"election.Callbacks":         {election.Callbacks{}},
 		"fair.Lock":                  {(*fair.Lock)(nil), new(fair.Lock), fair.New(nil, "")},
+		"inspect.Entry":              {inspect.Entry{}},
+		"inspect.Holder":             {inspect.Holder{}},
+		"inspect.Waiter":             {inspect.Waiter{}},
+		"inspect.NodeError":          {(*inspect.NodeError)(nil), new(inspect.NodeError)},
 		"multilock.Lock": {
 			(*multilock.Lock)(nil), new(multilock.Lock), multilock.New(), multilock.New(nil, nil), multilock.New((*reentrant.Lock)(nil)),
 			multilock.New((*fair.Lock)(nil), (*rwlock.Lock)(nil), rwlock.Reader{}, semaphore.Permits{}), multilock.New(new(reentrant.Lock)),
