@@ -55,14 +55,23 @@ func libraryFiles(root string) ([]string, error) {
 	var files []string
 	for file := range strings.FieldsSeq(string(out)) {
 		first, _, _ := strings.Cut(file, "/")
-		_, nested := os.Stat(filepath.Join(root, first, "go.mod"))
 		isKit := slices.Contains(kits, path.Base(path.Dir(file)))
-		if nested == nil && first != "go.mod" || first == "docs" || isKit || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(first, ".") {
+		if isNested(root, file) || first == "docs" || isKit || strings.HasSuffix(file, "_test.go") || strings.HasPrefix(first, ".") {
 			continue
 		}
 		files = append(files, file)
 	}
 	return files, nil
+}
+
+// isNested reports whether the file belongs to a module below root.
+func isNested(root, file string) bool {
+	for folder := path.Dir(file); folder != "."; folder = path.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(root, folder, "go.mod")); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // goMutants asks gremlins for all mutants of the library. Gremlins runs all tests before it lists

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command signalbox holds a lock while a program runs, waits for locks, shows them and breaks them.
+//
+//	signalbox run nightly-report -- ./report.sh   # at most one at a time, on all hosts
+//	signalbox wait nightly-report                 # until no process holds it
+//	signalbox break nightly-report                # ends the hold of whatever holds it
+//
+// README.md says what run promises, what it does not, and which exit codes there are.
+package main

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// The exit codes. Those of the program that run starts are passed through, and 128+n if a signal ended
+// it. Codes from 64 on mean what sysexits.h and lockf(1) say.
+const (
+	codeNotHeld     = 1   // who, break: no process holds the name
+	codeUsage       = 2   // a flag, a name or a URL is not valid
+	codeUnavailable = 69  // the server cannot be reached, or refuses for now
+	codeLost        = 70  // run: the lock was lost while the program ran
+	codeFailed      = 71  // anything else, such as a right that is missing
+	codeHeld        = 75  // another holder has the lock; run -E changes it
+	codeCannotRun   = 126 // run: the program cannot be executed
+	codeNotFound    = 127 // run: there is no such program
+	codeSignal      = 128 // and the number of the signal
+)
+
+// exit is the error of a command that decides its exit code itself.
+type exit struct {
+	code int
+	err  error // nil: no line is printed
+}
+
+// Error implements error.
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns what went wrong.
+func (e *exit) Unwrap() error { return e.err }
+
+func badUsage(format string, args ...any) error {
+	return &exit{codeUsage, fmt.Errorf(format, args...)}
+}
+
+// outcome returns the exit code for the error of a command, and the line to print.
+func outcome(ctx context.Context, err error) (code int, line string) {
+	var decided *exit
+	switch {
+	case err == nil:
+		return 0, ""
+	case errors.As(err, &decided):
+		if decided.err == nil {
+			return decided.code, ""
+		}
+		code = decided.code
+	default:
+		var caught *signalError
+		if errors.As(context.Cause(ctx), &caught) {
+			return caught.code(), ""
+		}
+		code = codeOf(err)
+	}
+	return code, oneLine(err)
+}
+
+// oneLine returns the text of err behind the program's name.
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "�")), " ")
+	return "signalbox: " + strings.TrimPrefix(text, "signalbox: ")
+}
+
+// failed is an error that a session's call returned. An error without it is cobra's, about the
+// command line.
+type failed struct{ error }
+
+// Unwrap returns the error of the call.
+func (f failed) Unwrap() error { return f.error }
+
+// codeOf returns the exit code for an error that has none of its own.
+func codeOf(err error) int {
+	for _, c := range []struct {
+		code  int
+		kinds []error
+	}{
+		{codeUsage, []error{signalbox.ErrBadName, signalbox.ErrBadOption}},
+		{codeFailed, []error{
+			signalbox.ErrDenied, signalbox.ErrWrongKind, signalbox.ErrCapacity, signalbox.ErrOldServer, signalbox.ErrUpgrade, signalbox.ErrClosed,
+		}},
+		{codeLost, []error{signalbox.ErrLost, signalbox.ErrMaxHold}},
+		{codeHeld, []error{signalbox.ErrHeld}},
+		{codeNotHeld, []error{signalbox.ErrNotHeld}},
+	} {
+		if slices.ContainsFunc(c.kinds, func(kind error) bool { return errors.Is(err, kind) }) {
+			return c.code
+		}
+	}
+	if errors.As(err, new(failed)) {
+		return codeUnavailable
+	}
+	return codeUsage
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal syscall.Signal }
+
+// Error implements error.
+func (s *signalError) Error() string { return "signal: " + s.signal.String() }
+
+func (s *signalError) code() int { return codeSignal + int(s.signal) }
+
+// untilSignal returns a context that ends at SIGINT, SIGTERM or SIGHUP, with a signalError as its cause.
+// stop ends the watch.
+func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() { // ends with the context
+		select {
+		case s := <-signals:
+			if number, ok := s.(syscall.Signal); ok {
+				cancel(&signalError{number})
+			}
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+	}()
+	return ctx, func() { cancel(nil) }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// server is what the flags and the environment say about the server, and about the keys of the locks.
+type server struct {
+	url           string
+	user          string
+	passwordFile  string
+	nodes         []string
+	ca, cert, key string
+	serverName    string
+
+	sentinelMaster       string
+	sentinelUser         string
+	sentinelPasswordFile string
+
+	prefix   string
+	hashed   bool
+	redisson bool
+}
+
+// The variables of the environment. A flag wins over its variable. Either replaces the user and the password of the URL.
+const (
+	envURL                  = "SIGNALBOX_REDIS"
+	envUser                 = "SIGNALBOX_USER"
+	envPassword             = "SIGNALBOX_PASSWORD"
+	envPasswordFile         = "SIGNALBOX_PASSWORD_FILE"
+	envSentinelPassword     = "SIGNALBOX_SENTINEL_PASSWORD"
+	envSentinelPasswordFile = "SIGNALBOX_SENTINEL_PASSWORD_FILE"
+	envPrefix               = "SIGNALBOX_PREFIX"
+)
+
+// closeGrace is how long the end of a command waits for a release that the server has not confirmed.
+const closeGrace = time.Second
+
+// addServerFlags adds the flags that every command has which asks a server.
+func addServerFlags(flags *pflag.FlagSet) *server {
+	s := new(server)
+	flags.StringVar(&s.url, "redis", os.Getenv(envURL), "`URL` of the server; better in $"+envURL+" if it has a password")
+	flags.StringVar(&s.user, "user", os.Getenv(envUser), "`name` of the ACL user ($"+envUser+")")
+	flags.StringVar(&s.passwordFile, "password-file", os.Getenv(envPasswordFile), "`file` with the password, if it is not in $"+envPassword+" ($"+envPasswordFile+")")
+	flags.StringArrayVar(&s.nodes, "node", nil, "`host:port` of another node of the cluster, or another sentinel; can be repeated")
+	flags.StringVar(&s.ca, "ca", "", "PEM `file`: trust these authorities and no others")
+	flags.StringVar(&s.cert, "cert", "", "PEM `file` with the client's certificate")
+	flags.StringVar(&s.key, "key", "", "PEM `file` with the key of --cert")
+	flags.StringVar(&s.serverName, "server-name", "", "the `name` in the server's certificate, instead of its host")
+	flags.StringVar(&s.sentinelMaster, "sentinel-master", "", "the URL names a sentinel, which watches a primary under this `name`")
+	flags.StringVar(&s.sentinelUser, "sentinel-user", "", "`name` of the user at the sentinels")
+	flags.StringVar(&s.sentinelPasswordFile, "sentinel-password-file", os.Getenv(envSentinelPasswordFile),
+		"`file` with the password at the sentinels, if it is not in $"+envSentinelPassword+" ($"+envSentinelPasswordFile+")")
+	flags.StringVar(&s.prefix, "prefix", os.Getenv(envPrefix), "`prefix` of all keys; \"sb:\" if none is given ($"+envPrefix+")")
+	flags.BoolVar(&s.hashed, "hashed", false, "names are digests in the keys, as with WithHashedNames")
+	flags.BoolVar(&s.redisson, "redisson", false, "locks are those of Redisson, the Java client")
+	hideDefaults(flags)
+	return s
+}
+
+// hideDefaults keeps the values of the environment out of the help and the manual.
+func hideDefaults(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" {
+			f.DefValue = ""
+		}
+	})
+}
+
+// with returns the RunE of a command that does something with a session.
+func (s *server) with(do func(cmd *cobra.Command, session *signalbox.Session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		session, err := s.dial(cmd.Context())
+		if err != nil {
+			return failed{err}
+		}
+		defer func() { _ = session.Close(context.WithoutCancel(cmd.Context())) }() // the command has reported what matters
+		if err := do(cmd, session, args); err != nil {
+			return failed{err}
+		}
+		return nil
+	}
+}
+
+// dial connects to the server.
+func (s *server) dial(ctx context.Context) (*signalbox.Session, error) {
+	address, err := s.address()
+	if err != nil {
+		return nil, err
+	}
+	return signalbox.Dial(ctx, address, s.options()...)
+}
+
+// options returns what the flags say about keys and names.
+func (s *server) options() []signalbox.SessionOption {
+	options := []signalbox.SessionOption{signalbox.WithCloseGrace(closeGrace)}
+	if s.prefix != "" {
+		options = append(options, signalbox.WithPrefix(s.prefix))
+	}
+	if s.hashed {
+		options = append(options, signalbox.WithHashedNames())
+	}
+	if s.redisson {
+		options = append(options, signalbox.WithDefaults(signalbox.Redisson()))
+	}
+	return options
+}
+
+// address returns the URL for signalbox.Dial, with what the flags and the environment add to it. No
+// server is assumed: cron starts programs with an empty environment, and locks at a server that
+// another host does not use exclude nothing there.
+func (s *server) address() (string, error) {
+	if s.url == "" {
+		return "", badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
+	}
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return s.url, nil //nolint:nilerr // Dial says what is wrong, without the password
+	}
+	password, err := secret(s.passwordFile, envPassword)
+	if err != nil {
+		return "", err
+	}
+	sentinelPassword, err := secret(s.sentinelPasswordFile, envSentinelPassword)
+	if err != nil {
+		return "", err
+	}
+	setUser(u, s.user, password)
+	more := url.Values{}
+	for _, node := range s.nodes {
+		more.Add("addr", node)
+	}
+	for name, value := range map[string]string{
+		"ca": s.ca, "cert": s.cert, "key": s.key, "server_name": s.serverName,
+		"master_set": s.sentinelMaster, "sentinel_username": s.sentinelUser, "sentinel_password": sentinelPassword,
+	} {
+		if value != "" {
+			more.Set(name, value)
+		}
+	}
+	// What the URL has stays as it is: Dial checks it, and refuses a parameter that is there twice.
+	u.RawQuery = strings.Trim(u.RawQuery+"&"+more.Encode(), "&")
+	return u.String(), nil
+}
+
+// setUser replaces the user and the password of u by those that are given.
+func setUser(u *url.URL, user, password string) {
+	if user == "" && password == "" {
+		return
+	}
+	if user == "" {
+		user = u.User.Username()
+	}
+	if given, has := u.User.Password(); password == "" && has {
+		password = given
+	}
+	u.User = url.UserPassword(user, password)
+}
+
+// secret returns the first line of file, or the value of the variable if no file is named.
+func secret(file, variable string) (string, error) {
+	if file == "" {
+		return os.Getenv(variable), nil
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
+	if err != nil {
+		if path := new(fs.PathError); errors.As(err, &path) {
+			err = path.Err
+		}
+		return "", &exit{codeUsage, fmt.Errorf("password file %q: %w", file, err)}
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}
