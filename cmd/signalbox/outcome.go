@@ -121,7 +121,7 @@ func (s *signalError) code() int { return codeSignal + int(s.signal) }
 func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() { // ends with the context
 		select {
 		case s := <-signals:
@@ -133,4 +133,12 @@ func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
 		signal.Stop(signals)
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// notify is signal.Notify without the signals that are ignored, as by nohup: Notify would end that.
+func notify(signals chan<- os.Signal, heeded ...os.Signal) {
+	heeded = slices.DeleteFunc(heeded, signal.Ignored)
+	if len(heeded) > 0 { // else Notify means all
+		signal.Notify(signals, heeded...)
+	}
 }

@@ -2,8 +2,185 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+const runHelp = `Acquire the lock NAME, run COMMAND while it is held, and release it. The exit code is
+COMMAND's, or 128+n if signal n ended it.
+
+COMMAND runs in a process group of its own, with SIGNALBOX_NAME and SIGNALBOX_TOKEN in its
+environment. Standard input, output and error are passed through, and signals are forwarded
+to the group. If the lock cannot be renewed, the group gets SIGTERM, and SIGKILL when --grace
+is over, which is before another process can acquire the lock. If the lock is taken away, the
+group gets SIGTERM at once, and may run beside the next holder for --grace at most.
+
+Exit codes of its own:
+
+    2    a flag, a name or a URL is not valid
+   69    the server cannot be reached, or refuses for now
+   70    the lock was lost while COMMAND ran; COMMAND has been ended
+   71    anything else, such as a right that is missing
+   75    another holder had the lock for all of --wait; -E changes this code
+  126    COMMAND cannot be executed
+  127    COMMAND was not found`
+
+const runExample = `  signalbox run nightly-report -- ./report.sh
+  signalbox run -w 0 backup -- tar cf /backup/all.tar /srv   # do not wait
+  signalbox run --min 1m -w 0 tick -- ./short-job            # hosts whose clocks differ
+  signalbox run --capacity 3 exports -- ./export.sh          # at most three at a time`
+
+// The default of --grace is defaultGrace, or a third of a lease for which that is too long.
+const (
+	defaultLease = 30 * time.Second
+	defaultGrace = 5 * time.Second
+	graceShare   = 3 // --grace is at most this share of the lease: renewals need the rest
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	wait      patience
+	conflict  uint8
+	permits   int
+	capacity  int
+	shared    bool
+	exclusive bool
+	min       time.Duration
+	lease     time.Duration
+	grace     time.Duration
+
+	redisson bool // --redisson of all commands
+}
 
 func newRun(s *server) *cobra.Command {
-	return &cobra.Command{Use: "run", GroupID: groupLock, Short: "Hold a lock while a program runs"}
+	f := new(runFlags)
+	cmd := &cobra.Command{
+		Use:     "run [flags] NAME -- COMMAND [ARGUMENT...]",
+		GroupID: groupLock,
+		Short:   "Hold a lock while a program runs",
+		Long:    runHelp,
+		Example: runExample,
+		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args, s) },
+	}
+	flags := cmd.Flags()
+	flags.VarP(&f.wait, "wait", "w", "how long to wait for the lock, such as 5s or 0.5; 0 does not wait (default: for ever)")
+	flags.Uint8VarP(&f.conflict, "conflict-exit-code", "E", codeHeld, "exit `code` if another holder had the lock for all of --wait")
+	flags.IntVar(&f.capacity, "capacity", 0, "acquire a permit of the semaphore NAME, which has `n` permits if it is new")
+	flags.IntVarP(&f.permits, "permits", "n", 1, "acquire `n` permits; needs --capacity")
+	flags.BoolVar(&f.shared, "shared", false, "acquire the read-write lock NAME to read")
+	flags.BoolVar(&f.exclusive, "exclusive", false, "acquire the read-write lock NAME to write")
+	flags.DurationVar(&f.min, "min", 0, "hold the lock for at least this long, and do not end before")
+	flags.DurationVar(&f.lease, "lease", defaultLease, "how long the lock outlives this host if it dies")
+	flags.DurationVar(&f.grace, "grace", defaultGrace, "how long COMMAND has between SIGTERM and SIGKILL; at most a third of --lease")
+	cmd.RunE = s.with(f.run)
+	return cmd
+}
+
+// check reports what is wrong with the command line.
+func (f *runFlags) check(cmd *cobra.Command, args []string, s *server) error {
+	flags := cmd.Flags()
+	if !flags.Changed("grace") {
+		f.grace = min(defaultGrace, f.lease/graceShare)
+	}
+	f.redisson = s.redisson
+	switch {
+	case cmd.ArgsLenAtDash() != 1 || len(args) < 2:
+		return badUsage("run needs NAME -- COMMAND")
+	case flags.Changed("permits") && !flags.Changed("capacity"):
+		return badUsage("-n is the number of permits, and needs --capacity; to fail at once if the lock is held, use -w 0")
+	case flags.Changed("capacity") && (f.shared || f.exclusive), f.shared && f.exclusive:
+		return badUsage("--capacity, --shared and --exclusive exclude each other")
+	case flags.Changed("capacity") && f.permits > f.capacity:
+		return badUsage("-n %d is more than --capacity %d", f.permits, f.capacity)
+	case f.min < 0:
+		return badUsage("--min is negative")
+	case f.grace < 0 || f.grace > f.lease/graceShare:
+		return badUsage("--grace %v: it must be from 0 to a third of --lease %v", f.grace, f.lease)
+	}
+	return nil
+}
+
+// run does what runHelp says.
+func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+	name, command := args[0], args[1:]
+	path, err := lookUp(command[0])
+	if err != nil {
+		return err
+	}
+	lease, err := f.acquire(cmd.Context(), session, name)
+	if err != nil {
+		if errors.Is(err, signalbox.ErrHeld) && cmd.Context().Err() == nil {
+			return &exit{int(f.conflict), err}
+		}
+		return err
+	}
+	j := &job{
+		name: name, path: path, command: command, lease: lease, acquired: time.Now(),
+		min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
+	}
+	return j.run(cmd.Context())
+}
+
+// lookUp finds the program before anything is acquired for it.
+func lookUp(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &exit{codeNotFound, fmt.Errorf("%q: command not found", program)}
+	default:
+		return "", &exit{codeCannotRun, err}
+	}
+}
+
+// acquire waits for the lock as --wait says.
+func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name string) (signalbox.Lease, error) {
+	lock, try := f.calls(s, name)
+	if !f.wait.set {
+		return lock(ctx)
+	}
+	if f.wait.d == 0 {
+		return try(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.wait.d)
+	defer cancel()
+	return lock(ctx)
+}
+
+// call acquires something.
+type call func(context.Context) (signalbox.Lease, error)
+
+// calls returns the call that waits for what the flags ask for, and the one that does not wait.
+func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try call) {
+	options := []signalbox.LockOption{signalbox.RenewedLease(f.lease)}
+	if !f.redisson { // there, a hold has its whole lease from the start
+		options = append(options, signalbox.WithFirstLease(f.lease))
+	}
+	switch {
+	case f.capacity > 0:
+		permits := semaphore.New(s, name, f.capacity, options...).Permits(f.permits)
+		return permits.Lock, permits.TryLock
+	case f.shared:
+		lock := rwlock.New(s, name, options...)
+		return lock.RLock, lock.TryRLock
+	case f.exclusive:
+		lock := rwlock.New(s, name, options...)
+		return lock.Lock, lock.TryLock
+	default:
+		lock := reentrant.New(s, name, options...)
+		return lock.Lock, lock.TryLock
+	}
 }

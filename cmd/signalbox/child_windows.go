@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// child is a program. Windows has no signals that ask a program to end: terminate kills it, and
+// programs that it has started continue.
+type child struct {
+	process *os.Process
+	exited  chan struct{}
+	stopped chan syscall.Signal // never used
+	status  int                 // written before exited is closed
+}
+
+func startChild(path string, command, env []string) (*child, error) {
+	cmd := &exec.Cmd{
+		Path: path, Args: command, Env: append(os.Environ(), env...),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &child{process: cmd.Process, exited: make(chan struct{}), stopped: make(chan syscall.Signal)}
+	go func() { // ends with the program
+		defer close(c.exited)
+		err := cmd.Wait()
+		c.status = cmd.ProcessState.ExitCode()
+		if failed := new(exec.ExitError); err != nil && !errors.As(err, &failed) {
+			c.status = codeFailed
+		}
+	}()
+	return c, nil
+}
+
+func (c *child) code() int { return c.status }
+
+func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
+
+func ends(os.Signal) bool { return true }
+
+// forward does nothing: the console sends Ctrl-C to all its programs.
+func (c *child) forward(os.Signal) {}
+
+func (c *child) onStop(syscall.Signal) {}
+
+func (c *child) terminate() { c.kill() }
+
+func (c *child) kill() { _ = c.process.Kill() } // it has ended, or is ended now
+
+func (c *child) awaitExit() { <-c.exited }
+
+func (c *child) gone() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *child) close() {}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+)
+
+// patience is the value of --wait: a duration, or seconds as flock(1) has them.
+type patience struct {
+	d   time.Duration
+	set bool // else without a limit
+}
+
+// String implements pflag.Value.
+func (p *patience) String() string {
+	if !p.set {
+		return ""
+	}
+	return p.d.String()
+}
+
+// Set implements pflag.Value.
+func (p *patience) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if seconds, failed := strconv.ParseFloat(text, 64); failed == nil && math.Abs(seconds) < math.MaxInt64/float64(time.Second) {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 {
+		return errors.New("it must be a duration such as 5s, or a number of seconds, of 0 or more")
+	}
+	p.d, p.set = d, true
+	return nil
+}
+
+// Type implements pflag.Value.
+func (p *patience) Type() string { return "duration" }
