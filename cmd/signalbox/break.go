@@ -2,8 +2,95 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const breakHelp = `End the holds of NAME, of whatever kind of lock, so that the next waiter gets it. A round of a latch
+is reset. For holders that hang: one that still works is notified, and may work beside the next
+holder until then. Its fencing token is smaller than the next holder's.
+
+Break shows what it would break, and asks before it does. What it breaks is what holds NAME then.
+
+Exit codes: 0 if it broke something, 1 if no process holds NAME or the reply was no, otherwise those of
+run.`
+
+// breakFlags are the flags of break.
+type breakFlags struct {
+	yes   bool
+	kinds []string
+}
 
 func newBreak(s *server) *cobra.Command {
-	return &cobra.Command{Use: "break", GroupID: groupLock, Short: "End the hold of whatever holds a lock"}
+	f := new(breakFlags)
+	cmd := &cobra.Command{
+		Use:     "break [flags] NAME",
+		GroupID: groupLock,
+		Short:   "End the holds of a lock",
+		Long:    breakHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if !f.yes && !term.IsTerminal(int(os.Stdin.Fd())) {
+				return badUsage("break asks on a terminal first; without a terminal it needs --yes")
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+	}
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringArrayVar(&f.kinds, "kind", nil, "break this `kind` only, if NAME is held as several; can be repeated")
+	cmd.RunE = s.with(f.run)
+	return cmd
+}
+
+func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+	ctx, name := cmd.Context(), args[0]
+	if !f.yes {
+		busy, err := holdersOf(ctx, session, name, f.kinds...)
+		if err != nil {
+			return err
+		}
+		if len(busy) == 0 {
+			return &exit{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
+		}
+		for _, e := range busy {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%q is held %s\n", name, describe(e))
+		}
+		agreed, err := ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), "Break it? [y/N] ")
+		if err != nil {
+			return err
+		}
+		if !agreed {
+			return &exit{codeNotHeld, errors.New("nothing was broken")}
+		}
+	}
+	return inspect.Break(ctx, session, name, f.kinds...)
+}
+
+// ask reports whether the reply to the question is yes. The goroutine that reads ends with the process,
+// if a signal comes before the reply.
+func ask(ctx context.Context, in io.Reader, out io.Writer, question string) (bool, error) {
+	fmt.Fprint(out, question)
+	reply := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n') // an error is no yes
+		reply <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case line := <-reply:
+		word := strings.ToLower(strings.TrimSpace(line))
+		return word == "y" || word == "yes", nil
+	}
 }

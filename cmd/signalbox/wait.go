@@ -2,8 +2,105 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const waitHelp = `Wait until no process holds NAME, as whatever kind of lock, and until no round of a latch of that
+name counts. It acquires nothing and does not queue: when it ends, another process may have
+acquired the lock already. To run something while no other process has the lock, use run.
+
+A lock that is released while no process waits for it publishes no message, so wait asks the server,
+at most four times a second. A gap between two holders that is shorter than that is not seen.
+
+Exit codes: 0 if no process holds NAME, 75 if --wait is over, otherwise those of run.`
+
+// The pauses between two polls of wait grow from the first to the last.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 250 * time.Millisecond
+)
 
 func newWait(s *server) *cobra.Command {
-	return &cobra.Command{Use: "wait", GroupID: groupLock, Short: "Wait until no process holds a lock"}
+	var limit patience
+	cmd := &cobra.Command{
+		Use:     "wait [flags] NAME",
+		GroupID: groupLock,
+		Short:   "Wait until no process holds a lock",
+		Long:    waitHelp,
+		Example: "  signalbox wait -w 10m nightly-report && ./mail-report.sh",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().VarP(&limit, "wait", "w", "how long to wait, such as 5s or 0.5; 0 asks once (default: for ever)")
+	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+		return awaitFree(cmd.Context(), session, args[0], limit)
+	})
+	return cmd
+}
+
+// awaitFree polls until the name is free. It continues while the server is away.
+func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit patience) error {
+	over := make(<-chan time.Time) // never
+	if limit.set {
+		timer := time.NewTimer(limit.d)
+		defer timer.Stop()
+		over = timer.C
+	}
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+		busy, err := holdersOf(ctx, s, name)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && codeOf(failed{err}) != codeUnavailable:
+			return err
+		case err == nil && len(busy) == 0:
+			return nil
+		case err == nil:
+			err = fmt.Errorf("wait %q: %w: %s", name, signalbox.ErrHeld, describe(busy[0]))
+		}
+		poll.Reset(pause)
+		select {
+		case <-over:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll.C:
+		}
+	}
+}
+
+// holdersOf returns the uses of the name that a wait is for, or that can be broken.
+func holdersOf(ctx context.Context, s *signalbox.Session, name string, kinds ...string) ([]inspect.Entry, error) {
+	entries, err := inspect.Name(ctx, s, name)
+	return slices.DeleteFunc(entries, func(e inspect.Entry) bool {
+		return e.HolderCount == 0 && e.Kind != inspect.Countdown || len(kinds) > 0 && !slices.Contains(kinds, e.Kind)
+	}), err
+}
+
+// describe returns a line about the first holder of an entry, with what is strange in it quoted.
+func describe(e inspect.Entry) string {
+	if e.Kind == inspect.Countdown {
+		return fmt.Sprintf("a round of a %s misses %d of %d", e.Kind, e.Left, e.Total)
+	}
+	text := "as " + e.Kind
+	if len(e.Holders) > 0 {
+		text += fmt.Sprintf(" by %q", e.Holders[0].Label)
+	}
+	if e.HolderCount > 1 {
+		text += fmt.Sprintf(" and %d more", e.HolderCount-1)
+	}
+	if !e.Since.IsZero() {
+		text += " since " + e.Since.UTC().Format(time.RFC3339)
+	}
+	return text + fmt.Sprintf(", waiting: %d", e.WaiterCount)
 }
