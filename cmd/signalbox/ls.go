@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const lsHelp = `List the names in use that begin with PREFIX, sorted, of every kind of lock. Names and labels with control
+characters, quotes or bytes that are not UTF-8 are printed in quotes, as Go writes them. All times are those of the
+server's clock.
+
+With --json each line is an object; its fields stay as they are. If a name is not UTF-8, bytes that are not are
+replaced in "name"; "key" has all of them.
+
+In a cluster a node that fails does not end the list: its error is the last line.
+
+Exit codes: 0, also if no name is in use; 69 if the list is not complete; otherwise those of run.`
+
+func newLs(s *server) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls [flags] [PREFIX]",
+		GroupID: groupSee,
+		Short:   "List the names in use",
+		Long:    lsHelp,
+		Example: "  signalbox ls order/\n  signalbox ls --json | jq -r 'select(.waiter_count > 10).name'",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object a line")
+	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+		entries, missing := list(cmd.Context(), session, strings.Join(args, ""))
+		print := printTable
+		if asJSON {
+			print = printJSON
+		}
+		return cmp.Or(print(cmd.OutOrStdout(), entries), missing)
+	})
+	return cmd
+}
+
+// list returns the names in use, sorted, and the first error if some are missing.
+func list(ctx context.Context, s *signalbox.Session, prefix string) (entries []inspect.Entry, missing error) {
+	for entry, err := range inspect.Names(ctx, s, prefix) {
+		if err != nil {
+			missing = cmp.Or(missing, err)
+			continue
+		}
+		entries = append(entries, entry)
+	}
+	slices.SortFunc(entries, func(a, b inspect.Entry) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	return entries, missing
+}
+
+func printJSON(out io.Writer, entries []inspect.Entry) error {
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	for _, e := range entries {
+		// Not null: who reads it can count on lists.
+		e.Holders, e.Waiters = append([]inspect.Holder{}, e.Holders...), append([]inspect.Waiter{}, e.Waiters...)
+		if err := lines.Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printTable(out io.Writer, entries []inspect.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tKIND\tHELD\tSINCE\tUNTIL\tWAITING\tTOKEN")
+	for _, e := range entries {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown(e.Name), e.Kind, held(e), moment(e.Since), moment(e.Until), e.WaiterCount, token(e.Token))
+	}
+	return table.Flush()
+}
+
+// shown returns text as it can be printed: in quotes if there is something strange in it.
+func shown(text string) string {
+	plain := text != "" && text == strings.TrimSpace(text) && utf8.ValidString(text) && !strings.ContainsAny(text, "\"\\\ufffd") &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })
+	if plain {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// held says who holds an entry, in few words.
+func held(e inspect.Entry) string {
+	switch {
+	case e.Kind == inspect.Countdown:
+		return fmt.Sprintf("%d of %d missing", e.Left, e.Total)
+	case e.Kind == inspect.Once || e.Kind == inspect.Foreign || e.Kind == inspect.Number:
+		return "-"
+	case len(e.Holders) == 0:
+		return "-"
+	}
+	text := shown(e.Holders[0].Label)
+	if e.HolderCount > 1 {
+		text += fmt.Sprintf(" +%d", e.HolderCount-1)
+	}
+	switch {
+	case e.Capacity > 0:
+		text += fmt.Sprintf(" (%d of %d)", e.Held, e.Capacity)
+	case e.Held > 0:
+		text += fmt.Sprintf(" (%d)", e.Held)
+	case e.Holders[0].Shared:
+		text += " (read)"
+	}
+	return text
+}
+
+// moment returns a time of the server, or a dash.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func token(t uint64) string {
+	if t == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(t, 10)
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const serveHelp = `Serve a page with the names in use that begin with PREFIX at /, and metrics for Prometheus at
+/metrics. The page needs no JavaScript and reloads itself. All requests share one list, which is at most
+--every old.
+
+It listens on loopback unless --listen says otherwise, and has no passwords: whoever reaches it reads names, labels
+and values of leaders. On loopback it serves only requests for a loopback host, so that no page of another site can
+read it through a browser.
+
+Nothing can be broken through it, unless --allow-break is set: then a form asks for the token in
+$` + envBreakToken + `, or in the file that --break-token-file names. The token has 16 characters or more.
+
+It ends at SIGINT or SIGTERM.`
+
+const (
+	envBreakToken = "SIGNALBOX_BREAK_TOKEN"
+	// shortestToken is the least length of a token.
+	shortestToken = 16
+)
+
+// The limits of a connection.
+const (
+	headerPatience   = 5 * time.Second
+	readPatience     = 10 * time.Second
+	writePatience    = 30 * time.Second // longer than a list takes
+	idlePatience     = time.Minute
+	shutdownPatience = 3 * time.Second
+	largestHeader    = 16 << 10
+	largestForm      = 4 << 10
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen     string
+	every      time.Duration
+	allowBreak bool
+	tokenFile  string
+}
+
+func newServe(s *server) *cobra.Command {
+	f := new(serveFlags)
+	cmd := &cobra.Command{
+		Use:     "serve [flags] [PREFIX]",
+		GroupID: groupSee,
+		Short:   "Serve the names in use as a page and as metrics",
+		Long:    serveHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.every < shortestPoll || f.every > longestPoll {
+				return badUsage("--every %v: it must be from %v to %v", f.every, shortestPoll, longestPoll)
+			}
+			return cobra.MaximumNArgs(1)(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7290", "`address` to listen on")
+	cmd.Flags().DurationVar(&f.every, "every", 5*time.Second, "how old a list may be, and how often the page reloads")
+	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to those who have the token")
+	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", "", "`file` with the token, if it is not in $"+envBreakToken)
+	cmd.RunE = s.with(f.run)
+	return cmd
+}
+
+func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+	ctx, prefix := cmd.Context(), strings.Join(args, "")
+	var secret string
+	if f.allowBreak {
+		var err error
+		if secret, err = breakToken(f.tokenFile); err != nil {
+			return err
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return &exit{codeUsage, err}
+	}
+	site := &site{
+		list: &snapshot{
+			read:  func(ctx context.Context) ([]inspect.Entry, error) { return list(ctx, session, prefix) },
+			fresh: f.every,
+		},
+		prefix: prefix, reload: f.every, secret: secret,
+		loopback: isLoopback(listener.Addr().String()),
+		take: func(ctx context.Context, name, kind string) error {
+			return inspect.Break(ctx, session, name, kind)
+		},
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
+	return serveUntil(ctx, listener, site.handler())
+}
+
+// breakToken returns the token that breaking takes.
+func breakToken(file string) (string, error) {
+	text, err := secret(file, envBreakToken)
+	if err == nil && len(text) < shortestToken {
+		err = badUsage("--allow-break needs a token of %d characters or more, in $%s or --break-token-file", shortestToken, envBreakToken)
+	}
+	return text, err
+}
+
+// serveUntil serves until ctx ends, and then waits a moment for the requests under way.
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	web := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerPatience, ReadTimeout: readPatience, WriteTimeout: writePatience,
+		IdleTimeout: idlePatience, MaxHeaderBytes: largestHeader, ErrorLog: log.New(os.Stderr, "signalbox: ", 0),
+	}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }() // ends with Shutdown or Close
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+	defer cancel()
+	if err := web.Shutdown(last); err != nil {
+		_ = web.Close() // the requests that are left are cut off
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// isLoopback reports whether a host, with or without a port, is this one.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

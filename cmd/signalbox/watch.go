@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const watchHelp = `Show the names in use that begin with PREFIX, and keep the list up to date until q is pressed. CHANGES/S is
+how often another hold was seen, averaged over the last polls: a name that changes hands between two polls
+counts once. If the server does not reply, the last list stays and the first line says why.
+
+Keys: up, down, page up, page down and home scroll; s sorts by waiters or by name; q quits.`
+
+// The limits of --every.
+const (
+	shortestPoll = 100 * time.Millisecond
+	longestPoll  = time.Hour
+)
+
+// pollPatience is how long a poll may take.
+const pollPatience = 10 * time.Second
+
+func newWatch(s *server) *cobra.Command {
+	every := time.Second
+	cmd := &cobra.Command{
+		Use:     "watch [flags] [PREFIX]",
+		GroupID: groupSee,
+		Short:   "Show the names in use, live",
+		Long:    watchHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if every < shortestPoll || every > longestPoll {
+				return badUsage("--every %v: it must be from %v to %v", every, shortestPoll, longestPoll)
+			}
+			if !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
+				return badUsage("watch needs a terminal; without one use ls")
+			}
+			return cobra.MaximumNArgs(1)(cmd, args)
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", every, "how long to pause between two polls")
+	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+		ctx := cmd.Context()
+		m := newScreen(strings.Join(args, ""), every, poller(ctx, session, strings.Join(args, "")))
+		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
+		return cmp.Or(ctx.Err(), err)
+	})
+	return cmd
+}
+
+// polled is what a poll found.
+type polled struct {
+	entries []inspect.Entry
+	err     error
+	at      time.Time
+}
+
+// poller returns the command that lists the names.
+func poller(ctx context.Context, s *signalbox.Session, prefix string) tea.Cmd {
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, pollPatience)
+		defer cancel()
+		entries, err := list(ctx, s, prefix)
+		return polled{entries, err, time.Now()}
+	}
+}
+
+// due says that it is time for the next poll.
+type due struct{}
+
+// screen is the live view. The program calls it from one goroutine; a poll runs on one of its own, and no second
+// one begins before it has ended.
+type screen struct {
+	prefix string
+	every  time.Duration
+	poll   tea.Cmd
+
+	width, height int
+	top           int  // the first row that is visible
+	byName        bool // else by waiters
+
+	last  polled // the last list: of a poll that failed, the one before it
+	err   error  // of the last poll
+	rates map[string]rate
+}
+
+// rate is how often a name changes hands.
+type rate struct {
+	hold   string // what tells two holds apart
+	second float64
+}
+
+// smoothing is the weight of the last poll in a rate.
+const smoothing = 0.2
+
+func newScreen(prefix string, every time.Duration, poll tea.Cmd) *screen {
+	return &screen{prefix: prefix, every: every, poll: poll, rates: make(map[string]rate)}
+}
+
+// Init implements tea.Model.
+func (m *screen) Init() tea.Cmd { return m.poll }
+
+// Update implements tea.Model.
+func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		m.scroll(0)
+	case due:
+		return m, m.poll
+	case polled:
+		m.take(msg)
+		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
+	case tea.KeyMsg:
+		return m, m.press(msg.String())
+	}
+	return m, nil
+}
+
+func (m *screen) press(key string) tea.Cmd {
+	switch key {
+	case "q", "ctrl+c", "esc":
+		return tea.Quit
+	case "s":
+		m.byName = !m.byName
+		m.sort()
+	case "up", "k":
+		m.scroll(-1)
+	case "down", "j":
+		m.scroll(1)
+	case "pgup":
+		m.scroll(-m.rows())
+	case "pgdown", " ":
+		m.scroll(m.rows())
+	case "home", "g":
+		m.scroll(-len(m.last.entries))
+	case "end", "G":
+		m.scroll(len(m.last.entries))
+	}
+	return nil
+}
+
+// take keeps what a poll found. A list that is not complete is shown with its error.
+func (m *screen) take(p polled) {
+	m.err = p.err
+	if p.err != nil && len(p.entries) == 0 {
+		return
+	}
+	passed := p.at.Sub(m.last.at).Seconds()
+	rates := make(map[string]rate, len(p.entries))
+	for _, e := range p.entries {
+		hold := fmt.Sprint(e.Token, e.HolderCount)
+		if len(e.Holders) > 0 {
+			hold += e.Holders[0].Label + e.Holders[0].Session
+		}
+		now, known := m.rates[e.Key]
+		if known && passed > 0 {
+			now.second *= 1 - smoothing
+			if hold != now.hold {
+				now.second += smoothing / passed
+			}
+		}
+		now.hold = hold
+		rates[e.Key] = now
+	}
+	m.last, m.rates = p, rates
+	m.sort()
+	m.scroll(0)
+}
+
+func (m *screen) sort() {
+	slices.SortStableFunc(m.last.entries, func(a, b inspect.Entry) int {
+		order := cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+		if m.byName {
+			return order
+		}
+		return cmp.Or(cmp.Compare(b.WaiterCount, a.WaiterCount), order)
+	})
+}
+
+// chrome is how many lines are not rows: the first one, the head of the table, and the last one.
+const chrome = 3
+
+// rows is for how many entries there is room.
+func (m *screen) rows() int { return max(m.height-chrome, 1) }
+
+func (m *screen) scroll(by int) {
+	m.top = max(min(m.top+by, len(m.last.entries)-m.rows()), 0)
+}
+
+// columns are the heads of the table, and how wide they are; the first one has what is left.
+var columns = []struct {
+	head  string
+	width int
+}{{"NAME", 0}, {"KIND", 9}, {"HELD", 24}, {"FOR", 8}, {"WAITING", 7}, {"CHANGES/S", 9}}
+
+// least is how wide the first column is at the least; what does not fit then is cut at the right.
+const least = 16
+
+// View implements tea.Model.
+func (m *screen) View() string {
+	if m.height < chrome+1 || m.width < 1 {
+		return ""
+	}
+	lines := []string{m.title()}
+	var heads []string
+	for _, c := range columns {
+		heads = append(heads, c.head)
+	}
+	lines = append(lines, m.row(heads))
+	for _, e := range m.last.entries[m.top:min(m.top+m.rows(), len(m.last.entries))] {
+		lines = append(lines, m.row([]string{
+			shown(e.Name), e.Kind, held(e), m.age(e.Since), fmt.Sprint(e.WaiterCount), fmt.Sprintf("%.1f", m.rates[e.Key].second),
+		}))
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	order := "by waiters"
+	if m.byName {
+		order = "by name"
+	}
+	lines = append(lines, fmt.Sprintf("%d to %d of %d, %s   q quits, s sorts, arrows scroll",
+		min(m.top+1, len(m.last.entries)), min(m.top+m.rows(), len(m.last.entries)), len(m.last.entries), order))
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], m.width, "…")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// title is the first line: the totals, and what is wrong.
+func (m *screen) title() string {
+	if m.last.at.IsZero() && m.err == nil {
+		return "signalbox: asking ..."
+	}
+	if m.err != nil {
+		text := "no list"
+		if !m.last.at.IsZero() {
+			text = "as of " + m.last.at.Format(time.TimeOnly)
+		}
+		return text + ": " + strings.TrimPrefix(oneLine(m.err), "signalbox: ")
+	}
+	holders, waiters := 0, 0
+	for _, e := range m.last.entries {
+		holders, waiters = holders+e.HolderCount, waiters+e.WaiterCount
+	}
+	return fmt.Sprintf("signalbox %s  %s  %d names, %d holders, %d waiters", shown(m.prefix+"*"), m.last.at.Format(time.TimeOnly), len(m.last.entries), holders, waiters)
+}
+
+// row puts cells into the columns.
+func (m *screen) row(cells []string) string {
+	first := m.width
+	for _, c := range columns[1:] {
+		first -= c.width + 2
+	}
+	var text strings.Builder
+	for i, cell := range cells {
+		width := cmp.Or(columns[i].width, max(first, least))
+		cell = ansi.Truncate(cell, width, "…")
+		text.WriteString(cell + strings.Repeat(" ", width-ansi.StringWidth(cell)+2))
+	}
+	return strings.TrimRight(text.String(), " ")
+}
+
+// age is how long ago something began, by the clock of this host.
+func (m *screen) age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return max(m.last.at.Sub(since), 0).Round(time.Second).String()
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const whoHelp = `Print who holds NAME, as whatever kind of lock, and who waits for it, in the order in which they
+will get it. A waiter that is "silent" was not heard of lately, and is passed over. --json prints the same
+objects as ls, with up to 1,000 holders and waiters.
+
+Exit codes: 0 if a process holds NAME, 1 if none does, otherwise those of run.`
+
+func newWho(s *server) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "who [flags] NAME",
+		GroupID: groupSee,
+		Short:   "Print who holds a name and who waits for it",
+		Long:    whoHelp,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object for each kind, one a line")
+	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+		entries, err := inspect.Name(cmd.Context(), session, args[0])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = printJSON(cmd.OutOrStdout(), entries)
+		} else {
+			err = printWho(cmd.OutOrStdout(), args[0], entries)
+		}
+		if err == nil && !anyHeld(entries) {
+			return &exit{code: codeNotHeld}
+		}
+		return err
+	})
+	return cmd
+}
+
+// anyHeld reports whether a process holds one of the entries.
+func anyHeld(entries []inspect.Entry) bool {
+	for _, e := range entries {
+		if e.HolderCount > 0 || e.Kind == inspect.Countdown {
+			return true
+		}
+	}
+	return false
+}
+
+func printWho(out io.Writer, name string, entries []inspect.Entry) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintf(out, "%s: not in use\n", shown(name))
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, e := range entries {
+		fmt.Fprintf(table, "%s\n", headline(e))
+		for _, h := range e.Holders {
+			words := []string{"  holds", shown(h.Label), "since " + moment(h.Since), "until " + moment(h.Until), "token " + token(h.Token)}
+			fmt.Fprintln(table, strings.Join(append(words, traits(h.Shared, h.Permits)...), "\t"))
+		}
+		if more := e.HolderCount - len(e.Holders); more > 0 {
+			fmt.Fprintf(table, "  and %d more\n", more)
+		}
+		for _, w := range e.Waiters {
+			words := []string{"  waits", shown(w.Label), "since " + moment(w.Since)}
+			if !w.Alive {
+				words = append(words, "silent")
+			}
+			fmt.Fprintln(table, strings.Join(append(words, traits(w.Shared, w.Permits)...), "\t"))
+		}
+		if more := e.WaiterCount - len(e.Waiters); more > 0 {
+			fmt.Fprintf(table, "  and %d more\n", more)
+		}
+	}
+	return table.Flush()
+}
+
+// headline says what a name is used for.
+func headline(e inspect.Entry) string {
+	text := shown(e.Name) + ": " + e.Kind
+	switch {
+	case e.Kind == inspect.Countdown:
+		text += fmt.Sprintf(", %s, since %s", held(e), moment(e.Since))
+	case e.Kind == inspect.Once:
+		text += fmt.Sprintf(", an outcome is stored, of a run that began %s, until %s", moment(e.Since), moment(e.Until))
+	case e.Kind == inspect.Foreign:
+		text += ", the key is another program's: " + shown(e.Key)
+	case e.Kind == inspect.Number:
+		text += ", a latch, a semaphore or another program's counter"
+	case e.Capacity > 0:
+		text += fmt.Sprintf(", %d of %d permits are held", e.Held, e.Capacity)
+	case e.Value != "":
+		text += ", value " + shown(e.Value)
+	}
+	return text
+}
+
+// traits returns what is special about a hold or a ticket.
+func traits(shared bool, permits int) (words []string) {
+	if shared {
+		words = append(words, "reads")
+	}
+	if permits > 0 {
+		words = append(words, fmt.Sprintf("permits %d", permits))
+	}
+	return words
+}
