@@ -4,10 +4,8 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -61,12 +59,12 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 			return err
 		}
 		if len(busy) == 0 {
-			return &exit{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
+			return notHeld(name)
 		}
 		for _, e := range busy {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%q is held %s\n", name, describe(e))
+			cmd.PrintErrf("%q is held %s\n", name, describe(e))
 		}
-		agreed, err := ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), "Break it? [y/N] ")
+		agreed, err := ask(cmd, "Break it? [y/N] ")
 		if err != nil {
 			return err
 		}
@@ -74,21 +72,29 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 			return &exit{codeNotHeld, errors.New("nothing was broken")}
 		}
 	}
-	return inspect.Break(ctx, session, name, f.kinds...)
+	err := inspect.Break(ctx, session, name, f.kinds...)
+	if errors.Is(err, signalbox.ErrNotHeld) {
+		return notHeld(name)
+	}
+	return err
+}
+
+func notHeld(name string) error {
+	return &exit{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
 }
 
 // ask reports whether the reply to the question is yes. The goroutine that reads ends with the process,
 // if a signal comes before the reply.
-func ask(ctx context.Context, in io.Reader, out io.Writer, question string) (bool, error) {
-	fmt.Fprint(out, question)
+func ask(cmd *cobra.Command, question string) (bool, error) {
+	cmd.PrintErr(question)
 	reply := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // an error is no yes
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // an error is no yes
 		reply <- line
 	}()
 	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
+	case <-cmd.Context().Done():
+		return false, cmd.Context().Err()
 	case line := <-reply:
 		word := strings.ToLower(strings.TrimSpace(line))
 		return word == "y" || word == "yes", nil

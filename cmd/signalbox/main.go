@@ -37,11 +37,10 @@ func newRoot() *cobra.Command {
 		Long: `Hold a lock on Redis or Valkey while a program runs, see who holds locks, and break them.
 
 The server is named by --redis or by SIGNALBOX_REDIS, such as redis://db.example.com:6379.`,
-		Version:           version(),
-		SilenceUsage:      true, // an error is one line
-		SilenceErrors:     true, // execute prints it
-		DisableAutoGenTag: true, // no date in the manual
-		Args:              cobra.NoArgs,
+		Version:       version(),
+		SilenceUsage:  true, // an error is one line
+		SilenceErrors: true, // execute prints it
+		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return badUsage("a command is missing; signalbox --help lists them")
 		},
@@ -50,7 +49,6 @@ The server is named by --redis or by SIGNALBOX_REDIS, such as redis://db.example
 	root.AddGroup(&cobra.Group{ID: groupLock, Title: "Locks:"}, &cobra.Group{ID: groupSee, Title: "Seeing:"})
 	server := addServerFlags(root.PersistentFlags())
 	root.AddCommand(newRun(server), newWait(server), newBreak(server), newLs(server), newWho(server), newWatch(server), newServe(server), newVersion())
-	root.SetHelpCommandGroupID("")
 	return root
 }
 

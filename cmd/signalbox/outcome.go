@@ -60,15 +60,14 @@ func outcome(ctx context.Context, err error) (code int, line string) {
 		if decided.err == nil {
 			return decided.code, ""
 		}
-		code = decided.code
+		return decided.code, oneLine(err)
 	default:
 		var caught *signalError
 		if errors.As(context.Cause(ctx), &caught) {
 			return caught.code(), ""
 		}
-		code = codeOf(err)
+		return codeOf(err), oneLine(err)
 	}
-	return code, oneLine(err)
 }
 
 // oneLine returns the text of err behind the program's name.

@@ -29,13 +29,13 @@ group gets SIGTERM at once, and may run beside the next holder for --grace at mo
 
 Exit codes of its own:
 
-    2    a flag, a name or a URL is not valid
-   69    the server cannot be reached, or refuses for now
-   70    the lock was lost while COMMAND ran; COMMAND has been ended
-   71    anything else, such as a right that is missing
-   75    another holder had the lock for all of --wait; -E changes this code
-  126    COMMAND cannot be executed
-  127    COMMAND was not found`
+    2     a flag, a name or a URL is not valid
+    69    the server cannot be reached, or refuses for now
+    70    the lock was lost while COMMAND ran, and COMMAND was ended
+    71    anything else, such as a right that is missing
+    75    another holder had the lock for all of --wait; -E changes this code
+    126   COMMAND cannot be executed
+    127   COMMAND was not found`
 
 const runExample = `  signalbox run nightly-report -- ./report.sh
   signalbox run -w 0 backup -- tar cf /backup/all.tar /srv   # do not wait
@@ -53,6 +53,7 @@ const (
 type runFlags struct {
 	wait      patience
 	conflict  uint8
+	quiet     bool
 	permits   int
 	capacity  int
 	shared    bool
@@ -77,6 +78,7 @@ func newRun(s *server) *cobra.Command {
 	flags := cmd.Flags()
 	flags.VarP(&f.wait, "wait", "w", "how long to wait for the lock, such as 5s or 0.5; 0 does not wait (default: for ever)")
 	flags.Uint8VarP(&f.conflict, "conflict-exit-code", "E", codeHeld, "exit `code` if another holder had the lock for all of --wait")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if another holder had the lock for all of --wait")
 	flags.IntVar(&f.capacity, "capacity", 0, "acquire a permit of the semaphore NAME, which has `n` permits if it is new")
 	flags.IntVarP(&f.permits, "permits", "n", 1, "acquire `n` permits; needs --capacity")
 	flags.BoolVar(&f.shared, "shared", false, "acquire the read-write lock NAME to read")
@@ -122,7 +124,7 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, args []st
 	lease, err := f.acquire(cmd.Context(), session, name)
 	if err != nil {
 		if errors.Is(err, signalbox.ErrHeld) && cmd.Context().Err() == nil {
-			return &exit{int(f.conflict), err}
+			return f.refused(cmd.Context(), session, name)
 		}
 		return err
 	}
@@ -131,6 +133,20 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, args []st
 		min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
 	}
 	return j.run(cmd.Context())
+}
+
+// refused is the error of a run that another holder kept from the lock for all of --wait.
+func (f *runFlags) refused(ctx context.Context, session *signalbox.Session, name string) error {
+	if f.quiet {
+		return &exit{int(f.conflict), nil}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	holders := "when last asked" // there is none any more, or the server is silent
+	if busy, err := holdersOf(ctx, session, name); err == nil && len(busy) > 0 {
+		holders = describe(busy[0])
+	}
+	return &exit{int(f.conflict), fmt.Errorf("run %q: %w %s", name, signalbox.ErrHeld, holders)}
 }
 
 // lookUp finds the program before anything is acquired for it.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,32 +49,34 @@ func newWait(s *server) *cobra.Command {
 
 // awaitFree polls until the name is free. It continues while the server is away.
 func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit patience) error {
-	over := make(<-chan time.Time) // never
-	if limit.set {
-		timer := time.NewTimer(limit.d)
-		defer timer.Stop()
-		over = timer.C
+	bounded := ctx
+	if limit.set && limit.d > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, limit.d)
+		defer cancel()
 	}
 	poll := time.NewTimer(0)
 	defer poll.Stop()
+	var last error // what the last poll that was not cut off found
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
-		busy, err := holdersOf(ctx, s, name)
+		busy, err := holdersOf(bounded, s, name)
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
+		case bounded.Err() != nil:
+			return cmp.Or(last, err, bounded.Err())
 		case err != nil && codeOf(failed{err}) != codeUnavailable:
 			return err
 		case err == nil && len(busy) == 0:
 			return nil
 		case err == nil:
-			err = fmt.Errorf("wait %q: %w: %s", name, signalbox.ErrHeld, describe(busy[0]))
+			err = fmt.Errorf("wait %q: %w %s", name, signalbox.ErrHeld, describe(busy[0]))
+		}
+		if last = err; limit.set && limit.d == 0 {
+			return last
 		}
 		poll.Reset(pause)
 		select {
-		case <-over:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-bounded.Done():
+			return last
 		case <-poll.C:
 		}
 	}
@@ -90,7 +93,7 @@ func holdersOf(ctx context.Context, s *signalbox.Session, name string, kinds ...
 // describe returns a line about the first holder of an entry, with what is strange in it quoted.
 func describe(e inspect.Entry) string {
 	if e.Kind == inspect.Countdown {
-		return fmt.Sprintf("a round of a %s misses %d of %d", e.Kind, e.Left, e.Total)
+		return fmt.Sprintf("as %s, %d of %d ids are missing", e.Kind, e.Left, e.Total)
 	}
 	text := "as " + e.Kind
 	if len(e.Holders) > 0 {

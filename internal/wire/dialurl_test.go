@@ -102,7 +102,7 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 	certificate, _ := certificateFiles(t)
 	certificate = url.QueryEscape(certificate)
 	for address, says := range map[string]string{
-		"redis://h?timeout=3s":                      `"timeout"`,
+		"redis://h?timeout=3s":                      `"timeout"; known are addr, ca, cert,`,
 		"redis://h?Db=3":                            `"Db"`,
 		"redis://h?db=1&db=2":                       "db more than once",
 		"redis://h/1?db=2":                          "in its path",

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+func TestRunHasTheExitCodeOfItsProgram(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	for script, code := range map[string]int{"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -9 $$": 137, "kill -15 $$": 143} {
+		start(t, url, "run", "a", "--", "sh", "-c", script).ended(code)
+	}
+}
+
+func TestRunPassesStreamsEnvironmentAndArguments(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := start(t, server.URL(), "run", "order/42", "--", "sh", "-c", `read line; echo "$line $SIGNALBOX_NAME $1" && echo $SIGNALBOX_TOKEN && echo oops >&2`, "sh", "-w 'x")
+	p.send("hello")
+	require.Equal(t, "hello order/42 -w 'x", p.line())
+	first := p.pid()
+	require.Equal(t, 0, p.code())
+	require.Equal(t, "oops\n", p.said())
+	p = start(t, server.URL(), "run", "order/42", "--", "sh", "-c", "echo $SIGNALBOX_TOKEN")
+	require.Greater(t, p.pid(), first)
+}
+
+// No shell reads the command, and a pipe into the program ends where it ends.
+func TestRunReadsAPipeToItsEnd(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Start(t).URL(), "run", "a", "--", "wc", "-l")
+	for range 3 {
+		p.send("$(exit 1)")
+	}
+	p.stdin.Close()
+	require.Equal(t, "3", strings.TrimSpace(p.line()))
+	p.ended(0)
+}
+
+func TestRunsOfOneNameExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	count := filepath.Join(t.TempDir(), "count")
+	require.NoError(t, os.WriteFile(count, []byte("0\n"), 0o600))
+	runs := make([]*process, redistest.Rounds(10, 40))
+	for i := range runs {
+		runs[i] = start(t, url, "run", "a", "--", "sh", "-c", `n=$(cat "$1"); sleep 0.01; echo $((n+1)) > "$1"`, "sh", count)
+	}
+	for _, p := range runs {
+		p.ended(0)
+	}
+	text, err := os.ReadFile(count)
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintln(len(runs)), string(text))
+}
+
+func TestRunSaysWhichProcessHasTheLock(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	first := start(t, url, "run", "a", "--", "sh", "-c", "echo in; read x")
+	first.line()
+	start(t, url, "run", "-w", "0", "a", "--", "true").ended(75, "held as reentrant by", fmt.Sprintf(":%d", first.cmd.Process.Pid))
+	start(t, url, "run", "-w", "0.05", "a", "--", "true").ended(75, "held as reentrant by")
+	start(t, url, "run", "-w", "50ms", "-E", "9", "a", "--", "true").ended(9, "held")
+	start(t, url, "run", "-w", "0", "-E", "0", "-q", "a", "--", "true").ended(0)
+	next := start(t, url, "run", "-w", "1h", "a", "--", "echo", "next")
+	first.send("")
+	require.Equal(t, "next", next.line())
+	first.ended(0)
+	next.ended(0)
+}
+
+func TestRunAcquiresReadersWritersAndPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	url := server.URL()
+	try := func(code int, args ...string) {
+		t.Helper()
+		p := start(t, url, append(append([]string{"run", "-q", "-w", "0"}, args...), "--", "true")...)
+		p.ended(code)
+	}
+	reader := locktest.Must(t, rwlock.New(s, "rw").RLock)
+	try(0, "--shared", "rw")
+	try(75, "--exclusive", "rw")
+	require.NoError(t, reader.Unlock())
+	try(0, "--exclusive", "rw")
+	permits, err := semaphore.New(s, "sem", 3).Acquire(locktest.Context(t), 2)
+	require.NoError(t, err)
+	try(0, "--capacity", "3", "sem")
+	try(75, "--capacity", "3", "-n", "2", "sem")
+	require.NoError(t, permits.Unlock())
+	try(0, "--capacity", "3", "-n", "3", "sem")
+
+	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+	other := locktest.Must(t, reentrant.New(java, "java").Lock)
+	try(75, "--redisson", "java")
+	require.NoError(t, other.Unlock())
+	start(t, url, "run", "-w", "0", "--exclusive", "a", "--", binary, "run", "a", "--", "true").ended(71, "another kind")
+}
+
+// A signal is for the program, whose exit code counts.
+func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1} {
+		p := start(t, url, "run", fmt.Sprint(s), "--", "sh", "-c", fmt.Sprintf(`exec 2>/dev/null; trap 'echo got; exit 3' %d; echo in; while :; do sleep 0.01; done`, s))
+		p.line()
+		p.signal(s)
+		require.Equal(t, "got", p.line())
+		p.ended(3)
+	}
+	p := start(t, url, "run", "untrapped", "--", "sh", "-c", "echo in; sleep 1000")
+	p.line()
+	p.signal(syscall.SIGTERM) // the shell and the sleep are one group
+	p.ended(143)
+}
+
+func TestRunEndsItsWaitAtASignal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	held := locktest.Must(t, reentrant.New(s, "a").Lock)
+	waiters := func() int {
+		entries, err := inspect.Name(locktest.Context(t), s, "a")
+		require.NoError(t, err)
+		return entries[0].WaiterCount
+	}
+	for s, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		p := start(t, server.URL(), "run", "a", "--", "true")
+		redistest.Await(t, "a waiter", func() bool { return waiters() == 1 })
+		p.signal(s)
+		p.ended(code)
+		require.Zero(t, waiters())
+	}
+	require.NoError(t, held.Unlock())
+}
+
+func TestRunHoldsTheLockForMin(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	p := start(t, url, "run", "--min", "1h", "a", "--", "sh", "-c", "echo $$; exit 4")
+	child := p.pid()
+	redistest.Await(t, "the end of the program", func() bool { return !isThere(child) })
+	start(t, url, "run", "-w", "0", "-q", "a", "--", "true").ended(75)
+	p.signal(syscall.SIGTERM)
+	p.ended(4)
+	start(t, url, "run", "-w", "0", "--min", "1ms", "a", "--", "true").ended(0)
+}
+
+// A program that was put into the background by the command outlives it, without the lock.
+func TestRunLeavesTheBackgroundAlone(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Start(t).URL(), "run", "a", "--", "sh", "-c", "sleep 1000 & echo $!")
+	background := p.pid()
+	p.ended(0)
+	require.True(t, isThere(background))
+	require.NoError(t, syscall.Kill(background, syscall.SIGKILL))
+}

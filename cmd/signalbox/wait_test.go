@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+)
+
+func TestWaitEndsWhenNoProcessHoldsTheName(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	start(t, server.URL(), "wait", "a").ended(0)
+	held := locktest.Must(t, reentrant.New(s, "a").Lock)
+	start(t, server.URL(), "wait", "-w", "0", "a").ended(75, "held as reentrant by")
+	start(t, server.URL(), "wait", "-w", "50ms", "a").ended(75, "held as reentrant by")
+	p := start(t, server.URL(), "wait", "-w", "1h", "a")
+	require.NoError(t, held.Unlock())
+	p.ended(0)
+	start(t, server.URL(), "wait", "a").ended(0)
+
+	reader := locktest.Must(t, rwlock.New(s, "rw").RLock)
+	start(t, server.URL(), "wait", "-w", "0", "rw").ended(75, "rwlock")
+	require.NoError(t, reader.Unlock())
+	start(t, server.URL(), "wait", "rw").ended(0)
+
+	latch := countdown.New(s, "latch")
+	_, err := latch.Start(locktest.Context(t), 1)
+	require.NoError(t, err)
+	start(t, server.URL(), "wait", "-w", "0", "latch").ended(75, "1 of 1")
+	require.NoError(t, latch.Reset(locktest.Context(t)))
+	start(t, server.URL(), "wait", "latch").ended(0)
+}
+
+func TestWaitContinuesWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	held := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	proxy := redistest.NewProxy(t, server.Addr())
+	p := start(t, proxy.URL(), "wait", "a")
+	redistest.Await(t, "polls", func() bool { return proxy.Requests() > 30 })
+	proxy.Refuse()
+	proxy.CutAll()
+	require.NoError(t, held.Unlock())
+	proxy.Accept()
+	p.ended(0)
+}
+
+func TestWaitEndsAtASignal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	held := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	proxy := redistest.NewProxy(t, server.Addr())
+	p := start(t, proxy.URL(), "wait", "a")
+	redistest.Await(t, "polls", func() bool { return proxy.Requests() > 30 })
+	p.signal(syscall.SIGINT)
+	p.ended(130)
+	require.NoError(t, held.Unlock())
+}
+
+func TestBreakEndsAHold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	held := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	start(t, server.URL(), "break", "--kind", "semaphore", "-y", "a").ended(1, "no process holds it")
+	start(t, server.URL(), "break", "--yes", "a").ended(0)
+	start(t, server.URL(), "break", "--yes", "a").ended(1, "no process holds it")
+	redistest.Receive(t, "the loss", held.Done())
+	require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
+}
