@@ -104,5 +104,7 @@ func (e *Entry) keep(n int) {
 		first := e.Holders[0]
 		e.Since, e.Until, e.Token = first.Since, first.Until, first.Token
 	}
-	e.Holders, e.Waiters = e.Holders[:min(n, len(e.Holders))], e.Waiters[:min(n, len(e.Waiters))]
+	// Never nil: readers of JSON can count on lists.
+	e.Holders = append([]Holder{}, e.Holders[:min(n, len(e.Holders))]...)
+	e.Waiters = append([]Waiter{}, e.Waiters[:min(n, len(e.Waiters))]...)
 }

@@ -26,7 +26,7 @@ type child struct {
 	exited   chan struct{}       // closed when the program was waited for
 	stopped  chan syscall.Signal // what stopped it
 	status   syscall.WaitStatus  // written before exited is closed
-	terminal *os.File            // nil until the child is given it
+	terminal *os.File            // nil until the child wanted it
 }
 
 // startChild starts the program. The thread is locked: on Linux the program is killed if the thread
@@ -105,11 +105,13 @@ func (c *child) forward(s os.Signal) {
 func (c *child) onStop(by syscall.Signal) {
 	switch by {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
-		if c.giveTerminal() {
-			c.send(syscall.SIGCONT)
+		front, known := c.foreground()
+		if known && front != unix.Getpgrp() && front != c.pid {
+			c.stopSelf() // a job in the background, until the shell continues it
 			return
 		}
-		c.stopSelf() // a job in the background, until the shell continues it
+		c.setForeground(c.pid)
+		c.send(syscall.SIGCONT)
 	case syscall.SIGTSTP:
 		c.stopSelf()
 	}
@@ -122,22 +124,25 @@ func (c *child) stopSelf() {
 	_ = syscall.Kill(0, syscall.SIGSTOP) // it cannot fail: the group has this process
 }
 
-// giveTerminal makes the child's group the one in the foreground, if it is that of this process or the
-// child's already.
-func (c *child) giveTerminal() bool {
+// foreground returns the group that has the terminal, if there is one. It opens the terminal.
+func (c *child) foreground() (group int, known bool) {
 	if c.terminal == nil {
 		terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 		if err != nil {
-			return false
+			return 0, false
 		}
 		c.terminal = terminal
-		signal.Ignore(syscall.SIGTTOU) // takeTerminal is called from the background; the child is started already
+		signal.Ignore(syscall.SIGTTOU) // setForeground is called from the background; the child is started already
 	}
-	front, err := unix.IoctlGetInt(int(c.terminal.Fd()), unix.TIOCGPGRP)
-	if err != nil || front != unix.Getpgrp() && front != c.pid {
-		return false
+	group, err := unix.IoctlGetInt(int(c.terminal.Fd()), unix.TIOCGPGRP)
+	return group, err == nil
+}
+
+// setForeground gives a group the terminal. If it cannot, the shell does it when it has control again.
+func (c *child) setForeground(group int) {
+	if c.terminal != nil {
+		_ = unix.IoctlSetPointerInt(int(c.terminal.Fd()), unix.TIOCSPGRP, group)
 	}
-	return unix.IoctlSetPointerInt(int(c.terminal.Fd()), unix.TIOCSPGRP, c.pid) == nil
 }
 
 // takeTerminal brings this process's group back to the foreground, if the child's is there.
@@ -145,8 +150,8 @@ func (c *child) takeTerminal() {
 	if c.terminal == nil {
 		return
 	}
-	if front, err := unix.IoctlGetInt(int(c.terminal.Fd()), unix.TIOCGPGRP); err == nil && front == c.pid {
-		_ = unix.IoctlSetPointerInt(int(c.terminal.Fd()), unix.TIOCSPGRP, unix.Getpgrp()) // then the shell does it
+	if front, known := c.foreground(); known && front == c.pid {
+		c.setForeground(unix.Getpgrp())
 	}
 }
 

@@ -25,8 +25,8 @@ const lsHelp = `List the names in use that begin with PREFIX, sorted, of every k
 characters, quotes or bytes that are not UTF-8 are printed in quotes, as Go writes them. All times are those of the
 server's clock.
 
-With --json each line is an object; its fields stay as they are. If a name is not UTF-8, bytes that are not are
-replaced in "name"; "key" has all of them.
+With --json each line is an object; its fields stay as they are. If a name is not UTF-8, the bytes that are not are
+replaced in "name"; "key" has them, encoded.
 
 In a cluster a node that fails does not end the list: its error is the last line.
 
@@ -73,8 +73,6 @@ func printJSON(out io.Writer, entries []inspect.Entry) error {
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	for _, e := range entries {
-		// Not null: who reads it can count on lists.
-		e.Holders, e.Waiters = append([]inspect.Holder{}, e.Holders...), append([]inspect.Waiter{}, e.Waiters...)
 		if err := lines.Encode(e); err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ const serveHelp = `Serve a page with the names in use that begin with PREFIX at 
 /metrics. The page needs no JavaScript and reloads itself. All requests share one list, which is at most
 --every old.
 
-It listens on loopback unless --listen says otherwise, and has no passwords: whoever reaches it reads names, labels
-and values of leaders. On loopback it serves only requests for a loopback host, so that no page of another site can
+It listens on loopback unless --listen says otherwise, and has no passwords: a client that reaches it can read names,
+labels and the values of leaders. On loopback it serves only requests for a loopback host, so that no page of another site can
 read it through a browser.
 
 Nothing can be broken through it, unless --allow-break is set: then a form asks for the token in
@@ -73,7 +73,7 @@ func newServe(s *server) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7290", "`address` to listen on")
 	cmd.Flags().DurationVar(&f.every, "every", 5*time.Second, "how old a list may be, and how often the page reloads")
-	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to those who have the token")
+	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to a client that has the token")
 	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", "", "`file` with the token, if it is not in $"+envBreakToken)
 	cmd.RunE = s.with(f.run)
 	return cmd
@@ -97,7 +97,7 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 			read:  func(ctx context.Context) ([]inspect.Entry, error) { return list(ctx, session, prefix) },
 			fresh: f.every,
 		},
-		prefix: prefix, reload: f.every, secret: secret,
+		reload: f.every, secret: secret,
 		loopback: isLoopback(listener.Addr().String()),
 		take: func(ctx context.Context, name, kind string) error {
 			return inspect.Break(ctx, session, name, kind)

@@ -134,10 +134,10 @@ func TestFlagsNameEveryTopology(t *testing.T) {
 	redistest.Slow(t, "sentinels and a cluster take seconds to start")
 	sentinel := redistest.StartSentinel(t)
 	watch := sentinel.Sentinels()
-	start(t, watch[0].URL(), "--node", watch[1].Addr(), "--sentinel-master", "main", "run", "a", "--", "true").ended(0)
+	start(t, watch[0].URL(), "--node", watch[1].Addr(), "--sentinel-master", redistest.MasterSet, "run", "a", "--", "true").ended(0)
 	start(t, watch[0].URL(), "run", "a", "--", "true").ended(2, "the server is a sentinel")
 	start(t, watch[0].URL(), "--sentinel-master", "nothing", "wait", "a").ended(2, "watches no primary")
-	start(t, sentinel.Primary(t).URL(), "--sentinel-master", "main", "wait", "a").ended(2, "not a sentinel")
+	start(t, sentinel.Primary(t).URL(), "--sentinel-master", redistest.MasterSet, "wait", "a").ended(2, "not a sentinel")
 
 	cluster := redistest.StartCluster(t)
 	for _, name := range []string{"a", "b", "c", "d"} {

@@ -26,7 +26,6 @@ import (
 // site is what serve serves.
 type site struct {
 	list     *snapshot
-	prefix   string
 	reload   time.Duration
 	secret   string // what breaking takes; "" if nothing can be broken
 	loopback bool
@@ -121,42 +120,46 @@ func (s *site) index(w http.ResponseWriter, r *http.Request) {
 	render(w, status, "list", page)
 }
 
-// formPage is what the form for breaking a name shows.
+// formPage is what the form for breaking a name shows. A name is known by its key, which survives a form: it has no
+// control characters.
 type formPage struct {
-	Name, Kind   string
+	Key, Kind    string
 	Entry        *inspect.Entry // nil if the list does not have it
 	Done, Failed string
 }
 
 func (s *site) form(w http.ResponseWriter, r *http.Request) {
-	page := formPage{Name: r.FormValue("name"), Kind: r.FormValue("kind")}
-	s.fill(r.Context(), &page)
+	page := formPage{Key: r.FormValue("key"), Kind: r.FormValue("kind")}
+	page.Entry = s.find(r.Context(), page.Key, page.Kind)
 	render(w, http.StatusOK, "break", page)
 }
 
-func (s *site) fill(ctx context.Context, page *formPage) {
+// find returns the entry that can be broken, or nil.
+func (s *site) find(ctx context.Context, key, kind string) *inspect.Entry {
 	entries := s.list.now(ctx).entries
-	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Name == page.Name && e.Kind == page.Kind })
-	if i >= 0 {
-		page.Entry = &entries[i]
+	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
+	if i < 0 {
+		return nil
 	}
+	return &entries[i]
 }
 
-// breakName breaks a name for whoever sends the token. The token is in the form and in no cookie, so a page of another
+// breakName breaks a name for a client that sends the token. The token is in the form and in no cookie, so a page of another
 // site cannot send it; and a request that a browser says comes from another site does not come here.
 func (s *site) breakName(w http.ResponseWriter, r *http.Request) {
-	page := formPage{Name: r.PostFormValue("name"), Kind: r.PostFormValue("kind")}
+	page := formPage{Key: r.PostFormValue("key"), Kind: r.PostFormValue("kind")}
+	page.Entry = s.find(r.Context(), page.Key, page.Kind)
 	sent, want := sha256.Sum256([]byte(r.PostFormValue("token"))), sha256.Sum256([]byte(s.secret))
 	status := http.StatusOK
 	switch {
 	case subtle.ConstantTimeCompare(sent[:], want[:]) != 1:
 		page.Failed, status = "The token is wrong. Nothing was broken.", http.StatusForbidden
-	case !strings.HasPrefix(page.Name, s.prefix) || page.Name == "" || page.Kind == "":
-		page.Failed, status = "This page does not list that name. Nothing was broken.", http.StatusForbidden
+	case page.Entry == nil:
+		page.Failed, status = "The list does not have it any more. Nothing was broken.", http.StatusConflict
 	default:
 		ctx, cancel := context.WithTimeout(r.Context(), pollPatience)
 		defer cancel()
-		err := s.take(ctx, page.Name, page.Kind)
+		err := s.take(ctx, page.Entry.Name, page.Kind)
 		s.list.forget()
 		switch {
 		case err == nil:
@@ -167,7 +170,6 @@ func (s *site) breakName(w http.ResponseWriter, r *http.Request) {
 			page.Failed, status = oneLine(err), http.StatusBadGateway
 		}
 	}
-	s.fill(r.Context(), &page)
 	render(w, status, "break", page)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,7 +94,9 @@ type screen struct {
 	top           int  // the first row that is visible
 	byName        bool // else by waiters
 
-	last  polled // the last list: of a poll that failed, the one before it
+	now   time.Time // at the last tick
+	asked time.Time // when the poll that is under way began; zero if there is none
+	last  polled    // the last list: of a poll that failed, the one before it
 	err   error  // of the last poll
 	rates map[string]rate
 }
@@ -112,7 +115,15 @@ func newScreen(prefix string, every time.Duration, poll tea.Cmd) *screen {
 }
 
 // Init implements tea.Model.
-func (m *screen) Init() tea.Cmd { return m.poll }
+func (m *screen) Init() tea.Cmd {
+	m.asked = time.Now()
+	return tea.Batch(m.poll, nextSecond())
+}
+
+// ticked says that a second has passed.
+type ticked time.Time
+
+func nextSecond() tea.Cmd { return tea.Tick(time.Second, func(at time.Time) tea.Msg { return ticked(at) }) }
 
 // Update implements tea.Model.
 func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -120,9 +131,14 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		m.scroll(0)
+	case ticked:
+		m.now = time.Time(msg)
+		return m, nextSecond()
 	case due:
+		m.asked = time.Now()
 		return m, m.poll
 	case polled:
+		m.asked = time.Time{}
 		m.take(msg)
 		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
 	case tea.KeyMsg:
@@ -206,7 +222,7 @@ func (m *screen) scroll(by int) {
 var columns = []struct {
 	head  string
 	width int
-}{{"NAME", 0}, {"KIND", 9}, {"HELD", 24}, {"FOR", 8}, {"WAITING", 7}, {"CHANGES/S", 9}}
+}{{"NAME", 0}, {"WAITING", 7}, {"HELD", 24}, {"FOR", 8}, {"CHANGES/S", 9}, {"KIND", 17}}
 
 // least is how wide the first column is at the least; what does not fit then is cut at the right.
 const least = 16
@@ -224,7 +240,7 @@ func (m *screen) View() string {
 	lines = append(lines, m.row(heads))
 	for _, e := range m.last.entries[m.top:min(m.top+m.rows(), len(m.last.entries))] {
 		lines = append(lines, m.row([]string{
-			shown(e.Name), e.Kind, held(e), m.age(e.Since), fmt.Sprint(e.WaiterCount), fmt.Sprintf("%.1f", m.rates[e.Key].second),
+			shown(e.Name), strconv.Itoa(e.WaiterCount), held(e), m.age(e.Since), fmt.Sprintf("%.1f", m.rates[e.Key].second), e.Kind,
 		}))
 	}
 	for len(lines) < m.height-1 {
@@ -244,15 +260,18 @@ func (m *screen) View() string {
 
 // title is the first line: the totals, and what is wrong.
 func (m *screen) title() string {
-	if m.last.at.IsZero() && m.err == nil {
-		return "signalbox: asking ..."
+	asOf := "no list yet"
+	if !m.last.at.IsZero() {
+		asOf = "list of " + m.last.at.Format(time.TimeOnly)
 	}
-	if m.err != nil {
-		text := "no list"
-		if !m.last.at.IsZero() {
-			text = "as of " + m.last.at.Format(time.TimeOnly)
-		}
-		return text + ": " + strings.TrimPrefix(oneLine(m.err), "signalbox: ")
+	silent := m.now.Sub(m.asked)
+	switch {
+	case m.err != nil:
+		return asOf + "; " + strings.TrimPrefix(oneLine(m.err), "signalbox: ")
+	case !m.asked.IsZero() && silent > time.Second:
+		return fmt.Sprintf("%s; no reply for %v", asOf, silent.Round(time.Second))
+	case m.last.at.IsZero():
+		return asOf
 	}
 	holders, waiters := 0, 0
 	for _, e := range m.last.entries {

@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
-const whoHelp = `Print who holds NAME, as whatever kind of lock, and who waits for it, in the order in which they
-will get it. A waiter that is "silent" was not heard of lately, and is passed over. --json prints the same
-objects as ls, with up to 1,000 holders and waiters.
+const whoHelp = `Print who holds NAME, as whatever kind of lock, and which sessions wait for it, in the order of the queue. A
+waiter that is "silent" was not heard of lately, and is passed over. --json prints the same objects as ls, with up
+to 1,000 holders and waiters.
 
 Exit codes: 0 if a process holds NAME, 1 if none does, otherwise those of run.`
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// output runs the command to its end. It returns what it printed, and its exit code.
+func output(t *testing.T, url string, args ...string) (text string, code int) {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = environment(url)
+	out, err := cmd.Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return string(out) + string(exit.Stderr), exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return string(out), 0
+}
+
+func TestLsAndWho(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text, code := output(t, server.URL(), "ls")
+	require.Equal(t, []any{"", 0}, []any{text, code})
+
+	s := locktest.SteadySession(t, server)
+	names := []string{"b/2", "b/1", "a", "b/\x1b[2J\u202e\"", "b/\xff"}
+	for _, name := range names {
+		lease := locktest.Must(t, reentrant.New(s, name).Lock)
+		defer lease.Unlock()
+	}
+	permits, err := semaphore.New(s, "a", 5).Acquire(locktest.Context(t), 2)
+	require.NoError(t, err)
+	defer permits.Unlock()
+
+	text, code = output(t, server.URL(), "ls", "b/")
+	require.Zero(t, code)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	require.Len(t, lines, 5)
+	for i, begins := range []string{"NAME ", `"b/\x1b[2J\u202e\"" `, "b/1 ", "b/2 ", `"b/\xff" `} {
+		require.True(t, strings.HasPrefix(lines[i], begins), text)
+	}
+
+	text, code = output(t, server.URL(), "ls", "--json", "a")
+	require.Zero(t, code)
+	var entries []inspect.Entry
+	for lines := json.NewDecoder(strings.NewReader(text)); lines.More(); {
+		var e inspect.Entry
+		require.NoError(t, lines.Decode(&e))
+		entries = append(entries, e)
+	}
+	require.Len(t, entries, 2)
+	require.Equal(t, []any{"reentrant", "semaphore", 5, 2, s.ID()}, []any{entries[0].Kind, entries[1].Kind, entries[1].Capacity, entries[1].Held, entries[0].Holders[0].Session})
+	require.Contains(t, text, `"waiters":[],"waiter_count":0`)
+
+	text, code = output(t, server.URL(), "who", "a")
+	require.Zero(t, code)
+	require.Contains(t, text, "a: reentrant\n  holds")
+	require.Contains(t, text, "a: semaphore, 2 of 5 permits are held\n")
+	require.Contains(t, text, "permits 2")
+	text, code = output(t, server.URL(), "who", "nothing")
+	require.Equal(t, []any{"nothing: not in use\n", 1}, []any{text, code})
+	text, code = output(t, server.URL(), "who", "--json", "nothing")
+	require.Equal(t, []any{"", 1}, []any{text, code})
+}
+
+func TestExitCodesOfSeeing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, args := range [][]string{{"ls", "a", "b"}, {"who"}, {"who", ""}, {"ls", "--hashed", "x"}, {"watch"}, {"serve", "--every", "1ms"}, {"serve", "--allow-break"}} {
+		start(t, server.URL(), args...).ended(2, "")
+	}
+	server.Kill()
+	start(t, server.URL(), "ls").ended(69, "")
+	start(t, server.URL(), "who", "x").ended(69, "")
+}
+
+func TestServeBreaksANameForTheTokenAndEndsAtASignal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	lease := locktest.Must(t, reentrant.New(s, "order/<b>").Lock)
+	const token = "the token of the test"
+	p := startWith(t, environment(server.URL(), "SIGNALBOX_BREAK_TOKEN="+token), "serve", "--listen", "127.0.0.1:0", "--every", "100ms", "--allow-break", "order/")
+	var address string
+	redistest.Await(t, "the address", func() bool {
+		_, rest, found := strings.Cut(p.said(), "http://")
+		address, _, _ = strings.Cut(rest, "\n")
+		return found && address != ""
+	})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + address)
+	require.NoError(t, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Contains(t, string(text), "order/&lt;b&gt;")
+	require.NotContains(t, string(text), "<b>")
+
+	form := url.Values{"key": {locktest.Key("order/<b>")}, "kind": {"reentrant"}, "token": {token}}
+	response, err = client.PostForm("http://"+address+"break", form)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	redistest.Receive(t, "the loss", lease.Done())
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 128+int(syscall.SIGTERM), p.code())
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+)
+
+const testToken = "0123456789abcdef"
+
+// strange is a name that would do harm if it were not escaped.
+const strange = `<script>alert("x")</script>` + "\x1b[2J\n"
+
+// testSite is a site with these entries, or an error, that counts what it does.
+type testSite struct {
+	site
+
+	entries []inspect.Entry
+	err     error
+	reads   atomic.Int32
+	taken   []string
+	refusal error // of the next break
+}
+
+func newTestSite(entries ...inspect.Entry) *testSite {
+	s := &testSite{entries: entries}
+	s.list = &snapshot{fresh: time.Hour, read: func(context.Context) ([]inspect.Entry, error) {
+		s.reads.Add(1)
+		return s.entries, s.err
+	}}
+	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, testToken
+	s.take = func(_ context.Context, name, kind string) error {
+		s.taken = append(s.taken, name+" "+kind)
+		return s.refusal
+	}
+	return s
+}
+
+// entry is an entry that is held, with a waiter.
+func entry(name string) inspect.Entry {
+	return inspect.Entry{
+		Name: name, Key: "key of " + fmt.Sprintf("%x", name), Kind: inspect.Reentrant, Token: 7, Since: time.Unix(1, 0), HolderCount: 1,
+		Holders: []inspect.Holder{{Label: name}}, Waiters: []inspect.Waiter{{Label: name, Alive: true, Since: time.Now().Add(-time.Minute)}}, WaiterCount: 1,
+	}
+}
+
+// ask sends a request to the site.
+func (s *testSite) ask(method, target string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	r.Host = "localhost:7290"
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	s.handler().ServeHTTP(w, r)
+	return w
+}
+
+func TestPageEscapesAndSetsHeaders(t *testing.T) {
+	t.Parallel()
+	s := newTestSite(entry(strange), entry("order/1"), entry("order/2"))
+	w := s.ask("GET", "/", nil)
+	require.Equal(t, http.StatusOK, w.Code)
+	text := w.Body.String()
+	require.NotContains(t, text, "<script")
+	require.NotContains(t, text, "\x1b")
+	require.Contains(t, text, `content="2"`)
+	require.Contains(t, text, "3 names, 3 holders, 3 waiters")
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+
+	text = s.ask("GET", "/?prefix=order/", nil).Body.String()
+	require.Contains(t, text, "2 names")
+	text = s.ask("GET", "/?prefix=%22%3E%3Cscript%3E", nil).Body.String()
+	require.NotContains(t, text, "<script")
+	require.Equal(t, int32(1), s.reads.Load(), "the requests share a list")
+	require.Equal(t, http.StatusNotFound, s.ask("GET", "/other", nil).Code)
+	require.Equal(t, http.StatusMethodNotAllowed, s.ask("POST", "/", url.Values{}).Code)
+	require.Contains(t, s.ask("GET", "/page.css", nil).Header().Get("Content-Type"), "text/css")
+}
+
+func TestPageOfManyNamesIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newTestSite()
+	for i := range 3 * mostRows {
+		s.entries = append(s.entries, entry(fmt.Sprint(i)))
+	}
+	text := s.ask("GET", "/", nil).Body.String()
+	require.Equal(t, mostRows, strings.Count(text, "<summary>"))
+	require.Contains(t, text, fmt.Sprintf("And %d more", 2*mostRows))
+}
+
+func TestOtherHostsAreRefusedOnLoopback(t *testing.T) {
+	t.Parallel()
+	s := newTestSite()
+	for host, code := range map[string]int{
+		"localhost": 200, "localhost:80": 200, "127.0.0.1:7290": 200, "127.8.8.8": 200, "[::1]:7290": 200, "[::1]": 200,
+		"evil.example": 403, "evil.example:7290": 403, "10.0.0.1": 403, "": 403, "localhost.evil.example": 403,
+	} {
+		w := s.ask("GET", "/", nil, func(r *http.Request) { r.Host = host })
+		require.Equal(t, code, w.Code, host)
+	}
+	s.loopback = false
+	require.Equal(t, 200, s.ask("GET", "/", nil, func(r *http.Request) { r.Host = "locks.example" }).Code)
+}
+
+func TestNothingIsBrokenWithoutTheToken(t *testing.T) {
+	t.Parallel()
+	e := entry(strange)
+	right := url.Values{"key": {e.Key}, "kind": {e.Kind}, "token": {testToken}}
+	with := func(name, value string) url.Values {
+		form := url.Values{}
+		for k, v := range right {
+			form[k] = v
+		}
+		form.Set(name, value)
+		return form
+	}
+	s := newTestSite(e)
+	s.secret = ""
+	require.Equal(t, http.StatusNotFound, s.ask("POST", "/break", right).Code)
+	require.Equal(t, http.StatusNotFound, s.ask("GET", "/break?key=x", nil).Code)
+	require.NotContains(t, s.ask("GET", "/", nil).Body.String(), "/break")
+
+	s.secret = testToken
+	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", with("token", "")).Code)
+	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", with("token", testToken+"x")).Code)
+	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break?token="+testToken, with("token", "")).Code, "a token in a URL ends in logs")
+	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", with("key", "other")).Code)
+	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", right, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }).Code)
+	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", right, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }).Code)
+	require.NotEqual(t, http.StatusOK, s.ask("POST", "/break", with("token", strings.Repeat("x", 2*largestForm))).Code)
+	require.Equal(t, http.StatusOK, s.ask("GET", "/break?key="+url.QueryEscape(e.Key)+"&kind=reentrant&token="+testToken, nil).Code)
+	require.Empty(t, s.taken)
+
+	w := s.ask("POST", "/break", right)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, []string{strange + " reentrant"}, s.taken)
+	require.NotContains(t, w.Body.String(), "<script")
+	reads := s.reads.Load()
+	s.refusal = signalbox.ErrNotHeld
+	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", right).Code)
+	require.Equal(t, reads+1, s.reads.Load(), "the list is read anew after a break")
+	s.refusal = errors.New("no")
+	require.Equal(t, http.StatusBadGateway, s.ask("POST", "/break", right).Code)
+}
+
+func TestMetricsByKind(t *testing.T) {
+	t.Parallel()
+	s := newTestSite(entry("a"), entry("b"))
+	text := s.ask("GET", "/metrics", nil).Body.String()
+	for _, line := range []string{
+		`signalbox_up 1`, `signalbox_names{kind="reentrant"} 2`, `signalbox_waiters{kind="reentrant"} 2`, `signalbox_names{kind="fair"} 0`,
+		`signalbox_longest_wait_seconds{kind="reentrant"} 60`,
+	} {
+		require.Contains(t, text, "\n"+line)
+	}
+	s = newTestSite()
+	s.err = errors.New("the server is away\nfor now")
+	text = s.ask("GET", "/metrics", nil).Body.String()
+	require.Contains(t, text, "\nsignalbox_up 0")
+	require.NotContains(t, text, "signalbox_names{", "not known is not 0")
+	w := s.ask("GET", "/", nil)
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), "signalbox: the server is away for now")
+}
+
+func TestAListIsReadAnewWhenItIsOld(t *testing.T) {
+	t.Parallel()
+	s := newTestSite()
+	s.list.fresh = 0
+	s.ask("GET", "/", nil)
+	s.ask("GET", "/metrics", nil)
+	require.Equal(t, int32(2), s.reads.Load())
+}
+
+// A browser shows the page without a script, and within its own policy.
+func TestPageInChromium(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a browser takes seconds to start")
+	}
+	browser, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		t.Skip("chromium-headless-shell is not installed")
+	}
+	e := entry(strange)
+	e.Value = "a value"
+	s := newTestSite(e, entry("order/1"))
+	web := httptest.NewServer(s.handler())
+	defer web.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, browser, "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", web.URL)
+	var said strings.Builder
+	cmd.Stderr = &said
+	dom, err := cmd.Output()
+	require.NoError(t, err, said.String())
+	require.NotContains(t, said.String(), "Content Security Policy", "nothing was blocked")
+	require.Contains(t, string(dom), "<summary>order/1</summary>")
+	require.NotContains(t, string(dom), "<script")
+	require.Contains(t, string(dom), `&lt;script&gt;alert`)
+}
