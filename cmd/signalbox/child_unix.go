@@ -92,13 +92,12 @@ func ends(s os.Signal) bool {
 // forward sends a signal that this process got to the group. ^Z stops both: a program must not work on
 // while nothing renews its lease.
 func (c *child) forward(s os.Signal) {
-	number, _ := s.(syscall.Signal) //nolint:errcheck // on Unix each is one
-	if number != syscall.SIGTSTP {
+	if s == syscall.SIGTSTP {
+		c.send(syscall.SIGSTOP)
+		c.stopSelf()
+	} else if number, is := s.(syscall.Signal); is { // on Unix each is one
 		c.send(number)
-		return
 	}
-	c.send(syscall.SIGSTOP)
-	c.stopSelf()
 }
 
 // onStop acts on a stop of the program that the terminal caused. A SIGSTOP is for those who sent it.
@@ -114,6 +113,7 @@ func (c *child) onStop(by syscall.Signal) {
 		c.send(syscall.SIGCONT)
 	case syscall.SIGTSTP:
 		c.stopSelf()
+	default:
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the manual anew")
 
-// The pages in man are those of the commands. After a change: go test . -run TestManual -update
+// The pages in man are those of the commands. After a change: go test . -run TestManual -update writes them.
 func TestManualIsThatOfTheCommands(t *testing.T) {
 	t.Parallel()
 	const kept = "man"

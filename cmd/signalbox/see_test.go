@@ -10,11 +10,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/inspect"
@@ -125,4 +129,72 @@ func TestServeBreaksANameForTheTokenAndEndsAtASignal(t *testing.T) {
 	redistest.Receive(t, "the loss", lease.Done())
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 128+int(syscall.SIGTERM), p.code())
+}
+
+// window is a terminal that the command draws on.
+type window struct {
+	*os.File
+
+	mu   sync.Mutex
+	text []byte // all that was written to it
+}
+
+// read reads until the terminal is closed.
+func (w *window) read() {
+	for chunk := make([]byte, 4096); ; {
+		n, err := w.Read(chunk)
+		w.mu.Lock()
+		w.text = append(w.text, chunk[:n]...)
+		w.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// shows waits until a text was written, behind all that it waited for before.
+func (w *window) shows(t *testing.T, text string) {
+	t.Helper()
+	redistest.Await(t, text, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		_, rest, found := strings.Cut(ansi.Strip(string(w.text)), text)
+		if found {
+			w.text = []byte(rest)
+		}
+		return found
+	})
+}
+
+// A window that changes its size, a server that stops, and the end by q.
+func TestWatchOnATerminal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	lease := locktest.Must(t, reentrant.New(s, "order/\x1b[2J").Lock)
+	defer lease.Unlock()
+	cmd := exec.Command(binary, "watch", "--every", "100ms", "order/")
+	cmd.Env = environment(server.URL(), "TERM=xterm")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 120, Rows: 12})
+	require.NoError(t, err)
+	w := &window{File: terminal}
+	read := make(chan struct{})
+	go func() { // ends when the terminal is closed
+		defer close(read)
+		w.read()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		terminal.Close()
+		<-read
+	})
+	w.shows(t, "1 names, 1 holders, 0 waiters")
+	w.shows(t, `"order/\x1b[2J"`)
+	require.NoError(t, pty.Setsize(terminal, &pty.Winsize{Cols: 50, Rows: 6}))
+	w.shows(t, "…")
+	server.Kill()
+	w.shows(t, "list of ")
+	_, err = w.WriteString("q")
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -57,7 +57,7 @@ func newWatch(s *server) *cobra.Command {
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 		ctx := cmd.Context()
 		m := newScreen(strings.Join(args, ""), every, poller(ctx, session, strings.Join(args, "")))
-		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
+		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 		return cmp.Or(ctx.Err(), err)
 	})
 	return cmd
@@ -141,7 +141,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.asked = time.Time{}
 		m.take(msg)
 		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		return m, m.press(msg.String())
 	}
 	return m, nil
@@ -160,7 +160,7 @@ func (m *screen) press(key string) tea.Cmd {
 		m.scroll(1)
 	case "pgup":
 		m.scroll(-m.rows())
-	case "pgdown", " ":
+	case "pgdown", "space":
 		m.scroll(m.rows())
 	case "home", "g":
 		m.scroll(-len(m.last.entries))
@@ -228,7 +228,14 @@ var columns = []struct {
 const least = 16
 
 // View implements tea.Model.
-func (m *screen) View() string {
+func (m *screen) View() tea.View {
+	view := tea.NewView(m.text())
+	view.AltScreen = true
+	return view
+}
+
+// text is what the window shows.
+func (m *screen) text() string {
 	if m.height < chrome+1 || m.width < 1 {
 		return ""
 	}

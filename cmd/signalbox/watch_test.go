@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 
@@ -26,10 +26,12 @@ func watched(width, height int, entries ...inspect.Entry) *screen {
 }
 
 func press(m *screen, key string) tea.Cmd {
-	msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(key)}
-	for special, kind := range map[string]tea.KeyType{"down": tea.KeyDown, "up": tea.KeyUp, "pgdown": tea.KeyPgDown, "ctrl+c": tea.KeyCtrlC} {
+	msg := tea.KeyPressMsg{Text: key}
+	for special, k := range map[string]tea.Key{
+		"down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
+	} {
 		if key == special {
-			msg = tea.KeyMsg{Type: kind}
+			msg = tea.KeyPressMsg(k)
 		}
 	}
 	_, cmd := m.Update(msg)
@@ -40,12 +42,12 @@ func TestWatchFitsEveryWindow(t *testing.T) {
 	t.Parallel()
 	wide := entry("界界界界界界界界界界界界界界界界界界界界")
 	m := watched(80, 24, entry(strange), entry("order/1"), wide)
-	require.NotContains(t, m.View(), "\x1b", "names are escaped")
-	require.Contains(t, m.View(), `"<script>alert`)
+	require.NotContains(t, m.text(), "\x1b", "names are escaped")
+	require.Contains(t, m.text(), `"<script>alert`)
 	for _, width := range []int{0, 1, 5, 20, 79, 80, 200} {
 		for _, height := range []int{0, 1, 3, 4, 24, 100} {
 			m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-			lines := strings.Split(m.View(), "\n")
+			lines := strings.Split(m.text(), "\n")
 			require.LessOrEqual(t, len(lines), max(height, 1))
 			for _, line := range lines {
 				require.LessOrEqual(t, ansi.StringWidth(line), width, "%q", line)
@@ -53,7 +55,7 @@ func TestWatchFitsEveryWindow(t *testing.T) {
 		}
 	}
 	m.Update(tea.WindowSizeMsg{Width: 30, Height: 10})
-	require.Contains(t, m.View(), "WAITING", "what matters most comes first")
+	require.Contains(t, m.text(), "WAITING", "what matters most comes first")
 }
 
 func TestWatchSortsAndScrolls(t *testing.T) {
@@ -65,7 +67,7 @@ func TestWatchSortsAndScrolls(t *testing.T) {
 		entries = append(entries, e)
 	}
 	m := watched(80, 13, entries...)
-	first := func() string { name, _, _ := strings.Cut(strings.Split(m.View(), "\n")[2], " "); return name }
+	first := func() string { name, _, _ := strings.Cut(strings.Split(m.text(), "\n")[2], " "); return name }
 	require.Equal(t, "n29", first())
 	press(m, "s")
 	require.Equal(t, "n00", first())
@@ -75,7 +77,7 @@ func TestWatchSortsAndScrolls(t *testing.T) {
 	require.Equal(t, "n11", first())
 	press(m, "G")
 	require.Equal(t, "n20", first())
-	require.Contains(t, m.View(), "21 to 30 of 30, by name")
+	require.Contains(t, m.text(), "21 to 30 of 30, by name")
 	m.Update(polled{entries: entries[:5], at: time.Unix(101, 0)})
 	require.Equal(t, "n00", first(), "there is less to scroll")
 	press(m, "up")
@@ -89,37 +91,37 @@ func TestWatchOfAServerThatStops(t *testing.T) {
 	t.Parallel()
 	m := newScreen("a", time.Second, func() tea.Msg { return nil })
 	m.Update(tea.WindowSizeMsg{Width: 120, Height: 10})
-	require.Contains(t, m.View(), "no list yet")
+	require.Contains(t, m.text(), "no list yet")
 	m.Update(polled{err: errors.New("signalbox: no server"), at: time.Unix(99, 0)})
-	require.Contains(t, m.View(), "no list yet; no server")
+	require.Contains(t, m.text(), "no list yet; no server")
 
 	m.Update(polled{entries: []inspect.Entry{entry("a")}, at: time.Unix(100, 0)})
-	require.Contains(t, m.View(), "1 names, 1 holders, 1 waiters")
+	require.Contains(t, m.text(), "1 names, 1 holders, 1 waiters")
 	m.Update(due{})
 	m.Update(ticked(time.Now().Add(5 * time.Second)))
-	require.Contains(t, m.View(), "; no reply for 5s")
+	require.Contains(t, m.text(), "; no reply for 5s")
 	m.Update(polled{err: errors.New("signalbox: no reply"), at: time.Unix(110, 0)})
-	require.Contains(t, m.View(), "list of "+time.Unix(100, 0).Format(time.TimeOnly)+"; no reply")
-	require.Contains(t, m.View(), "\na ", "the last list stays")
+	require.Contains(t, m.text(), "list of "+time.Unix(100, 0).Format(time.TimeOnly)+"; no reply")
+	require.Contains(t, m.text(), "\na ", "the last list stays")
 
 	_, next := m.Update(polled{entries: []inspect.Entry{entry("b")}, err: errors.New("a node is away"), at: time.Unix(111, 0)})
 	require.NotNil(t, next, "the next poll comes after each")
-	require.Contains(t, m.View(), "\nb ", "a list that is not complete is shown")
-	require.Contains(t, m.View(), "a node is away")
+	require.Contains(t, m.text(), "\nb ", "a list that is not complete is shown")
+	require.Contains(t, m.text(), "a node is away")
 }
 
 func TestWatchCountsChanges(t *testing.T) {
 	t.Parallel()
 	e := entry("a")
 	m := watched(80, 10, e)
-	require.Contains(t, m.View(), " 0.0 ")
+	require.Contains(t, m.text(), " 0.0 ")
 	for i := range 50 { // another hold each second
 		e.Token++
 		m.Update(polled{entries: []inspect.Entry{e}, at: time.Unix(int64(101+i), 0)})
 	}
-	require.Contains(t, m.View(), " 1.0 ")
+	require.Contains(t, m.text(), " 1.0 ")
 	for i := range 50 {
 		m.Update(polled{entries: []inspect.Entry{e}, at: time.Unix(int64(151+i), 0)})
 	}
-	require.Contains(t, m.View(), " 0.0 ")
+	require.Contains(t, m.text(), " 0.0 ")
 }
