@@ -176,3 +176,14 @@ func TestRunLeavesTheBackgroundAlone(t *testing.T) {
 	require.True(t, isThere(background))
 	require.NoError(t, syscall.Kill(background, syscall.SIGKILL))
 }
+
+// As under nohup: a signal that is ignored stays so, for the program too.
+func TestRunLeavesIgnoredSignalsIgnored(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Start(t).URL(), "run", "a", "--", "sh", "-c",
+		`trap '' HUP; exec "$0" run b -- sh -c 'echo $PPID; read line; exit 3'`, binary)
+	inner := p.pid()
+	require.NoError(t, syscall.Kill(inner, syscall.SIGHUP))
+	p.send("")
+	p.ended(3)
+}
