@@ -38,6 +38,9 @@
 //   - A number with permits beside it is a Semaphore. Any other number may be a latch, or another program's: it is
 //     listed as Number.
 //
+// With signalbox.SetNX among its defaults Names lists what sessions of this library hold; the values of other clients are
+// random, so their locks do not differ from other keys. Name and Break accept any text of that name as a lock.
+//
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.
 //
 // # Rights and cost

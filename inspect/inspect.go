@@ -57,10 +57,14 @@ type view interface {
 
 // viewOf returns the layout that locks of the session have by default.
 func viewOf(s *session.Session, asked string, limit int) view {
-	if layoutOf(s) == layout.Native() {
+	switch layoutOf(s) {
+	case layout.Native():
 		return native{prefix: s.Settings.Prefix, asked: asked, limit: limit}
+	case layout.SetNX():
+		return setnx{asked: asked}
+	default:
+		return redisson{asked: asked}
 	}
-	return redisson{asked: asked, limit: limit}
 }
 
 func layoutOf(s *session.Session) *layout.Layout {

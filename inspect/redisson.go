@@ -16,15 +16,12 @@ import (
 
 // redisson is the layout of the Java client. Keys are names there, so each key of the server may be one. A key is
 // listed if its type and its content are those that Redisson writes.
-type redisson struct {
-	asked string
-	limit int // of waiters
-}
+type redisson struct{ asked string }
 
-// The types of keys that are locks, and numbers.
+// The types of keys, as SCAN calls them.
 const (
-	hashes  = "hash"
-	numbers = "string"
+	hashes = "hash"
+	texts  = "string"
 )
 
 // The forms of what Redisson writes: an owner of a lock, a number, and the keys of its own that are numbers as well.
@@ -37,7 +34,7 @@ var (
 // scans implements view.
 func (r redisson) scans() []wire.Scan {
 	match := literal(r.asked) + "*"
-	return []wire.Scan{{Match: match, Type: hashes}, {Match: match, Type: numbers}}
+	return []wire.Scan{{Match: match, Type: hashes}, {Match: match, Type: texts}}
 }
 
 // probe implements view.

@@ -19,7 +19,7 @@ import (
 // stubborn is a shell that prints its id and that of its child. Both ignore SIGTERM.
 const stubborn = `exec 2>/dev/null; trap '' TERM; sleep 1000 & echo $$; echo $!; while :; do sleep 0.01; done`
 
-// One that is told to end does so, and the whole group with it.
+// The program ends at SIGTERM, and the rest of its group with it.
 func TestRunEndsItsProgramIfTheLockIsBroken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

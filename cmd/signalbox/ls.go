@@ -102,7 +102,7 @@ func shown(text string) string {
 	return strconv.Quote(text)
 }
 
-// held says who holds an entry, in few words.
+// held describes the holders of an entry, in few words.
 func held(e inspect.Entry) string {
 	switch {
 	case e.Kind == inspect.Countdown:

@@ -83,7 +83,7 @@ type failed struct{ error }
 // Unwrap returns the error of the call.
 func (f failed) Unwrap() error { return f.error }
 
-// codeOf returns the exit code for an error that has none of its own.
+// codeOf returns the exit code for an error that does not decide it.
 func codeOf(err error) int {
 	for _, c := range []struct {
 		code  int

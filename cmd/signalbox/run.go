@@ -142,7 +142,7 @@ func (f *runFlags) refused(ctx context.Context, session *signalbox.Session, name
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	holders := "when last asked" // there is none any more, or the server is silent
+	holders := "when last asked" // it was released since, or the server is silent
 	if busy, err := holdersOf(ctx, session, name); err == nil && len(busy) > 0 {
 		holders = describe(busy[0])
 	}

@@ -38,7 +38,7 @@ var pageText string
 //go:embed page.css
 var pageStyle []byte
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "held": held, "moment": moment, "token": token, "breakable": breakable,
 }).Parse(pageText))
 
@@ -180,7 +180,7 @@ func breakable(e inspect.Entry) bool {
 
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var text bytes.Buffer
-	if err := pages.ExecuteTemplate(&text, name, data); err != nil {
+	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
 		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 		return
 	}

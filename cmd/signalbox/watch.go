@@ -95,15 +95,15 @@ type screen struct {
 	byName        bool // else by waiters
 
 	now   time.Time // at the last tick
-	asked time.Time // when the poll that is under way began; zero if there is none
+	asked time.Time // when the poll that is under way began; zero between two polls
 	last  polled    // the last list: of a poll that failed, the one before it
-	err   error  // of the last poll
+	err   error     // of the last poll
 	rates map[string]rate
 }
 
 // rate is how often a name changes hands.
 type rate struct {
-	hold   string // what tells two holds apart
+	hold   string // what two holds differ in
 	second float64
 }
 
@@ -123,7 +123,9 @@ func (m *screen) Init() tea.Cmd {
 // ticked says that a second has passed.
 type ticked time.Time
 
-func nextSecond() tea.Cmd { return tea.Tick(time.Second, func(at time.Time) tea.Msg { return ticked(at) }) }
+func nextSecond() tea.Cmd {
+	return tea.Tick(time.Second, func(at time.Time) tea.Msg { return ticked(at) })
+}
 
 // Update implements tea.Model.
 func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {

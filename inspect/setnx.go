@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// setnx is the layout of clients that write a lock by SET with NX and PX. Keys are names there, and the values of other
+// clients are random: only those of this library differ from any other text.
+type setnx struct{ asked string }
+
+// scans implements view.
+func (s setnx) scans() []wire.Scan { return []wire.Scan{{Match: literal(s.asked) + "*", Type: texts}} }
+
+// probe implements view.
+func (s setnx) probe(_ wire.Scan, key string) *probe {
+	p := &probe{entry: Entry{Name: key, Key: key}}
+	s.lock(p, func(holder Holder) bool { return holder.Session != "" })
+	return p
+}
+
+// all implements view. A name that the caller calls a lock is one, whichever client holds it.
+func (s setnx) all(_ names.Set, entry Entry) []*probe {
+	p := &probe{entry: entry}
+	s.lock(p, func(Holder) bool { return true })
+	return []*probe{p}
+}
+
+// labelSize is how much of a value is shown.
+const labelSize = 64
+
+// lock asks what a text is. It is a lock if it is accepted.
+func (setnx) lock(p *probe, accepted func(Holder) bool) {
+	var value string
+	key := []string{p.entry.Key}
+	p.ask(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(labelSize - 1)}}, func(reply wire.Reply) {
+		value = reply.Text(0)
+	})
+	p.ask(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
+		holder := Holder{Label: value, Session: layout.SetNX().Session(value)}
+		if holder.Session != "" {
+			holder.Label = holder.Session // the value is the hold's id, with which it can be released
+		}
+		if ends := reply.Int(0); ends > 0 {
+			holder.Until = time.UnixMilli(ends)
+		}
+		if value == "" || !accepted(holder) {
+			return
+		}
+		p.entry.Kind = Reentrant
+		p.hold(holder)
+	})
+}
