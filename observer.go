@@ -191,7 +191,7 @@ func starters(
 		for i := range all {
 			if h := hook(&all[i]); h != nil {
 				if next := h(ctx, all[i].may(e)); next != nil {
-					ctx = next
+					ctx = next //nolint:fatcontext // one context for each observer
 				}
 			}
 		}
@@ -200,7 +200,7 @@ func starters(
 }
 
 // may returns e with what o asked for.
-func (o *Observer) may(e Event) Event {
+func (o Observer) may(e Event) Event {
 	if !o.Names {
 		e.Name = ""
 	}

@@ -195,7 +195,7 @@ func TestAnObserverOfNothingHasNoHooks(t *testing.T) {
 }
 
 // Metrics allocate nothing of their own: what the SDK allocates for a measurement without attributes is the same.
-func TestMetricsAllocateNothing(t *testing.T) { //nolint:paralleltest // counts allocations
+func TestMetricsAllocateNothing(t *testing.T) {
 	bubble(t, func(w *world) {
 		o, err := otel.Observer(w.meters, nil)
 		require.NoError(w, err)

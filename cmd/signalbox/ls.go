@@ -45,11 +45,11 @@ func newLs(s *server) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object a line")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 		entries, missing := list(cmd.Context(), session, strings.Join(args, ""))
-		print := printTable
+		write := printTable
 		if asJSON {
-			print = printJSON
+			write = printJSON
 		}
-		return cmp.Or(print(cmd.OutOrStdout(), entries), missing)
+		return cmp.Or(write(cmd.OutOrStdout(), entries), missing)
 	})
 	return cmd
 }
@@ -84,10 +84,10 @@ func printTable(out io.Writer, entries []inspect.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tKIND\tHELD\tSINCE\tUNTIL\tWAITING\tTOKEN")
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
+	_, _ = fmt.Fprintln(table, "NAME\tKIND\tHELD\tSINCE\tUNTIL\tWAITING\tTOKEN")
 	for _, e := range entries {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown(e.Name), e.Kind, held(e), moment(e.Since), moment(e.Until), e.WaiterCount, token(e.Token))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown(e.Name), e.Kind, held(e), moment(e.Since), moment(e.Until), e.WaiterCount, token(e.Token))
 	}
 	return table.Flush()
 }

@@ -18,6 +18,7 @@ func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("signalbox_"+name, help, labels, nil)
 }
 
+//nolint:gochecknoglobals // a constant table
 var (
 	metricUp       = describeMetric("up", "1 if the last list of names is complete, else 0.")
 	metricDuration = describeMetric("list_duration_seconds", "How long the last list of names took.")
@@ -64,6 +65,8 @@ type total struct {
 }
 
 // kinds are those that have a metric even if there are no names.
+//
+//nolint:gochecknoglobals // a constant table
 var kinds = []string{
 	inspect.Reentrant, inspect.Fair, inspect.RWLock, inspect.Semaphore, inspect.Countdown, inspect.Redlock, inspect.Election, inspect.Once,
 	inspect.Exclusive, inspect.Foreign, inspect.Number,

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -103,7 +103,7 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 			return inspect.Break(ctx, session, name, kind)
 		},
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
 	return serveUntil(ctx, listener, site.handler())
 }
 
@@ -120,7 +120,7 @@ func breakToken(file string) (string, error) {
 func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	web := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerPatience, ReadTimeout: readPatience, WriteTimeout: writePatience,
-		IdleTimeout: idlePatience, MaxHeaderBytes: largestHeader, ErrorLog: log.New(os.Stderr, "signalbox: ", 0),
+		IdleTimeout: idlePatience, MaxHeaderBytes: largestHeader, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }() // ends with Shutdown or Close

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -107,7 +108,9 @@ func (s *server) dial(ctx context.Context) (*signalbox.Session, error) {
 
 // options returns what the flags say about keys and names.
 func (s *server) options() []signalbox.SessionOption {
-	options := []signalbox.SessionOption{signalbox.WithCloseGrace(closeGrace)}
+	// What the log would say, the command says in one line.
+	silent := slog.New(slog.DiscardHandler)
+	options := []signalbox.SessionOption{signalbox.WithCloseGrace(closeGrace), signalbox.WithLogger(silent)}
 	if s.prefix != "" {
 		options = append(options, signalbox.WithPrefix(s.prefix))
 	}

@@ -38,6 +38,7 @@ var pageText string
 //go:embed page.css
 var pageStyle []byte
 
+//nolint:gochecknoglobals // read from the embedded file once
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "held": held, "moment": moment, "token": token, "breakable": breakable,
 }).Parse(pageText))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -128,10 +129,7 @@ func TestNothingIsBrokenWithoutTheToken(t *testing.T) {
 	e := entry(strange)
 	right := url.Values{"key": {e.Key}, "kind": {e.Kind}, "token": {testToken}}
 	with := func(name, value string) url.Values {
-		form := url.Values{}
-		for k, v := range right {
-			form[k] = v
-		}
+		form := maps.Clone(right)
 		form.Set(name, value)
 		return form
 	}

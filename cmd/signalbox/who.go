@@ -63,25 +63,25 @@ func printWho(out io.Writer, name string, entries []inspect.Entry) error {
 		_, err := fmt.Fprintf(out, "%s: not in use\n", shown(name))
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
 	for _, e := range entries {
-		fmt.Fprintf(table, "%s\n", headline(e))
+		_, _ = fmt.Fprintf(table, "%s\n", headline(e))
 		for _, h := range e.Holders {
 			words := []string{"  holds", shown(h.Label), "since " + moment(h.Since), "until " + moment(h.Until), "token " + token(h.Token)}
-			fmt.Fprintln(table, strings.Join(append(words, traits(h.Shared, h.Permits)...), "\t"))
+			_, _ = fmt.Fprintln(table, strings.Join(append(words, traits(h.Shared, h.Permits)...), "\t"))
 		}
 		if more := e.HolderCount - len(e.Holders); more > 0 {
-			fmt.Fprintf(table, "  and %d more\n", more)
+			_, _ = fmt.Fprintf(table, "  and %d more\n", more)
 		}
 		for _, w := range e.Waiters {
 			words := []string{"  waits", shown(w.Label), "since " + moment(w.Since)}
 			if !w.Alive {
 				words = append(words, "silent")
 			}
-			fmt.Fprintln(table, strings.Join(append(words, traits(w.Shared, w.Permits)...), "\t"))
+			_, _ = fmt.Fprintln(table, strings.Join(append(words, traits(w.Shared, w.Permits)...), "\t"))
 		}
 		if more := e.WaiterCount - len(e.Waiters); more > 0 {
-			fmt.Fprintf(table, "  and %d more\n", more)
+			_, _ = fmt.Fprintf(table, "  and %d more\n", more)
 		}
 	}
 	return table.Flush()
@@ -108,7 +108,7 @@ func headline(e inspect.Entry) string {
 }
 
 // traits returns what is special about a hold or a ticket.
-func traits(shared bool, permits int) (words []string) {
+func traits(shared bool, permits int) (words []string) { //nolint:revive // a fact, not a switch
 	if shared {
 		words = append(words, "reads")
 	}

@@ -38,11 +38,11 @@ func run(ctx context.Context, addr string) error {
 		return err
 	}
 	defer here.close()
-	s, err := newService(here.option)
+	s, err := newService(here.option) //nolint:contextcheck // what it makes outlives the context
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.close() //nolint:contextcheck // it ends after the context
 	fmt.Println(here.greeting)
 	fmt.Printf("Metrics are at http://%s/metrics; interrupt to stop.\n", addr)
 

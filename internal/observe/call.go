@@ -33,7 +33,7 @@ type quietKey struct{}
 func Quiet(ctx context.Context) context.Context { return context.WithValue(ctx, quietKey{}, true) }
 
 // Begin reports that a call begins to wait, and returns it; nil if it is a part of a greater one.
-func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call { //nolint:revive // a fact about the lock
+func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	if ctx.Value(quietKey{}) != nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (c *Call) unlocked(err error) {
 
 // Ended reports that the lease ended under its holder, because of cause. gone says that the server had nothing of it any
 // more; left is how much longer its key could live.
-func (c *Call) Ended(cause error, gone bool, left time.Duration) { //nolint:revive // a fact about the key, not a switch
+func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 	e := c.ended()
 	e.Err, e.Left, e.Outcome = cause, left, "expired"
 	switch {

@@ -240,7 +240,7 @@ func (t *Term) Gone() {
 }
 
 // Break ends the term for cause, and reports whether it had not ended before.
-func (t *Term) Break(cause error, gone bool) bool { //nolint:revive // a fact about the key, not a switch
+func (t *Term) Break(cause error, gone bool) bool {
 	t.mu.Lock()
 	if t.mu.state == ended {
 		t.mu.Unlock()

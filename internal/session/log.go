@@ -90,10 +90,6 @@ func (l *Logs) flush() {
 
 // add counts an event. The first one schedules the line.
 func (g *gathering) add(of observe.Labels, attributes ...any) {
-	logger := g.session.Logger()
-	if !logger.Enabled(context.Background(), slog.LevelWarn) {
-		return
-	}
 	g.mu.Lock()
 	g.mu.events++
 	first := g.mu.events == 1

@@ -78,6 +78,7 @@ func (r *Runner) scanNode(ctx context.Context, client rueidis.Client, scan Scan,
 }
 
 func (r *Runner) scanPage(ctx context.Context, client rueidis.Client, scan Scan, cursor uint64) (rueidis.ScanEntry, error) {
+	callers := ctx
 	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
 	defer cancel()
 	args := []string{strconv.FormatUint(cursor, 10), "MATCH", scan.Match, "COUNT", strconv.Itoa(scan.Count)}
@@ -86,6 +87,9 @@ func (r *Runner) scanPage(ctx context.Context, client rueidis.Client, scan Scan,
 	}
 	// Arbitrary: the client repeats a command that it knows to be read-only for as long as ctx lasts.
 	entry, err := asking(ctx, r, client, client.B().Arbitrary("SCAN").Args(args...).Build()).AsScanEntry()
+	if err != nil && callers.Err() != nil {
+		return entry, errs.Ended(callers)
+	}
 	return entry, errs.OfCall(ctx, Explain(err))
 }
 

@@ -271,6 +271,7 @@ func calls() []call {
 	all = append(all, semaphores()...)
 	all = append(all, latches()...)
 	all = append(all, elections()...)
+	all = append(all, inspections()...)
 	all = append(all, onces()...)
 	for _, c := range slices.Concat(dos("redlock.Lock", newRedlock), holders("redlock.Lock", newRedlock, heldBy(newRedlock))) {
 		c.quorum = true

@@ -23,7 +23,7 @@ func versionOf(modules []aModule) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(hash, "%s/%s %d\n%s", m.dir, name, len(text), text)
+			_, _ = fmt.Fprintf(hash, "%s/%s %d\n%s", m.dir, name, len(text), text)
 		}
 	}
 	return fmt.Sprintf("v0.0.1-check.h%x", hash.Sum(nil)[:8]), nil
