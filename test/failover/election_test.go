@@ -64,10 +64,8 @@ func (c *candidates) lead(ctx context.Context, term election.Term) error {
 	c.last = max(c.last, term.Token())
 	c.mu.Unlock()
 	c.terms.Add(1)
-	for range 10 {
-		if err := term.SetValue(ctx, fmt.Sprint(term.Token())); err != nil {
-			break
-		}
+	for i := 0; i < 10 && ctx.Err() == nil; i++ {
+		_ = term.SetValue(ctx, fmt.Sprint(term.Token())) // fails when the term ends
 	}
 	c.leads.Add(-1)
 	return nil
