@@ -276,7 +276,7 @@ func TestHoursOfLeadingCostRenewalsAndOneWriteALease(t *testing.T) {
 		require.NoError(w, term.Err())
 		leases := float64(hours / lease)
 		require.InEpsilon(w, leases*4, float64(w.scripts.Load()), 0.05, "three renewals, and a write")
-		require.LessOrEqual(w, goroutines(), 2, "of the timers and the subscription")
+		require.LessOrEqual(w, resting(), 2, "of the timers and the subscription")
 		observers := observing(w.Context(), election.New(w.user().Session, "a"))
 		observing(w.Context(), election.New(w.user().Session, "a"))
 		require.Equal(w, "x", (<-observers).Value)

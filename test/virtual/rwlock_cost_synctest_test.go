@@ -53,12 +53,12 @@ func TestRWHeldLocksCostNoGoroutine(t *testing.T) {
 		}
 		leases := []signalbox.Lease{atOnce(t, lock(0))}
 		time.Sleep(3 * rwLife)
-		before, channels := goroutines(), len(w.redis.PubSubChannels("*"))
+		before, channels := resting(), len(w.redis.PubSubChannels("*"))
 		for n := range 50 {
 			leases = append(leases, atOnce(t, lock(n+1)))
 		}
 		time.Sleep(3 * rwLife)
-		require.LessOrEqual(t, goroutines(), before)
+		require.LessOrEqual(t, resting(), before)
 		require.Len(t, w.redis.PubSubChannels("*"), channels)
 		for _, lease := range leases {
 			require.NoError(t, lease.Err())

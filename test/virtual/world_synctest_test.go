@@ -106,6 +106,17 @@ func (w *world) left(name string) time.Duration {
 	return left
 }
 
+// resting returns how many goroutines there are between batches, as goroutines counts them: a renewal or a poll may be under
+// way at one moment.
+func resting() int {
+	least := goroutines()
+	for range 10 {
+		time.Sleep(7 * time.Millisecond)
+		least = min(least, goroutines())
+	}
+	return least
+}
+
 // goroutines returns how many goroutines of the library the caller's bubble has.
 func goroutines() int {
 	here := make([]byte, 100)
