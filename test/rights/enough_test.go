@@ -5,6 +5,7 @@ package rights_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -122,7 +123,11 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 	each("AtFirst", func(t *testing.T, w *world) {
 		w.everything(t)
 		w.linger(t)
-		require.NotContains(t, w.secrets.Said(), "level=", "nothing is logged")
+		for line := range strings.Lines(w.secrets.Said()) {
+			if strings.Contains(line, "level=") {
+				require.Contains(t, line, "a lease was lost before it was unlocked", "what ForceUnlock ends is logged, and nothing else")
+			}
+		}
 	})
 	failOver()
 	for _, w := range worlds {
