@@ -15,14 +15,17 @@
 //
 // # Guarantees
 //
-//  1. A lease ends here before its key can end on a server whose clock does not step. Lease.Err
-//     and the contexts of Bind and Enter compare the clock themselves, the monotonic and the wall
-//     clock, whichever is ahead. So the first check after a pause of any kind reports the loss.
+//  1. A lease ends in its process before its key can end on the server, unless the server's clock
+//     steps. Lease.Err and the contexts of Bind and Enter read the clock themselves: the monotonic
+//     clock or the wall clock, whichever is ahead. So the first check after a pause of any kind
+//     reports the loss.
 //  2. Every lease has a fencing token, which is greater than the token of every earlier holder of
 //     the name. That holds after the name was idle, after a lease expired, and after the server
-//     restarted, unless the new server's clock is behind the old one by more than the outage
-//     lasted. Packages rwlock and semaphore say what it means for several holders at once.
-//  3. A call that returned an error holds nothing once the server replies.
+//     restarted or another one took over. The exception is a clock that is then behind the old one
+//     by more than the outage lasted. See WithTokenFloor for a clock that is set back, and packages
+//     rwlock and semaphore for several holders at once.
+//  3. A call that returned an error holds nothing. What the server may have granted is released in
+//     the background, as soon as the server replies.
 //  4. No goroutine, timer or connection for each lock held or waited for.
 //
 // # Not guaranteed
@@ -36,6 +39,7 @@
 // Durations are time.Duration; on the server they are milliseconds, rounded up. The server's
 // clock ends keys and makes tokens. Deadlines here count from before the request was sent.
 //
-// A renewed hold lasts 3 s at first, and has its whole lease after a second: a process that dies before
-// that delays the others by 3 s, and an outage or a pause of 3 s then ends the hold; see WithFirstLease.
+// A renewed hold lasts 3 s until its first renewal, at most a second after the grant, gives it the
+// whole lease. A process that dies before that delays the others by 3 s. An outage or a pause that
+// begins before that and lasts for 3 s ends the hold. See WithFirstLease.
 package signalbox

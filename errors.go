@@ -64,7 +64,7 @@ var (
 	ErrCapacity = errs.ErrCapacity
 	// ErrRefused: the server refuses for now, for a reason that can pass. Lock waits until it
 	// passes, and joins ErrRefused with the context's error if that ends first. TryLock returns it
-	// at once. An Unlock that meets it returns an UnconfirmedError. See "What servers reply" above.
+	// at once. An Unlock that meets it returns an UnconfirmedError. See "What servers reply".
 	ErrRefused = errs.ErrRefused
 	// ErrDenied: the server denies the credentials, the command, the key or the channel. The text
 	// says which right to grant, if the server's words name it.
