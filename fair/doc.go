@@ -18,10 +18,12 @@
 // Those of package reentrant, except for the order:
 //
 //  1. Order: first in, first out, by the order in which the server received the calls, over all
-//     processes. Every goroutine has a ticket of its own. A living waiter keeps its place, and TryLock
-//     overtakes none. On a name that package reentrant uses as well, fair requests are served in their
-//     order among themselves, and each reentrant ticket ahead of one may cost a turn instead of one use.
-//  2. No turns: a hold is never handed over inside the process past a waiter.
+//     processes. Every goroutine has a ticket of its own. A living waiter keeps its place, and
+//     TryLock overtakes none. If package reentrant uses the name as well, fair requests keep their
+//     order among themselves. A reentrant ticket ahead of one can delay it by a turn of that
+//     session, instead of by one use.
+//  2. No turns: a session never hands the lock to one of its own goroutines before a waiter that is
+//     ahead of that goroutine.
 //
 // # Not promised
 //
