@@ -14,27 +14,29 @@
 //
 // # Guarantees
 //
-//  1. Exclusion: while leases are honoured, a writer holds the lock alone, over all processes.
+//  1. Exclusion: a writer holds the lock alone, over all processes, while each holder stops when
+//     its lease ends and the server keeps its hold until then.
 //  2. Writers are served first in, first out, in the order in which the server received their calls.
 //  3. No side starves. A waiting writer waits for the readers that hold the lock, and later readers wait
 //     behind it. When a writer is done, all waiting readers get the lock before the next writer.
-//  4. The holder knows: a lease ends here before its hold can end on the server. ForceUnlock is
-//     reported by message; a changed key is reported by the next renewal.
+//  4. The holder knows: a lease ends in its process before its hold can expire on the server. A
+//     message reports ForceUnlock, and the next renewal a changed key.
 //  5. Fencing: a writer's token is greater than those of all earlier holders, a reader's greater than
 //     those of all earlier writers. Readers that share a hold share a token.
-//  6. No leak: a call that returned an error leaves neither ticket nor hold on the server once the
-//     server replies, at the latest 3 s after it was sent.
-//  7. Every wait is bounded: the script that ends a hold grants the lock to the next waiters and
-//     notifies them by a message. If the message is lost, the next poll finds out, about a second
-//     later. Dead waiters delay others by at most 4 s, a crashed reader by its lease.
+//  6. No leak: a call that returned an error leaves neither ticket nor hold. They are removed once
+//     the server replies. A delayed request is undone within 3 s of being sent.
+//  7. Every wait is bounded, whichever message is lost: the script that ends a hold grants the lock
+//     to the next waiters and notifies them by message. If one is lost, the waiter's poll finds the
+//     grant about a second later. Dead waiters delay others by at most 4 s, a crashed reader by its
+//     lease.
 //
 // # Not promised
 //
 //   - Upgrade: a reader that calls Lock gets ErrUpgrade.
 //   - A second RLock without the context of the first lease: it waits behind a waiting writer, which
 //     waits for the first lease. As with sync.RWMutex this is a deadlock. Pass Lease.Enter(ctx).
-//   - Exclusion of new readers from the first moment on: for up to 20 ms after the server last replied,
-//     readers enter beside a reader of their own session.
+//   - That a waiting writer stops readers at once: for up to 20 ms after a session last heard from
+//     the server, new readers enter beside its readers.
 //   - What package fair does not promise.
 //
 // # Time
@@ -50,10 +52,8 @@
 //	entering again  0
 //	waiting         1 poll a second for each lock and session
 //
-// signalbox.WithMaxWaiters bounds how many goroutines of a session wait.
-//
-// An idle name costs the server about (170 + len(prefix) + len(name)) bytes for one minute; see
-// signalbox.WithTokenFloor.
+// signalbox.WithTokenFloor says what an idle name costs; signalbox.WithMaxWaiters bounds a
+// session's waiters.
 //
 // # Redisson
 //
