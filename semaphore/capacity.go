@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Available returns how many permits are free, by the server's account: those of holders that crashed are, as soon as
-// their leases have ended, whether anybody has looked since or not. Somebody who waits for more than there are
-// keeps others from them. Where SetCapacity has made fewer than are held it answers 0. What it answers may be over
-// when it is read. One round trip, which writes nothing.
+// Available returns how many permits are free, as the server says. Permits of a crashed holder are
+// free as soon as its lease has ended. A waiter for more permits than are free keeps others from
+// them. If SetCapacity has set fewer permits than are held, Available returns 0. The result may be
+// outdated when it is read. One round trip, which writes nothing.
 func (m *Semaphore) Available(ctx context.Context) (int, error) {
 	n, err := m.available(ctx)
 	return n, m.root().Explain("available", acquire.CutShort(ctx, err))

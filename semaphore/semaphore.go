@@ -46,8 +46,8 @@ func ExactCapacity() signalbox.LockOption {
 }
 
 // Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose
-// users in Java have neither ids nor leases. See "Redisson's layout" in the package's
-// documentation. Without that layout it is ErrBadOption.
+// users in Java have neither ids nor leases. docs/internals/semaphore.md says what differs. Without
+// signalbox.Redisson it is ErrBadOption.
 func Plain() signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Plain)
