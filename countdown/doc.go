@@ -18,10 +18,10 @@
 //     often it is sent, so a worker that was killed can repeat its ids.
 //  2. A round that has opened or was reset never changes again. A late worker gets ErrRoundOver or
 //     ErrReset, and counts in no other round.
-//  3. A Start that returned an error leaves no round behind once the server replies, at the latest 3 s
-//     after it was sent.
-//  4. Every wait is bounded: one message wakes all waiters of a process. If the message is lost, the
-//     next poll finds out, about a second later.
+//  3. A Start that returned an error leaves no round behind: it is reset once the server replies. A
+//     delayed request is undone within 3 s of being sent.
+//  4. Every wait is bounded, whichever message is lost: one message wakes all waiters of a process.
+//     If it is lost, their poll finds out about a second later.
 //  5. Waiters of one session share a subscription and a poll each second for each latch. A waiter has
 //     no goroutine and no timer of its own.
 //
