@@ -18,12 +18,14 @@
 //  1. All or none: a lease is live while all members are held. If one is lost or reaches its MaxHold,
 //     the lease ends with that error, and the other members are released.
 //  2. The holder knows: the deadline of the lease is the earliest of its members'.
-//  3. No deadlock among callers that take several members of one session with this package, in any
-//     order and any process, and callers that take one of them alone.
-//  4. No leak: a Lock or TryLock that returned an error leaves nothing held once the servers reply.
+//  3. No deadlock: multilocks whose members are all of one session never wait for each other in a
+//     circle, in any process and in whatever order they name the members. Nor do callers that take
+//     one of these locks alone.
+//  4. No leak: a Lock or TryLock that returned an error leaves nothing held: what it acquired is
+//     released as soon as the servers reply.
 //  5. Members are renewed while others are waited for. If one is lost meanwhile, all are acquired anew.
-//  6. Fencing: each member has its own token. Token of the lease is the greatest of them, and greater
-//     than that of every earlier multilock of the same members, or of some of them.
+//  6. Fencing: each member has its own token. Token of the lease is the greatest of them. It is
+//     greater than that of every earlier multilock that had no members but these.
 //
 // # Not promised
 //
