@@ -15,15 +15,18 @@
 //
 // # Guarantees
 //
-//  1. Exclusion: while leases are honoured, no two holders of a name overlap, under the assumptions below.
-//  2. The holder knows: a lease ends here before the keys of the majority that last confirmed it can
-//     end. Changed keys are reported by the next renewal, ForceUnlock by message.
-//  3. Fencing: every lease has a token, smaller than those of all later holds if its Unlock returned
-//     nil. For the others see Fenced.
-//  4. No leak: what a call that returned an error acquired on a server is released once that server
-//     replies, and ends with the lease at the latest.
-//  5. Every wait is bounded: a server has a tenth of the lease, at most a second, to reply. A waiter
-//     tries again when a majority sent messages, and after 5 s in any case.
+//  1. Exclusion: no two holders of a name overlap while each stops when its lease ends, under the
+//     assumptions below. The exception is ForceUnlock.
+//  2. The holder knows: a lease ends in its process before its keys can expire on the majority of
+//     servers that last confirmed it. The next renewal reports changed keys, and a message
+//     ForceUnlock.
+//  3. Fencing: every lease has a token. If its Unlock returned nil, every later lease has a greater
+//     one. For leases that ended otherwise see Fenced.
+//  4. No leak: if a call returned an error, each server releases what it granted as soon as it
+//     replies. What is left on a silent server ends with the lease.
+//  5. Every wait is bounded: a call waits for the reply of a server for a tenth of the lease, at
+//     most a second. A waiter tries again when a majority of the servers has sent a message, and
+//     after 5 s in any case.
 //  6. One server has one vote, also if several sessions go to it.
 //  7. Goroutines of one process are served first in, first out. One of them at a time asks the servers.
 //
@@ -31,10 +34,11 @@
 //
 // What a consensus protocol promises. Exclusion rests on these assumptions:
 //
-//   - The clocks of servers and process run alike, within a fiftieth, and are not set forward on a
-//     majority during a hold. They may tell different times.
+//   - The clocks of servers and process run equally fast, within a fiftieth, and are not set
+//     forward on a majority during a hold. They may show different times.
 //   - A holder checks its lease before it writes.
-//   - A server loses all holds or none. One that lost all grants nothing for the longest lease.
+//   - A server loses all holds or none. After a loss it grants nothing for as long as the longest
+//     lease.
 //   - All processes use one lease for the name, or set GreatestLease.
 //
 // So let the resource refuse a token that is smaller than one it has seen.
