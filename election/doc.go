@@ -14,18 +14,20 @@
 //
 // # Guarantees
 //
-//  1. While leases are honoured, no two terms of a name overlap, in any process.
-//  2. A term ends here StepDown before its lease can end on the server, 5 s by default. The first check
-//     after a pause reports a loss.
+//  1. No two terms of a name overlap, in any process, while each leader stops when its term ends
+//     and the server keeps its lease until then.
+//  2. A term ends in its process 5 s before its lease can end on the server, or as StepDown says.
+//     The first check after a pause reports a loss.
 //  3. Run releases the lease when lead has returned, and not before.
 //  4. The token of a term is greater than those of all terms before.
-//  5. Candidates lead in the order in which the server received them. The next one leads one script and
-//     one message after Resign, and at most one lease and about a second after a crash.
+//  5. Candidates lead in the order in which the server received them. After Resign the next one
+//     leads after one script and one message, and after a crash within one lease and about a
+//     second.
 //  6. Only the holder of a term can write its value, and a new term does not inherit the old value.
 //  7. Observers learn of every change that lasts for about a second, also if messages are lost, and
 //     they are told that no process leads.
-//  8. A Campaign that returned an error leaves nothing on the server once that replies, at the latest
-//     3 s after it was sent.
+//  8. A Campaign that returned an error leaves nothing: its ticket or term is removed once the
+//     server replies. A delayed request is undone within 3 s of being sent.
 //  9. A term has no goroutine, timer or connection of its own.
 //
 // # Not promised
@@ -51,13 +53,10 @@
 //	Resign            2 round trips; the next candidate leads after the first
 //	SetValue          1 round trip, and a message
 //	Leader, Health    1 round trip
-//	observing         for each session 1 subscription, 1 poll a second, and 1 for each message
-//
-// The key of the value ends three leases after the last write.
+//	observing         1 subscription for each session, 1 poll a second and for each message
 //
 // An election is the fair lock of its name: fair.New(session, name) excludes its leaders, its Waiters
 // are the candidates, and its ForceUnlock ends a term at once.
 //
-// docs/election.md compares it with etcd, Kubernetes and Curator, and has the failures;
-// docs/internals/election.md has the protocol of the value.
+// docs/election.md compares it with etcd, Kubernetes and Curator, and has the failures.
 package election
