@@ -15,7 +15,8 @@
 //
 //  1. At most one outcome is stored for a key until Keep is over, Forget deletes it, or the server
 //     loses it. Every Do that returns without an error returns that outcome.
-//  2. While leases are honoured, no two functions of a key run at the same time.
+//  2. No two functions of a key run at the same time, while each stops when its lease ends and the
+//     server keeps its hold until then.
 //  3. A function that failed, panicked or lost its process leaves no outcome. The next caller runs its
 //     function: at once after an error, and when the lease ends after a crash.
 //  4. A function whose lease was lost stores nothing if another call has acquired the lock since: Do
