@@ -16,9 +16,11 @@
 //
 //  1. A name that is in use while the loop runs, from its beginning to its end, is yielded.
 //  2. Names and Name change nothing at the server.
-//  3. No call keeps the server from others for more than about a millisecond, however many keys it has.
+//  3. No request blocks the server for more than about a millisecond, however many keys the server
+//     has.
 //  4. A node that fails hides no other node's names: its error has its address, and the loop continues.
-//  5. Break touches only what it recognises, and only holds that it has found.
+//  5. Break changes only keys that it recognises as those of locks, and ends only holds that it has
+//     found.
 //
 // # Not promised
 //
