@@ -36,7 +36,7 @@
 //  2. A waiter is granted a released lock by a message, at once. In a bubble that takes no time.
 //  3. Tokens rise, also after Lose and Expire.
 //  4. A wrong name fails the test with a message that lists the names that are held.
-//  5. The calls are the same inside a bubble and outside.
+//  5. Every call works the same inside a bubble and outside. Only Advance needs a bubble.
 //
 // # In a bubble
 //
