@@ -10,8 +10,9 @@
 //
 // # Guarantees of Locker
 //
-//  1. Each tick of a job runs once, however late the schedulers are, whatever their clocks say, and
-//     however short the job is: the tick is part of the key, and that it ran is stored (package once).
+//  1. Each tick of a job runs once, whatever the clocks of the schedulers say, however late they
+//     are (within the limits of NewLocker), and however short the job is. Package once stores that
+//     the tick ran, under a key that has the tick's time.
 //  2. If a process dies while it runs a job, another scheduler that has asked for the same tick runs it.
 //
 // # Guarantees of Elector
