@@ -34,7 +34,8 @@
 //
 // # Guarantees
 //
-//  1. Each gauge returns to 0 when nothing waits, or nothing is held.
+//  1. The gauge signalbox.lock.waiting returns to 0 when no call waits, and signalbox.lock.held
+//     when no lease is held.
 //  2. An event costs no allocation in this package; what the SDK allocates is its own.
 //
 // # Not guaranteed
