@@ -130,25 +130,25 @@ func (g *group) takeParts() bool {
 	return first
 }
 
-// returnParts gives all parts back, those of one lot in one step and the lots beside each other, and returns what went
+// returnParts gives all parts back, those of one batch in one step and the batches beside each other, and returns what went
 // wrong.
 func (g *group) returnParts() error {
 	answers := make([]error, len(g.parts))
 	var steps []func()
-	lots := make(map[session.Lot]*lot)
+	batches := make(map[session.Batch]*batch)
 	for i, part := range g.parts {
 		home, err := leave(part)
 		answers[i] = err
 		returner, together := home.(session.Returner)
 		switch {
 		case home == nil:
-		case !together || returner.Lot() == session.Lot{}:
+		case !together || returner.Batch() == session.Batch{}:
 			steps = append(steps, func() { answers[i] = home.Vacated(clock.Now()) })
 		default:
-			its := lots[returner.Lot()]
+			its := batches[returner.Batch()]
 			if its == nil {
-				its = &lot{homes: make([]session.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
-				lots[returner.Lot()] = its
+				its = &batch{homes: make([]session.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
+				batches[returner.Batch()] = its
 				steps = append(steps, its.giveBack)
 			}
 			its.add(i, returner)
@@ -168,18 +168,18 @@ func leave(part hold.Lease) (hold.Home, error) {
 	return part.Leave()
 }
 
-// lot is what is given back in one step.
-type lot struct {
+// batch is what is given back in one step.
+type batch struct {
 	homes   []session.Returner
 	places  []int // of homes in answers
 	answers []error
 }
 
-func (l *lot) add(place int, home session.Returner) {
+func (l *batch) add(place int, home session.Returner) {
 	l.homes, l.places = append(l.homes, home), append(l.places, place)
 }
 
-func (l *lot) giveBack() {
+func (l *batch) giveBack() {
 	for i, err := range l.homes[0].Return(clock.Now(), l.homes[1:]) {
 		l.answers[l.places[i]] = err
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Base is what locks of every kind do alike: what New makes of its arguments, how a lease that a context carries is
-// entered again, who holds a lock, and how errors are worded. It is written by Make, and only read after that.
+// Base is what locks of every kind share: the checked arguments of New, entering a lease that a context
+// carries, asking the server for the holder, and the wording of errors. Make writes it; afterwards it is only
+// read.
 type Base struct {
 	*session.Settled
 
@@ -69,7 +70,7 @@ func with(set session.LockSettings, kind session.Kind, options []signalbox.LockO
 	return set.Settle(kind)
 }
 
-// Made returns what was wrong with what New was given, or that b is of a lock that no New made, or nil.
+// Made returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
 func (b *Base) Made() error {
 	if b.Err == nil && b.Session == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
@@ -167,8 +168,8 @@ func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, 
 	return lease, true, err
 }
 
-// isDone reports whether ctx has ended, without the look at the clock that the Err of a lease's
-// context takes: entering has just looked.
+// isDone reports whether ctx has ended. It skips the clock check in the Err method of a lease's context,
+// because entering the lease has just made that check.
 func isDone(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -178,8 +179,8 @@ func isDone(ctx context.Context) bool {
 	}
 }
 
-// Grants returns the channel on which a session is told that the lock is its own, without the session that it
-// ends with: one for all its locks, or, in a cluster, one in the slot of each.
+// Grants returns the channel on which a session is notified of its grants, without the session id at the end:
+// one channel for all locks, or in a cluster one for each slot.
 func (b *Base) Grants() string {
 	if b.Session.Runner.Clustered() {
 		return b.Names.Grants()
@@ -187,8 +188,8 @@ func (b *Base) Grants() string {
 	return b.Session.Grants()
 }
 
-// Place returns where the lock stands among all locks; g takes it together with others, or is nil. A lock that is none
-// has no place.
+// Place returns the position of the lock in the order of all locks; g acquires it together with others, or is
+// nil. An invalid lock has no place.
 func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalbox.Place {
 	if b.Made() != nil {
 		return signalbox.Place{}
@@ -222,16 +223,15 @@ func (b *Base) Explain(op string, err error) error {
 // ErrNoFunc is the error of a Do that has nothing to run.
 var ErrNoFunc = fmt.Errorf("%w: the function is nil", errs.ErrBadOption)
 
-// Taker takes a lock, and waits for it.
+// Taker acquires a lock, and waits for it.
 type Taker func(context.Context) (hold.Lease, error)
 
-// Do takes the lock by take, runs fn and gives the lock back, also when fn panics or ends its
-// goroutine.
+// Do acquires the lock with take, runs fn and releases the lock, also if fn panics or ends its goroutine.
 func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, signalbox.Lease) error) error {
 	return b.DoAs(ctx, "lock", take, fn)
 }
 
-// DoAs is Do by a take that errors call op.
+// DoAs is Do with a take that errors call op.
 func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
 	if fn == nil {
 		return b.Explain(op, cmp.Or(b.Ready(ctx), ErrNoFunc))
@@ -244,12 +244,12 @@ func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 
-// Locker returns a sync.Locker that takes the lock by take.
+// Locker returns a sync.Locker that acquires the lock with take.
 func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
 	return b.LockerAs(ctx, "lock", take)
 }
 
-// LockerAs is Locker by a take that errors call op.
+// LockerAs is Locker with a take that errors call op.
 func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
 	return (*signalbox.Locker)(hold.NewLocker(ctx, b.Session.Logger(), func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
@@ -257,13 +257,13 @@ func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.L
 	}))
 }
 
-// Holder returns who has the lock, by the server's account, or ErrNotHeld.
+// Holder asks the server who holds the lock. It returns ErrNotHeld if no process does.
 func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {
 	h, err := b.holder(ctx)
 	return signalbox.Holder(h), b.Explain("holder", err)
 }
 
-// IsLocked reports whether anybody has the lock, by the server's account.
+// IsLocked asks the server whether a process holds the lock.
 func (b *Base) IsLocked(ctx context.Context) (bool, error) {
 	_, err := b.holder(ctx)
 	if errors.Is(err, errs.ErrNotHeld) {
@@ -280,8 +280,8 @@ func (b *Base) holder(ctx context.Context) (session.Holder, error) {
 	return h, CutShort(ctx, err)
 }
 
-// ForceUnlock takes the lock from its holder, of one of the kinds that letters stand for, by the call that take makes for
-// its hold.
+// ForceUnlock takes the lock from its holder, if that is of one of the kinds that letters stand for. take
+// makes the call for the hold.
 func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, told string) wire.Call) error {
 	err := b.Ready(ctx)
 	if err == nil {
@@ -290,7 +290,7 @@ func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, 
 	return b.Explain("force unlock", b.Forced(ctx, CutShort(ctx, err)))
 }
 
-// CutShort returns err, or what ctx ended with where that ended the call.
+// CutShort returns err, or the cause of ctx if that ended the call.
 func CutShort(ctx context.Context, err error) error {
 	if err != nil && ctx != nil && ctx.Err() != nil && wire.Judge(err) == wire.Unknown {
 		return errs.Ended(ctx)

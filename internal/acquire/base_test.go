@@ -129,7 +129,7 @@ func TestDoRunsNothingWithoutALease(t *testing.T) {
 	require.EqualError(t, err, `signalbox: lock "a": refused`)
 }
 
-// P4: the lease is given back whatever becomes of the function, and both errors are told.
+// P4: the lease is released whatever the function does, and both errors are returned.
 func TestDoGivesTheLeaseBack(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)

@@ -37,7 +37,7 @@ type Exclusive struct {
 	room  [3]string // of the keys in lock
 }
 
-// realm is what one session has of the exclusive locks of one layout.
+// realm holds the state of one session for the exclusive locks of one layout.
 type realm struct {
 	Kind
 
@@ -82,7 +82,8 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 	return r
 }
 
-// wishFor returns what a lock with those settings asks for. Holds whose time counts from the grant are not handed over.
+// wishFor returns the request of a lock with those settings. Holds whose time counts from the grant are not
+// handed over.
 func wishFor(table *layout.Exclusive, mode Mode, s *session.Settled) *queue.Wish {
 	w := &queue.Wish{Life: s.Set.First(), Floor: s.Floor}
 	if table.Moded {
@@ -106,7 +107,7 @@ func (x *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// TryAcquire takes the lock if it is free and has no living waiter, or enters it again.
+// TryAcquire acquires the lock if it is free and has no living waiter, or enters it again.
 func (x *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	lease, carried, err := x.enter(ctx)
 	if carried || err != nil {
@@ -139,7 +140,8 @@ func (x *Exclusive) ForceUnlock(ctx context.Context) error {
 	})
 }
 
-// Place returns where the lock stands among all locks, for package multilock. Locks of one name and realm are one lock.
+// Place returns the position of the lock in the order of all locks, for package multilock. Locks with the
+// same name and realm are one lock.
 func (x *Exclusive) Place() signalbox.Place {
 	if x.Made() != nil {
 		return signalbox.Place{}
@@ -214,7 +216,7 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 	return w
 }
 
-// goroutines returns how many goroutines a ticket of this session stands for, 0 if that is not known.
+// goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (x *Exclusive) goroutines(ticket string) int {
 	of, is := x.lock.Kind.Source.(lines)
 	if !is {

@@ -10,10 +10,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// maxTogether bounds how many locks one script takes: 64 of them take a server some 0.1 ms.
+// maxTogether bounds how many locks one script acquires: 64 locks keep a server busy for some 0.1 ms.
 const maxTogether = 64
 
-// gatherer is an Exclusive that is taken together with others.
+// gatherer is an Exclusive that is acquired together with others.
 type gatherer Exclusive
 
 // Gather implements session.Gatherer.
@@ -28,8 +28,8 @@ func (g *gatherer) Gather(ctx context.Context, behind []session.Gatherer) ([]hol
 	return some((*Exclusive)(g).Acquire(ctx))
 }
 
-// TryGather implements session.Gatherer. A call that may have been executed is not followed by another one: that could find
-// the lock held by what the first one took.
+// TryGather implements session.Gatherer. It does not repeat a call that may have been executed: the second
+// call could find the lock held by the first one.
 func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
 	leases, err := g.together(ctx, behind)
 	switch {
@@ -41,11 +41,11 @@ func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]
 	return some((*Exclusive)(g).TryAcquire(ctx))
 }
 
-// together takes the lock, and of those behind as many as one call gets.
+// together acquires the lock, and as many of those behind as one call gets.
 func (g *gatherer) together(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
 	x := (*Exclusive)(g)
-	if lot := x.lot(ctx, behind); len(lot) > 1 {
-		return together(ctx, lot)
+	if batch := x.batch(ctx, behind); len(batch) > 1 {
+		return together(ctx, batch)
 	}
 	return nil, nil
 }
@@ -57,25 +57,25 @@ func some(lease hold.Lease, err error) ([]hold.Lease, error) {
 	return []hold.Lease{lease}, nil
 }
 
-// lot returns the lock, and of those behind the first ones that can be taken by the same script.
-func (x *Exclusive) lot(ctx context.Context, behind []session.Gatherer) []*Lock {
+// batch returns the lock, and those locks behind it that the same script can acquire.
+func (x *Exclusive) batch(ctx context.Context, behind []session.Gatherer) []*Lock {
 	if !x.goesTogether(ctx) {
 		return nil
 	}
-	lot := []*Lock{&x.lock}
+	batch := []*Lock{&x.lock}
 	for _, other := range behind {
 		g, is := other.(*gatherer)
 		next := (*Exclusive)(g)
-		if !is || len(lot) == maxTogether || next.lock.Lot() != x.lock.Lot() || !next.goesTogether(ctx) {
+		if !is || len(batch) == maxTogether || next.lock.Batch() != x.lock.Batch() || !next.goesTogether(ctx) {
 			break
 		}
-		lot = append(lot, &next.lock)
+		batch = append(batch, &next.lock)
 	}
-	return lot
+	return batch
 }
 
-// goesTogether reports whether the lock may be taken with others by one script: it waits for no replicas, and ctx does not
-// carry it.
+// goesTogether reports whether one script may acquire the lock with others: it waits for no replicas, and ctx
+// does not carry it.
 func (x *Exclusive) goesTogether(ctx context.Context) bool {
 	if ctx == nil || ctx.Err() != nil || x.Made() != nil || x.Replicas.Count > 0 {
 		return false

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// held is the lock held by this process, from the grant to the release. It is the hold's home.
+// held is the lock held by this process, from the grant to the release. It implements hold.Home.
 //
-// Exactly one of Vacated and Lost ends it: Vacated goes on only where it stopped the term, and
-// a term that was stopped tells nobody that it ended.
+// Exactly one of Vacated and Lost ends it: Vacated continues only if it stopped the term, and a stopped term
+// does not report its end.
 type held struct {
 	hold.Hold
 
@@ -28,9 +28,9 @@ type held struct {
 	attempt queue.Holder
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
-	local *handoff.Queue // where goroutines of the process wait for it; nil if they have tickets of their own
-	// since is when the server granted it, or said that it may go on. It is written by the goroutine that begins or vacates
-	// the hold, one after the other: the lock of the queue is between them.
+	local *handoff.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
+	// since is when the server granted it, or let it continue. Only the goroutine that begins or vacates the
+	// hold writes it; those follow each other, ordered by the lock of the queue.
 	since clock.Instant
 }
 
@@ -58,11 +58,11 @@ func (n *held) release(now clock.Instant) error {
 // used returns the stamp of the last token that was used.
 func (n *held) used() wire.Stamp { return wire.StampOf(n.Token()) }
 
-// releaseWithin gives the hold back, and waits for that as long as patience lasts. gone is the answer where the server
-// says that the hold has nothing any more.
+// releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the
+// server replies that the hold no longer exists.
 func (n *held) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
 	if err := n.Term.Stop(now); err != nil {
-		return err // it was lost before it could be given back; Lost sees to the rest
+		return err // it was lost before it could be released; Lost does the rest
 	}
 	defer n.over()
 	// A renewal may have been executed as late as now: the hold ends after lasts at the latest.
@@ -86,8 +86,8 @@ func (n *held) patience(now clock.Instant) *session.Patience {
 	return n.lock.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
 }
 
-// Lost implements hold.Home: the term ended under the holder. Where the hold may be there still
-// it is given back, so that the next in line need not wait for its end.
+// Lost implements hold.Home: the term ended under the holder. If the hold may still exist it is released, so
+// that the next waiter need not wait until it expires.
 func (n *held) Lost(end renewal.End) {
 	n.lock.Base.LogLost(end)
 	n.attempt.Abandon()

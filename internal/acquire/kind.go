@@ -25,18 +25,19 @@ type Kind struct {
 	Renew *scripts.Script
 	// Named returns what renewals call the hold of an attempt.
 	Named func(a queue.Holder) string
-	// Queues are where goroutines wait in the process, and are counted.
+	// Queues hold the goroutines of the process that wait, and count them.
 	Queues *handoff.Table
 	// Passing is how holds are handed over inside the process, if they are.
 	Passing *Passing
 	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
 	Share *scripts.Script
-	// Gather takes locks together, and Scatter releases holds together; see queue.Gather and queue.Scatter. They are nil if
-	// each is taken and released alone.
+	// Gather acquires locks together, and Scatter releases holds together; see queue.Gather and
+	// queue.Scatter. They are nil if each lock is acquired and released alone.
 	Gather, Scatter *scripts.Script
 }
 
-// Lock is one lock of a kind: who asks, for what, and in which realm the lease counts. It is written once.
+// Lock is one lock of a kind: the caller's session, the request, and the realm in which the lease counts. It
+// is written once.
 type Lock struct {
 	Kind  *Kind
 	Base  *Base
@@ -45,8 +46,8 @@ type Lock struct {
 	Wish  *queue.Wish
 }
 
-// Take waits until the lock is the caller's. If the question for replicas had no reply the hold is released, and Take waits
-// anew.
+// Take blocks until the caller holds the lock. If the question for replicas had no reply, Take releases the
+// hold and waits again.
 func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 	for fails := 0; ; fails++ {
 		lease, err := l.take(ctx)
@@ -57,7 +58,7 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// take is Take without another try.
+// take is Take without the repetition.
 func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
@@ -79,7 +80,7 @@ func (l *Lock) Ready(waiters int) error {
 	return l.Base.Session.Ready()
 }
 
-// Try takes the lock if it is free and nobody is before the caller, or enters a hold that the session shares.
+// Try acquires the lock if it is free and has no earlier waiter, or enters a hold that the session shares.
 func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 	if lease, ok := l.share(ctx); ok {
 		return lease, nil
@@ -133,7 +134,8 @@ func (e entered) leftLocal() {
 	e.lock.Kind.Queues.Done(e.local)
 }
 
-// Candidate waits for the lock. Whoever has it waits, and begins the hold or leaves.
+// Candidate waits for the lock. One goroutine at a time uses it; that goroutine waits, and begins the hold or
+// leaves.
 type Candidate struct {
 	lock   *Lock
 	queue  queue.Asker
@@ -141,7 +143,7 @@ type Candidate struct {
 	atOnce bool // the first reply granted the lock
 }
 
-// Stand returns a candidate, or why the session takes none.
+// Stand returns a candidate, or the reason why the session accepts none.
 func (l *Lock) Stand() (*Candidate, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return nil, err
@@ -150,14 +152,14 @@ func (l *Lock) Stand() (*Candidate, error) {
 	return &Candidate{lock: l, queue: q, place: q.Stand(l.Wish)}, nil
 }
 
-// Ended returns the error of one whose ctx has ended while another waited for both.
+// Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
 func (c *Candidate) Ended(ctx context.Context) error { return c.place.Ended(ctx) }
 
-// Wait waits until the lock is granted, or answers why it is not. Begin is to follow, or another Wait.
+// Wait blocks until the lock is granted, or returns why it is not. Call Begin or Wait after it.
 func (c *Candidate) Wait(ctx context.Context) error { return c.place.Wait(ctx) }
 
-// Begin leaves its place with what was granted, though it be in the instant in which waiting failed with err, and
-// answers its first lease, or why there is none.
+// Begin leaves the queue with what was granted, even if the grant came in the instant in which waiting failed
+// with err. It returns the first lease, or why there is none.
 func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	if a := c.place.Leave(); a != nil {
 		var lease hold.Lease
@@ -178,12 +180,12 @@ func (l *Lock) leave(q queue.Asker) {
 	l.Base.Session.End()
 }
 
-// begin makes the hold that was granted, or gives it back: where replicas do not have it that were asked for, or
-// the session closed meanwhile.
+// begin makes the hold that was granted. It releases the hold instead if too few replicas have it, or if the
+// session closed meanwhile.
 func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.Lease, error) {
 	if err := l.replicate(ctx, a); err != nil {
-		// Waited for, so that nothing is left when that is told, and the caller can try again at once. Where ctx ends
-		// meanwhile it goes on in the background.
+		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
+		// If ctx ends meanwhile, the release continues in the background.
 		_, _ = a.Release(ctx, 0, max(l.Base.Set.Life(), a.Grant().Life))
 		return hold.Lease{}, err
 	}
@@ -194,7 +196,7 @@ func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.L
 	return l.start(q, a, clock.Instant{}), nil
 }
 
-// start makes the hold that was granted. It ends by until at the latest, where that is not the zero Instant.
+// start makes the hold that was granted. It ends by until at the latest, unless until is the zero Instant.
 func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Lease {
 	n := &held{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
@@ -223,9 +225,10 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Le
 	return lease
 }
 
-// replicate waits until replicas have the hold, where that is asked for. Whoever grants a lock writes it on a
-// wire of its own, on which nobody can wait for it here. So the hold is lengthened first: who has that has what
-// the server wrote before, and the grant with it.
+// replicate waits until enough replicas have the hold, if the options ask for that. A grant is often written
+// on another client's connection, and WAIT counts only writes of its own connection. So the hold is
+// lengthened first on this connection: a replica that has this write has all earlier ones, and the grant with
+// them.
 func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
@@ -255,7 +258,7 @@ func (l *Lock) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration
 	terms = renewal.Terms{Script: l.Kind.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
 	switch {
 	case set.Fixed:
-		// Where the grant gives less than was asked for, one renewal gives the rest, and no more.
+		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.
 		terms.Until, terms.Fixed, terms.Renewed = grant.Read.Add(set.Lease), true, life < set.Lease
 	case set.MaxHold > 0:
 		terms.Until = grant.Read.Add(set.MaxHold)

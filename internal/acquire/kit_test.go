@@ -51,7 +51,7 @@ type user struct {
 	realm   hold.Realm
 }
 
-// join returns a session behind the proxy, whose leases are of these options.
+// join returns a session behind the proxy, whose leases have these options.
 func (p *place) join(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
@@ -79,7 +79,7 @@ func (u *user) wanting(n int) *acquire.Lock {
 	}
 }
 
-// has takes all permits.
+// has acquires all permits.
 func (u *user) has() hold.Lease {
 	u.place.Helper()
 	lease, err := u.wanting(3).Try(u.place.T.Context())

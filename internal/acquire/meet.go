@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Like returns the request with which goroutines wait for a lock that stands on g, if its holds are to be what r says:
-// handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a time, by the request
-// own, unless each has a channel of its own.
+// Like returns the request with which goroutines wait for a lock that uses g, if its holds are to be what r
+// says: handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a
+// time, with the request own, unless each has a channel of its own.
 func Like(g *layout.Ground, r, own handoff.Request) handoff.Request {
 	c, none := g.Contest, handoff.Request{}
 	switch {

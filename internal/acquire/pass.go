@@ -21,7 +21,8 @@ type Passing struct {
 	// Yield asks whether a hold may be handed over further; see queue.Attempt.Yield. It is nil for kinds that release the hold
 	// instead, and queue again.
 	Yield *scripts.Script
-	// cost is a moving average of what it takes to give the lock to another process, in nanoseconds; 0 is unknown.
+	// cost is a moving average of how long it takes to hand the lock to another process, in nanoseconds; 0 is
+	// unknown.
 	cost atomic.Int64
 }
 
@@ -42,7 +43,7 @@ func (p *Passing) turn() time.Duration {
 	return longestTurn
 }
 
-// took notes how long the server took to give the lock to another process.
+// took records how long the server needed to hand the lock to another process.
 func (p *Passing) took(d time.Duration) {
 	last, now := p.cost.Load(), int64(max(d, 1))
 	if last > 0 {
@@ -82,7 +83,7 @@ func (c *Candidate) Leave() {
 
 // yielder is a queue.Holder that can be asked about.
 type yielder interface {
-	// Yield asks by script whether the hold may go on; see queue.Attempt.Yield.
+	// Yield asks with script whether the hold may continue; see queue.Attempt.Yield.
 	Yield(ctx context.Context, script *scripts.Script) (queue.Fate, error)
 }
 
@@ -131,14 +132,16 @@ func (n *held) requeue(now clock.Instant, a queue.Requeuer) error {
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
 func (n *held) yield(sent clock.Instant, a yielder) error {
 	l := n.lock
-	// Half of what is left: if there is no answer the release is to begin before the term ends, which was unlocked in time.
+	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
+	// time.
 	patience := l.Base.Session.PatientUnlock(n.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
 	fate, err := a.Yield(patience, l.Kind.Passing.Yield)
 	now := clock.Now()
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
-		// The lease was unlocked in time. If the hold is gone, this question gave it back, and only the answer was lost.
+		// The lease was unlocked in time. If the hold is gone, this question released it, and only the reply
+		// was lost.
 		return n.releaseWithin(patience, now, nil)
 	case err != nil:
 		return n.releaseWithin(patience, now, errs.ErrLost)
@@ -149,7 +152,7 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 		if n.Term.Stop(now) == nil {
 			n.over()
 		}
-		return nil // given back in time, whatever the clock says by now
+		return nil // released in time, whatever the clock says by now
 	}
 	if grant := n.attempt.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
 		n.Refill(grant.Tokens())
@@ -158,6 +161,7 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 			return nil
 		}
 	}
-	// Nobody waits any more; or it ended while the question was on its way, and Lost sees to it.
+	// There is no waiter any more, or the term ended while the question was on its way, and Lost handles
+	// that.
 	return n.releaseWithin(patience, now, errs.ErrLost)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// NewKind returns the kind of lock that stands on g in a session. refusal makes an error of the answers of its scripts that
-// no other kind has; nil is a kind that has none.
+// NewKind returns the kind of lock that uses g in a session. refusal turns replies of its scripts that only
+// this kind has into errors; nil means that there are none.
 func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal func(wire.Reply) error) Kind {
 	if refusal == nil {
 		refusal = unknown
@@ -44,7 +44,7 @@ func unknown(reply wire.Reply) error {
 	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
 }
 
-// KeysOf returns what a lock that stands on g is on the server. The keys of its scripts are appended to room.
+// KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.
 func KeysOf(b *Base, g *layout.Ground, room []string) queue.Keys {
 	k := g.Keys(b.Names, room)
 	return queue.Keys{Holder: k.Holder, Lives: k.Lives, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Slot}

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// A kind stands on what its layout says, and has the keys of that.
+// A kind uses the source that its layout names, and the keys of that.
 func TestAKindStandsOnWhatItsLayoutSays(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

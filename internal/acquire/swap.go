@@ -9,9 +9,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap ends the hold of lease, which is to be its only entry and bound to nothing, and returns the first lease of a
-// hold by the wish of l, which script put in its place in one step: with a term of its own, but for an end that the old
-// one had. It waits for that as long as the old hold lasts. Where it fails both are given back in the background.
+// Swap ends the hold of lease and returns the first lease of a hold with the request of l, which script put
+// in its place in one step. The lease must be the only entry of its hold and bound to nothing. The new hold
+// has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
+// it fails, both holds are released in the background.
 func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
 	n, is := lease.Home().(*held)
 	if !is {
@@ -35,5 +36,5 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 		return hold.Lease{}, errs.Join(errs.ErrLost, err)
 	}
 	n.leaveLocal()
-	return l.start(n.queue, a, until), nil // which takes the place of n in the session and in the line
+	return l.start(n.queue, a, until), nil // which replaces n in the session and in the queue
 }

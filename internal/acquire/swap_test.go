@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P3, P8: a swap ends one lease and answers another, with a later token, which is all there is to give back.
+// P3, P8: a swap ends one lease and returns another with a later token, and only that one is left to release.
 func TestASwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -60,7 +60,7 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	require.Zero(t, p.holds())
 }
 
-// P2: what is kept ends when what it came from would have ended; where that had no end it is renewed for as long.
+// P2: the new hold ends when the old one would have ended; if the old one had no end, the new one is renewed.
 func TestASwapKeepsTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
@@ -86,7 +86,7 @@ func TestASwapKeepsTheEnd(t *testing.T) {
 	}
 }
 
-// P5: a swap whose answer is lost is repeated while the old hold lasts.
+// P5: a swap whose reply is lost is repeated while the old hold lasts.
 func TestASwapWhoseAnswerIsLostCountsOnce(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
@@ -102,8 +102,8 @@ func TestASwapWhoseAnswerIsLostCountsOnce(t *testing.T) {
 	u.rests()
 }
 
-// P2, P4: of a hold that the server has no more, or says nothing of for as long as it lasts, nothing is kept, and nothing
-// is left. It is told as a loss.
+// P2, P4: if the server no longer has the hold, or does not reply while it lasts, no hold is kept and none is
+// left. The holder gets a loss.
 func TestASwapThatFailsIsALossAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(p *place){
@@ -151,11 +151,13 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	u.rests()
 }
 
-// What is swapped while the session closes, and waits no longer for holders, is lost as they are, and given back.
+// A hold that is swapped while the session closes, when it no longer waits for holders, is lost like any
+// other, and released.
 func TestASwapIsEvictedWithItsSession(t *testing.T) {
 	redistest.Slow(t, "a session closes while a reply is late")
 	t.Parallel()
-	// Close has a second of its own for giving back, which a machine that stalls can use up. What it did not come to ends with its lease.
+	// Close has a second of its own for releases, which a machine that stalls can use up. Holds that it did
+	// not reach expire.
 	redistest.Await(t, "a Close that ends in its own time", func() bool { return closesOverASwap(t) < time.Second })
 }
 

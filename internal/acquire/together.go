@@ -15,22 +15,23 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Lot implements session.Returner. It is the zero Lot if holds of the kind are released one by one.
-func (l *Lock) Lot() session.Lot {
+// Batch implements session.Returner. It is the zero Batch if holds of the kind are released one by one.
+func (l *Lock) Batch() session.Batch {
 	if l.Kind.Scatter == nil {
-		return session.Lot{}
+		return session.Batch{}
 	}
-	return session.Lot{Session: l.Base.Session, Slot: l.Base.Slot, Layout: l.Base.Layout}
+	return session.Batch{Session: l.Base.Session, Slot: l.Base.Slot, Layout: l.Base.Layout}
 }
 
-// Lot implements session.Returner.
-func (n *held) Lot() session.Lot { return n.lock.Lot() }
+// Batch implements session.Returner.
+func (n *held) Batch() session.Batch { return n.lock.Batch() }
 
-// together takes locks of one kind in order by one call, as far as they are free and no goroutine of this session is before
-// the caller: of a hold that it cannot begin, and of those behind, it keeps none. The error is that of the call.
-func together(ctx context.Context, lot []*Lock) (leases []hold.Lease, err error) {
-	all, asked := make([]entered, 0, len(lot)), make([]queue.Asked, 0, len(lot))
-	for _, l := range lot {
+// together acquires locks of one kind in order by one call, as far as they are free and no goroutine of this
+// session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those behind.
+// The error is that of the call.
+func together(ctx context.Context, batch []*Lock) (leases []hold.Lease, err error) {
+	all, asked := make([]entered, 0, len(batch)), make([]queue.Asked, 0, len(batch))
+	for _, l := range batch {
 		e, err := l.enter()
 		if err != nil {
 			break
@@ -40,7 +41,7 @@ func together(ctx context.Context, lot []*Lock) (leases []hold.Lease, err error)
 	}
 	var attempts []*queue.Attempt
 	if len(all) > 1 {
-		attempts, err = queue.Gather(ctx, lot[0].Kind.Gather, asked)
+		attempts, err = queue.Gather(ctx, batch[0].Kind.Gather, asked)
 	}
 	for i, e := range all {
 		hasHold := false
@@ -56,7 +57,7 @@ func together(ctx context.Context, lot []*Lock) (leases []hold.Lease, err error)
 	return leases, err
 }
 
-// returned is a hold that is released together with others, and where the error of its release goes.
+// returned is a hold that is released together with others, and the destination of its error.
 type returned struct {
 	queue.Returned
 
@@ -72,7 +73,7 @@ func (n *held) Return(now clock.Instant, others []session.Returner) []error {
 	for i := range answers {
 		m := n
 		if i > 0 {
-			m = others[i-1].(*held) //nolint:errcheck,forcetypeassert // those of one lot are of one type
+			m = others[i-1].(*held) //nolint:errcheck,forcetypeassert // those of one batch have one type
 		}
 		r := &returned{held: m, answer: &answers[i]}
 		verdict := handoff.Unwanted

@@ -54,8 +54,8 @@ type Gatherer interface {
 	TryGather(ctx context.Context, behind []Gatherer) ([]hold.Lease, error)
 }
 
-// Lot is what holds have in common that can be given back together.
-type Lot struct {
+// Batch is what holds have in common that can be given back together.
+type Batch struct {
 	Session *Session
 	Slot    uint16 // 0 where there is no cluster
 	Layout  *layout.Layout
@@ -64,8 +64,8 @@ type Lot struct {
 // Returner is a hold that can be given back together with others.
 type Returner interface {
 	hold.Home
-	// Lot returns which others these are, of the same type.
-	Lot() Lot
+	// Batch returns which others these are, of the same type.
+	Batch() Batch
 	// Return is Vacated for this hold and for the others, in one step.
 	Return(now clock.Instant, others []Returner) []error
 }
