@@ -32,7 +32,7 @@ func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Ses
 // every is a kind that has every layout.
 func every(*layout.Layout) bool { return true }
 
-func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
+func TestLockHasTheRequestedLayout(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.Redisson()))
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestALockHasTheLayoutThatWasAskedFor(t *testing.T) {
 }
 
 // P9.
-func TestABaseHasTheNamesAndTheTermsThatWereAskedFor(t *testing.T) {
+func TestBaseHasTheRequestedNamesAndTerms(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.RenewedLease(time.Minute)))
 	b := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{nil, signalbox.MaxHold(time.Hour)})
@@ -65,7 +65,7 @@ func TestABaseHasTheNamesAndTheTermsThatWereAskedFor(t *testing.T) {
 	require.Zero(t, other.Set.MaxHold, "options of one lock are not those of the next")
 }
 
-func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
+func TestInvalidBaseFailsEveryCall(t *testing.T) {
 	t.Parallel()
 	s, closed := newSession(t), newSession(t)
 	require.NoError(t, closed.Close(t.Context()))
@@ -94,7 +94,7 @@ func TestWhatIsWrongWithABaseIsTheErrorOfEveryCall(t *testing.T) {
 	}
 }
 
-func TestEnteringNeedsAContextThatLives(t *testing.T) {
+func TestEnteringNeedsALiveContext(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
 	_, _, err := b.Enter(nil, &hold.Realm{}) //nolint:staticcheck // the nil context is what is tested
@@ -110,7 +110,7 @@ func TestEnteringNeedsAContextThatLives(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestErrorsSayWhatWasAskedOfWhichLock(t *testing.T) {
+func TestErrorsNameTheCallAndTheLock(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "order/42", session.Reentrant, nil)
 	require.NoError(t, b.Explain("lock", nil))
@@ -130,7 +130,7 @@ func TestDoRunsNothingWithoutALease(t *testing.T) {
 }
 
 // P4: the lease is released whatever the function does, and both errors are returned.
-func TestDoGivesTheLeaseBack(t *testing.T) {
+func TestDoReleasesTheLease(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
 	take := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
@@ -145,7 +145,7 @@ func TestDoGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-func TestALockerPanicsWithTheNameOfItsLock(t *testing.T) {
+func TestLockerPanicsWithTheNameOfItsLock(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
 	k := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })

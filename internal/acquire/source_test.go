@@ -16,7 +16,7 @@ import (
 )
 
 // A kind uses the source that its layout names, and the keys of that.
-func TestAKindStandsOnWhatItsLayoutSays(t *testing.T) {
+func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {

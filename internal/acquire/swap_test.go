@@ -17,7 +17,7 @@ import (
 )
 
 // P3, P8: a swap ends one lease and returns another with a later token, and only that one is left to release.
-func TestASwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
+func TestSwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join()
@@ -61,7 +61,7 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 }
 
 // P2: the new hold ends when the old one would have ended; if the old one had no end, the new one is renewed.
-func TestASwapKeepsTheEnd(t *testing.T) {
+func TestSwapKeepsTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
 		"FixedLease": signalbox.FixedLease(time.Hour), "MaxHold": signalbox.MaxHold(time.Minute),
@@ -87,7 +87,7 @@ func TestASwapKeepsTheEnd(t *testing.T) {
 }
 
 // P5: a swap whose reply is lost is repeated while the old hold lasts.
-func TestASwapWhoseAnswerIsLostCountsOnce(t *testing.T) {
+func TestSwapWithLostReplyCountsOnce(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
@@ -104,7 +104,7 @@ func TestASwapWhoseAnswerIsLostCountsOnce(t *testing.T) {
 
 // P2, P4: if the server no longer has the hold, or does not reply while it lasts, no hold is kept and none is
 // left. The holder gets a loss.
-func TestASwapThatFailsIsALossAndLeavesNothing(t *testing.T) {
+func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(p *place){
 		"Gone":     func(p *place) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
@@ -153,7 +153,7 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 
 // A hold that is swapped while the session closes, when it no longer waits for holders, is lost like any
 // other, and released.
-func TestASwapIsEvictedWithItsSession(t *testing.T) {
+func TestSwapIsEvictedWithItsSession(t *testing.T) {
 	redistest.Slow(t, "a session closes while a reply is late")
 	t.Parallel()
 	// Close has a second of its own for releases, which a machine that stalls can use up. Holds that it did

@@ -44,11 +44,11 @@ func (g Grant) Tokens() (first, last uint64) {
 	return g.Stamp.Token(), g.Last.LastToken()
 }
 
-// Tenant is who holds the lock in this process.
+// Tenant is the hold in this process that has the lock.
 type Tenant interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
-	// Recheck asks the server whether the hold is there still, and does not wait for the answer.
+	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
 	Recheck()
 }
 
@@ -58,24 +58,24 @@ type Attempt struct {
 	q      *Queue
 	name   string        // the ticket: the hold id, and the mark of the wish; assigned once
 	wish   *Wish         // assigned once
-	queues bool          // it stands in line, or came to try; assigned once, before it is sent
+	queues bool          // it waits in the queue, or came to try; assigned once, before it is sent
 	news   chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
 	state     state
-	told      context.CancelFunc // ends an enter that waits for its answer; nil where nobody could tell
-	refusal   error              // why it is over before it began, where the server said so
+	told      context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
+	refusal   error              // why it is over before it began, if the server gave a reason
 	grant     Grant
 	tenant    Tenant
-	urgent    bool       // the next look lists it: it may have been granted
+	urgent    bool       // the next poll lists it: it may have been granted
 	enters    int        // how many were sent; a requeue for it is one
-	atOnce    bool       // an enter was answered that it has the lock
-	unknown   bool       // an enter of it was not answered
-	stood     bool       // an enter of it was answered that it has the lock, or a ticket
+	atOnce    bool       // an enter replied that it has the lock
+	unknown   bool       // an enter of it had no reply
+	stood     bool       // an enter replied that it has the lock, or a ticket
 	refused   bool       // an enter of it was refused; see hasNothing
 	withdrawn bool       // Close ended it, and its leaving has begun
 	comes     bool       // it enters or waits: its line counts it
 	waits     bool       // it is among those that wait in its line
-	notAfter  wire.Stamp // of the newest enter; 0 where none was sent
+	notAfter  wire.Stamp // of the newest enter; 0 if none was sent
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
@@ -92,7 +92,7 @@ func (a *Attempt) beginLocked() {
 	a.q.attempts++
 }
 
-// beginWaiting makes an attempt known that is to stand in line, where it stays.
+// beginWaiting registers an attempt that is to wait in the queue, where it stays.
 func (q *Queue) beginWaiting(a *Attempt, wish *Wish) *Attempt {
 	*a = Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true, comes: true}
 	q.lines.mu.Lock()
@@ -105,7 +105,7 @@ func (q *Queue) beginWaiting(a *Attempt, wish *Wish) *Attempt {
 	return a
 }
 
-// sendLocked takes note that an enter of a is about to be sent.
+// sendLocked records that an enter of a is about to be sent.
 func (a *Attempt) sendLocked(notAfter wire.Stamp) {
 	a.notAfter = notAfter
 	if a.enters++; a.enters == 1 && a.comes {
@@ -122,7 +122,7 @@ func (a *Attempt) waitLocked() {
 	}
 }
 
-// forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
+// forget unregisters a: the server has nothing of it any more, or it ends by itself.
 func (a *Attempt) forget() {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
@@ -154,7 +154,7 @@ func (a *Attempt) leaveLine(to state) (isGranted bool) {
 	return isGranted
 }
 
-// goneLocked takes a out of those that enter or wait. It returns the ear to close, or nil.
+// goneLocked removes a from the attempts that enter or wait. It returns the listener to close, or nil.
 func (a *Attempt) goneLocked() *ear {
 	q := a.q
 	if !a.comes {
@@ -183,7 +183,7 @@ func (a *Attempt) goneLocked() *ear {
 	return e
 }
 
-// grantedLocked takes the news that a has the lock on the life that heartbeat paid for.
+// grantedLocked records that a has the lock for the life that heartbeat paid for.
 func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
 	switch a.state {
 	case entering, inLine:
@@ -200,7 +200,7 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 				a.told()
 			}
 		case a.queues:
-			// A hint: that life is over by our clock, or not known. The look lengthens what there is.
+			// This is a hint: that life is over by our clock, or not known. The poll lengthens what there is.
 			a.urgent = true
 			a.waitLocked()
 			a.q.pollLocked()
@@ -211,8 +211,9 @@ func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant
 	}
 }
 
-// isSpent reports whether what a was granted is over before it began: its goroutine did not run for that
-// long. Then a waits on, and a look at once tells whether it has the lock still, and lengthens that.
+// isSpent reports whether the grant of a is over before it began, because its goroutine did not run for that
+// long. Then a continues to wait, and a poll at once finds out whether it still has the lock, and lengthens
+// the hold.
 func (a *Attempt) isSpent() bool {
 	ls, now := a.q.lines, clock.Now()
 	ls.mu.Lock()
@@ -257,9 +258,10 @@ func (a *Attempt) Grant() Grant {
 	return a.grant
 }
 
-// Begin says who has the lock now, and can be evicted from here on. Of an exclusive lock it ends the older hold that the
-// session may have: its message that it was ended by force may come later than the newer grant. The older one is the one
-// with the smaller token, which can be a itself: another attempt was granted the lock before the goroutine of a ran.
+// Begin registers the tenant that has the lock now; from here on it can be evicted. For an exclusive lock it
+// ends the older hold that the session may have: the message that a force unlock ended that one may arrive
+// after the newer grant. The older one is the one with the smaller token. That can be a itself, if another
+// attempt was granted the lock before the goroutine of a ran.
 func (a *Attempt) Begin(tenant Tenant) {
 	if older := a.begin(tenant); older != nil {
 		older.Evict(errs.ErrLost)
@@ -291,20 +293,21 @@ func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
 	return holding != nil && holding != a && holding.grant.Stamp > token
 }
 
-// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket of an
-// exclusive lock, the grant took it out; of other locks only an attempt that was granted at once is sure.
+// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket
+// of an exclusive lock, the grant removed it; for other locks only an attempt that was granted at once is
+// sure.
 func (a *Attempt) isSureLocked() bool {
 	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.isExclusive())
 }
 
-// Lengthened says that the hold was given life anew, in answer to what was sent at sent. Before Begin.
+// Lengthened records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
 func (a *Attempt) Lengthened(life time.Duration, sent clock.Instant) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
-// Name returns what the hold is called where holds are written down.
+// Name returns the name under which the server records the hold.
 func (a *Attempt) Name() string {
 	if a.q.lines.kind.Labelled {
 		return a.ticket() + a.q.lines.session.Settings.Label

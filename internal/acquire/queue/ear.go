@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// ear is one channel on which grants are heard, for all lines that are told on it.
+// ear is one channel on which grants are heard, for all queues that are notified on it.
 type ear struct {
 	lines   *Lines
 	channel string
@@ -22,7 +22,7 @@ type ear struct {
 	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
 }
 
-// earLocked returns the ear of a channel and counts a line in.
+// earLocked returns the listener of a channel and counts a queue in.
 func (ls *Lines) earLocked(channel string) *ear {
 	e := ls.mu.ears[channel]
 	if e == nil {
@@ -33,7 +33,7 @@ func (ls *Lines) earLocked(channel string) *ear {
 	return e
 }
 
-// leaveLocked counts a line out. It reports whether it was the last one, and e is to be closed.
+// leaveLocked counts a queue out. It reports whether that was the last one, and e is to be closed.
 func (e *ear) leaveLocked() bool {
 	e.users--
 	if e.users > 0 {
@@ -43,8 +43,8 @@ func (e *ear) leaveLocked() bool {
 	return true
 }
 
-// listen begins the listening, once. Not under the lock: where the channel is live already it calls
-// Subscribed at once.
+// listen begins the listening, once. Do not call it under the lock: if the channel is live already, listening
+// calls Subscribed at once.
 func (e *ear) listen() {
 	e.open.Do(func() { e.listener.Store(e.lines.session.Dispatch.Listen(e.channel, dispatch.BySlot, e)) })
 }
@@ -99,8 +99,8 @@ func (e *ear) Lost() {
 // Heard implements dispatch.Hearer: grants.
 func (e *ear) Heard(message string) { e.lines.granted(message) }
 
-// grant is what is told of a grant: the attempt, the stamp of its token, and the number of the heartbeat
-// that paid for it.
+// grant is one grant of a message: the attempt, the stamp of its token, and the number of the heartbeat that
+// paid for it.
 type grant struct {
 	attempt string
 	token   wire.Stamp
@@ -109,7 +109,7 @@ type grant struct {
 
 const attemptSize, stampSize, numberSize = 19, 16, 20
 
-// grants returns what text tells of, one grant behind the other; nothing where it is no such text.
+// grants returns the grants of a message in order; none if text is no such message.
 func grants(text string) iter.Seq[grant] {
 	const size = attemptSize + stampSize + numberSize
 	return func(yield func(grant) bool) {
@@ -129,7 +129,7 @@ func grants(text string) iter.Seq[grant] {
 	}
 }
 
-// granted takes the news that attempts of this session have the lock.
+// granted handles the message that attempts of this session have the lock.
 func (ls *Lines) granted(text string) {
 	if text == "" {
 		return
@@ -142,8 +142,8 @@ func (ls *Lines) granted(text string) {
 	}
 }
 
-// grantedLocked takes one grant. An attempt that is not known is that of a copy of this process, restored from a
-// snapshot, or was given back while the message was on its way. What is of nobody ends by itself.
+// grantedLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
+// snapshot, or was released while the message was on its way. A hold without an attempt expires.
 func (ls *Lines) grantedLocked(g grant, now clock.Instant) {
 	if a := ls.mu.attempts[g.attempt]; a != nil {
 		a.grantedLocked(g.token, g.paid, now)

@@ -18,8 +18,8 @@ type Asked struct {
 	Wish  *Wish
 }
 
-// Gather takes locks in one call, in order: free ones that have no queue, and none behind the first that it cannot take.
-// It returns the holds of those that it took. After an error it took none.
+// Gather acquires locks in one call, in order: those that are free and have no queue, and none behind the
+// first that it cannot acquire. It returns the holds of the acquired locks. After an error there are none.
 func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Attempt, error) {
 	s, first := asked[0].Queue.lines.session, asked[0].Queue
 	if err := s.Meet(ctx, first.keys.Holder); err != nil {

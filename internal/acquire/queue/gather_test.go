@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// asks returns the locks with these names, to be taken together.
+// asks returns the locks with these names, to be acquired together.
 func (u *user) asks(names ...string) []Asked {
 	u.place.Helper()
 	asked := make([]Asked, len(names))
@@ -23,7 +23,7 @@ func (u *user) asks(names ...string) []Asked {
 	return asked
 }
 
-// gathers takes locks, and checks how many it got.
+// gathers acquires locks, and checks how many it got.
 func (u *user) gathers(n int, asked []Asked) []*Attempt {
 	u.place.Helper()
 	got, err := Gather(u.place.Context(), scripts.LockGather, asked)

@@ -25,7 +25,8 @@ const (
 	patience = 20 * time.Second
 	// lease is longer than any test.
 	lease = time.Hour
-	// delay is longer than it takes to do something meanwhile, and shorter than a client bears with a silent wire.
+	// delay is longer than what a test does meanwhile, and shorter than a client tolerates a silent
+	// connection.
 	delay = 1500 * time.Millisecond
 )
 
@@ -126,13 +127,13 @@ func (p *place) only(script *scripts.Script) {
 	})
 }
 
-// takes returns what has the lock, which must come.
+// takes returns the attempt that has the lock, which must be granted.
 func (u *user) takes() *Attempt {
 	u.place.Helper()
 	return within(u.place, "the lock", u.taking(u.place.T.Context())).mustHave(u.place)
 }
 
-// outcome is what Take answered.
+// outcome is what Take returned.
 type outcome struct {
 	*Attempt
 
@@ -145,7 +146,7 @@ func (o outcome) mustHave(tb testing.TB) *Attempt {
 	return o.Attempt
 }
 
-// taking takes the lock on another goroutine.
+// taking acquires the lock on another goroutine.
 func (u *user) taking(ctx context.Context) <-chan outcome {
 	answered := make(chan outcome, 1)
 	go func() {
@@ -185,8 +186,9 @@ func (u *user) hears() {
 	})
 }
 
-// looks lets the session poll, as it does when a subscription was confirmed, and waits for the reply. The proxy counts polls alone.
-// If a poll of the session's own has already taken the lock, there is nothing to poll for.
+// looks makes the session poll, as it does after a subscription was confirmed, and waits for the reply. The
+// proxy counts polls alone. If a poll of the session's own has already acquired the lock, there is nothing to
+// poll for.
 func (u *user) looks() {
 	u.place.Helper()
 	before := u.place.proxy.Replies()
@@ -200,8 +202,8 @@ func (u *user) looks() {
 	await(u.place, "a look", func() bool { return u.place.proxy.Replies() > before })
 }
 
-// gives lets go of the lock, which must be there. What was granted in line lasts for a heartbeat's life, which a machine that
-// stalls can outlast.
+// gives releases the lock, which must be held. A hold that was granted from the queue lasts for a heartbeat's
+// life, which a machine that stalls can exceed.
 func (u *user) gives(a *Attempt) {
 	u.place.Helper()
 	grant := a.Grant()
@@ -210,10 +212,10 @@ func (u *user) gives(a *Attempt) {
 	require.True(u.place, had || clock.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
 }
 
-// withoutLooks lets nothing happen by itself in the session from here on.
+// withoutLooks stops the timers of the session: from here on nothing happens by itself.
 func (u *user) withoutLooks() { u.session.Timers.Close() }
 
-// inLine returns who stands in line.
+// inLine returns the tickets in the queue.
 func (p *place) inLine() []string {
 	p.Helper()
 	var holds []string
@@ -224,7 +226,7 @@ func (p *place) inLine() []string {
 	return holds
 }
 
-// holder returns the hold that has the lock, by the server's account, "" for nobody.
+// holder returns the hold that has the lock, by the server's account, or "".
 func (p *place) holder() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", keysOf(p, "a").Holder).(string)
@@ -234,7 +236,7 @@ func (p *place) holder() string {
 	return value[20:62]
 }
 
-// nothingLeft waits until neither the sessions nor the server know of anybody.
+// nothingLeft waits until neither the sessions nor the server know of any attempt.
 func (p *place) nothingLeft(users ...*user) {
 	p.Helper()
 	await(p, "the end of everything", func() bool {
@@ -263,7 +265,7 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 // told is the message of a grant to an attempt, which the heartbeat with that number paid for.
 func told(attempt, paid string) string { return attempt + "1780000000000000" + paid }
 
-// Take waits in line until the lock is the caller's, in one step.
+// Take waits in the queue until the caller holds the lock, in one step.
 func (q *Queue) Take(ctx context.Context, wish *Wish) (*Attempt, error) {
 	p := q.Stand(wish)
 	err := p.Wait(ctx)

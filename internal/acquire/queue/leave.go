@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Abandon leaves the line, or gives the lock back, off the caller's path: at once, and where a copy of
-// the entering may still be on its way, once more when its not-after is over.
+// Abandon leaves the queue, or releases the lock, off the caller's path: at once, and if a copy of the enter
+// may still be on its way, once more when its not-after is over.
 func (a *Attempt) Abandon() {
 	switch {
 	case a.isWithdrawn():
@@ -45,8 +45,8 @@ func (a *Attempt) end() (may bool) {
 // It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
 // hold has ended by itself, after lasts at the latest.
 func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
-	// It is begun until the server answers: what a look still says of it is no reason to leave once
-	// more, which might be executed first, and the release then hear that there is nothing to give back.
+	// It is begun until the server replies. Otherwise a poll that still lists it would cause another leave.
+	// That could be executed first, and the release would find nothing to release.
 	a.Begin(nil)
 	var room [leaveArgs]string // on the stack
 	runner, call := a.q.lines.session.Runner, a.leaveCall(room[:0], used)
@@ -85,8 +85,8 @@ func (q *Queue) alone(call wire.Call) wire.Call {
 // leaveArgs is how many arguments a leave has.
 const leaveArgs = 7
 
-// leaveCall returns the call that ends a, whose arguments are appended to room. used is the stamp of the last token that was used, 0 if it is not known. It may
-// be called under the lock of the Lines if a is over.
+// leaveCall returns the call that ends a, whose arguments are appended to room. used is the stamp of the last
+// token that was used, 0 if it is not known. It may be called under the lock of the Lines if a is over.
 func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	ls, keys := a.q.lines, a.q.keys
 	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
@@ -96,7 +96,7 @@ func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	return wire.Call{Script: ls.kind.Leave, Keys: keys.All, Args: append(args, flag(a.isSureLocked()))}
 }
 
-// floor returns a stamp as scripts take it: "" if it is not known.
+// floor returns a stamp as an argument of scripts: "" if it is not known.
 func floor(used wire.Stamp) string {
 	if used == 0 {
 		return ""
@@ -116,8 +116,8 @@ func (a *Attempt) leaveAgain() {
 	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.wish.Life, lives*lookCeiling)))
 }
 
-// leaveUntil repeats the leaving off the caller's path until it is answered, and where an enter is of unknown
-// outcome until that can come no more.
+// leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
+// unknown, until that enter can no longer be executed.
 func (a *Attempt) leaveUntil(until clock.Instant) {
 	t := &session.Settlement{Call: a.leaveCall(nil, 0), Until: until, Arrives: a.arrives(), Over: a.givenUp}
 	t.Settled = func(reply wire.Reply) time.Duration {
@@ -134,8 +134,8 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 	a.q.lines.session.Settler.Settle(t)
 }
 
-// copyLeft returns for how long a copy of the entering may still come, where it is server o'clock; 0 is
-// not at all.
+// copyLeft returns for how long a copy of the enter may still be executed, if server is the server's time; 0
+// is not at all.
 func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
@@ -154,9 +154,9 @@ func (a *Attempt) arrives() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// givenUp ends the leaving, settled or not. Where it is not, and the session goes on in that line, its
-// heartbeats would keep the ticket of a alive, before which others would wait for as long: it goes on. If the
-// server has nothing of a, the session sends no heartbeats either.
+// givenUp ends the repetition, settled or not. If it is not settled and the session still uses that queue,
+// its heartbeats would keep the ticket of a alive, and other waiters would wait behind it: so the repetition
+// continues. If the server has nothing of a, the session sends no heartbeats either.
 func (a *Attempt) givenUp(err error) {
 	ls := a.q.lines
 	ls.mu.Lock()
@@ -171,11 +171,11 @@ func (a *Attempt) givenUp(err error) {
 	}
 }
 
-// handed takes from the answer to a leave who of this session has the lock next.
+// handed reads from the reply to a leave which attempts of this session have the lock next.
 func (a *Attempt) handed(reply wire.Reply) { a.q.lines.Handed(a.q.keys.Holder, reply) }
 
-// Handed takes from the answer to a script that let somebody in, {_, _, grants, more}, which attempts of this session
-// it was, and whether a look is due. A shorter one tells nothing.
+// Handed reads the reply to a script that granted the lock, {_, _, grants, more}: the granted attempts of
+// this session, and whether a poll is due. A shorter reply carries neither.
 func (ls *Lines) Handed(holder string, reply wire.Reply) {
 	if reply.Len() < 4 {
 		return
@@ -186,7 +186,7 @@ func (ls *Lines) Handed(holder string, reply wire.Reply) {
 	}
 }
 
-// lookAt looks at a line at once, if somebody of this session waits in it.
+// lookAt polls a queue at once, if an attempt of this session waits in it.
 func (ls *Lines) lookAt(holder string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

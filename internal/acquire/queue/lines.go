@@ -18,19 +18,20 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Kind is how one kind of lock stands in line. The arguments and replies of its steps are those of package scripts;
-// Enter has those of the Wish behind them.
+// Kind describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
+// package scripts; Enter has those of the Wish behind them.
 type Kind struct {
 	Enter, Look, Leave *scripts.Script
-	// Wait says of many locks that the session waits for them. It is a heartbeat, and a poll for those at which the holder
-	// has changed is to follow. A kind that has none is polled each time.
+	// Wait announces for many locks that the session waits for them. It is a heartbeat; those locks whose
+	// holder has changed are polled next. A kind without Wait is polled each time.
 	Wait *scripts.Script
-	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts can do with that key alone
-	// has Requeue instead, which releases a hold and queues the session again in one call. Such a kind is exclusive.
+	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts also need
+	// only that key has Requeue instead, which releases a hold and queues the session again in one call. Such
+	// a kind is exclusive.
 	Drop, Requeue *scripts.Script
 	// Labelled says that holds are written down with the label of their session, and are named with it.
 	Labelled bool
-	// Refusal returns the error that an answer of Enter below -2 stands for.
+	// Refusal returns the error for a reply of Enter below -2.
 	Refusal func(wire.Reply) error
 }
 
@@ -39,12 +40,12 @@ func (k *Kind) isExclusive() bool { return k.Requeue != nil }
 
 // Wish is what an attempt asks for.
 type Wish struct {
-	Life time.Duration // of the hold, where it is given at once
-	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as
-	// scripts take it.
+	Life time.Duration // of the hold, if it is granted at once
+	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as an
+	// argument of scripts.
 	Floor string
-	// Mark stands behind the hold id in the line, and in the name of the hold: what each ticket has to tell. As
-	// long as all others of the kind.
+	// Mark follows the hold id in the ticket and in the name of the hold: what scripts have to know of each.
+	// All marks of a kind have the same length.
 	Mark string
 	// Args are those of Enter that other kinds do not have.
 	Args []string
@@ -54,12 +55,12 @@ type Wish struct {
 	Beside bool
 }
 
-// Lines has the lines of one kind of lock in one session.
+// Lines has the queues of one kind of lock in one session.
 type Lines struct {
 	session *session.Session
 	kind    Kind
 	looks   *timers.Collector[*Queue]
-	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
+	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel  context.CancelFunc
 	phase   time.Duration // of the polls of the session: those of several lines meet in one call
 
@@ -69,9 +70,9 @@ type Lines struct {
 		spare    int                 // of them
 		waited   int                 // those in which an attempt enters or waits
 		attempts map[string]*Attempt // by attempt; those that may have something on the server
-		ears     map[string]*ear     // by channel; those that a line is told on in which somebody waits
+		ears     map[string]*ear     // by channel; those of queues in which an attempt waits
 		number   int64               // of the newest heartbeat
-		beats    []beat              // those whose lives are not over, as they were sent
+		beats    []beat              // those whose lives are not over, in the order of sending
 	}
 }
 
@@ -86,10 +87,10 @@ func New(s *session.Session, kind Kind) *Lines {
 	return ls
 }
 
-// maxSpare is how many unused lines are kept, so that a lock that is taken again finds its line.
+// maxSpare is how many unused queues are kept, so that a lock that is acquired again finds its queue.
 const maxSpare = 256
 
-// Use returns the line with these keys, which stay as they are, and counts the caller as its user.
+// Use returns the queue with these keys, which must not change, and counts the caller as its user.
 func (ls *Lines) Use(keys *Keys) *Queue {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -106,7 +107,8 @@ func (ls *Lines) Use(keys *Keys) *Queue {
 	return q
 }
 
-// Done counts a user out. A line that was waited in is remembered for a while: the server knows that the session lives.
+// Done counts a user out. A queue that was waited in is remembered for a while: the server knows that the
+// session lives.
 func (ls *Lines) Done(q *Queue) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -123,7 +125,7 @@ func (ls *Lines) Done(q *Queue) {
 	}
 }
 
-// dropLocked forgets a line that nobody uses.
+// dropLocked forgets a queue that has no user.
 func (ls *Lines) dropLocked(q *Queue) {
 	if q.users == 0 && !q.spare && ls.mu.queues[q.keys.Holder] == q {
 		delete(ls.mu.queues, q.keys.Holder)
@@ -138,7 +140,7 @@ func (ls *Lines) Len() (queues, attempts, ears int) {
 	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.ears)
 }
 
-// Like returns the request that a ticket of this session is for: zero if it is not known, or is that of one goroutine.
+// Like returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
 func (ls *Lines) Like(ticket string) handoff.Request {
 	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
 	if !isOurs || len(attempt) < attemptSize {
@@ -189,7 +191,7 @@ func (ls *Lines) RecheckAll() {
 
 func anybody(*Attempt) bool { return true }
 
-// tenants returns who holds a lock by one of these attempts.
+// tenants returns the tenants of those of these attempts that hold a lock.
 func (ls *Lines) tenants(which func(*Attempt) bool) []Tenant {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

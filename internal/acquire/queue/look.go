@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxListed is how many attempts a look lists: the first ones, which may have been granted, and
-	// some of the others in turn, which may have lost their place.
+	// maxListed is how many attempts a poll lists: the first ones, which may have been granted, and some of
+	// the others in turn, which may have lost their tickets.
 	maxListed, maxFirst = 16, 4
-	// lookPatience is how long a batch of looks waits for its answer.
+	// lookPatience is how long a batch of polls waits for its reply.
 	lookPatience = time.Second
 	// maxLooks bounds a pipeline, and maxWaits the locks of one call in it.
 	maxLooks, maxWaits = 200, 100
@@ -27,7 +27,7 @@ const (
 	thorough = 16
 )
 
-// look is one look at a line, or a heartbeat alone.
+// look is one poll of a queue, or a heartbeat alone.
 type look struct {
 	q      *Queue
 	beat   beat
@@ -36,7 +36,7 @@ type look struct {
 	floor  string // see Wish
 }
 
-// lookAll looks at a tick's worth of lines.
+// lookAll polls the queues that are due in one tick.
 func (ls *Lines) lookAll(queues []*Queue) {
 	ctx, cancel := errs.WithTimeout(ls.ctx, lookPatience)
 	defer cancel()
@@ -56,7 +56,7 @@ func (ls *Lines) lookAll(queues []*Queue) {
 	}
 }
 
-// prepare adds a look at q, unless no attempt enters or waits there: then none has come for a while.
+// prepare adds a poll of q, unless no attempt enters or waits there, and none has for a while.
 func (ls *Lines) prepare(looks []look, q *Queue) []look {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -76,8 +76,8 @@ func (ls *Lines) prepare(looks []look, q *Queue) []look {
 	return append(looks, l)
 }
 
-// listLocked chooses the attempts that a look lists: of those whose entering was answered the
-// urgent ones, the first, and others in turn.
+// listLocked chooses the attempts that a poll lists, among those whose enter had a reply: the urgent ones,
+// the first, and others in turn.
 func (q *Queue) listLocked() []*Attempt {
 	listed := make([]*Attempt, 0, min(maxListed, len(q.waiting)))
 	chosen := make(map[*Attempt]bool, cap(listed))
@@ -106,8 +106,8 @@ func (q *Queue) listLocked() []*Attempt {
 	return listed
 }
 
-// lookTogether sends looks in one pipeline, and heartbeats alone for the lines that refuse them
-// because their slot is on the move.
+// lookTogether sends polls in one pipeline, and heartbeats alone for the queues that refuse them because
+// their slot is being moved.
 func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 	calls := make([]wire.Call, len(looks))
 	for i, l := range looks {
@@ -131,8 +131,8 @@ func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 	}
 }
 
-// lookAlone sends heartbeats for looks that were refused because their slot is being moved, and looks with the holder key
-// alone: what has the lock is lengthened by that.
+// lookAlone sends heartbeats for polls that were refused because their slot is being moved, and polls with
+// the holder key alone, which lengthen the hold of an attempt that has the lock.
 func (ls *Lines) lookAlone(ctx context.Context, looks []look, calls []wire.Call) {
 	if !ls.kind.isExclusive() {
 		ls.session.Runner.RunMany(ctx, calls)
@@ -174,7 +174,8 @@ func (l *look) beatCall() wire.Call {
 	}
 }
 
-// failed takes a look that was not answered, or refused: the next comes early, since a life counts on.
+// failed handles a poll that had no reply, or was refused: the next one comes early, because the life
+// continues to run down.
 func (l *look) failed(err error) {
 	ls := l.q.lines
 	ls.mu.Lock()
@@ -196,7 +197,7 @@ func (q *Queue) refuseLocked(err error) {
 	}
 }
 
-// answered takes the answer to a look.
+// answered handles the reply to a poll.
 func (l *look) answered(reply wire.Reply) {
 	ls, q, now := l.q.lines, l.q, clock.Now()
 	ls.mu.Lock()
@@ -224,7 +225,7 @@ func (l *look) answered(reply wire.Reply) {
 		if a.state == inLine && i < len(places) && places[i] == '0' && !has[a.attempt()] {
 			a.state = gone
 			a.wake()
-			more = true // where one has lost its place, others have that are not listed
+			more = true // if one has lost its ticket, others that are not listed have too
 		}
 	}
 	if more {
@@ -234,8 +235,8 @@ func (l *look) answered(reply wire.Reply) {
 	q.scheduleLocked(left)
 }
 
-// scheduleLocked schedules the next look: in a while, or when the hold of another, which lasts for left
-// at the most, has ended.
+// scheduleLocked schedules the next poll: after a pause, or when the hold of another session ends, which
+// lasts for left at most.
 func (q *Queue) scheduleLocked(left time.Duration) {
 	if q.comers == 0 {
 		return
@@ -249,8 +250,8 @@ func (q *Queue) scheduleLocked(left time.Duration) {
 	q.lines.session.Timers.Schedule(&q.next, q.due-now)
 }
 
-// nextLocked returns when the next look is due: after nine tenths of a pause, or eight. Those of the session's lines fall on
-// the same instants, so that many go in one call.
+// nextLocked returns when the next poll is due: after nine tenths of a pause, or eight. The polls of all
+// queues of the session fall on the same instants, so that many fit in one call.
 func (q *Queue) nextLocked(now time.Duration) time.Duration {
 	every := q.everyLocked()
 	next := now + every*9/10

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// States: what the answer to a look makes of attempts in every state.
-func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
+// States: what the reply to a poll makes of attempts in every state.
+func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 	t.Parallel()
 	const now = wire.Stamp(1780000000000000)
 	u := newPlace(t).plain()
@@ -23,7 +23,7 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 		before state
 		place  string
 		has    bool   // it is said to have the lock
-		paid   string // "" is not known, else the look's own heartbeat
+		paid   string // "" is not known, else the poll's own heartbeat
 		want   state
 		urgent bool
 	}{
@@ -64,8 +64,8 @@ func TestTheAnswerToALookMovesAttemptsOn(t *testing.T) {
 	}
 }
 
-// P2: whatever a message says that is none, nothing comes of it.
-func TestAMessageThatIsNoneIsNoGrant(t *testing.T) {
+// P2: a message that is no grant has no effect.
+func TestMalformedMessageIsNoGrant(t *testing.T) {
 	t.Parallel()
 	u := newPlace(t).plain()
 	a := u.q.beginWaiting(new(Attempt), wish)

@@ -18,7 +18,7 @@ import (
 )
 
 // P6, states: in line, and a look finds what no message told.
-func TestALookFindsTheGrantWhoseMessageVanished(t *testing.T) {
+func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	p := newPlace(t)
@@ -36,7 +36,7 @@ func TestALookFindsTheGrantWhoseMessageVanished(t *testing.T) {
 }
 
 // P6: messages before a subscription was confirmed are lost, so everybody looks.
-func TestASubscriptionIsFollowedByALook(t *testing.T) {
+func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.behind()
@@ -56,7 +56,7 @@ func TestASubscriptionIsFollowedByALook(t *testing.T) {
 }
 
 // P6: nor is a look that failed the last.
-func TestALookThatFailsIsFollowedByOne(t *testing.T) {
+func TestFailedPollIsRepeated(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	p := newPlace(t)
@@ -74,7 +74,7 @@ func TestALookThatFailsIsFollowedByOne(t *testing.T) {
 }
 
 // P6: the server loses the line, and everybody who waits forms a new one, however many they are.
-func TestWaitersOutlastTheLossOfTheLine(t *testing.T) {
+func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	for name, lose := range map[string]func(p *place){
@@ -132,7 +132,7 @@ func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
 
 // P1, P5: two copies of one process, restored from a snapshot, have one session id. What the one
 // holds is not the other's to give back.
-func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
+func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.behind()
@@ -154,7 +154,7 @@ func TestAHoldThatTheSessionDoesNotKnowIsLeftAlone(t *testing.T) {
 }
 
 // P2: nor are its heartbeats.
-func TestAGrantThatACopysHeartbeatPaidForIsAHint(t *testing.T) {
+func TestGrantPaidByACopyIsAHint(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u, other := p.plain(), p.plain()
@@ -169,7 +169,7 @@ func TestAGrantThatACopysHeartbeatPaidForIsAHint(t *testing.T) {
 }
 
 // States: entering or in line, and a message whose heartbeat is not known, or over: it is asked at once.
-func TestAGrantThatNothingKnownPaidForIsAskedForAtOnce(t *testing.T) {
+func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.behind()
@@ -207,7 +207,7 @@ func TestAGrantThatNothingKnownPaidForIsAskedForAtOnce(t *testing.T) {
 }
 
 // States: begun, and the release gets no answer. It is repeated.
-func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
+func TestRelease_NoReply_IsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		p := newPlace(t)
@@ -228,7 +228,7 @@ func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
 
 // P5: a look that says that the session has the lock, while it is given back, is no reason to give it
 // back once more: the release would hear that there is nothing to give back.
-func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
+func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.behind()
@@ -256,7 +256,7 @@ func TestALookWhileALockIsGivenBackTakesNothingAway(t *testing.T) {
 }
 
 // P6: Close sends everybody away who waits, whatever for.
-func TestCloseSendsEverybodyAway(t *testing.T) {
+func TestCloseEndsAllWaits(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(p *place){
 		"InLine": func(*place) {},

@@ -50,12 +50,12 @@ func TestMovingSlot_FreeLock_IsAcquiredAndReleased(t *testing.T) {
 		_, err = other.q.Try(t.Context(), wish)
 		require.ErrorIs(t, err, errs.ErrHeld)
 		u.gives(a)
-		p.nothingLeft(u, other) // by one release, which needs no look at the queue
+		p.nothingLeft(u, other) // by one release, which does not need the queue
 	}
 }
 
-// P4: a hold that may have a ticket, since an enter before was not the only one, is not over before the queue was looked at.
-func TestMovingSlot_SecondEnter_LooksAtTheQueue(t *testing.T) {
+// P4: a hold that may have a ticket, because of an earlier enter, is over only when the queue was checked.
+func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.mover()
@@ -72,7 +72,8 @@ func TestMovingSlot_SecondEnter_LooksAtTheQueue(t *testing.T) {
 	p.nothingLeft(u)
 }
 
-// P6: a release leaves the lock to the queue, which nobody overtakes, and a poll hands it over when the slot has arrived.
+// P6: a release leaves the lock to the queue, which no caller overtakes, and a poll grants it when the slot
+// has arrived.
 func TestMovingSlot_Release_LeavesTheLockToTheQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

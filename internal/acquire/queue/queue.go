@@ -16,9 +16,9 @@ import (
 
 // Keys are those of one lock, and the channel of its grants.
 type Keys struct {
-	// Holder says who has the lock, Lives until when the sessions in line count as living.
+	// Holder is the key that names the holder, Lives the key with the lives of the waiting sessions.
 	Holder, Lives string
-	// All are the keys of Enter, Look and Leave, as these take them.
+	// All are the keys of Enter, Look and Leave, in their order.
 	All []string
 	// Grants is the channel without the session that it ends with, or, of a lock that has no line, that of its messages.
 	Grants string
@@ -26,8 +26,8 @@ type Keys struct {
 	Slot uint16
 }
 
-// Queue is the line of one lock, as one session sees it. Its fields are guarded by the lock of its
-// Lines. A session has one for each lock that it holds, so that it is small until an attempt has to wait.
+// Queue is the queue of one lock, from the view of one session. The lock of its Lines guards its fields. A
+// session has one Queue for each lock that it holds, so that it is small until an attempt has to wait.
 type Queue struct {
 	lines *Lines
 	keys  *Keys // assigned once
@@ -38,15 +38,15 @@ type Queue struct {
 	spare           bool     // kept though no caller uses it
 	wish            *Wish    // of the newest of them
 	holding         *Attempt // the newest exclusive hold of the session, until its release begins
-	ear             *ear     // where its grants are heard; nil if no attempt waits, or needs it yet
+	ear             *ear     // hears its grants; nil if no attempt waits, or needs it yet
 }
 
 // wait is the waiting in one line.
 type wait struct {
-	next    timers.Entry  // the next look; if no caller uses the line, the end of its being remembered
-	waiting []*Attempt    // in line, as they came
-	turn    int           // which of them the next look lists
-	heard   clock.Instant // when the newest heartbeat that was answered was sent
+	next    timers.Entry  // the next poll; if no caller uses the queue, the time to forget it
+	waiting []*Attempt    // with tickets, in order of arrival
+	turn    int           // which of them the next poll lists
+	heard   clock.Instant // when the newest heartbeat that had a reply was sent
 	last    error         // why the last poll had no reply, or nil
 	planned bool          // a poll is scheduled
 	due     time.Duration // monotonic: when it is due
@@ -57,7 +57,7 @@ type wait struct {
 	polled time.Duration // monotonic: when that poll was sent
 }
 
-// waitsLocked makes sure that the line has a wait.
+// waitsLocked makes sure that the queue has a wait.
 func (q *Queue) waitsLocked() {
 	if q.wait == nil {
 		q.wait = new(wait)
@@ -65,7 +65,7 @@ func (q *Queue) waitsLocked() {
 	}
 }
 
-// heardLocked takes note that a heartbeat was answered that was sent at sent.
+// heardLocked records that a heartbeat sent at sent had a reply.
 func (q *Queue) heardLocked(sent clock.Instant) {
 	q.waitsLocked()
 	if q.heard.IsZero() || sent.Mono() > q.heard.Mono() {
@@ -73,7 +73,7 @@ func (q *Queue) heardLocked(sent clock.Instant) {
 	}
 }
 
-// repliedLocked takes note that the server replied.
+// repliedLocked records that the server replied.
 func (q *Queue) repliedLocked() {
 	if q.wait != nil {
 		q.last = nil
@@ -121,14 +121,14 @@ func (ls *Lines) paidLocked(number string, now clock.Instant) (beat, bool) {
 	return beat{}, false
 }
 
-// beatenLocked reports whether a heartbeat was answered so lately that one more is not worth it.
+// beatenLocked reports whether a heartbeat had a reply so recently that another one is not worth it.
 func (q *Queue) beatenLocked(now clock.Instant) bool {
 	return q.wait != nil && !q.heard.IsZero() && !q.heard.Add(q.lines.lifeLocked()/8).Reached(now)
 }
 
-// nextNumberLocked returns the number of a heartbeat that is about to be sent. Numbers rise for as long
-// as the session lives, whatever line they are for. Behind the digits stand 48 random bits: two copies of
-// one process, restored from one snapshot, must not take each other's heartbeats for their own.
+// nextNumberLocked returns the number of a heartbeat that is about to be sent. Numbers rise over all queues
+// while the session lives. 48 random bits follow the digits: two copies of one process, restored from one
+// snapshot, must not mistake each other's heartbeats for their own.
 func (ls *Lines) nextNumberLocked() string {
 	ls.mu.number++
 	var random [6]byte
@@ -144,20 +144,20 @@ func (ls *Lines) nextNumberLocked() string {
 }
 
 const (
-	// lookEvery is the pause between the looks of a session at one line.
+	// lookEvery is the pause between the polls of one queue by a session.
 	lookEvery = time.Second
-	// lookCeiling is the longest pause between looks, however many lines are waited in.
+	// lookCeiling is the longest pause between polls, however many queues a session waits in.
 	lookCeiling = 10 * time.Second
-	// lookCost is what one line more adds to the pause: a thousand looks a second are the budget.
+	// lookCost is how much each further queue adds to the pause: the budget is a thousand polls a second.
 	lookCost = time.Millisecond
-	// deafEvery is the pause where grants are not heard.
+	// deafEvery is the pause while grants are not heard.
 	deafEvery = 100 * time.Millisecond
-	// lives is how many pauses a waiter's life lasts: two looks may fail. The scripts do not believe in a
-	// life of more than lives times lookCeiling.
+	// lives is how many pauses a waiter's life lasts: two polls may fail. The scripts reject a life of more
+	// than lives times lookCeiling.
 	lives = 3
 )
 
-// everyLocked returns the pause between looks, as things are now.
+// everyLocked returns the current pause between polls.
 func (q *Queue) everyLocked() time.Duration {
 	every := lookEvery
 	if q.ear != nil && q.ear.isDeaf() {
@@ -166,7 +166,7 @@ func (q *Queue) everyLocked() time.Duration {
 	return q.lines.pauseLocked(every)
 }
 
-// pauseLocked is a pause between looks, stretched to the budget.
+// pauseLocked is a pause between polls, stretched to the budget.
 func (ls *Lines) pauseLocked(every time.Duration) time.Duration {
 	return min(max(every, time.Duration(ls.mu.waited)*lookCost), lookCeiling)
 }
@@ -179,7 +179,7 @@ func (ls *Lines) lifeLocked() time.Duration {
 	return lives * min(max(lookEvery, every), lookCeiling)
 }
 
-// Fire implements timers.Event: the next look is due, or nobody has come for a while.
+// Fire implements timers.Event: the next poll is due, or no caller has come for a while.
 func (q *Queue) Fire() { q.lines.looks.Put(q) }
 
 // pollLocked polls at once.
@@ -200,8 +200,9 @@ func (q *Queue) LastError() error {
 	return q.last
 }
 
-// busy reports whether somebody of this session is before whoever comes with that wish: has, wants or gives back
-// the lock; or, where several can have it at once, stands in line for it, and is not only about to enter.
+// busy reports whether a caller of this session is before a new one with that wish: it holds, requests or
+// releases the lock. If several can hold the lock at once, only a caller that waits in the queue counts, not
+// one that is about to enter.
 func (q *Queue) busy(wish *Wish) bool {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
@@ -223,8 +224,8 @@ func (q *Queue) hear() {
 	e.listen()
 }
 
-// hearAlready makes sure that grants are heard where that costs nothing: before the first enter, which
-// then need not be followed by a look.
+// hearAlready starts to listen for grants if that costs nothing: before the first enter, which then need not
+// be followed by a poll.
 func (q *Queue) hearAlready() {
 	s := q.lines.session
 	if s.Dispatch.Channels() > 0 && s.Dispatch.IsLive(q.keys.Grants+s.ID()) {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// P6: however many wait, a look lists the first ones each time, and every other one in its turn.
+// P6: with any number of waiters, a poll lists the first ones each time, and every other one in its turn.
 func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 100, 128, 1000} {
@@ -42,7 +42,7 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 	}
 }
 
-func TestOneThatMayHaveBeenGrantedIsListedFirst(t *testing.T) {
+func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 	t.Parallel()
 	q := &Queue{wait: new(wait)}
 	for range 100 {
@@ -54,7 +54,7 @@ func TestOneThatMayHaveBeenGrantedIsListedFirst(t *testing.T) {
 }
 
 // P2: a heartbeat is known until its life is over by our clocks, and is never changed.
-func TestAHeartbeatPaysForItsOwnLife(t *testing.T) {
+func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
 	ls := &Lines{}
 	now := clock.Now()
@@ -81,8 +81,8 @@ func TestAHeartbeatPaysForItsOwnLife(t *testing.T) {
 	require.LessOrEqual(t, len(ls.mu.beats), 31)
 }
 
-// P7: looks keep to a budget of a thousand a second, and lives to what the scripts believe.
-func TestLooksOfManyLinesKeepToTheirBudget(t *testing.T) {
+// P7: polls keep to a budget of a thousand a second, and lives to what the scripts accept.
+func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		lines int
@@ -97,7 +97,7 @@ func TestLooksOfManyLinesKeepToTheirBudget(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatThatWasAnsweredLatelySparesOne(t *testing.T) {
+func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	t.Parallel()
 	q := &Queue{lines: &Lines{}}
 	now := clock.Now()

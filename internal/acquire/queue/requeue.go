@@ -86,7 +86,7 @@ func requeued(reply wire.Reply) fate {
 	return fate{looked: reply.Int(n-2) == 1, had: reply.Int(n-1) == 1}
 }
 
-// queued takes from the reply to a requeue what became of a. It returns false if a has no ticket.
+// queued handles the reply to a requeue. It returns false if a has no ticket.
 func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	ls, q, now := a.q.lines, a.q, clock.Now()
 	code := reply.Code()

@@ -164,7 +164,7 @@ func TestRequeue_NoReply_ReleasesAndWaits(t *testing.T) {
 	}
 }
 
-// P5: whoever gives up after that leaves nothing either.
+// P5: a waiter that gives up after that leaves nothing either.
 func TestRequeue_NoReplyAndGivenUp_LeavesNothing(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
@@ -199,7 +199,7 @@ func TestRequeue_Refused_QueuesNothing(t *testing.T) {
 	p.nothingLeft(u)
 }
 
-// P2, P9: the hold is over. The caller hears that, and the session queues only where a queue may exist.
+// P2, P9: the hold is over. The caller gets that error, and the session queues only if a queue may exist.
 func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

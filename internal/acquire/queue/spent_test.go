@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// P2: what was granted and is over before its goroutine runs begins nothing. A look tells what there is.
-func TestGrantThatIsOverBeforeItBeginsIsLookedAt(t *testing.T) {
+// P2: a grant that is over before its goroutine runs begins no hold. A poll finds what there is.
+func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, waiter := p.plain(), p.plain()

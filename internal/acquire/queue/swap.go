@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap puts an attempt with that wish in the place of a, which has the lock, by script, and repeats that until it is
-// answered or ctx ends. The arguments of script are the new ticket, its life, its not-after and the old name, and
-// behind them those of Leave but for the name. It answers as Leave does, and the stamp of the new token behind that; or
-// 0 where a has nothing any more, or -1 where it came after its not-after.
+// Swap replaces a, which has the lock, by an attempt with that wish, using script, and repeats the call until
+// it has a reply or ctx ends. The arguments of script are the new ticket, its life, its not-after and the old
+// name, followed by those of Leave without the name. It replies like Leave, followed by the stamp of the new
+// token; or with 0 if a has nothing any more, or -1 if it was executed after its not-after.
 //
-// Where it fails what was to come is given back in the background, and a is left to the caller, who does not know
-// whether it has the lock still.
+// If Swap fails, the new hold is released in the background. The caller keeps a, and does not know whether
+// that still has the lock.
 func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Wish) (*Attempt, error) {
 	a.Begin(nil)
 	b := a.q.begin(wish)
@@ -76,7 +76,7 @@ func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.I
 	}
 }
 
-// replaced takes the answer by which a has the lock.
+// replaced handles the reply by which a has the lock.
 func (a *Attempt) replaced(reply wire.Reply, sent clock.Instant) {
 	ls, now := a.q.lines, clock.Now()
 	ls.mu.Lock()

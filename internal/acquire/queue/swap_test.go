@@ -46,7 +46,7 @@ func (p *place) sharer(at dialer, client ...func(*rueidis.ClientOption)) *user {
 	return p.joinAs(at, permitsKind, permitsKeys(p), nil, client...)
 }
 
-// has takes n permits, which are free.
+// has acquires n permits, which are free.
 func (u *user) has(n int) *Attempt {
 	u.place.Helper()
 	a, err := u.q.Try(u.place.T.Context(), permits(n))
@@ -90,8 +90,9 @@ func (p *place) notShared(users ...*user) {
 	})
 }
 
-// P3: what comes in the place of a hold has a life and a later token of its own, and nobody else sees a moment without.
-func TestASwapPutsAHoldInThePlaceOfAnother(t *testing.T) {
+// P3: the hold that replaces another has a life and a later token of its own, and no session sees a moment
+// without a hold.
+func TestSwapReplacesTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.sharer(p.server)
@@ -110,8 +111,9 @@ func TestASwapPutsAHoldInThePlaceOfAnother(t *testing.T) {
 	p.notShared(u)
 }
 
-// What a swap lets go of is granted to those who wait: of its own session by the answer, of others by message.
-func TestWhatASwapFreesIsGranted(t *testing.T) {
+// The permits that a swap frees are granted to waiters: of its own session by the reply, of others by
+// message.
+func TestPermitsFreedBySwapAreGranted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u, other := p.sharer(p.server), p.sharer(p.server)
@@ -137,8 +139,8 @@ func TestWhatASwapFreesIsGranted(t *testing.T) {
 	p.notShared(u, other)
 }
 
-// P5: a swap whose request or answer is lost is repeated, and counts once.
-func TestASwapWithoutAnAnswerIsRepeated(t *testing.T) {
+// P5: a swap whose request or reply is lost is repeated, and counts once.
+func TestSwap_NoReply_IsRepeated(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply} {
@@ -160,7 +162,7 @@ func TestASwapWithoutAnAnswerIsRepeated(t *testing.T) {
 }
 
 // P4: a copy that comes after its not-after, when what it was for is over, does nothing.
-func TestACopyOfASwapThatComesTooLateDoesNothing(t *testing.T) {
+func TestSwap_LateCopy_DoesNothing(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
@@ -175,8 +177,8 @@ func TestACopyOfASwapThatComesTooLateDoesNothing(t *testing.T) {
 	p.notShared(u)
 }
 
-// A swap that the server executes after its not-after is answered so, and sent with a later one.
-func TestASwapThatComesTooLateIsSentAgain(t *testing.T) {
+// A swap that the server executes after its not-after has a reply that says so, and is sent with a later one.
+func TestSwap_Late_IsSentAgain(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
@@ -194,7 +196,7 @@ func TestASwapThatComesTooLateIsSentAgain(t *testing.T) {
 }
 
 // P2: nothing is put in the place of a hold that is gone.
-func TestASwapOfAHoldThatIsGoneIsALoss(t *testing.T) {
+func TestSwap_HoldGone_IsALoss(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.sharer(p.server)
@@ -203,12 +205,12 @@ func TestASwapOfAHoldThatIsGoneIsALoss(t *testing.T) {
 	_, err := u.swap(t.Context(), a)
 	require.ErrorIs(t, err, errs.ErrLost)
 	require.Empty(t, p.sharing())
-	a.Abandon() // as the caller does who does not know
+	a.Abandon() // as a caller does that does not know
 	p.notShared(u)
 }
 
-// Nor in that of one that the server refuses to look for.
-func TestASwapIsToldWhyWaitingCannotHelp(t *testing.T) {
+// The same holds if the server refuses its turn in the queue.
+func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.sharer(p.server)
@@ -223,9 +225,9 @@ func TestASwapIsToldWhyWaitingCannotHelp(t *testing.T) {
 	p.notShared(u)
 }
 
-// P4: where ctx ends before it is known what became of a swap, neither hold is left: whether it was executed, or will
-// be, or not at all.
-func TestASwapThatIsGivenUpLeavesNeitherHold(t *testing.T) {
+// P4: if ctx ends before the outcome of a swap is known, no hold is left: whether it was executed, will be,
+// or never is.
+func TestSwap_GivenUp_LeavesNoHold(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for _, fault := range []redistest.Fault{

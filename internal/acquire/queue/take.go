@@ -13,14 +13,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Try takes the lock if it is free and nobody is before the caller. It is refused without a round trip
-// while somebody of this session is.
+// Try acquires the lock if it is free and has no earlier waiter. It fails without a round trip while another
+// caller of this session is before it.
 func (q *Queue) Try(ctx context.Context, wish *Wish) (*Attempt, error) {
 	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
 	var err error
-	for range 2 { // the second where the server's clock had to be learnt anew
+	for range 2 { // the second if the server's clock had to be learnt again
 		var a *Attempt
 		if a, err = q.tryOnce(ctx, wish); !errors.Is(err, errLate) {
 			return a, err
@@ -46,7 +46,7 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
 		a.leaveLine(begun)
 		return a, nil
 	case err == nil && answer == tooSlow:
-		// Given back before another try, which would find it held otherwise.
+		// Release it before another try, which would otherwise find it held.
 		if _, err = a.Release(ctx, 0, wish.Life); err == nil {
 			err = errLate
 		}
@@ -63,8 +63,8 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
 	return nil, err
 }
 
-// Place is somebody's standing in line: an attempt, and a new one where that has lost its place. Whoever has it
-// waits, one at a time, and may leave the waiting to another.
+// Place is a waiter in the queue: an attempt, and a new one when that has lost its ticket. One goroutine at a
+// time waits with it, and may leave the waiting to another.
 type Place struct {
 	q       *Queue
 	wish    *Wish
@@ -72,7 +72,7 @@ type Place struct {
 	last    wire.LastReply
 }
 
-// Stand returns a place in line. Nothing is sent before Wait.
+// Stand returns a place in the queue. Nothing is sent before Wait.
 func (q *Queue) Stand(wish *Wish) *Place {
 	s := &struct {
 		Place
@@ -84,8 +84,8 @@ func (q *Queue) Stand(wish *Wish) *Place {
 	return &s.Place
 }
 
-// Enter enters the line, and returns when that stands there or was granted the lock, or answers why it did neither. The
-// place is kept until Leave.
+// Enter enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
+// has neither. The place is kept until Leave.
 func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
 	if err = p.attempt.stand(ctx, &p.last); err != nil {
 		return false, err
@@ -94,7 +94,7 @@ func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
 	return state == granted && !p.attempt.isSpent(), nil
 }
 
-// Wait waits until the lock is granted, or answers why it is not. The place is kept until Leave.
+// Wait blocks until the lock is granted, or returns why it is not. The place is kept until Leave.
 func (p *Place) Wait(ctx context.Context) error {
 	for {
 		err := p.attempt.wait(ctx, &p.last)
@@ -107,7 +107,8 @@ func (p *Place) Wait(ctx context.Context) error {
 	}
 }
 
-// Ended returns the error of one whose ctx has ended while another waited for both in this place.
+// Ended returns the error for a goroutine whose ctx has ended while another one waited for both in this
+// place.
 func (p *Place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
 // Leave ends the place, and returns what was granted, in the same instant too, or nil.
@@ -126,7 +127,7 @@ var errTold = errors.New("it was granted by a message meanwhile")
 // server lost what it knew.
 var errGone = errors.New("it stands in line no more")
 
-// wait enters the line and waits until a is granted, or answers why it is not.
+// wait enters the queue and waits until a is granted, or returns why it is not.
 func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 	for {
 		if err := a.stand(ctx, t); err != nil {
@@ -157,12 +158,13 @@ func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 	}
 }
 
-// stand enters the line until a is no longer about to, or answers why that cannot be.
+// stand enters the queue until a is no longer entering, or returns why that cannot be.
 func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 	s := a.q.lines.session
 	a.q.hearAlready()
 	for {
-		// Close sets closing and then wakes everybody: it finds a, which was begun, or a finds it set.
+		// Close sets closing and then wakes all waiters. Either it finds a, which was begun, or a finds
+		// closing set.
 		if err := s.Ready(); err != nil {
 			return err
 		}
@@ -181,7 +183,7 @@ func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 	}
 }
 
-// join enters the line once, and waits a moment where that came to nothing.
+// join enters the queue once, and pauses if that had no result.
 func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 	s := a.q.lines.session
 	err := s.Meet(ctx, a.q.keys.Holder)
@@ -211,21 +213,21 @@ func (a *Attempt) now() (state, error) {
 	return a.state, a.refusal
 }
 
-// answer is what an enter was answered.
+// answer is the reply to an enter.
 type answer int
 
 const (
 	taken   answer = iota
-	waits          // it stands in line; or it came to try, and does not have the lock
+	waits          // it waits in the queue; or it came to try, and does not have the lock
 	late           // executed after its not-after, with no effect
-	tooSlow        // it has the lock, but the answer took longer than that lasts
+	tooSlow        // it has the lock, but the reply took longer than the hold lasts
 	older          // it had the lock, and the session has a newer hold
 )
 
-// maxArgs is how many arguments an enter has at most: what a wish has of its own stands behind ten, and a last one.
+// maxArgs is how many arguments an enter has at most: ten, those of the wish, and a last one.
 const maxArgs = 14
 
-// enter sends one enter. Where the answer says so, or a message did meanwhile, a is granted.
+// enter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
 func (a *Attempt) enter(ctx context.Context) (answer, error) {
 	q, s := a.q, a.q.lines.session
 	ctx, answered := a.untilTold(ctx)
@@ -266,8 +268,8 @@ func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error)
 	return reply, err
 }
 
-// untilTold returns a context for an enter that ends when a is granted meanwhile: the answer may be lost, and
-// what a has does not last until that is known. Where nobody else waits nobody listens.
+// untilTold returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
+// the hold would expire before the loss is known. It is only needed if another caller waits.
 func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.CancelFunc) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
@@ -292,7 +294,7 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool
 	return number, textOf(a.wish.Life, a.notAfter, life), a.enters > 1
 }
 
-// unanswered takes the error of an enter.
+// unanswered handles the error of an enter.
 func (a *Attempt) unanswered(err error) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
@@ -312,7 +314,7 @@ func hasNothing(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
 
-// answered takes the answer to an enter.
+// answered handles the reply to an enter.
 func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) (answer, error) {
 	ls, q, now := a.q.lines, a.q, clock.Now()
 	switch reply.Code() {
@@ -336,7 +338,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 	return a.stoodLocked(reply, sent, now), nil
 }
 
-// stoodLocked takes the reply to an enter or a requeue that gave a the lock, or a ticket.
+// stoodLocked handles the reply to an enter or a requeue that gave a the lock, or a ticket.
 func (a *Attempt) stoodLocked(reply wire.Reply, sent, now clock.Instant) answer {
 	q := a.q
 	a.stood = true

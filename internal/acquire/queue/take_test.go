@@ -19,7 +19,7 @@ import (
 )
 
 // P7.
-func TestAFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
+func TestFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.behind()
@@ -43,7 +43,7 @@ func TestAFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 
 // Order: a call that waits has its place from its first contact on, whatever becomes of the
 // subscription.
-func TestAWaiterHasItsPlaceBeforeItHears(t *testing.T) {
+func TestWaiterHasATicketBeforeItSubscribes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
@@ -62,7 +62,7 @@ func TestAWaiterHasItsPlaceBeforeItHears(t *testing.T) {
 }
 
 // P1, order: over sessions, and within one.
-func TestTheLockIsGivenInTheOrderOfTheTickets(t *testing.T) {
+func TestLockIsGrantedInTicketOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	users := []*user{p.plain(), p.plain(), p.plain()}
@@ -85,19 +85,19 @@ func TestTheLockIsGivenInTheOrderOfTheTickets(t *testing.T) {
 	p.nothingLeft(users...)
 }
 
-// States: entering, and a message is faster than the answer.
-func TestAGrantThatOvertakesTheAnswerIsTaken(t *testing.T) {
+// States: entering, and a message is faster than the reply.
+func TestGrantBeforeTheReplyIsUsed(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.behind()
-	// A machine that stalls for longer than the answer is delayed may need another try.
+	// If a machine stalls for longer than the reply is delayed, another try may be needed.
 	await(t, "a grant that was told by the message", func() bool { return u.overtakes(holder) < delay })
 	p.nothingLeft(holder, u)
 }
 
-// overtakes waits for a lock that is given while the answer to the enter is delayed, and returns how long it took to
-// hear of that.
+// overtakes waits for a lock that is granted while the reply to the enter is delayed, and returns how long
+// the waiter needed to learn of it.
 func (u *user) overtakes(holder *user) time.Duration {
 	p := u.place
 	p.Helper()
@@ -121,8 +121,8 @@ func (u *user) overtakes(holder *user) time.Duration {
 	return a.Grant().Read.Mono() - before.Mono()
 }
 
-// P5: the answer to an enter is lost. The place is kept, and there is one.
-func TestAnEnterWithoutAnAnswerIsSentAgain(t *testing.T) {
+// P5: the reply to an enter is lost. The ticket is kept, and there is one.
+func TestEnter_NoReply_IsRepeated(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
@@ -143,9 +143,8 @@ func TestAnEnterWithoutAnAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// P4: a copy of an enter is executed after the hold that came of the next one was given back. It
-// is given back too.
-func TestACopyOfAnEnterThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
+// P4: a copy of an enter is executed after the hold of the repeated enter was released. It is released too.
+func TestEnter_CopyAfterRelease_IsReleased(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
@@ -185,7 +184,7 @@ func (p *place) copiesEnter(u *user) bool {
 }
 
 // P4: a call that is given up leaves nothing, wherever that falls.
-func TestACallThatIsGivenUpLeavesNothing(t *testing.T) {
+func TestCancelledCallLeavesNothing(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for name, fault := range map[string]redistest.Fault{
@@ -198,7 +197,8 @@ func TestACallThatIsGivenUpLeavesNothing(t *testing.T) {
 			t.Run(what+name, func(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t)
-				// However long the machine stalls before the call is given up: until then there is no answer, and no end of the wire.
+				// However long the machine stalls before the call is given up: until then there is no reply,
+				// and the connection does not end.
 				holder, u := p.plain(), p.join(p.proxy, nil, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 2 * patience })
 				var held *Attempt
 				call := u.q.Try
@@ -228,7 +228,7 @@ func TestACallThatIsGivenUpLeavesNothing(t *testing.T) {
 }
 
 // P4: nothing was sent, so there is nothing to leave.
-func TestACallThatSentNothingLeavesWithoutAWord(t *testing.T) {
+func TestCallThatSentNothingSendsNoLeave(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.behind()
@@ -243,8 +243,8 @@ func TestACallThatSentNothingLeavesWithoutAWord(t *testing.T) {
 	require.Zero(t, p.proxy.Requests())
 }
 
-// P4, states: granted and given up in the same instant: the caller has the lock, or it is passed on.
-func TestAGrantToOneWhoLeavesIsTakenOrPassedOn(t *testing.T) {
+// P4, states: granted and given up in the same instant: the caller has the lock, or it is handed over.
+func TestGrantToALeavingWaiterIsUsedOrHandedOver(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	p := newPlace(t)
@@ -272,15 +272,15 @@ func TestAGrantToOneWhoLeavesIsTakenOrPassedOn(t *testing.T) {
 			require.ErrorIs(t, got.err, context.Canceled)
 			left.Add(1)
 		}
-		// The key of one that was left would say so for longer.
+		// The key of a left attempt would say so for longer.
 		redistest.AwaitFor(t, patience/2, "the passing on", func() bool { return p.holder() == "" && len(p.inLine()) == 0 })
 	}
 	t.Logf("%d had it, %d left", had.Load(), left.Load())
 	p.nothingLeft(holder, u)
 }
 
-// Order: TryLock goes before nobody who lives, and asks nobody what the session knows.
-func TestATryGoesBeforeNobody(t *testing.T) {
+// Order: TryLock overtakes no living waiter, and does not ask the server if the session knows.
+func TestTryOvertakesNoWaiter(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u, third := p.behind(), p.behind(), p.behind()
@@ -288,7 +288,7 @@ func TestATryGoesBeforeNobody(t *testing.T) {
 	_, err := third.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.waiting(t.Context(), 1)
-	p.only(scripts.LockEnter) // whoever waits looks now and then
+	p.only(scripts.LockEnter) // a waiter polls now and then
 	p.proxy.ResetCount()
 	_, err = holder.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
@@ -310,8 +310,8 @@ func TestATryGoesBeforeNobody(t *testing.T) {
 	p.nothingLeft(holder, u, third)
 }
 
-// P6: a try gives no heartbeat, and so must not count as one: whoever waits right after it lives.
-func TestAWaiterThatTriedAMomentAgoLives(t *testing.T) {
+// P6: a try gives no heartbeat, and so must not count as one: a waiter that follows it lives.
+func TestWaiterAfterATryIsAlive(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.plain()
@@ -325,8 +325,8 @@ func TestAWaiterThatTriedAMomentAgoLives(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// P9, states: in line, and the server says that waiting is no use.
-func TestWaitersAreSentAwayWhereTheNameIsAnotherKinds(t *testing.T) {
+// P9, states: waiting, and the server says that waiting cannot succeed.
+func TestWaiterOfAnotherKindsNameIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.plain()
@@ -347,8 +347,8 @@ func TestWaitersAreSentAwayWhereTheNameIsAnotherKinds(t *testing.T) {
 	await(t, "the leaving", gone)
 }
 
-// P9: nor is it where the keys of its line are somebody else's.
-func TestWaitersAreSentAwayWhereTheirLineIsAnothers(t *testing.T) {
+// P9: nor can it if the keys of the queue belong to another program.
+func TestWaiterOfAForeignQueueKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.plain()
@@ -362,8 +362,8 @@ func TestWaitersAreSentAwayWhereTheirLineIsAnothers(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// P6: a session that polls waits by looks.
-func TestASessionThatPollsIsGrantedTheLockAllTheSame(t *testing.T) {
+// P6: a session that polls waits with polls.
+func TestPollingSessionIsGrantedTheLock(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder, u := p.plain(), p.join(p.server, func(s *session.Settings) { s.Polling = true })

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// times are the times of an enter, as scripts take them.
+// times are the times of an enter, as arguments of scripts.
 type times struct{ life, notAfter, living string }
 
 // textOf writes them in one allocation.

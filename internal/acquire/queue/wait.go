@@ -20,8 +20,8 @@ func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.isDeaf()
 }
 
-// waitAll sends the heartbeats among looks, for many locks in one call, and returns the looks that are left: the polls, and
-// those for the locks that have changed.
+// waitAll sends the heartbeats among looks, for many locks in one call, and returns those that are left: the
+// polls, and those for the locks that have changed.
 func (ls *Lines) waitAll(ctx context.Context, looks []look) []look {
 	isPoll := func(l look) bool { return l.seen == 0 }
 	if !slices.ContainsFunc(looks, func(l look) bool { return !isPoll(l) }) {
@@ -53,7 +53,7 @@ func (ls *Lines) waitAll(ctx context.Context, looks []look) []look {
 	return polls
 }
 
-// group divides heartbeats into those that go in one call: so many, and in a cluster those of one slot.
+// group divides heartbeats into calls: a limited number each, and in a cluster those of one slot.
 func (ls *Lines) group(waits []look) [][]look {
 	if ls.session.Runner.Clustered() {
 		slices.SortStableFunc(waits, func(a, b look) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
@@ -78,7 +78,7 @@ func (ls *Lines) waitCall(group []look) wire.Call {
 	return wire.Call{Script: ls.kind.Wait, Keys: keys, Args: []string{ls.session.ID(), micros(b.life), b.number, stamps.String()}}
 }
 
-// waited takes the reply that nothing has changed, at server time.
+// waited handles the reply that nothing has changed, at server time.
 func (l *look) waited(server wire.Stamp) {
 	ls, q, now := l.q.lines, l.q, clock.Now()
 	ls.mu.Lock()

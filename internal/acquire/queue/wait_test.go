@@ -14,7 +14,7 @@ import (
 )
 
 // P7: polls of one session fall on common instants, each within a pause of the last one.
-func TestPollsOfManyLinesMeet(t *testing.T) {
+func TestPollsOfManyQueuesMeet(t *testing.T) {
 	t.Parallel()
 	ls := &Lines{phase: 123 * time.Millisecond}
 	ls.mu.waited = 500
@@ -30,7 +30,7 @@ func TestPollsOfManyLinesMeet(t *testing.T) {
 }
 
 // P6: a heartbeat does only as long as everything is as the last poll saw it.
-func TestHeartbeatDoesBesideAHoldThatLasts(t *testing.T) {
+func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 	t.Parallel()
 	now := clock.Now()
 	hearing := &ear{}
@@ -71,7 +71,8 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	require.Empty(t, u.group(nil))
 }
 
-// P6: a waiter whose ticket and message are lost while heartbeats do has the lock when the holder is done.
+// P6: a waiter whose ticket and message are lost, while heartbeats replace polls, has the lock when the
+// holder releases it.
 func TestWaiterBesideALongHoldFindsALostTicket(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

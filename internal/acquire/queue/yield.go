@@ -17,17 +17,18 @@ type Fate int
 const (
 	// Gone is one that has the lock no more.
 	Gone Fate = iota
-	// Kept is one that goes on, with a new grant.
+	// Kept is a hold that continues, with a new grant.
 	Kept
-	// GivenBack is one that was to go on and was given back, for others in line.
+	// GivenBack is a hold that was to continue and was released, for other waiters in the queue.
 	GivenBack
 )
 
-// Yield asks by script whether the hold of a, which nobody uses, may go on for those who wait for the like in this session: it
-// may where they alone stand in line, and is given back otherwise. The arguments of script are the name, the life for
-// which it goes on, and the attempts of those, and behind them those of Leave but for the name. It answers as Leave does
-// where it gave back, but 2; 0 where a has nothing any more; or 1, the time, and the stamp of new tokens, where it goes
-// on. After an error nobody knows.
+// Yield asks with script whether the unused hold of a may continue for local waiters with the same request.
+// It may if only those wait in the queue, and is released otherwise. The arguments of script are the name,
+// the life with which the hold continues, and the attempts of those waiters, followed by those of Leave
+// without the name. If it released the hold, it replies like Leave, but with 2. It replies 0 if a has nothing
+// any more; or 1, the time, and the stamp of new tokens, if the hold continues. After an error the outcome is
+// unknown.
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, error) {
 	ls := a.q.lines
 	sent := clock.Now()
@@ -65,8 +66,8 @@ func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
 	}
 }
 
-// alike returns the attempts of this session in line that what a has can be passed on to: as many as a look lists, which
-// is more than there are, but for a moment.
+// alike returns the waiting attempts of this session to which the hold of a can be handed over: as many as a
+// poll lists, which is all of them, except for a moment.
 func (a *Attempt) alike() string {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()

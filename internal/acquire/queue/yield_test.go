@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// permit returns the line of a semaphore of one permit, as the session of u sees it.
+// permit returns the queue of a semaphore of one permit, from the view of u's session.
 func (u *user) permit() *Queue {
 	tb := u.place
 	tb.Helper()
@@ -34,12 +34,12 @@ func (u *user) permit() *Queue {
 	return q
 }
 
-// alike is a wish for the permit, and for the like of others.
+// alike is a wish for the permit, with the same request as others.
 func alike(like int) *Wish {
 	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Beside: true, Permits: like}, Args: []string{"1", "0"}, Beside: true}
 }
 
-// stands returns a place that stands in line.
+// stands returns a place with a ticket.
 func (q *Queue) stands(t *testing.T, like int) *Place {
 	t.Helper()
 	p := q.Stand(alike(like))
@@ -49,8 +49,9 @@ func (q *Queue) stands(t *testing.T, like int) *Place {
 	return p
 }
 
-// Who enters hears that it stands in line, or was granted what it wants; a wait that is cut short keeps the place.
-func TestAPlaceIsEnteredAndWaitedInApart(t *testing.T) {
+// Enter returns when the place has a ticket or was granted its request; a wait that is cut short keeps the
+// place.
+func TestEnterAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	q := p.plain().permit()
@@ -77,9 +78,9 @@ func TestAPlaceIsEnteredAndWaitedInApart(t *testing.T) {
 	p.nothingLeft()
 }
 
-// A hold goes on, with later tokens, where those alone stand in line who want the like; one that wants something else
-// sends it by the line.
-func TestAHoldGoesOnForThoseWhoWantTheLike(t *testing.T) {
+// A hold continues, with later tokens, if only waiters with the same request are in the queue; a different
+// request makes it pass through the queue.
+func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	q := p.plain().permit()
