@@ -12,7 +12,7 @@ import (
 // locks which are waited for again and again do not cost a SUBSCRIBE each time.
 const Linger = 3 * time.Second
 
-// state is where a channel is on its way. See the package for the table.
+// state is the state of a channel. See the package for the table.
 type state int
 
 const (
@@ -60,22 +60,21 @@ func (d *Dispatcher) channelLocked(at address) *channel {
 	return c
 }
 
-// leftLocked takes note that a user has gone.
+// leftLocked records that a user has left.
 func (c *channel) leftLocked() {
 	if len(c.waits)+len(c.listeners) == 0 && !c.d.mu.closed {
 		c.d.timers.Schedule(&c.linger, Linger)
 	}
 }
 
-// Fire implements timers.Event: the linger is over. The channel is forgotten before UNSUBSCRIBE is
-// sent: who comes now makes it anew, and where it has the same link its SUBSCRIBE follows on the
-// same connection.
+// Fire implements timers.Event: the linger is over. The channel is forgotten before UNSUBSCRIBE is sent. A
+// later user makes it anew; if it has the same link, its SUBSCRIBE follows on the same connection.
 func (c *channel) Fire() {
 	d := c.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(c.waits)+len(c.listeners) > 0 || c.dropped || d.mu.closed {
-		return // somebody came meanwhile
+		return // a new user came meanwhile
 	}
 	delete(d.mu.channels, c.address)
 	delete(d.mu.hearing.deaf, c) // which is no news: no message has arrived
@@ -94,8 +93,8 @@ func (c *channel) Fire() {
 	c.link.partLocked(c)
 }
 
-// liveLocked takes note that the subscription holds. Whoever waits looks again, since messages
-// before this one did not reach us; so do those that are answered.
+// liveLocked records that the subscription is confirmed. The waiters poll again, since messages before this
+// moment did not reach us.
 func (c *channel) liveLocked() []*Listener {
 	c.state, c.fails = live, 0
 	c.hearsLocked()
@@ -121,7 +120,7 @@ func (c *channel) aliveLocked() <-chan struct{} {
 	return c.alive
 }
 
-// deafenLocked takes a listener off.
+// deafenLocked removes a listener.
 func (c *channel) deafenLocked(l *Listener) {
 	others := make([]*Listener, 0, len(c.listeners)-1)
 	for _, other := range c.listeners {
@@ -133,10 +132,10 @@ func (c *channel) deafenLocked(l *Listener) {
 	c.leftLocked()
 }
 
-// lostLocked takes note that nobody has subscribed to it: it has no link any more.
+// lostLocked records that the channel is no longer subscribed to: it has no link any more.
 func (c *channel) lostLocked() {
 	if c.state == live {
-		c.alive = nil // closed; who asks from now on waits for the next confirmation
+		c.alive = nil // closed; later callers wait for the next confirmation
 	}
 	c.state, c.link = homeless, nil
 }

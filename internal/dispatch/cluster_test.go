@@ -34,9 +34,9 @@ func speaking(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol) 
 	})
 }
 
-// heldIn registers a waiter for a lock of a cluster that somebody holds for an hour, and returns when
-// its channel is live and the look after the wake-up is scheduled. No look can wake it: from
-// here on it is the messages and confirmations.
+// heldIn registers a waiter for a lock of a cluster that is held for an hour, and returns when its channel is
+// live and the poll after the wake-up is scheduled. No poll can wake it: from here on only messages and
+// confirmations do.
 func heldIn(tb testing.TB, c *redistest.Cluster, d *dispatch.Dispatcher, name string) (*dispatch.Wait, dispatch.Target) {
 	tb.Helper()
 	target := targetOf(tb, name)
@@ -61,9 +61,9 @@ func subscribedIn(tb testing.TB, node *redistest.Server, target dispatch.Target)
 	return reply[1].(int64)
 }
 
-// P6, P7: in a cluster waiters of locks in many slots are woken by the messages of their nodes, over
-// one connection a node; replicas have none. When nobody waits any more nothing remains.
-func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
+// P6, P7: in a cluster the nodes' messages wake waiters of locks in many slots, over one connection for each
+// primary. After the last waiter nothing remains.
+func TestCluster_OneConnectionForEachNodeWithChannels(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	var targets []dispatch.Target
@@ -115,7 +115,7 @@ func TestInAClusterEachNodeThatHasChannelsHasAConnection(t *testing.T) {
 }
 
 // P4, P6: channels that are dropped leave the others of their node alone.
-func TestInAClusterChannelsEndAlone(t *testing.T) {
+func TestCluster_ChannelsEndAlone(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range redistest.Protocols() {
 		t.Run(protocol.Name, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestInAClusterChannelsEndAlone(t *testing.T) {
 	}
 }
 
-// P6: a broken connection is made anew, and its waiters look again.
-func TestInAClusterABrokenSubscriptionIsMadeAnew(t *testing.T) {
+// P6: a broken connection is made anew, and its waiters poll again.
+func TestCluster_BrokenSubscriptionIsRenewed(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)
@@ -178,8 +178,8 @@ func user(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
 	})
 }
 
-// P6, P10: where SSUBSCRIBE is denied waiters live on looks, and one line in the log says so.
-func TestInAClusterDeniedSubscriptionsLeaveLooks(t *testing.T) {
+// P6, P10: if SSUBSCRIBE is denied waiters poll, and one line in the log says so.
+func TestCluster_DeniedSubscription_Polls(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	var log lines
@@ -198,7 +198,7 @@ func TestInAClusterDeniedSubscriptionsLeaveLooks(t *testing.T) {
 }
 
 // P10: the node of a lock is found with no right but those that scripts and subscriptions need anyway.
-func TestInAClusterWaitingNeedsNoFurtherRights(t *testing.T) {
+func TestCluster_WaitingNeedsNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	for name, keys := range map[string]string{"KeysWithThePrefix": "~sb:*", "LocksOnly": "~sb:*:lock"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// Dispatcher wakes the waiters of one session, and tells its listeners.
+// Dispatcher wakes the waiters of one session, and calls its listeners.
 type Dispatcher struct {
 	client    rueidis.Client
 	server    Server
@@ -28,7 +28,7 @@ type Dispatcher struct {
 	running   sync.WaitGroup // the goroutines of the links, and the placer
 	homeless  chan struct{}  // room for one: the placer has something to do; coalesces
 	watch     watch
-	count     atomic.Int64 // channels, for a look without the lock
+	count     atomic.Int64 // channels, to be read without the lock
 
 	mu struct {
 		sync.Mutex
@@ -36,7 +36,7 @@ type Dispatcher struct {
 		waits    map[*Wait]struct{}
 		links    map[string]*link // by node
 		homeless []*channel       // those without a link
-		placing  bool             // there is a placer, which will look at homeless again
+		placing  bool             // there is a placer, which will check homeless again
 		rests    map[string]*rest // by node; empty when there is no channel
 		slots    map[uint16]string
 		closed   bool
@@ -70,8 +70,8 @@ func New(client rueidis.Client, server Server, t *timers.Timers, monitor Monitor
 	return d
 }
 
-// Wait registers a waiter. It is woken at once where no confirmation will do so: the channel
-// is live already, and messages before now were for others; or the dispatcher is closed.
+// Wait registers a waiter. It wakes the waiter at once if no confirmation will do so: the channel is live
+// already, and earlier messages went to others; or the dispatcher is closed.
 func (d *Dispatcher) Wait(target Target) *Wait {
 	w := d.register(target)
 	d.mu.Lock()
@@ -84,9 +84,8 @@ func (d *Dispatcher) Wait(target Target) *Wait {
 	return w
 }
 
-// StandBack registers a waiter that leaves the lock alone for pause, or until another session
-// releases it: it has just been given to somebody, and the message that says so, our own, is
-// for them.
+// StandBack registers a waiter that leaves the lock alone for pause, or until another session releases it:
+// the lock has just been granted to another waiter, and our own message is for that one.
 func (d *Dispatcher) StandBack(target Target, pause time.Duration) *Wait {
 	w := d.register(target)
 	d.mu.Lock()
@@ -119,9 +118,8 @@ func (d *Dispatcher) register(target Target) *Wait {
 	return w
 }
 
-// WaitIfLive registers a waiter if its channel is subscribed to already, and answers nil
-// otherwise: a lock that was waited for a moment ago is worth registering for before the
-// first try, which then need not be repeated.
+// WaitIfLive registers a waiter if its channel is subscribed to already, and returns nil otherwise. A waiter
+// for a recently used lock can register before the first try, which then need not be repeated.
 func (d *Dispatcher) WaitIfLive(target Target) *Wait {
 	if !d.isLive(target.Channel, target.Ways) {
 		return nil

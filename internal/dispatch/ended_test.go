@@ -23,7 +23,7 @@ func (l *lost) Lost() { l.times++ }
 
 // P7: the work at the end of a connection grows with the number of channels, and not with its
 // square: it holds a lock that every waiter needs.
-func TestALostConnectionCostsAsMuchAsItHasChannels(t *testing.T) { //nolint:paralleltest // measures allocations
+func TestLostConnectionCostsMemoryByItsChannels(t *testing.T) { //nolint:paralleltest // measures allocations
 	const channels = 10_000
 	ticks := timers.New()
 	defer ticks.Close()

@@ -41,8 +41,8 @@ func (f *forgetful) DoMulti(ctx context.Context, commands ...rueidis.Completed) 
 	return f.Client.DoMulti(ctx, commands...)
 }
 
-// P6: where the node of a lock is new to the client, it is made known to it, also while nobody looks.
-func TestANodeThatTheClientDoesNotKnowIsFound(t *testing.T) {
+// P6: if the node of a lock is new to the client, the client learns of it, even if it sends no poll.
+func TestNodeUnknownToTheClientIsFound(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	a := targetOf(t, "a")
@@ -69,8 +69,8 @@ func (s *switching) Dedicate() (rueidis.DedicatedClient, func()) { return (*s.at
 
 func (s *switching) Nodes() map[string]rueidis.Client { return (*s.at.Load()).Nodes() }
 
-// P6: where the client turns to another server the subscriptions follow, although the old one lives
-// on: what is published at the new one does not reach it.
+// P6: if the client changes to another server the subscriptions follow, although the old server lives: what
+// the new one publishes does not reach it.
 func TestSubscriptionsFollowTheClient(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a client is asked once a second which server it talks to, and each server is a real one")
@@ -129,9 +129,9 @@ func TestWaitersFollowTheSentinels(t *testing.T) {
 	}
 }
 
-// P6: where a slot moves to another node, its channels are subscribed to there; their waiters look
-// again, and hear the messages of the new owner.
-func TestAWaiterFollowsItsSlot(t *testing.T) {
+// P6: if a slot moves to another node, its channels are subscribed to there; their waiters poll again, and
+// hear the messages of the new owner.
+func TestWaiterFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range redistest.Protocols() {
 		t.Run(protocol.Name, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestAWaiterFollowsItsSlot(t *testing.T) {
 	}
 }
 
-// P6: where a node dies or hangs, its waiters hear the messages of the replica that takes its place, and those
-// of the other nodes notice nothing.
+// P6: if a node dies or hangs, its waiters hear the messages of the replica that replaces it, and those of
+// the other nodes notice nothing.
 func TestWaitersFollowAFailover(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*redistest.Server){
@@ -182,7 +182,7 @@ func TestWaitersFollowAFailover(t *testing.T) {
 			}
 			slot := c.Slot(t, targets[0].Key)
 			old := c.Owner(t, slot)
-			old.AwaitCopied(t, c.Replica(t, slot)) // or the locks are free after the failover, which a look finds
+			old.AwaitCopied(t, c.Replica(t, slot)) // or the locks are free after the failover, which a poll finds
 			owners := make([]*redistest.Server, len(targets))
 			for i, target := range targets {
 				owners[i] = c.Owner(t, c.Slot(t, target.Key))

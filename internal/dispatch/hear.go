@@ -51,8 +51,8 @@ func (l *link) kindOf(confirmed string) kind {
 	return sharded
 }
 
-// message is the client's hook: somebody released, or told something else. The hook does not say by which kind of
-// channel, so where one connection has both of a name either is told to all.
+// message is the client's hook for a message. The hook does not say which kind of channel it came from. So if
+// one connection has both kinds of a name, all users of both get it.
 func (l *link) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
 	l.d.mu.Lock()
@@ -88,8 +88,8 @@ func together(some, others []*Listener) []*Listener {
 	return some
 }
 
-// refused takes the refusals of subscriptions: channels that belong elsewhere move, and the others
-// are left for a while, and asked for again then.
+// refused handles refused subscriptions: channels that belong to another node move, and the others are asked
+// for again after a pause.
 func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
 	d := l.d
 	var later []*channel
@@ -120,8 +120,8 @@ func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError
 	d.mu.Unlock()
 }
 
-// ended takes note that the connection has ended. What was subscribed to is wanted again, when the
-// node has rested, and wherever it is by then.
+// ended records that the connection has ended. Its channels are wanted again when the node has rested, on
+// whichever node they are by then.
 func (l *link) ended(err error) {
 	d := l.d
 	d.mu.Lock()

@@ -67,7 +67,7 @@ func targetOf(tb testing.TB, name string) dispatch.Target {
 	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Look: scripts.RedlockLook, Mark: mark}
 }
 
-// hold makes somebody hold the lock of a target for an hour.
+// hold makes another process hold the lock of a target for an hour.
 func hold(tb testing.TB, server *redistest.Server, target dispatch.Target) {
 	tb.Helper()
 	server.MustDo(tb, "SET", target.Key, "sb1q"+strings.Repeat("1", 16)+strings.Repeat("h", 41)+strings.Repeat("-", 22), "PX", 3_600_000)
@@ -84,8 +84,8 @@ func denials(tb testing.TB, server *redistest.Server) (n int) {
 	return n
 }
 
-// live registers a waiter and returns when its channel is subscribed to, and the wake-up of the
-// confirmation taken.
+// live registers a waiter, and returns when its channel is subscribed to and it has received the wake-up of
+// the confirmation.
 func live(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispatch.Wait {
 	tb.Helper()
 	w := d.Wait(target)

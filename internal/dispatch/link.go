@@ -71,26 +71,26 @@ func (l *link) kick() { signal(l.changed) }
 func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
-	default: // it has been told already
+	default: // it has been notified already
 	}
 }
 
-// partLocked takes a channel off the link.
+// partLocked removes a channel from the link.
 func (l *link) partLocked(c *channel) {
 	delete(l.channels, c)
 	c.lostLocked()
 	l.kick()
 }
 
-// serve keeps the subscriptions of the connection as they are wanted. It answers nil when there is
-// nothing left to subscribe to, and that is final: the link is none any more.
+// serve keeps the subscriptions of the connection as they are wanted. It returns nil when there is nothing
+// left to subscribe to. That is final: the link has ended.
 func (l *link) serve(ctx context.Context) error {
 	client, err := l.open()
 	if err != nil {
 		return err
 	}
-	// Close, not a return into the client's pool, which would clean up by commands that a
-	// frozen server does not answer, and keep the connection alive for ever.
+	// Close, not a return into the client's pool: that would clean up with commands to which a frozen server
+	// does not reply, and keep the connection alive for ever.
 	defer client.Close()
 	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: l.message, OnSubscription: l.subscription})
 	for {
@@ -124,7 +124,7 @@ func (l *link) serve(ctx context.Context) error {
 	}
 }
 
-// open makes the connection. The client looks at no context meanwhile.
+// open makes the connection. The client does not check a context meanwhile.
 func (l *link) open() (rueidis.DedicatedClient, error) {
 	d := l.d
 	nodes := d.client.Nodes() // before the connection is made: a change while it is made counts as one
@@ -145,8 +145,8 @@ func (l *link) open() (rueidis.DedicatedClient, error) {
 	return dedicated, nil
 }
 
-// changes returns which channels to subscribe to and which to leave, and takes note that it is
-// done. idle: there is no channel at all, and the link has ended. Who comes after that gets another.
+// changes returns which channels to subscribe to and which to leave, and records that this is done. idle:
+// there is no channel at all, and the link has ended. Later users get another link.
 func (l *link) changes() (add, drop []*channel, idle bool) {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
@@ -166,9 +166,9 @@ func (l *link) changes() (add, drop []*channel, idle bool) {
 	return add, drop, false
 }
 
-// subscribe sends a command for each channel, in one pipeline: in a cluster channels of different
-// slots do not go in one command, the server answers for each on its own, and a slot that moves in
-// the midst of an answer for many would be taken for a part of it.
+// subscribe sends a command for each channel, in one pipeline. In a cluster channels of different slots do
+// not fit in one command, and the server replies for each channel separately. If a slot moved in the middle
+// of a reply for many, the client would read the message as a part of it.
 func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
@@ -200,8 +200,9 @@ func (l *link) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, 
 
 // send returns the server's refusals, by command.
 //
-// The commands are the caller's for good. The client would make others of those that are answered, and send all of
-// them once more where the connection breaks in the midst of the answers: it panics then, or sends what it made.
+// The commands belong to the caller and stay unchanged. Otherwise the client would reuse commands that have
+// replies for others, and send all of them once more if the connection breaks between the replies: it panics
+// then, or sends the reused ones.
 func send(ctx context.Context, client rueidis.DedicatedClient, commands []rueidis.Completed) (map[int]*rueidis.RedisError, error) {
 	if len(commands) == 0 {
 		return nil, nil

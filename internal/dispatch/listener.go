@@ -4,10 +4,10 @@ package dispatch
 
 import "slices"
 
-// Hearer takes what a Listener hears. It is called by the reader of a connection, or by Listen, with
-// no lock held, and must not block: everybody else's messages wait behind it.
+// Hearer receives what a Listener hears. The reader of a connection calls it, or Listen does, with no lock
+// held. It must not block: all other messages wait behind it.
 type Hearer interface {
-	// Heard takes a message.
+	// Heard receives a message.
 	Heard(message string)
 	// Subscribed says that messages arrive from here on. Those before it are lost, so what they
 	// might have said is worth asking for: after the first subscription, and after each renewed
@@ -22,12 +22,12 @@ type Hearer interface {
 type Listener struct {
 	d        *Dispatcher
 	hearer   Hearer
-	channels [maxWays]*channel // none where nothing will be heard: the dispatcher polls or is closed
+	channels [maxWays]*channel // empty if nothing will be heard: the dispatcher polls or is closed
 	closed   bool              // guarded by d.mu
 }
 
-// Listen registers a listener for the messages that scripts tell in these ways on a channel in the slot of a lock. In
-// BothWays it hears twice what is told in both.
+// Listen registers a listener for the messages that scripts publish in these ways on a channel in the slot of
+// a lock. In BothWays it hears a message twice that is published in both.
 func (d *Dispatcher) Listen(channel string, ways Ways, hearer Hearer) *Listener {
 	l := &Listener{d: d, hearer: hearer}
 	d.mu.Lock()
@@ -51,7 +51,8 @@ func (d *Dispatcher) Listen(channel string, ways Ways, hearer Hearer) *Listener 
 	return l
 }
 
-// IsLive reports whether messages on a channel in the slot of a lock arrive already: who listens to it now misses none.
+// IsLive reports whether messages on a channel in the slot of a lock arrive already: a listener that
+// registers now misses none.
 func (d *Dispatcher) IsLive(channel string) bool { return d.isLive(channel, BySlot) }
 
 func (d *Dispatcher) isLive(channel string, ways Ways) bool {
@@ -68,8 +69,9 @@ func (d *Dispatcher) isLive(channel string, ways Ways) bool {
 	return true
 }
 
-// Live returns a channel that is closed once messages arrive, and stays so when they cease to: ask
-// again, also where they come in both ways and one of them has begun. Where subscriptions are refused it is not closed before they are granted.
+// Live returns a channel that is closed once messages arrive, and stays closed when they cease: ask again,
+// also if they come in both ways and one of them has begun. If subscriptions are refused it is not closed
+// before they are granted.
 func (l *Listener) Live() <-chan struct{} {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// ear hears what a listener hears.
+// ear records what a listener hears.
 type ear struct {
 	messages      chan string
 	subscriptions chan struct{}
@@ -38,7 +38,7 @@ func (e *ear) hears(tb testing.TB, message string) {
 
 // P6: a listener hears every message of its channel in order, from when it is live; and beside
 // others on the channel, which may come and go.
-func TestAListenerHearsTheMessagesOfItsChannel(t *testing.T) {
+func TestListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -74,8 +74,8 @@ func TestAListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
 }
 
-// P6: after a break a listener is told that messages were lost, and which it can count on again.
-func TestAListenerIsToldOfEveryRenewedSubscription(t *testing.T) {
+// P6: after a break a listener is notified that messages were lost, and from when on they arrive again.
+func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -99,8 +99,8 @@ func TestAListenerIsToldOfEveryRenewedSubscription(t *testing.T) {
 	require.Empty(t, e.subscriptions)
 }
 
-// P7: where the session polls, or has ended, a listener hears nothing and costs nothing.
-func TestAPollersListenerIsNeverLive(t *testing.T) {
+// P7: if the session polls, or has ended, a listener hears nothing and costs nothing.
+func TestListenerOfAPollerIsNeverLive(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	poller, closed := newPoller(t, steady(t, server)), newDispatcher(t, steady(t, server), io.Discard)
@@ -114,9 +114,9 @@ func TestAPollersListenerIsNeverLive(t *testing.T) {
 	require.Zero(t, server.CommandStats()["subscribe"].Calls)
 }
 
-// P6: in a cluster a listener of a lock hears its slot's node, and one of a plain channel whichever
-// node tells; over the connections that there are. Both follow when their node dies.
-func TestInAClusterListenersHearLocksAndPlainChannels(t *testing.T) {
+// P6: in a cluster a listener of a lock hears its slot's node, and one of a plain channel every node, over
+// the existing connections. Both follow when their node dies.
+func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
 	c := redistest.StartCluster(t)

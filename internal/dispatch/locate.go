@@ -16,13 +16,12 @@ import (
 // askPatience bounds a question to one node.
 const askPatience = 2 * time.Second
 
-// locateAll returns the nodes of channels, as far as they can be told: the one that the client
-// talks to, or in a cluster those that have the slots. Only nodes that the client knows are answered.
+// locateAll returns the nodes of channels, as far as they are known: the one that the client talks to, or in
+// a cluster those that have the slots. It returns only nodes that the client knows.
 //
-// A node is asked by a script that names the channel as a key: where it has not got the slot it
-// answers with the address of the primary that has. That takes no right but the one for scripts. A
-// subscription would be no question: a replica takes it, and gets the messages later than its
-// primary, or never.
+// It asks a node with a script that names the channel as a key. A node without the slot replies with the
+// address of the primary that has it. That needs no right beyond the one for scripts. A subscription cannot
+// ask: a replica accepts it, and gets the messages later than its primary, or never.
 func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*channel]string, error) {
 	found := make(map[*channel]string, len(channels))
 	if !d.clustered {
@@ -48,8 +47,8 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 	return found, errs.Join(failures...)
 }
 
-// inOrder returns the nodes in the order in which they are worth asking: those that a link stands
-// to, which answer, and those that rest last.
+// inOrder returns the nodes in the order in which to ask them: first those that have a link, which reply;
+// last those that rest.
 func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +67,7 @@ func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 	return append(append(linked, others...), resting...)
 }
 
-// ask asks one node, and fails where it does not know: it is away, starts, or is cut off.
+// ask asks one node. It fails if the node does not know: it is away, starts, or is cut off.
 func (d *Dispatcher) ask(ctx context.Context, node string, client rueidis.Client, channels []*channel, found map[*channel]string) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -92,16 +91,16 @@ func (d *Dispatcher) ask(ctx context.Context, node string, client rueidis.Client
 			if refusal.IsClusterDown() || refusal.IsLoading() {
 				return err
 			}
-			// It would have executed the script, but for want of the text or of a right. Where it
-			// has no more than the right to refuse, the subscription itself will be redirected.
+			// It would have executed the script, but the text or a right is missing. If the node only has the
+			// right to refuse, the subscription itself will be redirected.
 			found[channels[i]] = node
 		}
 	}
 	return nil
 }
 
-// introduce takes the nodes out that the client does not know, after it made the client call them:
-// by a keyed script, whose redirection it follows. They are known when they are asked for again.
+// introduce removes the nodes that the client does not know, after making the client call them with a keyed
+// script whose redirection it follows. The client knows them at the next question.
 func (d *Dispatcher) introduce(ctx context.Context, found map[*channel]string, nodes map[string]rueidis.Client) {
 	strangers := make(map[string]wire.Call)
 	for c, node := range found {

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxLooks bounds a look script, as maxKeys bounds a renewal.
+	// maxLooks bounds the locks of one poll script, as maxKeys bounds a renewal.
 	maxLooks = 100
-	// lookPatience is how long a batch of looks waits for its answer; then they count as failed
-	// and come again.
+	// lookPatience is how long a batch of polls waits for its reply; then they count as failed and are
+	// repeated.
 	lookPatience = 2 * time.Second
 )
 
-// Server runs looks, and knows about slots; *wire.Runner is one.
+// Server runs polls, and knows about slots; *wire.Runner is one.
 type Server interface {
 	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
 	Clustered() bool
 	Slot(key string) uint16
 }
 
-// lookAll looks at a tick's worth of locks and wakes those for whom trying is worth it.
+// lookAll polls the locks that are due in one tick, and wakes the waiters for which a try is worth it.
 func (d *Dispatcher) lookAll(waits []*Wait) {
 	ctx, cancel := errs.WithTimeout(d.ctx, lookPatience)
 	defer cancel()
@@ -56,11 +56,11 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 	}
 }
 
-// looked takes the i-th answer of a batch.
+// looked handles the i-th reply of a batch.
 func (w *Wait) looked(outcome wire.Outcome, i int) {
 	switch {
 	case outcome.Err != nil && wire.Judge(outcome.Err) == wire.Final:
-		w.wake() // its own try tells it why
+		w.wake() // its own try returns the reason
 	case outcome.Err != nil:
 		w.Held(lookCeiling) // no news: again in a while
 		w.setLastError(outcome.Err)

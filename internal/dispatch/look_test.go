@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P6: where the message is lost, a look finds the lock free.
-func TestALookWakesWhoMissedTheMessage(t *testing.T) {
+// P6: if the message is lost, a poll finds the lock free.
+func TestPollWakesAWaiterThatMissedTheMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -36,8 +36,8 @@ func TestALookWakesWhoMissedTheMessage(t *testing.T) {
 	redistest.Receive(t, "the wake-up of a look", w.C)
 }
 
-// P6: where no look tells anything, the waiter is woken in its place, and tries.
-func TestALockThatCannotBeLookedAtIsTried(t *testing.T) {
+// P6: if no poll can find out, the waiter is woken instead, and tries.
+func TestLockThatCannotBePolledIsTried(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -49,8 +49,8 @@ func TestALockThatCannotBeLookedAtIsTried(t *testing.T) {
 	require.Zero(t, server.CommandStats()["evalsha"].Calls)
 }
 
-// P6: where a holder dies, its key's end is looked at as it comes.
-func TestALookComesWhenTheHoldersKeyEnds(t *testing.T) {
+// P6: if a holder dies, a poll comes when its key ends.
+func TestPollComesWhenTheHoldersKeyEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -66,8 +66,8 @@ func TestALookComesWhenTheHoldersKeyEnds(t *testing.T) {
 	require.Zero(t, server.MustDo(t, "EXISTS", a.Key))
 }
 
-// P6: a look leaves the mark again where it was lost with its holder, so that the release is told.
-func TestALookLeavesTheMarkAgain(t *testing.T) {
+// P6: a poll writes the mark again if it was lost with its holder, so that the release is published.
+func TestPollWritesALostMarkAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -82,8 +82,8 @@ func TestALookLeavesTheMarkAgain(t *testing.T) {
 	require.False(t, locktest.IsClosed(w.C), "the lock is held still")
 }
 
-// P6: looks that are made together answer each for its own lock.
-func TestLooksAreAnsweredEachForItsOwnLock(t *testing.T) {
+// P6: each poll of a batch has the reply for its own lock.
+func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -119,8 +119,8 @@ func TestLooksAreAnsweredEachForItsOwnLock(t *testing.T) {
 	}
 }
 
-// P6, P10: where subscribing is denied waiters live on looks, and one line in the log says so.
-func TestDeniedSubscriptionsLeaveLooksAndOneLineInTheLog(t *testing.T) {
+// P6, P10: if subscribing is denied waiters poll, and one line in the log says so.
+func TestDeniedSubscription_PollsAndLogsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
@@ -143,7 +143,7 @@ func TestDeniedSubscriptionsLeaveLooksAndOneLineInTheLog(t *testing.T) {
 }
 
 // P7: a dispatcher that polls never subscribes; its waiters try after pauses that grow.
-func TestAPollerNeverSubscribes(t *testing.T) {
+func TestPollerNeverSubscribes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newPoller(t, steady(t, server))
@@ -162,7 +162,7 @@ func TestAPollerNeverSubscribes(t *testing.T) {
 }
 
 // P6: a wake-up can be had after a pause, whatever else happens, and not after the end.
-func TestAWakeUpCanBeHadAfterAPause(t *testing.T) {
+func TestAfterWakesOnceThePauseIsOver(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -179,9 +179,9 @@ func TestAWakeUpCanBeHadAfterAPause(t *testing.T) {
 	require.False(t, locktest.IsClosed(w.C))
 }
 
-// P10: a look that is refused for now says nothing of the lock, and is told to whoever asks; one that is denied
-// wakes, so that the waiter's own try is denied.
-func TestALookThatIsRefusedIsToldAndOneThatIsDeniedWakes(t *testing.T) {
+// P10: a poll that is refused for now says nothing about the lock, and LastError returns the refusal; one
+// that is denied wakes the waiter, so that its own try is denied.
+func TestRefusedPollIsReportedAndDeniedPollWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "looker", "on", ">pw", "~*", "&*", "+@all")

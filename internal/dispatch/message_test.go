@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P6: a message wakes every waiter of its channel, and nobody else.
-func TestAMessageWakesTheWaitersOfItsChannel(t *testing.T) {
+// P6: a message wakes every waiter of its channel, and no other one.
+func TestMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -36,9 +36,9 @@ func TestAMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
 }
 
-// P6: a release between a try and the subscription is not lost, though its message is: the
-// confirmation of the subscription wakes the waiter, long before a look would.
-func TestAReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
+// P6: a release between a try and the subscription is not lost, though its message is: the confirmation of
+// the subscription wakes the waiter, long before a poll would.
+func TestReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -47,7 +47,7 @@ func TestAReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
 	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
 	proxy.OnRequest(func(int, []string) {
 		_, _ = server.Do("DEL", a.Key)
-		_, _ = server.Do("PUBLISH", a.Channel, "1") // nobody hears it
+		_, _ = server.Do("PUBLISH", a.Channel, "1") // no session hears it
 	})
 	d := newDispatcher(t, steady(t, proxy), io.Discard)
 	w := d.Wait(a)
@@ -58,9 +58,9 @@ func TestAReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
 
 func isScript(command string) bool { return command == "EVAL" || command == "EVALSHA" }
 
-// P6: after a break the subscription is made anew, and everybody looks again: what was released
-// meanwhile was told to nobody.
-func TestABrokenSubscriptionIsMadeAnewAndWakesEverybody(t *testing.T) {
+// P6: after a break the subscription is made anew, and all waiters poll again: no waiter heard of the
+// releases meanwhile.
+func TestRenewedSubscriptionWakesAllWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var log lines
@@ -90,8 +90,8 @@ func TestWaitersSurviveARestart(t *testing.T) {
 	redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, "a").Channel) == 1 })
 }
 
-// P6: a waiter that does not take its wake-ups keeps nobody from theirs, and has one in the end.
-func TestASlowWaiterBlocksNobody(t *testing.T) {
+// P6: a waiter that does not receive its wake-ups delays no other waiter, and has one in the end.
+func TestSlowWaiterBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -107,9 +107,9 @@ func TestASlowWaiterBlocksNobody(t *testing.T) {
 	require.False(t, locktest.IsClosed(slow.C), "wake-ups coalesce")
 }
 
-// P6: who registers on a live channel before the first try misses nothing, and is not woken for
-// nothing.
-func TestWaitIfLiveRegistersWhereMessagesArriveAlready(t *testing.T) {
+// P6: a waiter that registers on a live channel before the first try misses nothing, and has no needless
+// wake-up.
+func TestWaitIfLiveRegistersOnALiveChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -125,8 +125,8 @@ func TestWaitIfLiveRegistersWhereMessagesArriveAlready(t *testing.T) {
 	redistest.Receive(t, "the second waiter's wake-up", second.C)
 }
 
-// P6: Close wakes everybody, and whoever comes after it, polling or not.
-func TestCloseWakesEverybody(t *testing.T) {
+// P6: Close wakes all waiters, and each waiter that comes after it, polling or not.
+func TestCloseWakesAllWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, d := range []*dispatch.Dispatcher{newDispatcher(t, steady(t, server), io.Discard), newPoller(t, steady(t, server))} {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// P6: looks keep to a budget of a thousand a second, as long as no lock waits for one longer
-// than ten seconds.
-func TestLooksKeepToTheirBudget(t *testing.T) {
+// P6: polls keep to a budget of a thousand a second, as long as no lock waits for one longer than ten
+// seconds.
+func TestPollsKeepToTheirBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		waits int
@@ -30,13 +30,13 @@ func TestLooksKeepToTheirBudget(t *testing.T) {
 			require.GreaterOrEqual(t, pause, c.every*4/5)
 			sum += pause
 		}
-		// Jitter brings looks forward by a tenth in the mean.
+		// Jitter brings polls forward by a tenth in the mean.
 		require.InDelta(t, float64(c.every)*9/10, float64(sum)/samples, float64(c.every)/50)
 	}
 }
 
-// P6: a key without an end is looked at as often as one that ends in an hour.
-func TestALockWithoutAnEndIsLookedAtAllTheSame(t *testing.T) {
+// P6: a key without an end is polled as often as one that ends in an hour.
+func TestLockWithoutAnEndIsPolled(t *testing.T) {
 	t.Parallel()
 	for range 1_000 {
 		pause := pauseBeforeLook(lookEvery, -time.Millisecond, 1)
@@ -45,10 +45,9 @@ func TestALockWithoutAnEndIsLookedAtAllTheSame(t *testing.T) {
 	}
 }
 
-// P6: where the holder's key ends soon, the look comes just after; and where many are waited
-// for, which one dead process may have held, the looks are spread over as long as the budget
-// takes for them.
-func TestLooksAfterAHoldersEndAreSpread(t *testing.T) {
+// P6: if the holder's key ends soon, the poll comes just after. If many locks are waited for, which one dead
+// process may have held, the polls are spread over the time that the budget needs for them.
+func TestPollsAfterAHoldersEndAreSpread(t *testing.T) {
 	t.Parallel()
 	const left = 100 * time.Millisecond
 	for _, c := range []struct {

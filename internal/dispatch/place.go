@@ -19,7 +19,7 @@ const (
 	// freeMoves is how often a channel follows a redirection at once. Nodes that point at each other
 	// while a slot moves are asked again after pauses.
 	freeMoves = 3
-	// doubtful is how often in a row a channel cannot be placed before that is worth a line in the log.
+	// doubtful is how many failures in a row to place a channel are worth a line in the log.
 	doubtful = 6
 )
 
@@ -29,8 +29,7 @@ type rest struct {
 	until time.Time
 }
 
-// homeLocked gives a channel to the link of its node where that is known, and to the placer
-// otherwise.
+// homeLocked gives a channel to the link of its node if that is known, and to the placer otherwise.
 func (d *Dispatcher) homeLocked(c *channel) {
 	node, known := d.nodeLocked(c)
 	now := time.Now()
@@ -57,7 +56,7 @@ func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
 	return node, known
 }
 
-// restLocked answers until when a node is left alone, or the zero time.
+// restLocked returns until when a node is left alone, or the zero time.
 func (d *Dispatcher) restLocked(node string, now time.Time) time.Time {
 	if r := d.mu.rests[node]; r != nil && now.Before(r.until) {
 		return r.until
@@ -91,7 +90,7 @@ func (d *Dispatcher) tiredLocked(l *link) time.Time {
 
 func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause) }
 
-// joinLocked gives a channel to the link of a node, which is made if there is none.
+// joinLocked gives a channel to the link of a node, which is made if necessary.
 func (d *Dispatcher) joinLocked(c *channel, node string) {
 	l := d.mu.links[node]
 	if l == nil {
@@ -103,9 +102,9 @@ func (d *Dispatcher) joinLocked(c *channel, node string) {
 	l.kick()
 }
 
-// wakePlacerLocked makes sure that somebody sees to the channels without a link: the placer that is
-// there, or a new one. The placer gives up under the same lock under which it finds no such
-// channel left, so that a channel is either seen by it or starts the next.
+// wakePlacerLocked makes sure that a placer handles the channels without a link: the running one, or a new
+// one. The placer ends under the same lock hold under which it finds no such channel left, so each channel is
+// either seen by it or starts the next placer.
 func (d *Dispatcher) wakePlacerLocked() {
 	switch {
 	case d.mu.closed:
@@ -146,8 +145,8 @@ func (d *Dispatcher) place(ctx context.Context) {
 	}
 }
 
-// due takes the channels out that can be placed now, or answers how long none can. idle: there is
-// no channel without a link, and the caller stops placing.
+// due removes the channels that can be placed now, or returns for how long none can. idle: there is no
+// channel without a link, and the caller stops placing.
 func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +175,7 @@ func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
 	return due, pause, false
 }
 
-// placeAll gives channels to links. Those whose node rests, or cannot be told, are left for later.
+// placeAll gives channels to links. Those whose node rests, or is not known, are left for later.
 func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
 	nodes, err := d.locateAll(ctx, channels)
 	if ctx.Err() != nil {
@@ -185,10 +184,10 @@ func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
 	d.placed(channels, nodes, errs.Join(errNoNode, err))
 }
 
-// errNoNode says that the node of a channel cannot be told, or is none of the client's.
+// errNoNode says that the node of a channel is not known, or is not one of the client's.
 var errNoNode = errors.New("the nodes of the locks cannot be told")
 
-// placed takes the nodes that channels were found to belong to. Those without a node in spite of many
+// placed records the nodes that channels were found to belong to. Those without a node in spite of many
 // tries hear no messages, because of why.
 func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string, why error) {
 	d.mu.Lock()

@@ -12,8 +12,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// What was sent and answered stays what it is: a client may send it again when its connection breaks before all is answered.
-func TestASubscriptionThatIsAnsweredIsNoOtherCommand(t *testing.T) {
+// A command that was sent and has a reply must not be reused: a client may send it again when its connection
+// breaks before all replies have come.
+func TestSubscribeCommandIsNotReused(t *testing.T) {
 	t.Parallel()
 	client, release := steady(t, redistest.Start(t)).Dedicate()
 	t.Cleanup(release)
@@ -25,8 +26,8 @@ func TestASubscriptionThatIsAnsweredIsNoOtherCommand(t *testing.T) {
 	}
 }
 
-// A connection that breaks in the midst of the answers is an error, whatever of them had come.
-func TestASubscriptionIsAnErrorWhereItsConnectionBreaks(t *testing.T) {
+// A connection that breaks between the replies is an error, whichever of them had come.
+func TestSubscribeFailsIfItsConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
 	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))

@@ -17,9 +17,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P4, P6: while waiters and listeners come and go, connections break and slots move, nobody is
-// forgotten: whoever waits in the end is told. Then nothing remains.
-func TestNobodyIsForgottenInTheTurmoil(t *testing.T) {
+// P4, P6: while waiters and listeners come and go, connections break and slots move, each remaining waiter is
+// notified in the end. Then nothing remains.
+func TestNoWaiterIsForgottenInTheTurmoil(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)

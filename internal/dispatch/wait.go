@@ -19,7 +19,7 @@ const (
 	deafEvery = 100 * time.Millisecond
 	// lookCeiling is the longest pause between polls, however many locks are waited for.
 	lookCeiling = 10 * time.Second
-	// lookBudget is how many looks a second a session takes at most, as far as the ceiling lets it.
+	// lookBudget is how many polls a second a session sends at most, as far as the ceiling allows.
 	lookBudget = 1000
 
 	firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
@@ -27,11 +27,11 @@ const (
 
 // Target is what a wait is for.
 type Target struct {
-	Channel string          // on which a release is told
-	Key     string          // the lock's key, for looks
-	Look    *scripts.Script // KEYS: locks; ARGV: mark; answers -2 where trying is worth it. nil: only trying tells
-	Mark    string          // who wants a message
-	Ways    Ways            // in which a release is told in a cluster
+	Channel string          // on which a release is published
+	Key     string          // the lock's key, for polls
+	Look    *scripts.Script // KEYS: locks; ARGV: mark; replies -2 if a try is worth it. nil: only a try finds out
+	Mark    string          // the waiter that wants a message
+	Ways    Ways            // in which a release is published in a cluster
 	Silent  bool            // not every release sends a message
 }
 
@@ -42,9 +42,9 @@ type Wait struct {
 	C chan struct{}
 
 	d        *Dispatcher
-	channels [maxWays]*channel // where it hears; none when polling
+	channels [maxWays]*channel // on which it hears; empty when polling
 	target   Target
-	entry    timers.Entry // the next look or wake-up
+	entry    timers.Entry // the next poll or wake-up
 
 	// The rest is guarded by d.mu.
 	look   bool // entry fires for a poll, else for a wake-up
@@ -52,11 +52,12 @@ type Wait struct {
 	closed bool
 	polls  int
 	due    time.Duration // monotonic: when the poll is due
-	// trouble is why the last look was not answered, nil after an answer.
+	// last is the error of the last poll, nil after a reply.
 	last error
 }
 
-// Held tells that the lock was found held, for left at the longest, and schedules the next look, or a wake-up where there are none.
+// Held records that the lock was found held, for left at the longest. It schedules the next poll, or a
+// wake-up if there are no polls.
 func (w *Wait) Held(left time.Duration) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -69,7 +70,7 @@ func (w *Wait) Held(left time.Duration) {
 		pause := min(firstPoll<<min(w.polls, 10), lastPoll)
 		pause = pause/2 + rand.N(pause/2)
 		w.polls++
-		if left >= 0 { // a key without an end is nobody's of ours, and answers less
+		if left >= 0 { // a key without an end is not one of ours, and has a smaller value
 			pause = min(pause, left+time.Millisecond)
 		}
 		w.d.timers.Schedule(&w.entry, pause)
@@ -112,9 +113,9 @@ func (c *channel) hastenLocked() {
 // unlimited is the time left of a hold whose end is not known.
 const unlimited = -time.Millisecond
 
-// pauseBeforeLook returns the pause before the next poll of a lock that is held for left at the
-// longest, if waits locks are waited for. few is the pause if there are few of them. Polls at the
-// end of a holder's key are spread too: a process that dies may have held all of the locks.
+// pauseBeforeLook returns the pause before the next poll of a lock that is held for left at the longest, if
+// waits locks are waited for. few is the pause if there are few of them. Polls at the end of a holder's key
+// are spread too: a process that dies may have held all of the locks.
 func pauseBeforeLook(few, left time.Duration, waits int) time.Duration {
 	turn := time.Duration(waits) * time.Second / lookBudget
 	every := min(max(few, turn), lookCeiling)
@@ -124,7 +125,7 @@ func pauseBeforeLook(few, left time.Duration, waits int) time.Duration {
 	return every*4/5 + rand.N(every/5)
 }
 
-// LastError returns why the last look was not answered, or nil.
+// LastError returns why the last poll had no reply, or nil.
 func (w *Wait) LastError() error {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -164,7 +165,7 @@ func (w *Wait) Fire() {
 // Close ends the registration. Once.
 func (w *Wait) Close() { w.d.leave(w) }
 
-// own reports whether a message tells of a release by the waiter's own session.
+// own reports whether a message is about a release by the waiter's own session.
 func (w *Wait) own(message string) bool { return strings.HasPrefix(w.target.Mark, message) }
 
 func (w *Wait) wake() { signal(w.C) }

@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// watchEvery is the pause between two looks at whom the client talks to. They cost no call.
+// watchEvery is the pause between two comparisons with the client's servers. They cost no call.
 const watchEvery = time.Second
 
-// watch sees to it that links follow the client, while there are links. A server that the client has
-// left need not end our connection: a primary that sentinels have replaced, or a node that was taken
-// out of the cluster, may live on, and what is published elsewhere does not reach it any more.
+// watch makes links follow the client, while there are links. A server that the client has left need not end
+// our connection: a primary that sentinels have replaced, or a node that was removed from the cluster, may
+// live, and no longer receives what is published elsewhere.
 type watch struct {
 	d     *Dispatcher
 	entry timers.Entry
@@ -38,8 +38,8 @@ func (w *watch) Fire() {
 	}
 }
 
-// standsLocked reports whether the client still talks to the server of a link: in a cluster to that
-// node, otherwise to whom it talked to when the connection was made.
+// standsLocked reports whether the client still talks to the server of a link: in a cluster to that node,
+// otherwise to the server that it used when the connection was made.
 func (d *Dispatcher) standsLocked(l *link, nodes map[string]rueidis.Client) bool {
 	if d.clustered {
 		return nodes[l.node] != nil

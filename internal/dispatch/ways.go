@@ -2,20 +2,21 @@
 
 package dispatch
 
-// Ways are how what befalls a lock is told in a cluster, and heard. Elsewhere there is one way, PUBLISH.
+// Ways are the ways in which events of a lock are published in a cluster, and heard. Elsewhere there is one
+// way, PUBLISH.
 type Ways uint8
 
 const (
-	// BySlot is a sharded channel: told by the node that has the slot of the lock.
+	// BySlot is a sharded channel: the node that has the slot of the lock publishes.
 	BySlot Ways = iota
-	// ByBus is a plain channel: told by every node.
+	// ByBus is a plain channel: every node publishes.
 	ByBus
-	// BothWays are a sharded channel and a plain one of the same name, for a lock that is shared with others who
-	// use one or the other.
+	// BothWays are a sharded channel and a plain one of the same name, for a lock that is shared with
+	// programs that use one or the other.
 	BothWays
 )
 
-// kind says how one channel is told.
+// kind is the kind of one channel.
 type kind uint8
 
 const (
@@ -23,7 +24,7 @@ const (
 	plain
 )
 
-// address is what a channel is known by: the two kinds of one name are two channels.
+// address identifies a channel: the two kinds of one name are two channels.
 type address struct {
 	name string
 	kind kind
@@ -39,8 +40,8 @@ const maxWays = 2
 // reason to call it: other sessions may have the right.
 func (d *Dispatcher) WithoutShards() { d.unsharded.Store(true) }
 
-// addresses returns where to hear what is told on a channel in these ways; an address without a name is none.
-// Outside a cluster all that is told by PUBLISH is heard on one channel.
+// addresses returns where to hear what is published on a channel in these ways; an address without a name is
+// unused. Outside a cluster everything is published by PUBLISH and heard on one channel.
 func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 	switch {
 	case !d.clustered:
@@ -55,8 +56,8 @@ func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 	return all
 }
 
-// Publish returns the commands by which scripts tell in these ways, with a blank between two. They reach those who
-// wait or listen in the same ways, and in BothWays those of either.
+// Publish returns the commands by which scripts publish in these ways, separated by a blank. They reach
+// waiters and listeners in the same ways, and in BothWays those of either.
 func (d *Dispatcher) Publish(ways Ways) string {
 	switch {
 	case !d.clustered || ways == ByBus || d.unsharded.Load():

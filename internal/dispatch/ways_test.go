@@ -14,8 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P6: in a cluster a waiter hears what is told in its ways, a waiter in both ways each of the two, and nobody else.
-func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
+// P6: in a cluster a waiter hears what is published in its ways, a waiter in both ways hears each of the two,
+// and no other waiter does.
+func TestWaiterHearsItsWays(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)
@@ -68,8 +69,8 @@ func TestAWaiterHearsWhatIsToldInItsWays(t *testing.T) {
 	require.Zero(t, d.Channels())
 }
 
-// P6: a listener in both ways hears what is told in either.
-func TestAListenerHearsBothWays(t *testing.T) {
+// P6: a listener in both ways hears what is published in either.
+func TestListenerHearsBothWays(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)
@@ -87,7 +88,7 @@ func TestAListenerHearsBothWays(t *testing.T) {
 }
 
 // Outside a cluster there is one way.
-func TestOutsideAClusterAllIsToldByPublish(t *testing.T) {
+func TestNoCluster_EverythingUsesPublish(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
