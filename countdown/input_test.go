@@ -75,7 +75,7 @@ func TestCheckOfAGoodLatchAnswersNilAndSendsNothing(t *testing.T) {
 }
 
 // An ended context starts nothing, counts nothing and sends nothing; nor does a nil one.
-func TestAnEndedContextSendsNothing(t *testing.T) {
+func TestEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l := countdown.New(newSession(t, server), "a")

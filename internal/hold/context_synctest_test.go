@@ -21,7 +21,7 @@ import (
 
 type key struct{}
 
-func TestABoundContextEndsWithItsEntryOnly(t *testing.T) {
+func TestBoundContextEndsWithItsEntryOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, first := begin(t, "key")
@@ -39,7 +39,7 @@ func TestABoundContextEndsWithItsEntryOnly(t *testing.T) {
 	})
 }
 
-func TestABoundContextIsAChildOfItsParent(t *testing.T) {
+func TestBoundContextIsAChildOfItsParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, l := begin(t, "key")
@@ -62,7 +62,7 @@ func TestABoundContextIsAChildOfItsParent(t *testing.T) {
 
 // A session that lives for days binds its lease for every request, to contexts that never end or to
 // that of the process. What is kept for that does not grow.
-func TestContextsOfOneParentShareWhatIsKept(t *testing.T) {
+func TestContextsOfOneParentShareABond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")
@@ -128,7 +128,7 @@ func (c *lateContext) Err() error {
 func (*lateContext) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
 
 // As in package context: a child of a context that has ended has ended, too.
-func TestAContextOfAnEndedParentHasEnded(t *testing.T) {
+func TestContextOfAnEndedParentHasEnded(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t, "key")
 	parent := &lateContext{t.Context(), make(chan struct{})}
@@ -143,7 +143,7 @@ func TestAContextOfAnEndedParentHasEnded(t *testing.T) {
 }
 
 // A context that is kept after its lease has ended does not keep the values of other requests.
-func TestAKeptContextKeepsNoOtherParents(t *testing.T) {
+func TestKeptContextKeepsNoOtherParents(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t, "key")
 	kept := l.Bind(t.Context())
@@ -162,7 +162,7 @@ func TestAKeptContextKeepsNoOtherParents(t *testing.T) {
 }
 
 // A parent that is bound by many goroutines at once has one bond.
-func TestABondIsMadeOnce(t *testing.T) {
+func TestBondIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	for range 100 {
 		b, l := begin(t, "key")
@@ -182,7 +182,7 @@ func TestABondIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestAContextThatEndedIsForgotten(t *testing.T) {
+func TestEndedContextIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")
@@ -235,7 +235,7 @@ func contextGoroutines() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by context.(*cancelCtx).propagateCancel")
 }
 
-func TestAnAfterFuncOfABoundContextRuns(t *testing.T) {
+func TestAfterFuncOfABoundContextRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, l := begin(t, "key")
@@ -247,7 +247,7 @@ func TestAnAfterFuncOfABoundContextRuns(t *testing.T) {
 	})
 }
 
-func TestDoneIsOneChannelALease(t *testing.T) {
+func TestDoneIsOneChannelPerLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, first := begin(t, "key")
@@ -264,7 +264,7 @@ func TestDoneIsOneChannelALease(t *testing.T) {
 	})
 }
 
-func TestWhatIsBoundTooLateHasEnded(t *testing.T) {
+func TestContextBoundTooLateHasEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")
@@ -276,7 +276,7 @@ func TestWhatIsBoundTooLateHasEnded(t *testing.T) {
 	})
 }
 
-func TestAContextCarriesTheLeasesItEntered(t *testing.T) {
+func TestContextCarriesTheLeasesItEntered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := begin(t, "a")
@@ -304,7 +304,7 @@ func TestAContextCarriesTheLeasesItEntered(t *testing.T) {
 	})
 }
 
-func TestTheInnermostLeaseOfALockIsCarried(t *testing.T) {
+func TestInnermostLeaseOfALockIsCarried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, outer := begin(t, "a")
@@ -316,7 +316,7 @@ func TestTheInnermostLeaseOfALockIsCarried(t *testing.T) {
 	})
 }
 
-func TestACarriedLeaseThatEndedEntersNothing(t *testing.T) {
+func TestEndedCarriedLeaseEntersNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		released, a := begin(t, "a")
@@ -335,7 +335,7 @@ func TestACarriedLeaseThatEndedEntersNothing(t *testing.T) {
 	})
 }
 
-func TestAStrangerCarriesNothing(t *testing.T) {
+func TestStrangerCarriesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := begin(t, "a")

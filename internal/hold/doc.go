@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hold is what a process has of a lock that it holds: who entered, what hangs on
-// it, and how it ends.
+// Package hold represents a lock that this process holds: its entries, the contexts bound to them, and how it
+// ends.
 //
 // # Guarantees
 //
-//  1. A hold has entries. The first is the acquire's, further ones are made by entering again;
-//     each has a Lease of its own. The hold ends with the last, in any order.
-//  2. What is bound to a lease ends before the hold is given back or passed on.
+//  1. A hold has entries. The acquire makes the first; entering again makes further ones. Each has
+//     a Lease of its own. The hold ends with the last entry, in any order.
+//  2. Contexts bound to a lease end before the hold is released or handed over.
 //  3. An entry that has ended never lives again: its number is not used twice.
 //  4. The hold's home is notified exactly once of how a tenure ended: by Vacated when the last entry
 //     was released, or by Lost when the term ended under it. After Pass a new tenure begins.
@@ -23,6 +23,6 @@
 //
 // # Locking
 //
-// Order: the lock of the queue in the process (internal/handoff), the hold's, the term's. Neither homes nor contexts are called under
-// the hold's lock.
+// Order: the lock of the queue in the process (internal/handoff), the hold's, the term's. Neither homes nor
+// contexts are called under the hold's lock.
 package hold

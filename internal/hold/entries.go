@@ -2,19 +2,19 @@
 
 package hold
 
-// The entries of a hold are numbers that are never used twice. The lowest bits of one say in which place it stands, so
-// that finding it takes no search however many share the hold: the few first places are in the hold itself, the
-// others, if ever, in a slice beside it.
+// The entries of a hold are numbers that are never used twice. The lowest bits of a number name its place, so
+// that no search is needed, however many share the hold. The first few places are in the hold itself, the
+// others in a slice beside it.
 
 const (
 	placeBits = 24
 	maxPlaces = 1 << placeBits // entries of one hold at a time
-	// maxSerial is how many entries a hold has in all. One that is passed on a million times a second comes there in
-	// twelve days, and is given back then.
+	// maxSerial is how many entries a hold has in all. A hold that is handed over a million times a second
+	// reaches that in twelve days, and is released then.
 	maxSerial = 1<<(64-placeBits) - 1
 )
 
-// place is where an entry stands, and what ends with it.
+// place holds an entry, and what ends with it.
 type place struct {
 	entry uint64 // 0 is empty
 	ends  *ends  // nil if nothing ends with it
@@ -26,7 +26,7 @@ type furtherPlaces struct {
 	free   []uint64 // those that are empty, by their numbers
 }
 
-// addLocked returns a new entry, or 0 where there are too many, or were.
+// addLocked returns a new entry, or 0 if there are too many, or were.
 func (h *Hold) addLocked() uint64 {
 	if h.mu.serial == maxSerial {
 		return 0

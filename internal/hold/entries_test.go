@@ -21,7 +21,7 @@ func again(t *testing.T, l Lease) Lease {
 	return l
 }
 
-func TestAHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
+func TestHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 3*inlineEntries; n++ {
 		for range 20 {
@@ -45,8 +45,8 @@ func TestAHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
 	}
 }
 
-// No number is used twice: a hold that has used up all of them is entered and passed on no more.
-func TestAHoldThatWasEnteredTooOftenIsGivenBack(t *testing.T) {
+// No number is used twice: a hold that has used up all of them is no longer entered or handed over.
+func TestHoldEnteredTooOftenIsReleased(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	b.mu.serial = maxSerial - 1
@@ -64,14 +64,14 @@ func TestAHoldThatWasEnteredTooOftenIsGivenBack(t *testing.T) {
 	require.Equal(t, token, b.Token())
 }
 
-func TestASecondUnlockEndsNobodyElsesEntry(t *testing.T) {
+func TestSecondUnlockEndsNoOtherEntry(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	second := again(t, first)
 	require.NoError(t, first.Unlock())
 	require.Equal(t, errs.ErrNotHeld, first.Unlock())
 	require.NoError(t, second.Err())
-	third := again(t, second) // takes the place that is free
+	third := again(t, second) // uses the free place
 	require.Equal(t, errs.ErrNotHeld, first.Unlock())
 	require.ErrorIs(t, first.Err(), errs.ErrReleased)
 	require.NoError(t, second.Unlock())
@@ -81,7 +81,7 @@ func TestASecondUnlockEndsNobodyElsesEntry(t *testing.T) {
 	require.Equal(t, 1, vacated)
 }
 
-func TestANumberIsNeverUsedTwice(t *testing.T) {
+func TestEntryNumberIsNeverUsedTwice(t *testing.T) {
 	t.Parallel()
 	_, first := begin(t, "key")
 	seen := map[uint64]bool{first.entry: true}
@@ -119,7 +119,7 @@ func TestEnteringAgainKeepsTheToken(t *testing.T) {
 	require.Equal(t, firstToken, again(t, again(t, first)).Token())
 }
 
-func TestACopyIsTheSameLease(t *testing.T) {
+func TestCopyIsTheSameLease(t *testing.T) {
 	t.Parallel()
 	_, first := begin(t, "key")
 	other := first
@@ -128,7 +128,7 @@ func TestACopyIsTheSameLease(t *testing.T) {
 	require.Equal(t, errs.ErrNotHeld, first.Unlock())
 }
 
-func TestUnlockAnswersWhatBecameOfTheHold(t *testing.T) {
+func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	b.home.answer = errors.New("not confirmed")
@@ -137,7 +137,7 @@ func TestUnlockAnswersWhatBecameOfTheHold(t *testing.T) {
 	require.Equal(t, b.home.answer, first.Unlock())
 }
 
-func TestTheZeroLeaseHoldsNothing(t *testing.T) {
+func TestZeroLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
 	var l Lease
 	require.Equal(t, errs.ErrNotHeld, l.Err())
@@ -149,7 +149,7 @@ func TestTheZeroLeaseHoldsNothing(t *testing.T) {
 	require.Error(t, l.Enter(t.Context()).Err())
 }
 
-func TestTheDeadlineIsShortOfTheLife(t *testing.T) {
+func TestDeadlineIsBeforeTheEndOfTheLife(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t, "key")
 	left := time.Until(l.Deadline())
@@ -157,7 +157,7 @@ func TestTheDeadlineIsShortOfTheLife(t *testing.T) {
 	require.Greater(t, left, life/2)
 }
 
-func TestTheDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
+func TestDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	second := again(t, first)
@@ -172,7 +172,7 @@ func TestTheDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
 	require.False(t, second.Deadline().IsZero(), "it was not released")
 }
 
-func TestAPassBeginsATenureWithTheNextToken(t *testing.T) {
+func TestPassBeginsATenureWithTheNextToken(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
 	for token := firstToken; token < lastToken; token++ {
@@ -201,7 +201,7 @@ func TestAPassBeginsATenureWithTheNextToken(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestAHoldWithLittleLifeIsNotPassed(t *testing.T) {
+func TestHoldWithLittleLifeIsNotPassed(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
 	require.NoError(t, l.Unlock())
@@ -212,7 +212,7 @@ func TestAHoldWithLittleLifeIsNotPassed(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestALostHoldIsNotPassed(t *testing.T) {
+func TestLostHoldIsNotPassed(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
 	require.NoError(t, l.Unlock())

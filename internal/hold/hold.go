@@ -14,19 +14,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// Realm is where a lock's name means something: one kind of lock in one session. Realms
-// are compared by address.
+// Realm is the scope of a lock's name: one kind of lock in one session. Realms are compared by address.
 type Realm struct {
 	Kind string
-	// parts are what the one hold of this realm is made of, see BeginOf; none otherwise. Assigned once. They stand
-	// here so that the holds that are made of nothing need no room for them.
+	// parts are the holds that the one hold of this realm consists of, see BeginOf; empty otherwise. Assigned
+	// once. They are here so that other holds need no space for them.
 	parts []Lease
 }
 
 // Home is the primitive that a hold came from.
 type Home interface {
-	// Vacated is called when the last entry was given back: pass the hold on or release it.
-	// What it answers is what Unlock answers.
+	// Vacated is called when the last entry was released: hand the hold over or release it. Unlock returns
+	// its result.
 	Vacated(now clock.Instant) error
 	// Lost is called when the hold was lost.
 	Lost(end renewal.End)
@@ -39,12 +38,12 @@ const inlineEntries = 2
 // errTooMany is the error of an entry beyond maxPlaces or maxSerial.
 var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 
-// Hold is one hold id at the server, and everybody here who shares it. Embed it by value;
-// it must not be copied once it began.
+// Hold is one hold id at the server, with all its entries in this process. Embed it by value; it must not be
+// copied once it began.
 type Hold struct {
 	Term  renewal.Term
 	home  Home
-	realm atomic.Pointer[Realm] // where its name means something; see Lease.Move
+	realm atomic.Pointer[Realm] // the scope of its name; see Lease.Move
 	mu    struct {
 		sync.Mutex
 		token  uint64        // of the present tenure
@@ -95,9 +94,9 @@ func (h *Hold) Refill(token, last uint64) {
 	h.mu.token, h.mu.last = token-1, last
 }
 
-// Pass begins a new tenure with the next token, for another who waits in this process. It
-// answers false, and changes nothing, when the hold is lost, has less than half of its time
-// left, or has no token or entry left. Call it only between Vacated and whatever else ends the hold.
+// Pass begins a new tenure with the next token, for another waiter of this process. It returns false, and
+// changes nothing, if the hold is lost, has less than half of its time left, or has no token or entry left.
+// Call it only between Vacated and whatever else ends the hold.
 func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,8 +193,8 @@ func (h *Hold) unlock(entry uint64) error {
 }
 
 // leave ends one entry, and returns when, and whether it was the last one: then home must be
-// notified. call is the call that acquired the entry, if that is observed. It compares the clock for every entry: the work of an inner entry is protected no
-// longer than that of the last.
+// notified. call is the call that acquired the entry, if that is observed. It compares the clock for
+// every entry: the work of an inner entry is protected no longer than that of the last.
 func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.Call, err error) {
 	h.mu.Lock()
 	switch {
@@ -204,12 +203,12 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.
 		return clock.Instant{}, false, nil, errs.ErrNotHeld
 	case h.mu.cause != nil:
 		defer h.mu.Unlock()
-		return clock.Instant{}, false, nil, h.mu.cause // the entry stays, so that Err goes on saying why
+		return clock.Instant{}, false, nil, h.mu.cause // the entry stays, so that Err continues to say why
 	}
 	now = clock.Now()
 	if h.overdue(now) {
 		h.mu.Unlock()
-		// Ends through TermEnded, which takes the lock. Renewed in the same instant: once more.
+		// Ends through TermEnded, which acquires the lock. Renewed in the same instant: once more.
 		if err := h.alive(now); err != nil {
 			return now, false, nil, err
 		}
@@ -218,7 +217,7 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.
 	over := h.removeLocked(entry)
 	last = h.mu.count == 0
 	h.mu.Unlock()
-	// After the last one no caller can enter: entering takes a live entry.
+	// After the last one no caller can enter: entering needs a live entry.
 	over.notify(errs.ErrReleased)
 	over.cancel(errs.ErrReleased)
 	return now, last, over.observed(), nil

@@ -19,7 +19,7 @@ func join(t *testing.T, l Lease) Lease {
 	return l
 }
 
-func TestWhoJoinsHasALeaseOfItsOwn(t *testing.T) {
+func TestJoinReturnsALeaseOfItsOwn(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	second := join(t, first)
@@ -36,7 +36,7 @@ func TestWhoJoinsHasALeaseOfItsOwn(t *testing.T) {
 	require.Equal(t, 1, vacated)
 }
 
-func TestNobodyJoinsAHoldThatIsOver(t *testing.T) {
+func TestJoin_HoldOver_ReturnsFalse(t *testing.T) {
 	t.Parallel()
 	_, ok := Lease{}.Join()
 	require.False(t, ok)
@@ -56,8 +56,8 @@ func TestNobodyJoinsAHoldThatIsOver(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Whoever joins as the last one leaves is in, or the hold is over: never both, never neither.
-func TestWhoJoinsAsTheLastLeavesIsInOrTheHoldIsOver(t *testing.T) {
+// A goroutine that joins while the last one leaves is in, or the hold is over: never both, never neither.
+func TestJoinDuringTheLastUnlockIsAtomic(t *testing.T) {
 	t.Parallel()
 	for range 300 {
 		b, first := begin(t, "key")
@@ -78,7 +78,7 @@ func TestWhoJoinsAsTheLastLeavesIsInOrTheHoldIsOver(t *testing.T) {
 	}
 }
 
-func TestAHoldThatMovesCountsInItsNewRealmAlone(t *testing.T) {
+func TestMovedHoldCountsInItsNewRealmOnly(t *testing.T) {
 	t.Parallel()
 	other := Realm{Kind: "test"}
 	b, first := begin(t, "key")
@@ -110,7 +110,7 @@ func TestAHoldThatMovesCountsInItsNewRealmAlone(t *testing.T) {
 
 // A hold finds its entries by their places, however many there are and in whatever order they end, and ends with each
 // what hangs on that one alone.
-func TestEntriesEndAloneHoweverManyThereAre(t *testing.T) {
+func TestEntriesEndSeparately(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	type entry struct {
@@ -150,8 +150,8 @@ func TestEntriesEndAloneHoweverManyThereAre(t *testing.T) {
 	require.Zero(t, b.watchers())
 }
 
-// An entry of a place that the hold does not have is none.
-func TestAnEntryOfNoPlaceIsNotLive(t *testing.T) {
+// An entry whose place the hold does not have is not live.
+func TestEntryWithoutAPlaceIsNotLive(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	for _, place := range []uint64{inlineEntries - 1, inlineEntries, inlineEntries + 1, maxPlaces - 1} {

@@ -21,9 +21,9 @@ const life = 30 * time.Second
 // firstToken and lastToken are what a hold begins with.
 const firstToken, lastToken uint64 = 1000, 1003
 
-// home is a primitive as a hold sees it.
+// home is a primitive from the view of a hold.
 type home struct {
-	// answer is what Vacated answers.
+	// answer is what Vacated returns.
 	answer error
 
 	mu struct {
@@ -73,7 +73,7 @@ func (m *home) told() (vacated, lost int) {
 	return m.mu.vacated, len(m.mu.lost)
 }
 
-// noServer is asked for nothing: the leases are not renewed.
+// noServer gets no calls: the leases are not renewed.
 type noServer struct{ testing.TB }
 
 func (s noServer) RunMany(context.Context, []wire.Call) []wire.Outcome {

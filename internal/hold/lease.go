@@ -46,7 +46,8 @@ func (l Lease) Deadline() time.Time {
 	if l.hold == nil || errors.Is(l.Err(), errs.ErrReleased) {
 		return time.Time{}
 	}
-	// In this order: a goroutine that is held up between the two looks at the clock answers too early, never too late.
+	// In this order: a goroutine that is held up between the two clock reads returns a deadline that is too
+	// early, never too late.
 	at := time.Now()
 	return at.Add(l.hold.left(clock.Now()))
 }
@@ -105,8 +106,8 @@ func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
 // Again enters the hold of l once more.
 func (l Lease) Again() (Lease, error) { return l.hold.again(l) }
 
-// Join enters the hold of l for somebody else, as long as anybody is in it, l or another: for holds that several
-// share. It answers false where the hold is over, or being given back.
+// Join enters the hold of l for another goroutine, while any entry is live, l or another: for holds that
+// several goroutines share. It returns false if the hold is over, or being released.
 func (l Lease) Join() (Lease, bool) {
 	if l.hold == nil {
 		return Lease{}, false
@@ -120,7 +121,7 @@ func (l Lease) Name() string { return l.hold.Term.Terms().Hold }
 // Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
 func (l Lease) Move(to *Realm) { l.hold.realm.Store(to) }
 
-// Of returns the term of the hold of l where it is one of the lock (realm, key).
+// Of returns the term of the hold of l if that is one of the lock (realm, key).
 func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
 	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Terms().Key != key {
 		return nil, false
@@ -128,5 +129,5 @@ func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
 	return &l.hold.Term, true
 }
 
-// Stranger answers ctx without the leases it carries.
+// Stranger returns ctx without the leases it carries.
 func Stranger(ctx context.Context) context.Context { return strangerContext{ctx} }

@@ -18,7 +18,7 @@ import (
 // Locker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
 type Locker struct {
 	take   func(context.Context) (Lease, error)
-	ctx    context.Context //nolint:containedctx // sync.Locker's methods take none
+	ctx    context.Context //nolint:containedctx // sync.Locker's methods have no context
 	logger *slog.Logger
 
 	// local is locked from Lock to Unlock, so that the Locker's goroutines exclude each other
@@ -33,7 +33,7 @@ type Locker struct {
 	}
 }
 
-// NewLocker returns a Locker that takes the lock with take, and logs to logger why it tries again. It
+// NewLocker returns a Locker that acquires the lock with take, and logs to logger why it tries again. It
 // ignores leases that ctx carries.
 func NewLocker(ctx context.Context, logger *slog.Logger, take func(context.Context) (Lease, error)) *Locker {
 	if ctx != nil {
@@ -124,8 +124,8 @@ func (k *Locker) Unlock() {
 	}
 }
 
-// taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether
-// there is such a lease.
+// taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether there is
+// such a lease.
 func (k *Locker) taken() (lease Lease, locked bool, onLost func(error)) {
 	if k == nil {
 		return Lease{}, false, nil

@@ -17,7 +17,7 @@ import (
 )
 
 // P10: what waiting may mend is logged once and waited for.
-func TestALockerWaitsForWhatMayPass(t *testing.T) {
+func TestLockerRetriesTransientErrors(t *testing.T) {
 	t.Parallel()
 	refusals := []error{errFull}
 	for _, s := range sentinels() {

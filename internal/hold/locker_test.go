@@ -23,7 +23,7 @@ import (
 // errFull is a refusal that passes.
 var errFull = errors.New("out of memory")
 
-// fake returns what is asked of a lock, one error after the other, and then leases that hold nothing.
+// fake returns one error after the other, and then leases that hold nothing.
 type fake struct {
 	refusals []error
 	asked    []context.Context
@@ -121,7 +121,7 @@ func TestEverySentinelIsJudged(t *testing.T) {
 }
 
 // P10: what waiting cannot mend is a panic with the typed error, and leaves the Locker free.
-func TestALockerPanicsForWhatDoesNotPass(t *testing.T) {
+func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 	t.Parallel()
 	refusals := []error{
 		fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed), // of a session that closes
@@ -143,7 +143,7 @@ func TestALockerPanicsForWhatDoesNotPass(t *testing.T) {
 	}
 }
 
-func TestALockerPanicsWhereItsContextHasEnded(t *testing.T) {
+func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -154,8 +154,8 @@ func TestALockerPanicsWhereItsContextHasEnded(t *testing.T) {
 	require.ErrorIs(t, panicOf(hold.NewLocker(nil, slog.New(slog.DiscardHandler), f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
 }
 
-// P2: what Unlock cannot answer is told; a fake lease is one that holds nothing.
-func TestALockerTellsWhatItsUnlockAnswers(t *testing.T) {
+// P2: the logger gets what Unlock cannot return; a fake lease is one that holds nothing.
+func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	t.Parallel()
 	k := hold.NewLocker(t.Context(), slog.New(slog.DiscardHandler), new(fake).take)
 	k.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-func TestALostHoldEndsAllItsEntries(t *testing.T) {
+func TestLostHoldEndsAllItsEntries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, first := begin(t, "key")
@@ -63,7 +63,7 @@ func TestEvictEndsNoLeaseOfAHoldThatIsReleased(t *testing.T) {
 	})
 }
 
-func TestAHoldIsLostAtItsDeadline(t *testing.T) {
+func TestHoldIsLostAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")
@@ -82,8 +82,8 @@ func TestAHoldIsLostAtItsDeadline(t *testing.T) {
 	})
 }
 
-// P2: timers that are dead stand for a process that was stopped and has not come to them yet.
-func TestTheFirstLookTellsWhateverHasBecomeOfTheTimers(t *testing.T) {
+// P2: dead timers simulate a process that was stopped and has not run them yet.
+func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 	t.Parallel()
 	for name, look := range map[string]func(t *testing.T, l Lease, bound context.Context) error{
 		"Err":    func(_ *testing.T, l Lease, _ context.Context) error { return l.Err() },
@@ -124,8 +124,7 @@ func TestTheFirstLookTellsWhateverHasBecomeOfTheTimers(t *testing.T) {
 	}
 }
 
-// P2: the work of an inner entry, or of one that joined, was as unprotected as that of the last
-// one.
+// P2: the work of an inner entry, or of one that joined, was as unprotected as that of the last one.
 func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 	t.Parallel()
 	for name, beside := range map[string]func(t *testing.T, l Lease) Lease{"Again": again, "Join": join} {
@@ -145,7 +144,7 @@ func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 	}
 }
 
-func TestWhatIsBoundEndsBeforeTheHomeIsTold(t *testing.T) {
+func TestBoundContextsEndBeforeTheHomeIsNotified(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *bed, l Lease){
 		"Vacated": func(_ *bed, l Lease) { _ = l.Unlock() },
@@ -170,8 +169,8 @@ func TestWhatIsBoundEndsBeforeTheHomeIsTold(t *testing.T) {
 	}
 }
 
-// The goroutine of the timers ends the leases of a session one after the other. How long it takes
-// to end the contexts of one, and what its home does, must not delay the others.
+// The goroutine of the timers ends the leases of a session one after the other. How long it takes to end the
+// contexts of one, and what its home does, must not delay the others.
 func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +191,7 @@ func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 }
 
 // The next holder must not be held up by what hangs on the last one, nor the other way round.
-func TestAHomeMayPassTheHoldOnAtOnce(t *testing.T) {
+func TestHomeMayPassTheHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")

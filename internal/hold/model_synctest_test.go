@@ -15,8 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// twin is a context that is bound to leases, or a child of one, and the same made by package
-// context alone.
+// twin is a context that is bound to leases, or a child of one, and the same made by package context alone.
 type twin struct{ bound, plain context.Context }
 
 // family is a tree of twins, and how to end parts of it.
@@ -96,9 +95,9 @@ func (f *family) same(t *testing.T) {
 	}
 }
 
-// A bound context is one of package context's that its lease cancels, whatever stands around it,
-// and whatever ends.
-func TestABoundContextIsLikeOneOfPackageContext(t *testing.T) {
+// A bound context behaves like one of package context that its lease cancels, whatever surrounds it, and
+// whatever ends.
+func TestBoundContextIsLikeOneOfPackageContext(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

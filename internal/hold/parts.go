@@ -12,9 +12,10 @@ import (
 // forever is the life of a term that ends with others: the clocks count further, and no process runs as long.
 const forever = 100 * 365 * 24 * time.Hour
 
-// BeginOf makes a hold of others, and answers its lease. It is live while all of parts are, and until the earliest of
-// their deadlines; its own term has none, and no renewals. Whoever watches the parts breaks the term when one ends.
-// The leases in parts are the hold's from here on, and stay as they are.
+// BeginOf makes a hold that consists of others, and returns its lease. It is live while all of parts are, and
+// until the earliest of their deadlines; its own term has no deadline and no renewals. The caller watches the
+// parts and breaks the term when one ends. From here on the hold owns the leases in parts, which stay as they
+// are.
 func (h *Hold) BeginOf(home Home, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
 	h.Term.Init(keeper, h, renewal.Terms{}, forever, clock.Now())
 	return h.Begin(home, &Realm{parts: parts}, token, token)
@@ -28,7 +29,7 @@ func (h *Hold) parts() []Lease {
 	return nil
 }
 
-// overdue reports whether a deadline is reached, as far as a look without a lock can tell.
+// overdue reports whether a deadline is reached, as far as that is known without a lock.
 func (h *Hold) overdue(now clock.Instant) bool {
 	for _, part := range h.parts() {
 		if part.hold.overdue(now) {
@@ -38,8 +39,8 @@ func (h *Hold) overdue(now clock.Instant) bool {
 	return h.Term.Overdue(now)
 }
 
-// alive compares the clock and answers nil while the hold can be trusted. It ends what it finds over. Not under
-// the lock of a hold.
+// alive compares the clock and returns nil while the hold can be trusted. It ends what it finds over. Do not
+// call it under the lock of a hold.
 func (h *Hold) alive(now clock.Instant) error {
 	for _, part := range h.parts() {
 		if !part.hold.overdue(now) {
@@ -62,8 +63,8 @@ func (h *Hold) left(now clock.Instant) time.Duration {
 	return left
 }
 
-// among answers l where it is of the lock (realm, key), or its part that is. Where l has ended, that counts, whatever
-// has become of the part: then the answer is l.
+// among returns l if it belongs to the lock (realm, key), or its part that does. If l has ended it returns l,
+// whatever the state of the part.
 func (l Lease) among(realm *Realm, key string) (Lease, bool) {
 	if _, is := l.Of(realm, key); is {
 		return l, true
@@ -87,8 +88,8 @@ func (l Lease) among(realm *Realm, key string) (Lease, bool) {
 // no lock. ended must return quickly: it may run on a goroutine that other leases wait for.
 func (l Lease) Watch(ended func(cause error)) { l.hold.watch(l.entry, ended) }
 
-// Leave is Unlock without what becomes of the hold: where this was its last lease, the answer is the home that the
-// caller has to tell so. It is nil otherwise.
+// Leave is Unlock, but does not notify the home. If this was the last lease of the hold, it returns the home
+// that the caller has to notify, and nil otherwise.
 func (l Lease) Leave() (Home, error) {
 	_, last, _, err := l.hold.leave(l.entry)
 	if !last {

@@ -37,7 +37,7 @@ func beginWhole(tb testing.TB) *whole {
 	return w
 }
 
-func TestAHoldMadeOfOthersEndsWithTheFirstOfThem(t *testing.T) {
+func TestCombinedHoldEndsWithItsFirstPart(t *testing.T) {
 	t.Parallel()
 	for i := range 2 {
 		w := beginWhole(t)
@@ -56,8 +56,8 @@ func TestAHoldMadeOfOthersEndsWithTheFirstOfThem(t *testing.T) {
 	}
 }
 
-// P2: the look at the clock reaches through to the parts, though nobody has told yet that one is over.
-func TestAHoldMadeOfOthersLooksAtTheirClocks(t *testing.T) {
+// P2: the clock check reaches the parts, though no timer has reported yet that one is over.
+func TestCombinedHoldChecksTheClocksOfItsParts(t *testing.T) {
 	t.Parallel()
 	w := beginWhole(t)
 	w.parts[1].Term.Init(w.parts[1].keeper, &w.parts[1].Hold, renewal.Terms{Key: "b", Life: life}, life, clock.Now().Add(-life))
@@ -67,7 +67,7 @@ func TestAHoldMadeOfOthersLooksAtTheirClocks(t *testing.T) {
 	require.Equal(t, 1, lost)
 }
 
-func TestAHoldMadeOfOthersLeavesThemToItsHome(t *testing.T) {
+func TestCombinedHoldLeavesItsPartsToItsHome(t *testing.T) {
 	t.Parallel()
 	w := beginWhole(t)
 	bound := w.lease.Bind(t.Context())
@@ -83,7 +83,7 @@ func TestAHoldMadeOfOthersLeavesThemToItsHome(t *testing.T) {
 	}
 }
 
-func TestAContextCarriesThePartsOfAHold(t *testing.T) {
+func TestContextCarriesThePartsOfAHold(t *testing.T) {
 	t.Parallel()
 	w := beginWhole(t)
 	ctx := w.lease.Enter(t.Context())
@@ -103,7 +103,7 @@ func TestAContextCarriesThePartsOfAHold(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrReleased, "though the part lives")
 }
 
-func TestLeavingTellsTheCallerInsteadOfTheHome(t *testing.T) {
+func TestLeaveReturnsTheHomeToNotify(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	second := again(t, first)

@@ -52,7 +52,7 @@ func user(t *testing.T, r *rand.Rand, l Lease) {
 	_ = l.Unlock()
 }
 
-func TestATenureEndsExactlyOnceInACrowd(t *testing.T) {
+func TestTenureEndsExactlyOnceInACrowd(t *testing.T) {
 	t.Parallel()
 	for round := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) { crowd(t, round) })
@@ -87,9 +87,9 @@ func crowd(t *testing.T, round uint64) {
 	require.Zero(t, b.watchers())
 }
 
-// P2: the deadline that is answered is never later than the lease's, wherever the goroutine that asks is held up: there
-// are more of them than processors, so that each is now and then.
-func TestADeadlineIsNeverAnsweredTooLate(t *testing.T) {
+// P2: the returned deadline is never later than the lease's, wherever the calling goroutine is held up: there
+// are more goroutines than processors, so that each is now and then.
+func TestDeadlineIsNeverReturnedTooLate(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t, "key")
 	latest := time.Now().Add(life - clock.Allowance(life))

@@ -23,9 +23,9 @@ type ends struct {
 	next    *ends                     // of another entry that ended with this one
 }
 
-// bond is a context that ends with an entry, or with a parent. All contexts that are bound to the
-// entry and whose parents have the same Done share it. So a lease that is bound for every request
-// keeps nothing for a context that is no longer used.
+// bond is a context that ends with an entry, or with a parent. All contexts that are bound to the entry and
+// whose parents have the same Done share it. So a lease that is bound for every request keeps nothing for a
+// context that is no longer used.
 type bond struct {
 	context.Context //nolint:containedctx // one that package context made
 
@@ -67,8 +67,8 @@ func (e *ends) notify(cause error) (more bool) {
 	return more
 }
 
-// cancel ends the contexts. That takes a microsecond for each of them and each of their children.
-// The caller holds no lock: contexts run callers' code.
+// cancel ends the contexts. That lasts a microsecond for each of them and each of their children. The caller
+// holds no lock: contexts run callers' code.
 func (e *ends) cancel(cause error) {
 	for ; e != nil; e = e.next {
 		e.first.end(cause)
@@ -115,7 +115,7 @@ func (h *Hold) endsLocked(entry uint64) *ends {
 	return at.ends
 }
 
-// takeEndsLocked takes what ends with a place, and puts it before taken.
+// takeEndsLocked removes what ends with a place, and puts it before taken.
 func (p *place) takeEndsLocked(taken *ends) *ends {
 	e := p.ends
 	if e == nil {
@@ -125,7 +125,7 @@ func (p *place) takeEndsLocked(taken *ends) *ends {
 	return e
 }
 
-// takeAllEndsLocked takes what ends with any entry of the hold.
+// takeAllEndsLocked removes what ends with any entry of the hold.
 func (h *Hold) takeAllEndsLocked() *ends {
 	var taken *ends
 	for i := range h.mu.places {
@@ -222,8 +222,8 @@ func (h *Hold) bind(parent context.Context, entry uint64) *bond {
 	return b
 }
 
-// bondLocked returns the bond of entry for a parent with that Done. If there is none, it adds and
-// returns fresh, which may be nil. If the entry is over it returns why.
+// bondLocked returns the bond of entry for a parent with that Done. If there is none, it adds and returns
+// fresh, which may be nil. If the entry is over it returns why.
 func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*bond, error) {
 	if err := h.overLocked(entry); err != nil {
 		return nil, err

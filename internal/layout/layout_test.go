@@ -23,7 +23,7 @@ func session() string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-func TestAHoldTellsItsSession(t *testing.T) {
+func TestHoldNamesItsSession(t *testing.T) {
 	t.Parallel()
 	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson(), layout.SetNX()} {
 		seen := make(map[string]bool)
@@ -48,7 +48,7 @@ func TestCopiesOfAProcessShareNoHold(t *testing.T) {
 }
 
 // Scripts cut the hold out by its length, and Java's threads are numbers of 63 bits.
-func TestAHoldOfRedissonIsAClientAndAThread(t *testing.T) {
+func TestRedissonHoldIsAClientAndAThread(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(1000) {
 		hold := layout.Redisson().Hold("AAECAwQFBgcICQoLDA0ODw", n)
@@ -62,14 +62,14 @@ func TestAHoldOfRedissonIsAClientAndAThread(t *testing.T) {
 }
 
 // What other clients write names no session of this library.
-func TestAValueOfAnotherClientNamesNoSession(t *testing.T) {
+func TestValueOfAnotherClientNamesNoSession(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"", "1", "mMGNIrAIWHWLOnmFMrqHQQ==", strings.Repeat("a", 40), strings.Repeat("a", 40) + "+", strings.Repeat("a", 42)} {
 		require.Empty(t, layout.SetNX().Session(value), value)
 	}
 }
 
-func TestAJavaClientIsShownAsASession(t *testing.T) {
+func TestJavaClientIsShownAsASession(t *testing.T) {
 	t.Parallel()
 	l := layout.Redisson()
 	require.Equal(t, "AAECAwQFBgcICQoLDA0ODw", l.Session("00010203-0405-0607-0809-0a0b0c0d0e0f:77"))
@@ -79,7 +79,7 @@ func TestAJavaClientIsShownAsASession(t *testing.T) {
 }
 
 // Of a name with a counter there is one kind of lock.
-func TestOnlyAReentrantLockHasACounter(t *testing.T) {
+func TestOnlyReentrantLockHasACounter(t *testing.T) {
 	t.Parallel()
 	all := reflect.ValueOf(*layout.Redisson(layout.Fenced))
 	for i := range all.NumField() {
@@ -90,7 +90,7 @@ func TestOnlyAReentrantLockHasACounter(t *testing.T) {
 }
 
 // Locks that are told in different ways do not meet in a session; where the ways are the same so is the layout.
-func TestAVariantIsOneLayout(t *testing.T) {
+func TestVariantIsOneLayout(t *testing.T) {
 	t.Parallel()
 	require.Same(t, layout.Redisson(), layout.Redisson(layout.Sharded))
 	require.Same(t, layout.Redisson(layout.Fenced), layout.Redisson(layout.Sharded, layout.Fenced))
@@ -129,7 +129,7 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 
 // Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other
 // kind has it.
-func TestAFairLockHasItsOwnTimeout(t *testing.T) {
+func TestFairLockHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	usual, short := layout.Redisson(layout.Plain), layout.RedissonFair(4*time.Second, layout.Plain)
 	require.Equal(t, []string{"300000"}, usual.Fair.Contest.Args)

@@ -12,7 +12,7 @@ import (
 )
 
 // P9: whoever knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
-func TestAHashedNameIsNowhereInItsKeys(t *testing.T) {
+func TestHashedNameIsNotInItsKeys(t *testing.T) {
 	t.Parallel()
 	set, err := names.MakeHashed(names.DefaultPrefix, "order/42")
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestHashedAndPlainNamesNeverMeet(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNoneIsNotHashed(t *testing.T) {
+func TestInvalidNameIsNotHashed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
 		_, err := names.MakeHashed(names.DefaultPrefix, name)
@@ -41,7 +41,7 @@ func TestANameThatIsNoneIsNotHashed(t *testing.T) {
 	}
 }
 
-func TestAPlainNameIsReadableInItsKeys(t *testing.T) {
+func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	t.Parallel()
 	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestAPlainNameIsReadableInItsKeys(t *testing.T) {
 }
 
 // P9: the channel of a session is no name's.
-func TestASessionsChannelIsNoNames(t *testing.T) {
+func TestSessionChannelIsNoNameChannel(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "sb:session:0123456789012345678901", names.Session(names.DefaultPrefix, "0123456789012345678901"))
 	require.Equal(t, "sb:epoch", names.Epoch(names.DefaultPrefix))
@@ -63,7 +63,7 @@ func TestASessionsChannelIsNoNames(t *testing.T) {
 	}
 }
 
-func TestWhatWouldMoveTheTagOrSpoilATerminalIsEscaped(t *testing.T) {
+func TestBracesAndControlCharactersAreEscaped(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"{":        "%7B",
@@ -84,7 +84,7 @@ func TestWhatWouldMoveTheTagOrSpoilATerminalIsEscaped(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidNameIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := names.Make(names.DefaultPrefix, "")
 	require.Error(t, err)
@@ -96,7 +96,7 @@ func TestANameThatIsNoneIsRefused(t *testing.T) {
 	require.NotContains(t, err.Error(), "xxx", "a name that is too long is not repeated")
 }
 
-func TestAPrefixThatWouldMoveTheTagIsRefused(t *testing.T) {
+func TestPrefixWithABraceIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"", names.DefaultPrefix, "a:b:", strings.Repeat("x", 64)} {
 		require.NoError(t, names.CheckPrefix(good), "%q", good)
@@ -106,7 +106,7 @@ func TestAPrefixThatWouldMoveTheTagIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheLongestKeyIsBelowTwoKibibytes(t *testing.T) {
+func TestLongestKeyIsBelowTwoKibibytes(t *testing.T) {
 	t.Parallel()
 	set, err := names.Make(strings.Repeat("p", 64), strings.Repeat("{", names.MaxBytes))
 	require.NoError(t, err)

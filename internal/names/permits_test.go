@@ -11,7 +11,7 @@ import (
 )
 
 // P9: the keys of a semaphore are no lock's, of whatever name, and stand in its slot.
-func TestTheKeysOfPermitsAreNobodyElses(t *testing.T) {
+func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)
 	for _, name := range []string{

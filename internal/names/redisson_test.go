@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
-func TestRedissonsKeyIsTheName(t *testing.T) {
+func TestRedissonKeyIsTheName(t *testing.T) {
 	t.Parallel()
 	for name, channel := range map[string]string{
 		"order/42":    "redisson_lock__channel:{order/42}",
@@ -25,7 +25,7 @@ func TestRedissonsKeyIsTheName(t *testing.T) {
 	}
 }
 
-func TestRedissonsNamesAreNames(t *testing.T) {
+func TestRedissonNamesAreValid(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
 		_, err := names.Redisson(names.Setting{}, bad)
@@ -34,7 +34,7 @@ func TestRedissonsNamesAreNames(t *testing.T) {
 }
 
 // P9: in a cluster a name whose key and channel would stand in two slots is refused; alone it is good.
-func TestANameThatRedissonSplitsIsRefusedInACluster(t *testing.T) {
+func TestCluster_NameThatRedissonSplitsIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{
 		"a": true, "{a}": true, "a{b}c": true, "{a}{b}": true, "a{b}c}": true,
@@ -67,7 +67,7 @@ func FuzzRedissonsNamesNeverMeet(f *testing.F) {
 	})
 }
 
-func TestRedissonsChannelMayBeSharedByTwoNames(t *testing.T) {
+func TestRedissonChannelMayBeSharedByTwoNames(t *testing.T) {
 	t.Parallel()
 	a, err := names.Redisson(names.Setting{}, "a")
 	require.NoError(t, err)

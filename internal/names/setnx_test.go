@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
-func TestSetNXTakesANameAsItIs(t *testing.T) {
+func TestSetNXUsesTheNameUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, channel := range map[string]string{
 		"order/42": "p:{order/42}:unlocked", "a:{b}:c": "p:{b}:unlocked", "{a": "p:{{a}:unlocked", "a b\x00": "p:{a b\x00}:unlocked",

@@ -68,7 +68,7 @@ func TestFrozenChildIsSilentUntilThawed(t *testing.T) {
 	requireLine(t, p, "late")
 }
 
-func TestKilledChildTellsByItsExitCode(t *testing.T) {
+func TestKilledChildReportsByItsExitCode(t *testing.T) {
 	t.Parallel()
 	p := echo(t)
 	p.Kill()
@@ -83,7 +83,7 @@ func TestExitCodeAndLastWordsOfAChildAreKept(t *testing.T) {
 	require.Contains(t, p.Stderr(), "cannot go on")
 }
 
-func TestUnknownChildSaysSo(t *testing.T) {
+func TestUnknownChildReportsThat(t *testing.T) {
 	t.Parallel()
 	p := redistest.Child(t, "stranger")
 	require.Equal(t, 2, p.Wait(patience))

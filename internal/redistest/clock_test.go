@@ -15,7 +15,7 @@ import (
 
 // The clock of a server is so far from this machine's, before and after a restart; its keys live as long as elsewhere; and what the
 // clock is made by leaves nothing behind.
-func TestAServerHasAClockOfItsOwn(t *testing.T) {
+func TestServerHasAClockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	redistest.NeedClocks(t)
 	for name, ahead := range map[string]time.Duration{"Ahead": time.Minute, "Behind": -time.Minute, "FarAhead": 30 * 24 * time.Hour} {

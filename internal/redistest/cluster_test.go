@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-func TestReplicaTakesTheSlotsOfAnOwnerThatIsAway(t *testing.T) {
+func TestReplicaReplacesAnAbsentOwner(t *testing.T) {
 	redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
 	t.Parallel()
 	for name, away := range map[string]struct{ goes, comes func(*redistest.Server) }{

@@ -125,7 +125,7 @@ func TestHalfOpenConnectionIsSilentAndStaysOpenAtBothEnds(t *testing.T) {
 	require.Equal(t, 1, p.Connections())
 }
 
-func TestHalfOpenConnectionDoesNotTellTheClientOfTheServersEnd(t *testing.T) {
+func TestHalfOpenConnectionHidesTheServersEnd(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
 	c := dial(t, p.Addr())
@@ -168,7 +168,7 @@ func TestDelayOfOneConnectionDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-func TestDelayLastsAsLongAsSaid(t *testing.T) {
+func TestDelayLastsAsLongAsConfigured(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.DelayRequest, redistest.DelayReply} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestDelayLastsAsLongAsSaid(t *testing.T) {
 func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet}) // at least: see TestDelayLastsAsLongAsSaid
+	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet}) // at least: see TestDelayLastsAsLongAsConfigured
 	c := dial(t, p.Addr())
 	c.send(evalIncr())
 	receive(t, f.Fired())
@@ -279,7 +279,7 @@ func callIncr(ctx context.Context, c rueidis.Client) error {
 	return c.Do(ctx, c.B().Eval().Script(incr).Numkeys(0).Build()).Error()
 }
 
-func TestCutIsAnEndAndNotAResetAlsoForAClientThatGoesOnSending(t *testing.T) {
+func TestCutIsAnEndAndNotAResetWhileTheClientSends(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
 	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterReply})

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-func TestAnOutcomeReadsAsWhatWasReturned(t *testing.T) {
+func TestOutcomeReadsAsItsReturnValues(t *testing.T) {
 	t.Parallel()
 	o := redistest.Outcome([]any{1, int64(-2), "text"})
 	require.NoError(t, o.Err)

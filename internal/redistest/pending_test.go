@@ -76,12 +76,12 @@ func TestUnsubscribingFromAllIsConfirmedForEachChannel(t *testing.T) {
 			">3 +unsubscribe _ :0 ", ":1 "))
 }
 
-func TestRefusedSubscriptionIsAnsweredByTheError(t *testing.T) {
+func TestRefusedSubscriptionGetsTheError(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []any{1, 2}, answers(t, []string{"SUBSCRIBE a", "EVAL s 0"}, "-NOPERM ", ":1 "))
 }
 
-func TestUnsubscriptionByTheServerAnswersNothing(t *testing.T) {
+func TestUnsubscriptionByTheServerIsNoReply(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []any{1, "push", 2},
 		answers(t, []string{"SSUBSCRIBE a", "EVAL s 0"}, ">3 +ssubscribe +a :1 ", ">3 +sunsubscribe +a :0 ", ":1 "))

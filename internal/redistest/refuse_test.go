@@ -10,7 +10,7 @@ import (
 )
 
 // A process that is being started has every descriptor of this one until it becomes another program.
-func TestAProxyRefusesThoughAnotherProcessHasItsListener(t *testing.T) {
+func TestProxyRefusesThoughAnotherProcessHasItsListener(t *testing.T) {
 	t.Parallel()
 	p, err := StartProxy("127.0.0.1:1")
 	require.NoError(t, err)

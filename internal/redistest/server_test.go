@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-func TestStartedServerAnswers(t *testing.T) {
+func TestStartedServerReplies(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	require.Equal(t, "PONG", s.MustDo(t, "PING"))
@@ -101,7 +101,7 @@ func TestSignalToAnEndedServerIsReported(t *testing.T) {
 	}
 }
 
-func TestTakenPortIsAnErrorAndNotMistakenForTheServer(t *testing.T) {
+func TestUsedPortIsAnErrorAndNotMistakenForTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	port, err := strconv.Atoi(s.Addr()[strings.LastIndex(s.Addr(), ":")+1:])

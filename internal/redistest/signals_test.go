@@ -12,7 +12,7 @@ import (
 
 // Whenever a signal comes, the lifeline ends the program and nothing else does: also between the report of the supervisor
 // and its wait for the end of the lifeline, which this meets often.
-func TestASignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
+func TestSignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
 	t.Parallel()
 	for i := range 40 {
 		s, err := supervise(program{path: "sleep", args: []string{"600"}, log: new(tail)})

@@ -29,7 +29,7 @@ func TestServerWithTLSIsSpokenToInNothingElse(t *testing.T) {
 	require.Equal(t, "PONG", s.MustDo(t, "PING"))
 }
 
-func TestServerThatAsksForCertificatesRefusesWhoHasNone(t *testing.T) {
+func TestServerThatAsksForCertificatesRefusesOtherClients(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.WithClientCertificates())
 	require.Equal(t, "PONG", s.MustDo(t, "PING"))
@@ -40,7 +40,7 @@ func TestServerThatAsksForCertificatesRefusesWhoHasNone(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestServerBuiltWithoutTLSTellsWhatToDo(t *testing.T) {
+func TestServerBuiltWithoutTLSSaysWhatToDo(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "my-server")
 	text := "#!/bin/sh\necho \"Bad directive or wrong number of arguments: tls-port\" >&2\nexit 1\n"
 	require.NoError(t, os.WriteFile(script, []byte(text), 0o700))

@@ -62,7 +62,7 @@ func (s *Session) Close(ctx context.Context) error {
 			s.evict()
 		}
 	}
-	s.giveBack(ctx, drained)
+	s.awaitReleases(ctx, drained)
 	return err
 }
 
@@ -124,10 +124,10 @@ func (s *Session) LogLeft(kind, name string, held time.Duration) {
 	}
 }
 
-// giveBack waits for the releases, and for the calls that are under way, until ctx ends, or for
+// awaitReleases waits for the releases, and for the calls that are under way, until ctx ends, or for
 // ownTime if it has ended. A server that is away does not delay it: what is left then ends by
 // itself, a lease on the server and a call here.
-func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
+func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), ownTime)
@@ -147,8 +147,8 @@ func (s *Session) giveBack(ctx context.Context, drained <-chan struct{}) {
 		for _, p := range s.allParts() {
 			p.Close()
 		}
-		s.Dispatch.Close() // takes a second on a wire that is dead
-		s.Runner.Close()   // takes as long as the client connects
+		s.Dispatch.Close() // needs a second on a dead connection
+		s.Runner.Close()   // lasts as long as the client connects
 		s.Timers.Close()
 		s.Logs.flush()
 		if s.owned {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session is what the locks of one client share: its identity, the runner of
-// scripts, the server's clock, the timers, the keeper of leases, the dispatcher of messages,
-// the parts of each kind of lock, and the settling of what has no known outcome.
+// Package session is the state that all locks of one client share: its identity, the runner of scripts, the
+// server's clock, the timers, the keeper of leases, the dispatcher of messages, the parts of each kind of
+// lock, and the settling of calls with unknown outcomes.
 //
-// signalbox.Session is defined over Session here, which is how primitives reach the machinery
-// with nothing exported for it: (*session.Session)(s) is a conversion that only packages of
-// this module can write.
+// signalbox.Session is defined over Session here. So primitives reach the machinery although nothing of it is
+// exported: only packages of this module can write the conversion (*session.Session)(s).
 //
-// It also holds what options set, checked in one place, and what a lock tells those who take several at once: where it
-// stands in the order of all locks, and which of them go together, in one script.
+// The package also checks all options in one place, and describes locks to callers that acquire several at
+// once: their positions in the order of all locks, and which of them one script can acquire together.
 //
 // # Guarantees
 //
@@ -19,8 +18,8 @@
 //
 // # Goroutines
 //
-// None while nothing is held, waited for or settled. While something is: the driver of the
-// timers, and the dispatcher's owner of the subscription connection, in a cluster one for each node
-// that has a lock waited for. Batches (renewals,
-// looks, settlements) have one each while they are under way.
+// There are none while the session holds nothing, waits for nothing and settles nothing. Otherwise there are
+// the driver of the timers, and the dispatcher's owner of the subscription connection; in a cluster, one for
+// each node that has a lock with waiters. Batches (renewals, polls, settlements) have one each while they are
+// under way.
 package session

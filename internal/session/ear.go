@@ -12,34 +12,33 @@ import (
 )
 
 const (
-	// listenAfter is how long a session is busy before it listens on its own channel. Who holds a lock
-	// for less is gone before anybody takes it by force, and pays for no subscription.
+	// listenAfter is how long a session is busy before it listens on its own channel. A shorter hold is over
+	// before an operator forces it, and pays for no subscription.
 	listenAfter = 100 * time.Millisecond
 	// listenOn is how long it listens on when it is idle. The channel lingers after that.
 	listenOn = time.Second
 )
 
-// ear hears on the session's own channel which of its holds somebody has taken by force. What it
-// hears is a hint that anybody could give: the server is asked.
+// ear listens on the session's own channel for holds of the session that another process ended by force. A
+// message is a hint that any client could send: the session asks the server.
 //
 //	        busy for listenAfter
 //	Deaf ----------------------> Listening
 //	  ^                              |
 //	  +--- idle for listenOn --------+
 //
-// One entry on the wheel stands for either change, and is scheduled where none is: a lock that is
-// taken and given back again and again costs a look at a flag each time.
+// One entry on the wheel serves both changes, and is scheduled if it is not yet: a lock that is acquired and
+// released again and again only reads a flag each time.
 type ear struct {
 	session  *Session
 	entry    timers.Entry
 	listener *dispatch.Listener // Fire's own
-	// fresh is set before listening begins and taken by the first subscription: what was forced
-	// between the acquire and that was told to nobody. After a break of the connection the
-	// renewals tell.
+	// fresh is set before listening begins and cleared by the first subscription: no message reported holds
+	// that were forced between the acquire and that. After a break of the connection the renewals find out.
 	fresh atomic.Bool
 }
 
-// attention is what the session knows of its ear.
+// attention is the state of the session's ear.
 type attention struct {
 	deaf      bool // always: the session polls
 	listening bool
@@ -48,14 +47,14 @@ type attention struct {
 	since     uint64 // idles when the entry was scheduled
 }
 
-// busyLocked takes note that the session has something to hear about.
+// busyLocked records that the session has a hold to listen for.
 func (s *Session) busyLocked() {
 	if a := &s.mu.attention; !a.listening && !a.armed && !a.deaf {
 		s.armLocked(listenAfter)
 	}
 }
 
-// idleLocked takes note that the session has nothing to hear about.
+// idleLocked records that the session has no hold to listen for.
 func (s *Session) idleLocked() {
 	a := &s.mu.attention
 	a.idles++
@@ -98,7 +97,7 @@ func (e *ear) Fire() {
 	}
 }
 
-// Heard implements dispatch.Hearer: the hold of a key was taken, somebody says.
+// Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force.
 func (e *ear) Heard(key string) { e.session.Recheck(key) }
 
 // Subscribed implements dispatch.Hearer.

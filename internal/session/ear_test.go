@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// tenant counts how often it is asked to look.
+// tenant counts how often it is asked to check.
 type tenant chan struct{}
 
 func (n tenant) Evict(error) {}
@@ -48,9 +48,9 @@ func hold(t *testing.T, s *session.Session, tenants held) {
 	}
 }
 
-// P2: what was forced before the session listened it asks for when it does; from then on it is told
-// of the key that is meant.
-func TestASessionAsksForWhatItMayHaveMissed(t *testing.T) {
+// P2: when the session starts to listen, it asks for holds that were forced before; from then on it asks for
+// the key that a message names.
+func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -64,7 +64,7 @@ func TestASessionAsksForWhatItMayHaveMissed(t *testing.T) {
 	redistest.Receive(t, "the question about b", b)
 	require.Empty(t, a)
 
-	// After a break the renewals tell: a hundred thousand holds would all ask at once.
+	// After a break the renewals find out: a hundred thousand holds would all ask at once.
 	server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	redistest.Await(t, "it listens again", func() bool { return locktest.Listeners(t, server, channel) == 1 })
 	server.MustDo(t, "PUBLISH", channel, "a")

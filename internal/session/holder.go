@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Holder is who has a lock. signalbox.Holder has the same fields, and says what they are.
+// Holder describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
 type Holder struct {
 	Kind           string
 	Shared         bool
@@ -36,8 +36,7 @@ type held struct {
 //nolint:gochecknoglobals // a constant table
 var kinds = map[string]string{"r": "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
 
-// KindName returns the kind that a letter stands for in holder keys: the letter where it is of a
-// release to come.
+// KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
 func KindName(letter string) string {
 	if name, known := kinds[letter]; known {
 		return name
@@ -45,8 +44,8 @@ func KindName(letter string) string {
 	return letter
 }
 
-// WrongKind returns the error of a call that found a key of another kind: by its letter, or "?" where it is
-// no lock's.
+// WrongKind returns the error of a call that found a key of another kind: by its letter, or "?" if it is no
+// lock.
 func WrongKind(letter string) error {
 	if letter == "?" {
 		return fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
@@ -54,7 +53,7 @@ func WrongKind(letter string) error {
 	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, KindName(letter))
 }
 
-// Holder returns who has the lock of key, of whatever kind, or ErrNotHeld. One round trip.
+// Holder returns the holder of the lock of key, of any kind, or ErrNotHeld. It is one round trip.
 func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (Holder, error) {
 	h, err := s.describe(ctx, l, key)
 	return h.Holder, err
@@ -107,23 +106,22 @@ func readHeld(l *layout.Layout, reply wire.Reply) (held, error) {
 	return h, nil
 }
 
-// Forcing is how a kind of lock is taken from its holder.
+// Forcing describes how a kind of lock is taken from its holder.
 type Forcing struct {
 	Layout  *layout.Layout
 	Key     string
 	Letters string // of the kinds: another kind's hold is not touched
-	// Call makes the call that takes the lock from hold, and from no other, and tells the hold's session on
-	// the channel told. It answers 0 where the hold had gone before, else 1.
+	// Call makes the call that takes the lock from hold, and from no other, and publishes that to the hold's
+	// session on the channel told. It returns 0 if the hold had gone before, else 1.
 	Call func(hold, told string) wire.Call
 }
 
-// maxForces bounds how often Force begins again. A lock that changes hands so often between two
-// round trips is in nobody's way.
+// maxForces bounds how often Force begins again. A lock whose holder changes so often between two round trips
+// is not stuck.
 const maxForces = 10
 
-// Force takes a lock from whoever has it: it asks who that is, and takes it from that hold and no
-// other. Where the lock has changed hands meanwhile it begins again. Where the answer is lost it
-// looks whether the hold is gone.
+// Force takes a lock from its holder: it asks for the hold, and ends that hold and no other. If the holder
+// has changed meanwhile it begins again. If the reply is lost it checks whether the hold is gone.
 func (s *Session) Force(ctx context.Context, f Forcing) error {
 	var sent string // the hold whose release was sent, without a reply
 	var lost error
@@ -147,7 +145,7 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 			continue
 		}
 		if h.Session == s.id {
-			s.Recheck(f.Key) // as the message would, and also where nobody listens
+			s.Recheck(f.Key) // as the message would do, and also if no session listens
 		}
 		if reply.Code() == wire.Done {
 			return nil

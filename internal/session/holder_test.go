@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-func TestAKindIsNamedByItsLetter(t *testing.T) {
+func TestKindIsNamedByItsLetter(t *testing.T) {
 	t.Parallel()
 	for letter, name := range map[string]string{"r": "reentrant", "f": "fair", "w": "rwlock", "z": "z"} {
 		require.Equal(t, name, session.KindName(letter))
@@ -26,7 +26,7 @@ func TestAKindIsNamedByItsLetter(t *testing.T) {
 }
 
 // P9: the key of a read-write lock is a sorted set. A force of another kind leaves it alone.
-func TestOfSeveralHoldersTheLastToEndIsTold(t *testing.T) {
+func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
 	t.Parallel()
 	const key, floor = "sb:{a}:lock", 1_795_246_514_376_753
 	server := redistest.Start(t)

@@ -32,6 +32,6 @@ func (s *Session) NewTicket(mark string) string {
 // NewHoldIn returns a hold that was never used before.
 func (s *Session) NewHoldIn(l *layout.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }
 
-// NewAttempt returns what tells a hold of this session from its others, and from those of the attempt's copies
-// in other sessions, which stand before it: the last 19 characters of a new hold id.
+// NewAttempt returns the part of a hold id that distinguishes a hold of this session from its others, and
+// from those of copies of the session, whose ids precede it: the last 19 characters of a new hold id.
 func (s *Session) NewAttempt() string { return s.NewHold()[len(s.id):] }

@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Insist takes a step until the server replies to it, until waiting cannot help, or until ctx or the
-// session ends. refused is closed when the session refuses work: no timer may fire after that. The
-// step can be repeated, or its error is ErrUnconfirmed.
+// Insist repeats a step until the server replies to it, until waiting cannot help, or until ctx or the
+// session ends. refused is closed when the session refuses work: no timer may fire after that. The step must
+// be repeatable, or its error ErrUnconfirmed.
 func (s *Session) Insist(ctx context.Context, refused <-chan struct{}, step func() error) error {
 	var last error // of the step before
 	for fails := 0; ; fails++ {

@@ -23,9 +23,9 @@ func (s *Session) Logger() *slog.Logger {
 	return s.Settings.Logger
 }
 
-// warnOfEviction says once that the server may drop the keys of locks when its memory is full:
-// limit is its maxmemory and policy its maxmemory-policy, both "" where they are not to be had.
-// Every policy but one does, since keys of locks have a TTL.
+// warnOfEviction logs once that the server may drop the keys of locks when its memory is full: limit is its
+// maxmemory and policy its maxmemory-policy, both "" if they are not available. Every policy but noeviction
+// does, since keys of locks have a TTL.
 func (s *Session) warnOfEviction(limit, policy string) {
 	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warned.Swap(true) {
 		return

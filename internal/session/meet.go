@@ -37,8 +37,7 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// In a cluster each slot has a call of its own: the node of one slot may be away while the
-	// others reply.
+	// In a cluster each slot has a call of its own: the node of one slot may be away while the others reply.
 	slot := strconv.Itoa(int(s.Slot(key)))
 	met := s.meeting.calls.DoChan(slot, func() (any, error) { return nil, s.hello(key) })
 	select {
@@ -49,9 +48,9 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	}
 }
 
-// FindWays makes the first contact if the server is a cluster, which shows with which commands
-// scripts publish there. It is for calls that need the first contact for nothing else. If it fails,
-// scripts publish as in a cluster of real servers.
+// FindWays makes the first contact if the server is a cluster. That shows with which commands scripts publish
+// there. It is for calls that do not need the first contact otherwise. If it fails, scripts publish as in a
+// cluster of real servers.
 func (s *Session) FindWays(ctx context.Context, key string) {
 	if s.Runner.Clustered() {
 		_ = s.Meet(ctx, key)

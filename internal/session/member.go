@@ -17,22 +17,23 @@ type Side uint8
 const (
 	// Whole is the lock itself, alone.
 	Whole Side = iota
-	// Shared is the lock beside others. Who has it whole has that, too.
+	// Shared is a lock that several can hold at once. Holding the exclusive lock includes it.
 	Shared
 	// Counted is a part of the lock of which one can have several.
 	Counted
 )
 
-// Place is where a lock stands among all locks; signalbox.Place is defined over it. The zero Place is that of no lock.
+// Place is the position of a lock in the order of all locks; signalbox.Place is defined over it. The zero
+// Place belongs to no lock.
 type Place struct {
 	Session *Session
-	Slot    uint16 // of Key, computed, where there is no cluster as well
-	Key     string // that says who has the lock
+	Slot    uint16 // of Key, computed even if there is no cluster
+	Key     string // that names the holder
 	Kind    string
 	Name    string // as errors call it
 	Class   string // as WithClass says
 	Side    Side
-	// Gatherer takes the lock together with others; nil where it is taken alone.
+	// acquires the lock together with others; nil if it is acquired alone
 	Gatherer Gatherer
 }
 
@@ -44,24 +45,24 @@ func Compare(a, b Place) int {
 // Same reports whether a and b are the same lock, on whatever side.
 func Same(a, b Place) bool { return a.Session == b.Session && a.Key == b.Key && a.Kind == b.Kind }
 
-// Gatherer is a lock that can be taken together with others.
+// Gatherer is a lock that can be acquired together with others.
 type Gatherer interface {
-	// Gather takes this lock, and waits for it as long as ctx lets it, and takes of those behind, which follow it in order,
-	// as many as are to be had in the same step: the first ones, and none without those before it. It waits for none of
-	// these. Without an error the answer has at least one lease.
+	// Gather acquires this lock, and waits for it as long as ctx allows. In the same step it acquires,
+	// without waiting, a prefix of behind, the locks that follow it in order. Without an error it returns at
+	// least one lease.
 	Gather(ctx context.Context, behind []Gatherer) ([]hold.Lease, error)
 	// TryGather is Gather, and does not wait for this lock either.
 	TryGather(ctx context.Context, behind []Gatherer) ([]hold.Lease, error)
 }
 
-// Batch is what holds have in common that can be given back together.
+// Batch identifies holds that can be released together: equal batches go in one script.
 type Batch struct {
 	Session *Session
-	Slot    uint16 // 0 where there is no cluster
+	Slot    uint16 // 0 if there is no cluster
 	Layout  *layout.Layout
 }
 
-// Returner is a hold that can be given back together with others.
+// Returner is a hold that can be released together with others.
 type Returner interface {
 	hold.Home
 	// Batch returns which others these are, of the same type.

@@ -70,7 +70,7 @@ var table = []row{
 	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
 	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
-	// A default of Redisson is not dropped: the lock would not be the one that Java takes.
+	// A default of Redisson is not dropped: the lock would not be the one that Java uses.
 	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
 	{SetNX, "SetNX", []Kind{Reentrant}, nil}, // not dropped, like Redisson
 	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},

@@ -16,7 +16,7 @@ import (
 // UnlockPatience is how long Unlock waits for the server, unless a test sets another time in its session.
 const UnlockPatience = time.Second
 
-// The pause between tries of those who wait while the server refuses or is away.
+// The pause between tries while the server refuses or is away.
 const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
 // RetryPause returns for how long to wait before the next try after so many that failed in a row. Half of it at random:
@@ -38,17 +38,17 @@ func (s *Session) Pause(ctx context.Context, fails int, wake <-chan struct{}) {
 	}
 }
 
-// Patience is a context that ends after a while, by the session's timers: no timer of the
-// operating system and, mostly, no allocation for the releases that are answered in time.
+// Patience is a context that ends after a while, by the session's timers. It needs no timer of the operating
+// system and, mostly, no allocation for a release that has its reply in time.
 //
-// A process that gets no processor, as one that is throttled or a machine that is suspended, has not been patient
-// meanwhile, and the answer may lie in its socket: patience that ends late goes on for as long as it was late, and
-// for no more than graceAtMost.
+// A process without a processor, because it is throttled or its machine is suspended, has not been waiting
+// meanwhile, and the reply may lie in its socket. So patience that ends late continues for as long as it was
+// late, and for at most graceAtMost.
 type Patience struct {
 	session *Session
 	entry   timers.Entry
 	limit   time.Duration // that it was made for
-	due     time.Duration // monotonic; written before the entry is scheduled, by whoever does that
+	due     time.Duration // monotonic; written before the entry is scheduled, by the goroutine that schedules it
 	done    chan struct{}
 	over    atomic.Bool
 }
@@ -70,7 +70,8 @@ func (s *Session) Patient(d time.Duration) *Patience {
 	return p
 }
 
-// PatientUnlock returns a context for giving back a hold that lasts for left: it ends when that does, or after UnlockPatience.
+// PatientUnlock returns a context for the release of a hold that lasts for left: it ends when the hold does,
+// or after UnlockPatience.
 func (s *Session) PatientUnlock(left time.Duration) *Patience {
 	return s.Patient(min(s.UnlockPatience, left))
 }

@@ -19,9 +19,9 @@ type noServer struct{ rueidis.Client }
 // Mode implements rueidis.Client.
 func (noServer) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
 
-// P6: a process that stood still finds its patience at an end in the instant in which it could read
-// the reply. It waits on, for as long as it stood still and no longer than a second.
-func TestPatienceThatEndsLateGoesOn(t *testing.T) {
+// P6: a process that stood still finds its patience over in the instant in which it could read the reply. It
+// continues to wait for as long as it stood still, and at most a second.
+func TestPatienceThatEndsLateIsExtended(t *testing.T) {
 	t.Parallel()
 	for by, more := range map[time.Duration]time.Duration{
 		0: 0, 200 * time.Millisecond: 200 * time.Millisecond, time.Hour: time.Second,

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// RunReplicated runs a script, and waits until replicas have what it wrote. shortfall says why that is not
-// known of enough of them; it has no meaning where the script wrote nothing. err is the script's.
+// RunReplicated runs a script, and waits until replicas have what it wrote. shortfall says why it is not
+// known that enough replicas have it; it has no meaning if the script wrote nothing. err is the script's.
 func (s *Session) RunReplicated(ctx context.Context, call wire.Call, want Replicas) (reply wire.Reply, shortfall, err error) {
 	script, replicated := s.Runner.RunReplicated(ctx, call, want.Count, want.Wait)
 	switch got := replicated.Reply.Int(0); {

@@ -32,7 +32,7 @@ type Session struct {
 	Dispatch *dispatch.Dispatcher
 	Settler  *Settler
 	Logs     Logs
-	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is taken.
+	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
 	// Defaults are what locks of each kind share that have no options of their own. Never written to after New.
@@ -45,7 +45,7 @@ type Session struct {
 	grants  string        // see Grants
 	serial  atomic.Uint64 // attempts so far
 	closing atomic.Bool   // set under mu; no work is begun after it
-	evicted atomic.Bool   // set before Close evicts; who begins a hold after it evicts itself
+	evicted atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
 	closed  chan struct{} // closed when Close is done
 	left    atomic.Int64  // holds that Close ended
 	warned  atomic.Bool   // of keys that may be evicted
@@ -66,15 +66,15 @@ type Session struct {
 
 // Part is what one kind of lock keeps in a session, beside what all of them share.
 type Part interface {
-	// Refuse sends everybody away who waits, now and from now on.
+	// Refuse ends all waits with err, now and from now on.
 	Refuse(err error)
 	// Evict ends every hold, those that begin later included.
 	Evict(cause error)
-	// Recheck asks the server whether the hold of key, if there is one, is there still; RecheckAll asks
-	// for every hold. Neither waits for the answer.
+	// Recheck asks the server whether the hold of key, if there is one, still exists; RecheckAll asks for
+	// every hold. Neither waits for the reply.
 	Recheck(key string)
 	RecheckAll()
-	// Close ends what is under way, and waits for it. No call of the kind is made after it.
+	// Close ends the work under way, and waits for it. No call of the kind is made after it.
 	Close()
 }
 
@@ -194,7 +194,7 @@ func (s *Session) Slot(key string) uint16 {
 	return s.Runner.Slot(key)
 }
 
-// Publish returns the command by which a script tells those who wait for a lock of the library's own layout.
+// Publish returns the command by which a script notifies the waiters for a lock of the library's own layout.
 func (s *Session) Publish() string { return s.PublishIn(layout.Native()) }
 
 // PublishIn returns the commands for a layout, with a blank between two.
@@ -214,8 +214,8 @@ func WaysOf(l *layout.Layout) dispatch.Ways {
 	}
 }
 
-// Begin counts a call in that wants a lock; the hold that comes of it takes its place. It
-// answers ErrClosed when the session takes no more work.
+// Begin counts a call in that requests a lock; the hold that it makes replaces it in the count. It returns
+// ErrClosed when the session accepts no more work.
 func (s *Session) Begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,14 +229,14 @@ func (s *Session) Begin() error {
 	return nil
 }
 
-// Beside counts a call in beside one that is counted in, for what goes on when that is over.
+// Beside counts a call in beside one that is counted in, for work that continues when that one is over.
 func (s *Session) Beside() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.busy++
 }
 
-// End counts a call out that ended without a hold, or a hold that was given back or lost.
+// End counts a call out that ended without a hold, or a hold that was released or lost.
 func (s *Session) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,19 +270,19 @@ func (s *Session) Evicted() error {
 	return nil
 }
 
-// NotAfter answers until when, in the time of the server that has slot, a call sent now that creates
-// state may take effect: as long as the lease that it asks for, since one that takes longer gives a lease
-// that is over already, and no longer than MaxPatience.
+// NotAfter returns until when, in the time of the server that has slot, a call sent now that creates state
+// may take effect. That is as long as the lease that it asks for, since a later execution grants a lease that
+// is over already, and at most MaxPatience.
 func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) wire.Stamp {
 	return s.Clock.NotAfter(slot, now, min(life, MaxPatience))
 }
 
-// MaxApart is how far the clocks of two nodes may be apart for a call of unknown outcome to be taken back
-// whenever it comes. Close waits that long at the worst.
+// MaxApart is how far the clocks of two nodes may differ so that a call of unknown outcome is still taken
+// back, whenever it is executed. Close waits that long at the worst.
 const MaxApart = 5 * time.Minute
 
-// StillComing returns for how long a call that does nothing after notAfter may still be executed, where it is now o'clock
-// at the server; 0 is not at all.
+// StillComing returns for how long a call that does nothing after notAfter may still be executed, if now is
+// the server's time; 0 is not at all.
 func StillComing(notAfter, now wire.Stamp) time.Duration {
 	if now > notAfter {
 		return 0

@@ -37,8 +37,8 @@ func TestHoldIDsAreUniqueAndNameTheirSession(t *testing.T) {
 	}
 }
 
-// The zero Session is none, and says so.
-func TestTheZeroSessionIsAnError(t *testing.T) {
+// The zero Session is invalid, and its calls return that error.
+func TestZeroSessionIsAnError(t *testing.T) {
 	t.Parallel()
 	var s session.Session
 	require.ErrorIs(t, s.Made(), errs.ErrBadOption)
@@ -46,20 +46,20 @@ func TestTheZeroSessionIsAnError(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// P5: two restores of one snapshot share the number of the attempt, and no id.
+// P5: two restores of one snapshot share the number of the attempt, but no id.
 func TestHoldIDsDifferInMoreThanTheirNumber(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t))
 	tails := make(map[string]bool)
 	for range 100 {
-		// Behind the session's 22 and the number's 8 characters stand the random ones.
+		// The session's 22 characters and the number's 8 are followed by the random ones.
 		tails[s.NewHold()[30:]] = true
 	}
 	require.Len(t, tails, 100)
 }
 
 // P7: the server is asked for its time once.
-func TestTheServersTimeIsAskedForOnce(t *testing.T) {
+func TestServerTimeIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -90,8 +90,8 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	}
 }
 
-// P7: a session that is none starts nothing and says so.
-func TestASessionWithoutAClientIsNotReady(t *testing.T) {
+// P7: an invalid session starts nothing and returns an error.
+func TestSessionWithoutAClientIsNotReady(t *testing.T) {
 	t.Parallel()
 	require.ErrorIs(t, session.New(nil, session.Defaults(), true).Ready(), errs.ErrBadOption)
 	var none *session.Session
@@ -103,7 +103,7 @@ func TestASessionWithoutAClientIsNotReady(t *testing.T) {
 
 // P6: Close waits for every call and hold that was counted in, and none is counted in after it
 // began.
-func TestCloseWaitsForWhatWasBegun(t *testing.T) {
+func TestCloseWaitsForBegunCalls(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t))
 	const begun = 10
@@ -130,9 +130,9 @@ func TestCloseWaitsForWhatWasBegun(t *testing.T) {
 	redistest.Receive(t, "Close", closed)
 }
 
-// P7: redistest.Patience ends by itself, shows no deadline to the client, and is used again only where
-// it cannot end any more.
-func TestPatienceEndsAfterItsTimeAndIsNeverHandedOutEnded(t *testing.T) {
+// P7: redistest.Patience ends by itself, shows no deadline to the client, and is reused only when it can no
+// longer end.
+func TestPatienceIsNeverReusedAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t))
 	p := s.Patient(5 * time.Millisecond)

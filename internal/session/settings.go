@@ -23,7 +23,7 @@ const (
 	// MinLease is the shortest lease. Tokens may run that far ahead of the server's clock, so
 	// a floor that ended with its key is behind the clock by then.
 	MinLease = 100 * time.Millisecond
-	// MaxLease is the longest lease. A longer one is a key that nobody misses when its holder dies.
+	// MaxLease is the longest lease. A longer one would block the lock for days after its holder died.
 	MaxLease = 24 * time.Hour
 	// DefaultFloor is how long the server keeps the floor of an idle lock's tokens by default.
 	DefaultFloor = time.Minute
@@ -40,14 +40,14 @@ const (
 	MaxCloseGrace = 24 * time.Hour
 	// MaxLabel is the length of the longest label, in bytes: it travels with every acquire.
 	MaxLabel = 64
-	// MaxReplicas is the greatest number of replicas to wait for: more than anybody has.
+	// MaxReplicas is the greatest number of replicas to wait for: more than any deployment has.
 	MaxReplicas = 100
 	// MinFairWait is the least fairLockWaitTimeout of Redisson with which a Go waiter keeps its
 	// ticket.
 	MinFairWait = 4 * time.Second
 	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
 	MinReplicaWait = time.Millisecond
-	// MaxReplicaWait is the longest wait for replicas. Who wants more of them waits for a repair.
+	// MaxReplicaWait is the longest wait for replicas. A longer one would wait for a repair.
 	MaxReplicaWait = time.Minute
 )
 
@@ -94,7 +94,7 @@ type LockSettings struct {
 	MaxWaiters int
 	// Floor is how long the floor of the tokens is kept after the last release.
 	Floor time.Duration
-	// Layout is what it looks like on the server; nil is the library's own.
+	// Layout is the layout on the server; nil is the library's own.
 	Layout *layout.Layout
 	// Class is what observers and logs call locks of its sort.
 	Class string
@@ -121,7 +121,7 @@ type Settled struct {
 	Outcome  time.Duration // of package once; 0 if it is not set
 	// MaxWaiters is how many goroutines of the session may wait; 0 is any number.
 	MaxWaiters int
-	Floor      string // how long the floor of the tokens is kept, in milliseconds, as scripts take it
+	Floor      string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
 	// Err is what is wrong with the options, and Homeless with those that locks in Layout do not have.
 	Err, Homeless error
 }
@@ -154,15 +154,15 @@ func (l *LockSettings) Settle(kind Kind) *Settled {
 
 // Replicas are what must have a lock before it is granted.
 type Replicas struct {
-	Count int           // 0 is none
-	Wait  time.Duration // for their answers
+	Count int           // 0 means that it does not wait
+	Wait  time.Duration // for their replies
 }
 
 // Quorum is what locks over several servers ask for besides.
 type Quorum struct {
 	// Fenced locks have tokens that are ordered whatever the servers' clocks say.
 	Fenced bool
-	// Greatest is the longest lease that anybody has for the name; 0 is the lock's own.
+	// Greatest is the longest lease that any program uses for the name; 0 is the lock's own.
 	Greatest time.Duration
 }
 
@@ -176,13 +176,13 @@ type Leading struct {
 
 // Terms are for how long a lock is held.
 type Terms struct {
-	// Lease is how long the key lives when nobody renews it.
+	// Lease is how long the key lives without a renewal.
 	Lease time.Duration
 	// FirstLease is the same before the first renewal, if it is shorter. Fixed leases do without it.
 	FirstLease time.Duration
 	// Fixed leases are not renewed.
 	Fixed bool
-	// MaxHold ends a renewed lease that long after it was taken; 0 is never.
+	// MaxHold ends a renewed lease that long after it was acquired; 0 is never.
 	MaxHold time.Duration
 }
 
@@ -196,7 +196,7 @@ func Defaults() Settings {
 	}
 }
 
-// processLabel answers "host:pid", with as much of the host as there is room for.
+// processLabel returns "host:pid", with as much of the host as fits.
 func processLabel() string {
 	host, _ := os.Hostname() // without one, the number alone
 	pid := ":" + strconv.Itoa(os.Getpid())

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-func TestADurationOutOfBoundsIsRefused(t *testing.T) {
+func TestDurationOutOfBoundsIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, good := range []time.Duration{100 * time.Millisecond, time.Second, 24 * time.Hour} {
 		require.NoError(t, session.CheckDuration("a lease", good))
@@ -30,7 +30,7 @@ func TestADurationOutOfBoundsIsRefused(t *testing.T) {
 	}
 }
 
-func TestAWaitForReplicasIsBounded(t *testing.T) {
+func TestWaitForReplicasIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, good := range []session.Replicas{{Count: 1, Wait: time.Millisecond}, {Count: 100, Wait: time.Minute}} {
 		require.NoError(t, session.CheckReplicas(good.Count, good.Wait))
@@ -48,7 +48,7 @@ func TestAWaitForReplicasIsBounded(t *testing.T) {
 	}
 }
 
-func TestAWaitForReplicasIsShorterThanTheLease(t *testing.T) {
+func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		lease, maxHold, wait time.Duration
@@ -73,7 +73,7 @@ func TestAWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 	}
 }
 
-func TestALabelIsShortAndCanBeShown(t *testing.T) {
+func TestLabelIsShortAndPrintable(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"", "web-1:42", "Zürich, 2. Stock", strings.Repeat("x", 64), strings.Repeat("é", 32)} {
 		require.NoError(t, session.CheckLabel(good), "%q", good)
@@ -108,7 +108,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.Equal(t, session.DefaultCloseGrace, s.CloseGrace)
 }
 
-func TestTheFirstBadOptionIsKept(t *testing.T) {
+func TestFirstBadOptionIsKept(t *testing.T) {
 	t.Parallel()
 	first, second := errors.New("first"), errors.New("second")
 	var l session.LockSettings
@@ -117,7 +117,7 @@ func TestTheFirstBadOptionIsKept(t *testing.T) {
 	require.Equal(t, first, l.Err)
 }
 
-func TestTheFirstLifeIsNoLongerThanTheGreatestHold(t *testing.T) {
+func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute}).Life())
 	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute, MaxHold: time.Hour}).Life())

@@ -17,7 +17,7 @@ import (
 
 const (
 	firstRetry, lastRetry = 20 * time.Millisecond, time.Second
-	// settlePatience is how long a batch of settlements waits for its answers.
+	// settlePatience is how long a batch of settlements waits for its replies.
 	settlePatience = time.Second
 	// maxSettlements bounds a pipeline.
 	maxSettlements = 200
@@ -29,13 +29,13 @@ type Settlement struct {
 	Call wire.Call
 	// Until is when it is not worth repeating any more: the key has ended by itself.
 	Until clock.Instant
-	// Arrives is until when the call that is taken back may still be executed; zero if it cannot be.
-	// After that ErrWrongKind settles it: the key belongs to another program.
+	// Arrives is until when the call that is taken back may still be executed; zero if it cannot be. After
+	// that ErrWrongKind settles it: the key belongs to another program.
 	Arrives clock.Instant
-	// Settled takes an answer, and says when to ask again: 0 is never. It may set Until.
+	// Settled handles a reply, and returns when to ask again: 0 is never. It may set Until.
 	Settled func(wire.Reply) (again time.Duration)
-	// Over is called once when it is settled or given up; nil is nobody. Under no lock. err is what the server
-	// refused last with, or nil after an answer.
+	// Over, if it is not nil, is called once when the settlement is settled or given up, with no lock held.
+	// err is the last refusal of the server, or nil after a reply.
 	Over func(err error)
 
 	entry   timers.Entry
@@ -43,9 +43,9 @@ type Settlement struct {
 	tries   int
 }
 
-// Again returns when to take back a call again that may still come for left, and whose hold lasts for life: 0 is never. If
-// the not-after of the call was guessed too late, by the clock of another node or before a step of this one's, it may come
-// long after the patience that was meant.
+// Again returns when to take back a call again that may still be executed for left, and whose hold lasts for
+// life: 0 is never. If the not-after of the call was guessed too late, by the clock of another node or of
+// this one before a step, the call may be executed long after the intended patience.
 func (t *Settlement) Again(left, life time.Duration) time.Duration {
 	if left > 0 {
 		t.Until = clock.Now().Add(min(left, MaxApart) + life)
@@ -53,9 +53,9 @@ func (t *Settlement) Again(left, life time.Duration) time.Duration {
 	return left
 }
 
-// Settler takes back calls whose outcome is unknown. It repeats each settlement off its caller's path until a reply
-// says that it is settled, or until the key that it is for has expired by itself. If the server refuses a settlement,
-// it is repeated too. Only ErrWrongKind settles it, once nothing of it can arrive any more.
+// Settler takes back calls whose outcome is unknown. It repeats each settlement off its caller's path until a
+// reply says that it is settled, or until the key that it is for has expired by itself. If the server refuses
+// a settlement, it is repeated too. Only ErrWrongKind settles it, once nothing of it can arrive any more.
 //
 // Settlements that are due together go in one pipeline, on a goroutine that exists only for it.
 type Settler struct {
@@ -101,7 +101,7 @@ func (s *Settler) Open() int {
 // Fire implements timers.Event: time for the next try.
 func (t *Settlement) Fire() { t.settler.batches.Put(t) }
 
-// hasArrived reports whether nothing of what is taken back can be executed any more.
+// hasArrived reports whether the call that is taken back can no longer be executed.
 func (t *Settlement) hasArrived(now clock.Instant) bool {
 	return t.Arrives.IsZero() || t.Arrives.Mono() <= now.Mono()
 }
@@ -130,7 +130,7 @@ func (s *Settler) settle(ctx context.Context, settlements []*Settlement) {
 		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.hasArrived(now):
 			// There is nothing of ours, and nothing can come.
 		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
-			// Whatever the refusal: what cannot be given back now may be before its key ends.
+			// After any refusal: a hold that cannot be released now may be released before its key ends.
 			again = min(firstRetry<<min(t.tries, 10), lastRetry)
 			t.tries++
 		}

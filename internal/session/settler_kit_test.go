@@ -30,7 +30,7 @@ func newSettler(tb testing.TB, at redistest.Dialer) *session.Settler {
 	return s
 }
 
-// asking returns a settlement that asks the server for its time, and counts the answers.
+// asking returns a settlement that asks the server for its time, and counts the replies.
 func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Settlement {
 	return &session.Settlement{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// P5: what has no known outcome is asked again as often as the answers say, and no more.
-func TestASettlementIsRepeatedUntilItIsSettled(t *testing.T) {
+// P5: a call of unknown outcome is asked for as often as the replies say, and no more.
+func TestSettlementIsRepeatedUntilSettled(t *testing.T) {
 	t.Parallel()
 	s := newSettler(t, redistest.Start(t))
 	var answers, over atomic.Int64
@@ -29,7 +29,7 @@ func TestASettlementIsRepeatedUntilItIsSettled(t *testing.T) {
 }
 
 // P4: while the server is away it is tried again, and settled when the server is back.
-func TestASettlementOutlastsAnOutage(t *testing.T) {
+func TestSettlementSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -42,8 +42,8 @@ func TestASettlementOutlastsAnOutage(t *testing.T) {
 	require.Equal(t, int64(1), answers.Load())
 }
 
-// P10: whatever the server refuses meanwhile: what cannot be given back now may be later.
-func TestASettlementOutlastsRefusals(t *testing.T) {
+// P10: after any refusal: a hold that cannot be released now may be released later.
+func TestSettlementSurvivesRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
@@ -58,7 +58,7 @@ func TestASettlementOutlastsRefusals(t *testing.T) {
 }
 
 // P4: it is given up when the key has ended by itself.
-func TestASettlementIsGivenUpWhenTheKeyHasEnded(t *testing.T) {
+func TestSettlementIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -74,8 +74,8 @@ func TestASettlementIsGivenUpWhenTheKeyHasEnded(t *testing.T) {
 	require.Equal(t, int64(1), over.Load())
 }
 
-// P4: an answer may say that it is worth going on for longer.
-func TestAnAnswerMayPutOffTheEndOfASettlement(t *testing.T) {
+// P4: a reply may say that it is worth continuing for longer.
+func TestReplyMayExtendASettlement(t *testing.T) {
 	t.Parallel()
 	s := newSettler(t, redistest.Start(t))
 	var answers atomic.Int64
@@ -105,8 +105,8 @@ func TestCloseWaitsForSettlements(t *testing.T) {
 	require.Equal(t, int64(300), answers.Load())
 }
 
-// P6: but no longer than its context lets it, where the server is silent.
-func TestCloseGivesSettlementsUpWhereTheServerIsSilent(t *testing.T) {
+// P6: but no longer than its context allows, if the server is silent.
+func TestCloseGivesSettlementsUpIfTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSettler(t, server)

@@ -50,7 +50,7 @@ func collects(t *testing.T, test func(c *gathered)) {
 	})
 }
 
-func TestWhatComesInOneTickIsWorkedAsOne(t *testing.T) {
+func TestEntriesOfOneTickAreOneBatch(t *testing.T) {
 	t.Parallel()
 	collects(t, func(c *gathered) {
 		c.Put(1)
@@ -68,7 +68,7 @@ func TestWhatComesInOneTickIsWorkedAsOne(t *testing.T) {
 	})
 }
 
-func TestNothingIsNoWork(t *testing.T) {
+func TestNoEntryIsNoWork(t *testing.T) {
 	t.Parallel()
 	collects(t, func(c *gathered) {
 		c.Put()
@@ -78,7 +78,7 @@ func TestNothingIsNoWork(t *testing.T) {
 	})
 }
 
-func TestTwoHaulsAreWorkedOnAtTheSameTime(t *testing.T) {
+func TestTwoBatchesRunAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ticks := New()
@@ -122,7 +122,7 @@ func TestCloseWaitsForTheWorkUnderWay(t *testing.T) {
 	})
 }
 
-func TestAfterCloseNothingIsWorkedOn(t *testing.T) {
+func TestNothingRunsAfterClose(t *testing.T) {
 	t.Parallel()
 	collects(t, func(c *gathered) {
 		c.Put(1)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEverythingThatManyPutIsWorkedOnce(t *testing.T) {
+func TestEveryConcurrentPutRunsOnce(t *testing.T) {
 	t.Parallel()
 	const putters, each = 8, 2_000
 	ticks := New()

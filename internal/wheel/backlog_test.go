@@ -59,7 +59,7 @@ func TestPauseOfAnHourIsCaughtUpInBoundedBatches(t *testing.T) {
 	require.Len(t, seen, len(all))
 }
 
-func TestOneSlotWithManyEntriesIsLookedAtInParts(t *testing.T) {
+func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTimed(10_000)
 	w.Advance(0, nil)

@@ -34,7 +34,7 @@ func TestNewPanicsUnlessSlotsIsAPowerOfTwo(t *testing.T) {
 	require.NotPanics(t, func() { wheel.New(1) })
 }
 
-func TestEntryIsPassedOverUntilItsTurnHasCome(t *testing.T) {
+func TestEntryIsSkippedUntilItsTurn(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTimed(3)
 	w.Advance(0, nil)
@@ -109,7 +109,7 @@ func TestLastScheduleCounts(t *testing.T) {
 	require.Empty(t, w.Advance(200, nil))
 }
 
-func TestScheduleReportsOnlyWhatIsEarlierThanTold(t *testing.T) {
+func TestScheduleReportsOnlyEarlierEntries(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTimed(3)
 	w.Advance(0, nil)
@@ -123,7 +123,7 @@ func TestScheduleReportsOnlyWhatIsEarlierThanTold(t *testing.T) {
 	require.False(t, w.Schedule(&all[2].Entry, 19), "the driver was told 19 and asked nothing since")
 }
 
-func TestCancelAnswersFalseOnceCollected(t *testing.T) {
+func TestCancelReturnsFalseOnceCollected(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTimed(2)
 	require.False(t, w.Cancel(&all[0].Entry), "never scheduled")

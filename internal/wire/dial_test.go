@@ -35,7 +35,7 @@ func TestConnectionIsMadeThoughItsFirstCallEnds(t *testing.T) {
 }
 
 // P10: what a server says before it was asked is not read before it was; whoever closes waits for nothing.
-func TestAConnectionIsReadAfterItWasWritten(t *testing.T) {
+func TestConnectionIsReadAfterItWasWritten(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(net.Conn) error{
 		"Write": func(c net.Conn) error { _, err := c.Write([]byte("?")); return err },

@@ -19,7 +19,7 @@ import (
 )
 
 // P10: who is refused a connection is refused for all who ask in the next moment, and nobody for long.
-func TestARefusedConnectionIsNotAskedForByEveryCall(t *testing.T) {
+func TestRefusedConnectionIsSharedByAllCalls(t *testing.T) {
 	t.Parallel()
 	const calls = 2000
 	server := redistest.Start(t)
@@ -60,7 +60,7 @@ func TestARefusedConnectionIsNotAskedForByEveryCall(t *testing.T) {
 }
 
 // P10: nor is a server that is down, which is known to be up as soon as it is asked again.
-func TestAServerThatIsDownIsAskedAgain(t *testing.T) {
+func TestServerThatIsDownIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())

@@ -21,7 +21,7 @@ type poll struct{ last error }
 func (p poll) LastError() error { return p.last }
 
 // What is known last is what the error of a context that ends is joined with.
-func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
+func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 	t.Parallel()
 	live := context.WithoutCancel(t.Context()) // the cases outlive this function
 	ended, end := context.WithCancel(live)
@@ -74,7 +74,7 @@ func TestAnEndedWaitTellsWhatWasKnown(t *testing.T) {
 }
 
 // What waiting cannot mend ends the wait, and an answer that the lock is held begins the pauses anew.
-func TestWhatIsFinalEndsAWait(t *testing.T) {
+func TestPermanentErrorEndsAWait(t *testing.T) {
 	t.Parallel()
 	var k wire.LastReply
 	require.ErrorIs(t, k.Take(t.Context(), errs.ErrWrongKind), errs.ErrWrongKind)

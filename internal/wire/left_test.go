@@ -47,7 +47,7 @@ func (m *mover) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ru
 
 // P10: the client says that it is closed of connections that it leaves as well. What was under way there has
 // no known outcome, and the next call finds another server.
-func TestACallUnderWayOnAConnectionThatIsLeftIsUnknown(t *testing.T) {
+func TestCallOnAClosedConnectionIsUnknown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for name, run := range map[string]func(*wire.Runner) error{

@@ -15,7 +15,7 @@ import (
 
 // The script goes by its text the first time, by its digest after that, and by its text where the
 // server has forgotten it. The question is behind it each time.
-func TestAScriptAndTheQuestionForReplicasGoTogether(t *testing.T) {
+func TestScriptAndWaitAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -36,7 +36,7 @@ func TestAScriptAndTheQuestionForReplicasGoTogether(t *testing.T) {
 	}
 }
 
-func TestReplicasThatAreNotThereAreWaitedForAsLongAsAsked(t *testing.T) {
+func TestMissingReplicasAreWaitedForAsLongAsAsked(t *testing.T) {
 	t.Parallel()
 	const wait = 50 * time.Millisecond
 	r := runner(t, redistest.Start(t))
@@ -48,7 +48,7 @@ func TestReplicasThatAreNotThereAreWaitedForAsLongAsAsked(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), wait)
 }
 
-func TestTheScriptsErrorIsTheScripts(t *testing.T) {
+func TestRunReplicatedReturnsTheScriptsError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "RPUSH", "list", "x")
@@ -58,7 +58,7 @@ func TestTheScriptsErrorIsTheScripts(t *testing.T) {
 }
 
 // P5: whatever is lost, nothing is sent twice.
-func TestAnUnknownOutcomeWithReplicasIsSentOnce(t *testing.T) {
+func TestUnknownOutcomeWithReplicasIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		server := redistest.Start(t)

@@ -13,7 +13,7 @@ import (
 
 const noon wire.Stamp = 1_780_000_000_000_000
 
-func TestAReplyIsReadByPlace(t *testing.T) {
+func TestReplyIsReadByIndex(t *testing.T) {
 	t.Parallel()
 	reply := redistest.Outcome([]any{1, noon.Text(), "short", -7}).Reply
 	require.Equal(t, 4, reply.Len())
@@ -23,7 +23,7 @@ func TestAReplyIsReadByPlace(t *testing.T) {
 	require.Equal(t, int64(-7), reply.Int(3))
 }
 
-func TestWhatIsNotThereReadsAsZero(t *testing.T) {
+func TestMissingElementReadsAsZero(t *testing.T) {
 	t.Parallel()
 	for _, returned := range []any{[]any{}, []any{1, "text"}, 1, "text"} {
 		reply := redistest.Outcome(returned).Reply
@@ -37,7 +37,7 @@ func TestWhatIsNotThereReadsAsZero(t *testing.T) {
 	require.Zero(t, reply.Stamp(1))
 }
 
-func TestABareReplyIsAnArrayOfOne(t *testing.T) {
+func TestBareReplyIsAnArrayOfOne(t *testing.T) {
 	t.Parallel()
 	reply := redistest.Outcome(noon.Text()).Reply
 	require.Equal(t, 1, reply.Len())
@@ -45,7 +45,7 @@ func TestABareReplyIsAnArrayOfOne(t *testing.T) {
 	require.Zero(t, reply.Int(0))
 }
 
-func TestAReplyThatWasPutTogetherReadsAsOne(t *testing.T) {
+func TestComposedReplyReadsAsOne(t *testing.T) {
 	t.Parallel()
 	reply := wire.Numbers([]int64{1, 0, -1})
 	require.Equal(t, 3, reply.Len())

@@ -36,7 +36,7 @@ func runner(t *testing.T, at interface {
 	return wire.NewRunner(at.Client(t, signalbox.Tune))
 }
 
-func TestAScriptIsSentByItsTextWhereItIsNotKnown(t *testing.T) {
+func TestUnknownScriptIsSentByItsText(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -78,7 +78,7 @@ func TestOnlyUnknownScriptsOfAPipelineAreSentAgain(t *testing.T) {
 }
 
 // P5: what was sent once may have been executed once.
-func TestACallOfUnknownOutcomeIsSentOnce(t *testing.T) {
+func TestCallOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestACallOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAContextEndsACallAtOnce(t *testing.T) {
+func TestEndOfAContextEndsACallAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tune := range map[string]func(*rueidis.ClientOption){
 		"Tuned":   signalbox.Tune,
@@ -152,7 +152,7 @@ func requireCancellable(t *testing.T, run func(ctx context.Context) error) {
 	require.Less(t, time.Since(began), redistest.Patience, "only the client's own limit ended it")
 }
 
-func TestAnEndedContextSendsNothing(t *testing.T) {
+func TestEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -165,7 +165,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	require.Zero(t, proxy.Requests())
 }
 
-func TestAServerThatIsNotThereIsWaitedFor(t *testing.T) {
+func TestAbsentServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -194,7 +194,7 @@ func TestAServerThatIsNotThereIsWaitedFor(t *testing.T) {
 }
 
 // The words of a denial differ between commands and keys, outside of a script and inside.
-func TestADenialIsKnownWhereverItComesFrom(t *testing.T) {
+func TestDenialIsRecognisedFromAnySource(t *testing.T) {
 	t.Parallel()
 	for name, rights := range map[string][]any{
 		"Command":         {"~*", "&*", "-@all"},
@@ -218,7 +218,7 @@ func TestADenialIsKnownWhereverItComesFrom(t *testing.T) {
 	}
 }
 
-func TestAClosedClientIsSaidToBeClosed(t *testing.T) {
+func TestClosedClientIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t, signalbox.Tune)

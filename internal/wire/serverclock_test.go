@@ -18,7 +18,7 @@ type clusterClient struct{ rueidis.Client }
 
 func (clusterClient) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
-func TestTheServersTimeIsKnownFromItsLastAnswer(t *testing.T) {
+func TestServerTimeIsKnownFromTheLastReply(t *testing.T) {
 	t.Parallel()
 	var c wire.ServerClock
 	require.False(t, c.Known())
@@ -33,7 +33,7 @@ func TestTheServersTimeIsKnownFromItsLastAnswer(t *testing.T) {
 }
 
 // P4: in a cluster a slot goes by the clock of its own node, whatever the others tell meanwhile.
-func TestInAClusterEverySlotHasAClock(t *testing.T) {
+func TestCluster_EverySlotHasAClock(t *testing.T) {
 	t.Parallel()
 	c := wire.NewServerClock(wire.NewRunner(clusterClient{}))
 	require.False(t, c.Known())

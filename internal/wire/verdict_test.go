@@ -63,7 +63,7 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 }
 
 // The words are those of Redis 7.0.15 and of Valkey 8.0.1, as they stand.
-func TestADenialSaysWhatToGrant(t *testing.T) {
+func TestDenialSaysWhatToGrant(t *testing.T) {
 	t.Parallel()
 	const key, channel, listed = "grant the keys of the session's prefix", "grant the channels of the session's prefix", "ACL LOG"
 	for words, want := range map[string]string{
@@ -89,7 +89,7 @@ func TestADenialSaysWhatToGrant(t *testing.T) {
 }
 
 // Servers repeat what they were sent where they do not know the command: hold ids, or a password.
-func TestADenialDoesNotRepeatArguments(t *testing.T) {
+func TestDenialDoesNotRepeatArguments(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{
 		"ERR unknown command 'EVALSHA', with args beginning with: 'digest' '1' 'sb:{a}:lock' 'secret' ",
@@ -128,7 +128,7 @@ func TestEveryFailureHasItsVerdict(t *testing.T) {
 	}
 }
 
-func TestAClosedClientIsTheEndOfTheSession(t *testing.T) {
+func TestClosedClientEndsTheSession(t *testing.T) {
 	t.Parallel()
 	_, err := wire.NewReply(rueidis.NewErrorResult(rueidis.ErrClosing))
 	require.ErrorIs(t, err, errs.ErrClosed)

@@ -51,7 +51,7 @@ func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 }
 
 // P8: the zero Lease holds nothing and ends nothing.
-func TestTheZeroLeaseHoldsNothing(t *testing.T) {
+func TestZeroLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
 	each(t, everyKind, func(s *site) {
 		mu := s.lock()

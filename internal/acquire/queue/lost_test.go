@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P6, states: in line, and a look finds what no message told.
+// P6, states: waiting, and a poll finds what no message reported.
 func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// P6: messages before a subscription was confirmed are lost, so everybody looks.
+// P6: messages before a subscription was confirmed are lost, so all waiters poll.
 func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -55,7 +55,7 @@ func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// P6: nor is a look that failed the last.
+// P6: a failed poll is not the last.
 func TestFailedPollIsRepeated(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// P6: the server loses the line, and everybody who waits forms a new one, however many they are.
+// P6: the server loses the queue, and all waiters form a new one, however many they are.
 func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 			holder, u := p.plain(), p.plain()
 			held := holder.takes()
 			var waiting []<-chan outcome
-			const n = 64 // four times what a look lists
+			const n = 64 // four times what a poll lists
 			for i := range n {
 				waiting = append(waiting, u.waiting(t.Context(), i+1))
 			}
@@ -113,7 +113,7 @@ func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 	}
 }
 
-// takeAny returns the attempt of the first that has it.
+// takeAny returns the first attempt that is granted the lock.
 func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
 	t.Helper()
 	await(t, "the lock", func() bool {
@@ -130,8 +130,8 @@ func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
 	return a
 }
 
-// P1, P5: two copies of one process, restored from a snapshot, have one session id. What the one
-// holds is not the other's to give back.
+// P1, P5: two copies of one process, restored from a snapshot, have one session id. Neither may release what
+// the other holds.
 func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -168,7 +168,7 @@ func TestGrantPaidByACopyIsAHint(t *testing.T) {
 	require.NotEqual(t, mine, copied)
 }
 
-// States: entering or in line, and a message whose heartbeat is not known, or over: it is asked at once.
+// States: entering or waiting, and a message whose heartbeat is not known, or over: it polls at once.
 func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -193,7 +193,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 
 	u.mu.Lock()
 	entered := u.mu.attempts[attempt]
-	entered.state = entering // its answer is on its way: the look has to list it all the same
+	entered.state = entering // its reply is on its way: the poll has to list it all the same
 	entered.grantedLocked(1, "000000000001notknown", clock.Now())
 	require.True(t, entered.urgent)
 	entered.state = inLine
@@ -206,7 +206,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// States: begun, and the release gets no answer. It is repeated.
+// States: begun, and the release gets no reply. It is repeated.
 func TestRelease_NoReply_IsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
@@ -226,8 +226,8 @@ func TestRelease_NoReply_IsRepeated(t *testing.T) {
 	}
 }
 
-// P5: a look that says that the session has the lock, while it is given back, is no reason to give it
-// back once more: the release would hear that there is nothing to give back.
+// P5: a poll that says that the session has the lock, during its release, must not cause a second release:
+// the first one could find nothing to release.
 func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -255,7 +255,7 @@ func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	p.nothingLeft(u)
 }
 
-// P6: Close sends everybody away who waits, whatever for.
+// P6: Close ends all waits, whatever they are for.
 func TestCloseEndsAllWaits(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(p *place){
