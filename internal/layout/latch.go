@@ -9,16 +9,16 @@ import (
 
 // Latch is the count-down latch in a layout.
 type Latch struct {
-	// Realm tells its latches apart from those of other layouts in a session.
+	// Realm distinguishes its latches from those of other layouts in a session.
 	Realm string
-	// Key returns the key of a latch, and Ended the channel on which the end of a round is told.
+	// Key returns the key of a latch, and Ended the channel on which the end of a round is published.
 	Key, Ended func(n names.Set) string
 
 	Start, Count, Look, Reset *scripts.Script
 
-	// Nameless rounds are told apart by nothing on the server: all have the stamp 1. So a step that may be done is never
-	// sent again, and of a 0 on the channel is not known of which round it tells. Start and Look take how to publish besides,
-	// and Look a fence, see redisson/latch-look.
+	// Nameless rounds cannot be distinguished at the server: all have the stamp 1. So a step of unknown
+	// outcome is never sent again, and a 0 on the channel does not say which round it is about. Start and
+	// Look also have the publishing command as an argument, and Look a fence, see redisson/latch-look.
 	Nameless bool
 }
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layout is what locks look like on the server: how their names become keys and channels, what a hold is
-// called, and the scripts that know it. Primitives take all of it from here, so that one code speaks several layouts.
+// Package layout describes how locks are stored on the server: their keys and channels, the format of a hold,
+// and the scripts. Primitives get all of it from here, so that the same code speaks several layouts.
 //
 // # Guarantees
 //
-//  1. The scripts of a primitive take the same arguments and give the same replies in every layout.
-//     A layout without floors ignores the last argument, keep_ms.
-//  2. A hold of a layout is never used twice, and tells the session that it is of.
+//  1. The scripts of a primitive have the same arguments and replies in every layout. A layout
+//     without floors ignores the last argument, keep_ms.
+//  2. A hold of a layout is never used twice, and names its session.
 //
 // # Not guaranteed
 //
-// A layout has the primitives that it has: the scripts of the others are nil, and their New refuses it.
+// A layout need not have every primitive: the scripts of a missing one are nil, and its New refuses the
+// layout.
 package layout
 
 import (
@@ -30,20 +31,20 @@ type Layout struct {
 	Names func(in names.Setting, name string) (names.Set, error)
 	// Hold makes a fresh hold of a session, the serial-th.
 	Hold func(session string, serial uint64) string
-	// Session returns the session that a hold is of, as far as that can be told.
+	// Session returns the session of a hold, as far as the hold names it.
 	Session func(hold string) string
-	// Mark is what waiters say of themselves, where it is the same for all of them; "" is their session. Messages that
-	// begin like the mark of a waiter come from its own session, as far as that can be told.
+	// Mark is how waiters identify themselves, if all use the same text; "" is their session. Messages that
+	// begin with the mark of a waiter come from its own session, as far as that is known.
 	Mark string
 	// Channels says on which channels releases are reported in a cluster: Plain, Plain|Sharded, or, if 0, Sharded alone.
 	Channels Variant
-	// Describe tells who has a lock.
+	// Describe returns the holder of a lock.
 	Describe *scripts.Script
 	// The kinds of locks that the layout has; nil are those that it has not.
 	Lock      *Exclusive // reentrant
 	Fair      *Exclusive
 	RWLock    *RWLock
 	Semaphore *Semaphore
-	Plain     *Semaphore // without owners, and leases but for those of this library
+	Plain     *Semaphore // without owners, and with leases only for holds of this library
 	Latch     *Latch
 }

@@ -89,7 +89,7 @@ func TestOnlyReentrantLockHasACounter(t *testing.T) {
 	}
 }
 
-// Locks that are told in different ways do not meet in a session; where the ways are the same so is the layout.
+// Locks that publish in different ways do not meet in a session; if the ways are the same, so is the layout.
 func TestVariantIsOneLayout(t *testing.T) {
 	t.Parallel()
 	require.Same(t, layout.Redisson(), layout.Redisson(layout.Sharded))
@@ -107,8 +107,7 @@ func TestVariantIsOneLayout(t *testing.T) {
 	require.Equal(t, layout.Plain|layout.Sharded, layout.Redisson(layout.Plain, layout.Sharded).Channels)
 }
 
-// P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is
-// lost.
+// P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is lost.
 func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	t.Parallel()
 	n, err := names.Make(names.DefaultPrefix, "a")
@@ -127,8 +126,8 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	}
 }
 
-// Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other
-// kind has it.
+// Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other kind has
+// it.
 func TestFairLockHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	usual, short := layout.Redisson(layout.Plain), layout.RedissonFair(4*time.Second, layout.Plain)

@@ -72,11 +72,11 @@ var nativeLock = Exclusive{
 	Scatter: scripts.LockScatter,
 }
 
-// Native returns the library's own layout; scripts/README.md has it.
+// Native returns the library's own layout; scripts/README.md describes it.
 func Native() *Layout { return &native }
 
-// nativeNew returns the session's id, the number of the attempt, and 64 bits drawn from the system for this attempt,
-// so that two copies of one process, restored from one snapshot, share none. 41 characters.
+// nativeNew returns the session's id, the number of the attempt, and 64 bits drawn from the system for this
+// attempt, so that two copies of one process, restored from one snapshot, share none. 41 characters.
 func nativeNew(session string, serial uint64) string { return NativeTicket(session, serial, "") }
 
 // NativeTicket returns a hold of the library's own layout, with a mark behind it.

@@ -17,8 +17,9 @@ const (
 	WeightSize = 10
 	// greatestWeight is the greatest number that the server's account of a hold has a place for.
 	greatestWeight = 1<<31 - 1
-	// mostPermits bounds the permits of one hold where each of them stands in a set: a thousand cost the server about a
-	// millisecond. Redisson takes out all at once that have ended, and cannot where those are more than some 7,000.
+	// mostPermits bounds the permits of one hold in layouts that store each of them in a set: a thousand keep
+	// the server busy for about a millisecond. Redisson removes all expired permits in one command, and
+	// cannot if there are more than some 7,000.
 	mostPermits = 1000
 )
 
@@ -51,11 +52,11 @@ func nativePermits(_, name string) (permits int, label, owner string) {
 	if len(name) < nativeHold+WeightSize {
 		return 0, name, "" // none of ours
 	}
-	permits, _ = strconv.Atoi(name[nativeHold : nativeHold+WeightSize]) // 0 where it is none of ours
+	permits, _ = strconv.Atoi(name[nativeHold : nativeHold+WeightSize]) // 0 if it is not one of ours
 	return permits, name[nativeHold+WeightSize:], name[:SessionSize]
 }
 
-// redissonSemaphore answers RPermitExpirableSemaphore, whose permits stand in a key with that suffix while they are out.
+// redissonSemaphore returns RPermitExpirableSemaphore, whose held permits are in a key with that suffix.
 func redissonSemaphore(realm, timeouts string) *Semaphore {
 	return &Semaphore{
 		Ground: Ground{
@@ -79,9 +80,9 @@ func redissonSemaphore(realm, timeouts string) *Semaphore {
 	}
 }
 
-// redissonPlain answers RSemaphore, which is a number and no more. The permits of this library stand in a key that Redisson
-// does not know: by that they end, and each step can be sent twice. Those of others stand nowhere, so nobody knows how many
-// there are.
+// redissonPlain returns RSemaphore, which is only a number. The permits of this library are also in a key
+// that Redisson does not know: so they can expire, and each step can be sent twice. Those of others are
+// recorded nowhere, so their number is unknown.
 func redissonPlain(realm string) *Semaphore {
 	s := redissonSemaphore(realm, "signalbox")
 	s.Total, s.Args = false, []string{"0"}
@@ -103,7 +104,7 @@ func permitsOf(session string) string {
 	return string(raw[:4])
 }
 
-// redissonPermit reads the id of one permit, as Redisson writes it; that a session shows is its own.
+// redissonPermit reads the id of one permit, as Redisson writes it; a session that it names is its own.
 func redissonPermit(session, id string) (permits int, label, owner string) {
 	label = hex.EncodeToString([]byte(id))
 	if len(id) == 16 && id[:4] == permitsOf(session) {

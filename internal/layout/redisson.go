@@ -25,15 +25,15 @@ const (
 	threads     uint64 = 8 * leastThread
 )
 
-// Variant is what Java clients do in one way or another, and all who share a lock must do alike.
+// Variant is a setting of Java clients that all sharers of a lock must have alike.
 type Variant uint8
 
 const (
 	// Fenced has the counter of RFencedLock beside the reentrant lock, and no other kind.
 	Fenced Variant = 1 << iota
-	// Plain tells by plain channels in a cluster.
+	// Plain publishes on plain channels in a cluster.
 	Plain
-	// Sharded tells by sharded ones. Together with Plain it tells in both ways; it is what is done without either.
+	// Sharded publishes on sharded ones. Together with Plain it publishes in both ways; it is the default.
 	Sharded
 
 	variants
@@ -49,7 +49,8 @@ var redisson = func() (all [variants]*Layout) {
 	return all
 }()
 
-// Redisson returns the layout of the Java client, in the variant that has all of these; docs/redisson-protocol.md has it.
+// Redisson returns the layout of the Java client, in the variant that has all of these;
+// docs/redisson-protocol.md describes it.
 func Redisson(which ...Variant) *Layout {
 	var v Variant
 	for _, one := range which {
@@ -61,8 +62,7 @@ func Redisson(which ...Variant) *Layout {
 // FairWait is the default of Java's fairLockWaitTimeout.
 const FairWait = 5 * time.Minute
 
-// RedissonFair returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair
-// lock has it.
+// RedissonFair returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair lock has it.
 func RedissonFair(wait time.Duration, which ...Variant) *Layout {
 	l := *Redisson(which...)
 	l.Name = "Redisson's RFairLock"
@@ -81,8 +81,8 @@ func redissonIn(v Variant) *Layout {
 		Hold:     redissonNew,
 		Session:  redissonSession,
 		Describe: scripts.RedissonDescribe,
-		// The message of every release. It does not say whose release it is, so one who stands back for a moment takes
-		// each for its own.
+		// The message of every release. It does not name the releasing session, so a waiter that stands back
+		// for a moment takes each for its own.
 		Mark: "0",
 	}
 	if v&Plain != 0 {
@@ -173,9 +173,10 @@ func redissonRWLock(realm string) *RWLock {
 	}
 }
 
-// redissonNew returns what Redisson takes for a client and its thread: the session's 16 bytes as a UUID, and a number
-// drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session share one, nor two copies
-// of a process. It always has 19 digits, which lets scripts cut it out of what stands around it.
+// redissonNew returns what Redisson expects for a client and its thread: the session's 16 bytes as a UUID,
+// and a number drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session
+// share one, nor two copies of a process. It always has 19 digits, so that scripts can cut it out of a longer
+// text.
 func redissonNew(session string, _ uint64) string {
 	var raw [16]byte
 	_, _ = base64.RawURLEncoding.Decode(raw[:], []byte(session)) // made by encoding 16 bytes
@@ -201,8 +202,8 @@ func writeUUID(to []byte, raw [16]byte) {
 	copy(to[24:], digits[20:])
 }
 
-// redissonSession returns the id of a session whose bytes are the UUID's: a session's of this library as it knows
-// itself, and that of a Java client in the same form.
+// redissonSession returns the id of a session whose bytes are the UUID's: for a session of this library its
+// own id, and for a Java client the same format.
 func redissonSession(hold string) string {
 	client, _, _ := strings.Cut(hold, ":")
 	raw, err := hex.DecodeString(strings.ReplaceAll(client, "-", ""))

@@ -37,8 +37,8 @@ var setnx = Layout{
 // holdCharacters are those of a hold in the library's own layout.
 const holdCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// SetNX returns the layout of clients that write a lock by SET with NX and PX: the key is the name, and its value is
-// the hold. docs/migration.md says who shares it.
+// SetNX returns the layout of clients that write a lock by SET with NX and PX: the key is the name, and its
+// value is the hold. docs/migration.md lists those clients.
 func SetNX() *Layout { return &setnx }
 
 // setnxSession returns the session of a hold of this library, and nothing for the values of other clients.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names is the one place where names become keys and channels.
+// Package names is the one place that turns names into keys and channels.
 //
 // # Guarantees
 //
-//  1. Two names never share a key: the encoding is injective. Names that are hashed share one
-//     where their digests are equal; a hashed and a plain one never do.
-//  2. All keys and channels of a name stand in one slot of a cluster: the encoded name is
-//     the hash tag, holds no brace and is never empty.
+//  1. Two names never share a key: the encoding is injective. Hashed names share one only if their
+//     digests are equal; a hashed and a plain one never do.
+//  2. All keys and channels of a name are in one slot of a cluster: the encoded name is the hash
+//     tag, has no brace and is never empty.
 //
-// Both are said of the library's own naming. Redisson's says what it keeps of them.
+// Both hold for the library's own naming. Redisson's documents its own guarantees.
 package names
 
 import (
@@ -25,7 +25,7 @@ import (
 const (
 	// MaxBytes is the length of the longest name.
 	MaxBytes = 512
-	// DefaultPrefix stands before every key and channel unless the session says otherwise.
+	// DefaultPrefix precedes every key and channel unless the session sets another one.
 	DefaultPrefix = "sb:"
 	// maxPrefixBytes keeps the longest key below 2 KiB, even when every byte is escaped.
 	maxPrefixBytes = 64
@@ -46,9 +46,9 @@ const hexDigits = "0123456789ABCDEF"
 
 // Set is what a name becomes on the server.
 type Set struct {
-	// Holder is the key that says who has the lock, whatever its kind.
+	// Holder is the key that names the holder of a lock of any kind.
 	Holder string
-	// Unlocked is the channel on which a release is told.
+	// Unlocked is the channel on which a release is published.
 	Unlocked string
 
 	queue string // Line and Lives, one behind the other; "" if each is to be made
@@ -61,7 +61,7 @@ func (s Set) Line() string { return s.base() + lineSuffix }
 // Lives is the key that says until when the sessions in that queue count as living.
 func (s Set) Lives() string { return s.base() + livesSuffix }
 
-// Queue appends the keys of a reentrant or fair lock to to, as scripts take them: Holder, Line and Lives.
+// Queue appends the keys of a reentrant or fair lock to to, in the order of scripts: Holder, Line and Lives.
 func (s Set) Queue(to []string) []string {
 	if s.queue == "" {
 		return append(to, s.Holder, s.Line(), s.Lives())
@@ -80,14 +80,14 @@ func (s Set) Readers() string { return s.base() + ":readers" }
 // living.
 func (s Set) RWLives() string { return s.base() + ":rwlives" }
 
-// Grants is the channel on which a session is told that the lock is its own, without the id of the
-// session that it ends with. It is in the slot of the lock.
+// Grants is the channel on which a session is notified of its grants, without the session id at the end. It
+// is in the slot of the lock.
 func (s Set) Grants() string { return s.base() + ":grants:" }
 
 // Latch is the key of the count-down latch of that name.
 func (s Set) Latch() string { return s.base() + ":latch" }
 
-// Ended is the channel on which the end of a latch's round is told.
+// Ended is the channel on which the end of a latch's round is published.
 func (s Set) Ended() string { return s.Latch() + ":ended" }
 
 // Leader is the key of the value that a leader has set, in the election of that name.
@@ -99,27 +99,27 @@ func (s Set) Changed() string { return s.Leader() + ":changed" }
 // Outcome is the key of what was stored for a name that runs once.
 func (s Set) Outcome() string { return s.base() + ":once" }
 
-// Stored is the channel on which it is told that an outcome was stored.
+// Stored is the channel on which a stored outcome is published.
 func (s Set) Stored() string { return s.Outcome() + ":stored" }
 
 // Fence is the key of the last token that was made to be ordered over several servers.
 func (s Set) Fence() string { return s.base() + ":fence" }
 
-// Permits is the key that says who has permits of the semaphore. Nothing of it is a lock's: a lock of the name
-// stands beside it.
+// Permits is the key with the holders of permits of the semaphore. It shares no key with a lock: a lock of
+// the same name exists beside it.
 func (s Set) Permits() string { return s.base() + permitsSuffix }
 
-// PermitsLine is the key of those who stand in line for permits.
+// PermitsLine is the key of the queue for permits.
 func (s Set) PermitsLine() string { return s.Permits() + ":line" }
 
-// PermitsLives is the key that says until when the sessions in the line for permits count as living.
+// PermitsLives is the key with the lives of the sessions in the queue for permits.
 func (s Set) PermitsLives() string { return s.Permits() + ":lives" }
 
 // base is what all keys and channels of a name begin with.
 func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
 
-// Grants is the channel on which a session is told of all its locks, without the id of the session that
-// it ends with: where there are no slots, one is enough.
+// Grants is the channel on which a session is notified of the grants of all its locks, without the session id
+// at the end: without slots one channel is enough.
 func Grants(prefix string) string { return prefix + "grants:" }
 
 // Setting is what a session makes names in.
@@ -182,28 +182,27 @@ func build(prefix, tag string) Set {
 	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queue: all[unlocked:]}
 }
 
-// Hash returns the digest that stands for a hashed name: 160 bits, so that finding two names that
-// share one takes some 2^80 tries. Encode never writes a percent sign before an s.
+// Hash returns the digest of a hashed name: 160 bits, so that it needs some 2^80 tries to find two names that
+// share one. Encode never writes a percent sign before an s.
 func Hash(name string) string {
 	digest := sha256.Sum256([]byte(name))
 	return "%sha256-" + hex.EncodeToString(digest[:20])
 }
 
-// IsHash reports whether tag stands for a hashed name.
+// IsHash reports whether tag is the digest of a hashed name.
 func IsHash(tag string) bool {
 	digest, found := strings.CutPrefix(tag, "%sha256-")
 	return found && len(digest) == 40 && strings.Trim(digest, "0123456789abcdef") == ""
 }
 
-// Session returns the channel on which the session id is told of what befell its holds. A key
-// of a name has a brace where this has none.
+// Session returns the channel on which the session id is notified of changes to its holds. It has no
+// brace, unlike the channels of names.
 func Session(prefix, id string) string { return prefix + "session:" + id }
 
-// Epoch is the key by which a server knows since when it has its data. A key of a name has a brace where
-// this has none.
+// Epoch is the key by which a server knows since when it has its data. It has no brace, unlike the keys of names.
 func Epoch(prefix string) string { return prefix + "epoch" }
 
-// CheckPrefix says why prefix cannot stand before keys, or nil.
+// CheckPrefix returns why prefix cannot precede keys, or nil.
 func CheckPrefix(prefix string) error {
 	switch {
 	case len(prefix) > maxPrefixBytes:
@@ -237,7 +236,7 @@ func Encode(name string) string {
 	return out.String()
 }
 
-// Decode returns the name that Encode writes as tag. is: there is one.
+// Decode returns the name that Encode writes as tag. is reports whether there is one.
 func Decode(tag string) (name string, is bool) {
 	var out strings.Builder
 	for i := 0; i < len(tag); i++ {
@@ -257,7 +256,7 @@ func Decode(tag string) (name string, is bool) {
 }
 
 // escaped reports whether r may need escaping. A RuneError is either three honest bytes or
-// one byte that is no UTF-8; Encode tells them apart by their size.
+// one byte that is no UTF-8; Encode distinguishes them by their size.
 func escaped(r rune) bool {
 	return r == '%' || r == '{' || r == '}' || unicode.IsControl(r) || r == utf8.RuneError
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
-// P9: whoever knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
+// P9: an operator who knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
 func TestHashedNameIsNotInItsKeys(t *testing.T) {
 	t.Parallel()
 	set, err := names.MakeHashed(names.DefaultPrefix, "order/42")
@@ -113,7 +113,7 @@ func TestLongestKeyIsBelowTwoKibibytes(t *testing.T) {
 	require.Less(t, len(set.Unlocked), 2048)
 }
 
-// tag returns what a cluster hashes: what stands between the first { and the next }.
+// tag returns what a cluster hashes: the text between the first { and the next }.
 func tag(t *testing.T, key string) string {
 	t.Helper()
 	require.Equal(t, 1, strings.Count(key, "{"), "%q", key)

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
-// P9: the keys of a semaphore are no lock's, of whatever name, and stand in its slot.
+// P9: the keys of a semaphore belong to no lock, whatever its name, and are in the semaphore's slot.
 func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// What stands before a name in the channel of a lock, and in the key of the tokens that a fenced one has.
+// The prefixes of a name in the channel of a lock, and in the token key of a fenced one.
 const (
 	redissonChannel = "redisson_lock__channel"
 	redissonToken   = "redisson_lock_token"
 )
 
-// Redisson is the naming of the Java client. The key is the name as it stands, without a prefix; so no two names
-// share a key. Two may share a channel, as "a" and "{a}" do, which costs a try for nothing.
+// Redisson is the naming of the Java client. The key is the unchanged name, without a prefix; so no two names
+// share a key. Two may share a channel, as "a" and "{a}" do, which costs a needless try.
 //
-// In a cluster key and channel of a name stand in one slot, or it is refused: braces that make no hash tag, or one
-// brace alone, put them in two. The names are not hashed: the Java client would not find them.
+// In a cluster key and channel of a name must be in one slot, or the name is refused: braces that make no
+// hash tag, or one brace alone, put them in two. The names are not hashed: the Java client would not find
+// them.
 func Redisson(in Setting, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err
@@ -54,8 +55,8 @@ func RedissonSuffixed(name, suffix string) string {
 	return "{" + name + "}:" + suffix
 }
 
-// Tag returns what a cluster hashes of a key: what stands between its first { and the next }, or all of it where that
-// is nothing.
+// Tag returns what a cluster hashes of a key: the text between its first { and the next }, or the whole key
+// if that is empty.
 func Tag(key string) string {
 	if _, rest, opened := strings.Cut(key, "{"); opened {
 		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {

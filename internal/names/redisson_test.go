@@ -33,7 +33,8 @@ func TestRedissonNamesAreValid(t *testing.T) {
 	}
 }
 
-// P9: in a cluster a name whose key and channel would stand in two slots is refused; alone it is good.
+// P9: in a cluster a name whose key and channel would be in two slots is refused; without a cluster it is
+// valid.
 func TestCluster_NameThatRedissonSplitsIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{

@@ -4,11 +4,12 @@ package names
 
 import "fmt"
 
-// SetNX is the naming of clients that write a lock by SET with NX: the key is the name as it stands, without a prefix. The
-// channel is for the sessions of this library alone, so it has their prefix. Two names may share a channel, as "a" and "{a}"
-// do, which costs a try for nothing.
+// SetNX is the naming of clients that write a lock by SET with NX: the key is the unchanged name, without a
+// prefix. The channel is for the sessions of this library alone, so it has their prefix. Two names may share
+// a channel, as "a" and "{a}" do, which costs a needless try.
 //
-// In a cluster key and channel of a name must be in one slot: a name with a closing brace that ends no hash tag is refused.
+// In a cluster key and channel of a name must be in one slot: a name with a closing brace that ends no hash
+// tag is refused.
 func SetNX(in Setting, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err

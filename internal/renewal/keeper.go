@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// maxKeys bounds a renewal script: 256 keys take a server some 0.4 ms, in which nobody
-	// else is served; more saves next to nothing.
+	// maxKeys bounds a renewal script: 256 keys keep a server busy for some 0.4 ms, in which it serves no
+	// other client; more saves next to nothing.
 	maxKeys = 256
-	// minPatience and maxPatience bound how long a batch waits for its answer.
+	// minPatience and maxPatience bound how long a batch waits for its reply.
 	minPatience = 10 * time.Millisecond
 	maxPatience = 2 * time.Second
 )
@@ -51,8 +51,8 @@ func NewKeeper(server Server, t *timers.Timers, o *observe.Observer) *Keeper {
 	return k
 }
 
-// Close ends renewing and waits for the batches in flight, whose calls it ends. A client that
-// does not look at the end of a context (see signalbox.Tune) makes it wait.
+// Close ends renewing and waits for the batches in flight, whose calls it ends. It waits longer if the client
+// does not check the end of a context (see signalbox.Tune).
 func (k *Keeper) Close() {
 	k.cancel()
 	k.due.Close()
@@ -85,10 +85,12 @@ func (k *Keeper) renewAll(terms []*Term) {
 	}
 }
 
-// renew sends one batch, asked for at now, and notifies its terms: one script, or one a key in a cluster.
+// renew sends one batch, asked for at now, and gives the replies to its terms: one script, or in a cluster one
+// for each key.
 func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewal) {
-	// A third of the life that there is: an answer that takes longer is not worth waiting for, the retry
-	// is. Less would be too little for a young hold whose server is far. No timer a lock: one a batch.
+	// A third of the current life: a later reply is worth less than the retry. A shorter patience would not
+	// suffice for a young hold whose server is far away. There is one timer for the batch, not one for each
+	// lock.
 	patience := maxPatience
 	for _, r := range terms {
 		if r.life > 0 {

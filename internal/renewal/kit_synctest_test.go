@@ -21,15 +21,15 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// trouble is what becomes of one request.
+// trouble is the fate of one request.
 type trouble struct {
 	lost    bool          // it does not reach the server
 	after   time.Duration // when it is executed, whether or not its sender waits
-	silent  bool          // it is executed, and its answer is lost
-	cut     bool          // the connection ends in place of an answer
+	silent  bool          // it is executed, and its reply is lost
+	cut     bool          // the connection ends instead of a reply
 	mute    bool          // it is not executed; the server refuses to say anything of the keys
 	refusal string        // it is not executed; the server's words
-	stuck   bool          // its sender hears the answer even where it has given up
+	stuck   bool          // its sender gets the reply even if it has given up
 }
 
 // model is a server whose keys end in virtual time.
@@ -102,7 +102,7 @@ func all(calls []wire.Call, outcome wire.Outcome) []wire.Outcome {
 	return outcomes
 }
 
-// mute answers -1 for each key.
+// mute returns -1 for each key.
 func mute(calls []wire.Call) []wire.Outcome {
 	outcomes := make([]wire.Outcome, len(calls))
 	for i, call := range calls {
@@ -111,7 +111,7 @@ func mute(calls []wire.Call) []wire.Outcome {
 	return outcomes
 }
 
-// arrived counts a request and answers what becomes of it.
+// arrived counts a request and returns its fate.
 func (m *model) arrived(calls []wire.Call) trouble {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +180,7 @@ func (m *model) renewals() int {
 	return m.mu.renewed
 }
 
-// steal gives the key of o to somebody else; "" makes it a key of the wrong type.
+// steal gives the key of o to another client; "" makes it a key of the wrong type.
 func (m *model) steal(o *owned, hold string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,7 +194,7 @@ func (m *model) extend(o *owned, life time.Duration) {
 	m.mu.keys[o.terms.Key].ends = time.Now().Add(life)
 }
 
-// ends returns when the key of o ends as things stand.
+// ends returns when the key of o ends without further calls.
 func (m *model) ends(o *owned) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -224,7 +224,7 @@ func (o *owned) TermEnded(end End) {
 	}
 }
 
-// causes returns why the term ended, as often as its owner was told.
+// causes returns why the term ended, as often as its owner was notified.
 func (o *owned) causes() []error {
 	o.told.Lock()
 	defer o.told.Unlock()
@@ -255,7 +255,7 @@ func bubble(t *testing.T, test func(b *bed)) {
 	})
 }
 
-// take begins a term as an acquire does that was answered at once.
+// take begins a term like an acquire that had its reply at once.
 func (b *bed) take(terms Terms) *owned {
 	o := b.make(terms)
 	o.Start(clock.Now(), o.Terms().Life)

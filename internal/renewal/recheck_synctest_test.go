@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// soon is more than a question takes where nothing is wrong.
+// soon is longer than a question lasts without a fault.
 const soon = 10 * time.Millisecond
 
 // kinds are the terms that can be asked about, each of a length that no test waits for.
@@ -43,7 +43,7 @@ func TestAHoldThatIsGoneIsFoundOutByAQuestion(t *testing.T) {
 	}
 }
 
-// A hint has no authority: whoever gives it changes nothing about a hold that is there.
+// A hint has no authority: it changes nothing about an existing hold, whatever its source.
 func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 	t.Parallel()
 	for name, terms := range kinds {
@@ -82,14 +82,14 @@ func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
 	})
 }
 
-// The renewal was executed, then the hold was taken, then the hint came, then the answer.
+// The renewal was executed, then the hold was taken by force, then the hint came, then the reply.
 func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
 		o := b.take(renewed(life))
 		b.server.set(func(n int) trouble {
 			if n == 1 {
-				return trouble{silent: true} // its sender waits for the answer until it is out of patience
+				return trouble{silent: true} // its sender waits for the reply until its patience ends
 			}
 			return trouble{}
 		})

@@ -15,7 +15,7 @@ import (
 
 const life = 30 * time.Second
 
-// never answers nobody.
+// never loses every request.
 func never(int) trouble { return trouble{lost: true} }
 
 // One test for each edge of the package doc.
@@ -43,7 +43,7 @@ func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first trouble
-		waits time.Duration // for the answer
+		waits time.Duration // for the reply
 	}{
 		"Refused":    {trouble{refusal: "LOADING the data"}, 0},
 		"NotSaid":    {trouble{mute: true}, 0},

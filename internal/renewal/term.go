@@ -13,11 +13,11 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Owner is told when a term ends by itself: by its deadline, its greatest length, or the
-// server's answer that the hold is gone.
+// Owner is notified when a term ends by itself: by its deadline, its greatest length, or the server's reply
+// that the hold is gone.
 type Owner interface {
 	// TermEnded is called once, never under a lock of this package, on a goroutine that it
-	// must not hold up.
+	// must not block.
 	TermEnded(end End)
 }
 
@@ -26,8 +26,8 @@ type End struct {
 	Cause error
 	// Gone says that the key is gone already.
 	Gone bool
-	// Left is how much longer the key could live at the server: 0 if it is gone, and negative if the end was noticed so much
-	// later.
+	// Left is how much longer the key could live at the server: 0 if it is gone, and negative if the end was
+	// noticed so much later.
 	Left time.Duration
 }
 
@@ -62,10 +62,10 @@ const (
 	unasked inquiry = iota
 	urgent          // to be asked at once
 	asked           // on its way
-	again           // not answered: to be asked when the term is due
+	again           // had no reply: to be asked when the term is due
 )
 
-// inquireAgain is the longest pause before a question that was not answered is asked again.
+// inquireAgain is the longest pause before a question without a reply is asked again.
 const inquireAgain = time.Second
 
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
@@ -75,21 +75,21 @@ type Term struct {
 	owner  Owner
 	terms  Terms
 	entry  timers.Entry
-	// deadline is written under mu, and read under it where more than a first look is wanted.
+	// deadline is written under mu. It is read under mu too, except for a first check.
 	deadline clock.Atomic
 
 	mu struct {
 		sync.Mutex
 		state   state
 		inquiry inquiry
-		due     time.Duration // monotonic: the next renewal; 0 when there is none
+		due     time.Duration // monotonic: the next renewal; 0 if there is none
 		given   time.Duration // what the server gave last; a grant gives less than the renewals ask for
 		cause   error         // why it ended; nil when stopped
 	}
 }
 
-// Init makes the term: the server gave the key life, in answer to what was sent at sent. Once,
-// before any other method, and before anybody else knows the term.
+// Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
+// any other method, and before another goroutine knows the term.
 func (t *Term) Init(k *Keeper, owner Owner, terms Terms, life time.Duration, sent clock.Instant) {
 	t.keeper, t.owner, t.terms = k, owner, terms
 	t.entry.Init(t)
@@ -97,7 +97,7 @@ func (t *Term) Init(k *Keeper, owner Owner, terms Terms, life time.Duration, sen
 	t.deadline.Store(clock.Deadline(sent, life))
 }
 
-// Start begins the keeping of the term, which Init was told has life from sent on, unless it has ended
+// Start begins the keeping of the term, which has life from sent on according to Init, unless it has ended
 // since.
 func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	t.mu.Lock()
@@ -129,15 +129,15 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 	return t.deadline.Load().Until(now) >= t.mu.given/2
 }
 
-// Overdue reports whether the deadline is reached, as far as a look without a lock can tell: a
-// yes is to be confirmed by Alive.
+// Overdue reports whether the deadline is reached, as far as that is known without a lock: Alive has to
+// confirm true.
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
 
 // Terms returns what the term was started with.
 func (t *Term) Terms() *Terms { return &t.terms }
 
-// Alive compares the clock and answers nil while the term can be trusted, else why it
-// ended. It ends the term where it finds it over.
+// Alive compares the clock and returns nil while the term can be trusted, else why it ended. It ends the term
+// if it finds it over.
 func (t *Term) Alive(now clock.Instant) error {
 	t.mu.Lock()
 	if t.mu.state == ended {
@@ -154,15 +154,14 @@ func (t *Term) Alive(now clock.Instant) error {
 	return t.endAndUnlock(t.overdueCauseLocked(now), false)
 }
 
-// Extended tells that the server gave the key life anew, in answer to what was sent at
-// sent; a life of 0 is the answer that the hold is there. It reports false when the term had
-// ended before.
+// Extended records that the server gave the key life anew, in reply to a call sent at sent; a life of 0 means
+// that the hold exists. It returns false if the term had ended before.
 func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	now := clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state == ended || t.Overdue(now) {
-		return false // final: the timer or the next look tells the owner
+		return false // final: the timer or the next check notifies the owner
 	}
 	t.mu.state = resting
 	if t.mu.inquiry == asked {
@@ -196,9 +195,9 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	}
 }
 
-// Recheck asks the server soon whether the hold is there still, and ends the term where it is not:
-// for a hint that it was taken away. The life of the key stays as it is. A renewal that is
-// on its way may have been executed before the hint was given: the question follows it.
+// Recheck asks the server soon whether the hold still exists, and ends the term if it does not: for a hint
+// that it was taken by force. The life of the key stays as it is. A renewal that is on its way may have been
+// executed before the hint was given: the question follows it.
 func (t *Term) Recheck() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,8 +208,8 @@ func (t *Term) Recheck() {
 	t.scheduleLocked(clock.Now())
 }
 
-// Stop ends the term for a release: no renewal is sent after it. It answers nil, or why
-// the term had ended before.
+// Stop ends the term for a release: no renewal is sent after it. It returns nil, or why the term had ended
+// before.
 func (t *Term) Stop(now clock.Instant) error {
 	t.mu.Lock()
 	if t.mu.state != ended && t.Overdue(now) {
@@ -228,7 +227,7 @@ func (t *Term) Stop(now clock.Instant) error {
 	return nil
 }
 
-// Gone ends the term because the server answered that the hold is gone.
+// Gone ends the term because the server replied that the hold is gone.
 func (t *Term) Gone() {
 	now := clock.Now()
 	t.mu.Lock()
@@ -281,7 +280,7 @@ func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	r = renewal{term: t, given: t.mu.given, left: t.Deadline().Until(now)}
 	inquires := t.mu.inquiry != unasked
 	if inquires {
-		t.mu.inquiry = asked // a renewal is an answer, too
+		t.mu.inquiry = asked // a renewal is a reply, too
 	}
 	isDue := t.isDueLocked(now)
 	if isDue {
@@ -298,25 +297,24 @@ func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	return r, inquires
 }
 
-// lifeLocked returns the life to ask for in a renewal at now, or 0 where no renewal is of use any
-// more.
+// lifeLocked returns the life to ask for in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	life := t.terms.Life
 	if !t.terms.Until.IsZero() {
 		life = min(life, t.terms.Until.Until(now))
 	}
 	if now.Mono()+life-clock.Allowance(t.terms.Life) <= t.Deadline().Mono() {
-		// As long as it may be already, but for what is allowed for clocks: only the deadline is
-		// left, and a renewal on the last millisecond would hear that the key is gone. What a wall
-		// clock that is ahead trims must not shorten the key either. So the monotonic clock
-		// decides: one that was set back must not make a renewal seem to be of no use.
+		// The life is already as long as it may be, less the allowance for clocks. Only the deadline is left,
+		// and a renewal in the last millisecond would find the key gone. If the wall clock is ahead and trims
+		// the life, that must not shorten the key either. So the monotonic clock decides: a wall clock that
+		// was set back must not make a renewal seem useless.
 		return 0
 	}
 	return life
 }
 
-// failed schedules the retry of what was refused or not answered: a twelfth of the life later that the
-// term has, which leaves seven tries before the deadline, or sooner where there is a question.
+// failed schedules the retry of a renewal that was refused or had no reply: after a twelfth of the term's
+// life, which leaves seven tries before the deadline, or sooner if there is a question.
 func (t *Term) failed() {
 	now := clock.Now()
 	t.mu.Lock()
@@ -340,12 +338,12 @@ func (t *Term) isDueLocked(now clock.Instant) bool {
 	return t.mu.due != 0 && t.mu.due <= now.Mono()
 }
 
-// spread returns a time in the last half of third, at random, so that locks which were taken at once are
+// spread returns a time in the last half of third, at random, so that locks which were acquired at once are
 // not renewed at once.
 func spread(third time.Duration) time.Duration { return third/2 + rand.N(third-third/2) }
 
-// dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of a third of the life, so that
-// terms of one life meet in batches.
+// dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of a third of the life,
+// so that terms of one life meet in batches.
 func dueAfter(sent clock.Instant, third, in time.Duration) time.Duration {
 	grain := max(third/50, time.Millisecond)
 	due := sent.Mono() + in
@@ -358,7 +356,7 @@ func dueAfter(sent clock.Instant, third, in time.Duration) time.Duration {
 
 func (t *Term) scheduleLocked(now clock.Instant) {
 	in := t.Deadline().Until(now)
-	switch { // while renewing the answer comes first, or the deadline
+	switch { // while renewing the reply comes first, or the deadline
 	case t.mu.state != resting:
 	case t.mu.inquiry == urgent:
 		in = 0
@@ -376,8 +374,8 @@ func (t *Term) overdueCauseLocked(now clock.Instant) error {
 	return errs.ErrLost
 }
 
-// endAndUnlock ends the term with the lock held, lets go of it, and tells the owner. The
-// state makes it the only one to do so.
+// endAndUnlock ends the term with the lock held, releases the lock, and notifies the owner. The state ensures
+// that only one call does so.
 func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a fact about the key, not a switch
 	t.mu.state = ended
 	t.mu.cause = cause
@@ -387,7 +385,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
 	}
 	if !t.Overdue(now) {
-		t.deadline.Store(now) // it was taken away before
+		t.deadline.Store(now) // it was taken by force before
 	}
 	t.keeper.timers.Cancel(&t.entry)
 	t.mu.Unlock()

@@ -58,7 +58,7 @@ func TestATermThatWasGivenLittleOutlivesLostAnswers(t *testing.T) {
 		trouble
 	}{
 		"Refused": {6, trouble{refusal: "LOADING the data"}},
-		"Lost":    {1, trouble{lost: true}}, // which takes as long as an answer is waited for
+		"Lost":    {1, trouble{lost: true}}, // which lasts as long as a reply is waited for
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,7 @@ func TestAnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 	bubble(t, func(b *bed) {
 		b.server.set(func(int) trouble { return trouble{after: life, stuck: true} })
 		o := b.take(renewed(life))
-		b.server.extend(o, 2*life) // so that the answer is "alive"
+		b.server.extend(o, 2*life) // so that the reply is "alive"
 		deadline := o.Deadline()
 		time.Sleep(3 * life)
 		synctest.Wait()
@@ -191,7 +191,7 @@ func TestAnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 	})
 }
 
-// A process that was stopped finds the answer and the deadline at the same time. The clock wins.
+// A process that was stopped finds the reply and the deadline at the same time. The clock wins.
 func TestAnAnswerFoundAfterAPauseRevivesNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
@@ -233,8 +233,8 @@ func TestTheFirstLookAfterAPauseTells(t *testing.T) {
 	}
 }
 
-// Somebody who sets the wall clock forward and back again must not be able to shorten a key under
-// its holder: a renewal that is trimmed by the one clock is not sent where the other knows better.
+// A change of the wall clock, forward and back again, must not shorten a key under its holder: a renewal that
+// one clock trims is not sent if the other clock knows better.
 func TestARenewalNeverShortensALife(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// denied lists how the refusals begin that need somebody to grant a right. A denial inside
-// a script has words of its own: those of Redis 7.0, and those of Redis 7.2 and Valkey.
+// denied lists the prefixes of refusals that end when an operator grants a right. A denial inside a script
+// has other words: those of Redis 7.0, and those of Redis 7.2 and Valkey.
 //
 //nolint:gochecknoglobals // a constant table
 var denied = []string{
@@ -21,7 +21,7 @@ var denied = []string{
 
 const (
 	unknownCommand = "unknown command"
-	// repeated is where the words for an unknown command begin to repeat its arguments. Hold ids are
+	// repeated is the point from which the error for an unknown command repeats its arguments. Hold ids are
 	// among ours, and the password among those of AUTH.
 	repeated = ", with args beginning with"
 	// allRights says where the rights are listed.
@@ -31,12 +31,12 @@ const (
 // denial explains a refusal for lack of a right.
 func denial(err error, words string) error {
 	if shown, _, found := strings.Cut(words, repeated); found {
-		err = errors.New(shown) // not wrapped: whoever unwraps it must not find the arguments
+		err = errors.New(shown) // not wrapped: errors.Unwrap must not return the arguments
 	}
 	return fmt.Errorf("%w: %w (%s)", errs.ErrDenied, err, advice(words))
 }
 
-// advice says what to grant, as far as the server's words tell.
+// advice says what to grant, as far as the server's words contain it.
 func advice(words string) string {
 	command := quoted(words)
 	switch {
@@ -58,7 +58,7 @@ func advice(words string) string {
 	return allRights
 }
 
-// quoted returns the first word of a text that stands between single quotes, "" where none does.
+// quoted returns the first word of a text between single quotes, "" if there is none.
 func quoted(text string) string {
 	_, rest, _ := strings.Cut(text, "'")
 	word, _, found := strings.Cut(rest, "'")

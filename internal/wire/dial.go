@@ -13,9 +13,9 @@ import (
 // DialFunc makes a connection for a client.
 type DialFunc func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error)
 
-// SpeakFirst returns a DialFunc whose connections tell what they read only after the client has written to them. A
-// server that lets nobody in says so before it is asked, and the client panics at an answer to nothing. next makes the
-// connections; nil is what the client does by itself.
+// SpeakFirst returns a DialFunc for connections that return what they read only after the client has written.
+// A server that accepts no client says so before a request, and the client panics at a reply without a
+// request. next makes the connections; nil is the client's own dialer.
 func SpeakFirst(next DialFunc) DialFunc {
 	if next == nil {
 		next = dial
@@ -56,15 +56,15 @@ type speaksFirst struct {
 
 func (c *speaksFirst) speak() { c.once.Do(func() { close(c.spoke) }) }
 
-// Read implements net.Conn. It reads at once, since a server that has closed may answer the first Write by taking back
-// what it said, and returns after that Write, or after Close.
+// Read implements net.Conn. It reads at once, since the error of the first Write to a closed connection may
+// discard what the server had sent. It returns after that Write, or after Close.
 func (c *speaksFirst) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	<-c.spoke
 	return n, err
 }
 
-// Write implements net.Conn. What is written was put where its answer is looked for before.
+// Write implements net.Conn. The client has registered the request before it writes, so the reply finds it.
 func (c *speaksFirst) Write(b []byte) (int, error) {
 	c.speak()
 	return c.Conn.Write(b)

@@ -34,7 +34,7 @@ func TestConnectionIsMadeThoughItsFirstCallEnds(t *testing.T) {
 	}
 }
 
-// P10: what a server says before it was asked is not read before it was; whoever closes waits for nothing.
+// P10: what a server sends before the first request is read after that; Close waits for nothing.
 func TestConnectionIsReadAfterItWasWritten(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(net.Conn) error{

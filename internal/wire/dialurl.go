@@ -33,7 +33,7 @@ type parameter struct {
 	set func(o *rueidis.ClientOption, value string) error
 }
 
-// ParseURL returns the options for the URL address, which signalbox.Dial takes. It refuses what it does not know, which
+// ParseURL returns the options for the URL address of signalbox.Dial. It refuses what it does not know, which
 // rueidis.ParseURL ignores, and has parameters that rueidis.ParseURL lacks.
 //
 //  1. Every parameter has an effect, or is ErrBadOption by its name.

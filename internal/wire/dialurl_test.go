@@ -149,7 +149,7 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 	}
 }
 
-// No part of a password is in an error, wherever it stands and whatever is not escaped in it.
+// No part of a password is in an error, wherever the password is and whatever is not escaped in it.
 func TestParseErrorsNeverContainThePassword(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{

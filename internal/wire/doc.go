@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire runs scripts on the server through a rueidis client, and says of every
-// error whether the script can have been executed.
+// Package wire runs scripts on the server through a rueidis client, and says of every error whether the
+// script can have been executed.
 //
 // # Guarantees
 //
@@ -12,18 +12,17 @@
 //  2. A caller's context ends a call at once, also one with a deadline far off: the client is
 //     shown the end of the context, not its deadline. The exception is under "Not guaranteed".
 //  3. Every error has a Verdict, and carries the server's words, less the arguments that it repeats.
-//  4. A server that lets nobody in (nobody listens, too many clients, wrong password) is asked for a
-//     connection at most some twenty times a second, however many calls there are: those in between are
-//     answered what the last try was. Not in a cluster.
+//  4. While a server refuses connections (no server listens, too many clients, wrong password), it is
+//     asked for one at most some twenty times a second, however many calls there are. The calls in
+//     between get the error of the last try. This does not apply to a cluster.
 //
 // # Not guaranteed
 //
 // A call that has ended by its context may still be executed.
 //
-// The client checks no context while it connects: for its Dialer.Timeout until the connection is
-// made, and as long again until the first reply. A call outlives its context by that in three
-// cases: it is the first one after a connection broke that SpeakFirst did not make, so that its
-// closing was not counted; it began at the moment of the closing; or a cluster redirects it to a
-// node that the client is not connected to, with one of the several connections that
-// PipelineMultiplex allows. All other calls return when their contexts end.
+// The client checks no context while it connects: for its Dialer.Timeout until the connection is made, and as
+// long again until the first reply. A call outlives its context by that in three cases: it is the first one
+// after a connection broke that SpeakFirst did not make, so that its closing was not counted; it began at the
+// moment of the closing; or a cluster redirects it to a node that the client is not connected to, with one of
+// the several connections that PipelineMultiplex allows. All other calls return when their contexts end.
 package wire

@@ -21,20 +21,20 @@ import (
 // outlives an outage.
 const firstKnock, lastKnock = 5 * time.Millisecond, 100 * time.Millisecond
 
-// door stands between calls and a server that lets nobody in: nobody listens, too many clients, wrong
-// password. For a while after such a try everybody is answered what that was answered.
+// door limits the calls to a server that refuses connections: no server listens, too many clients, wrong
+// password. For a while after such a try all calls get the error of that try.
 type door struct {
-	shut atomic.Bool // mu.fails is not 0: a look without the lock
+	shut atomic.Bool // mu.fails is not 0, to be read without the lock
 
 	mu struct {
 		sync.Mutex
 		fails int
-		until time.Duration // monotonic: when somebody may try again
-		err   error         // what the last try was answered
+		until time.Duration // monotonic: when the next try is allowed
+		err   error         // the error of the last try
 	}
 }
 
-// knock returns nil to those who may try, or why they need not.
+// knock returns nil if the caller may try, or the error of the last try.
 func (d *door) knock() error {
 	if !d.shut.Load() {
 		return nil
@@ -48,8 +48,8 @@ func (d *door) knock() error {
 	return d.mu.err
 }
 
-// answered takes note of what a call was answered. Calls that share one try to connect fail at the same
-// time, and count once.
+// answered records the result of a call. Calls that share one try to connect fail at the same time, and count
+// once.
 func (d *door) answered(err error) {
 	if err == nil && !d.shut.Load() {
 		return
@@ -63,7 +63,7 @@ func (d *door) answered(err error) {
 	defer d.mu.Unlock()
 	switch {
 	case !refused && err != nil && !isAnswer(err):
-		return // no news of the door
+		return // says nothing about connections
 	case !refused:
 		d.mu.fails, d.mu.err = 0, nil
 	case d.mu.fails == 0 || now >= d.mu.until:
@@ -90,7 +90,7 @@ func isOutside(err error) bool {
 //nolint:gochecknoglobals // a constant table
 var outside = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}
 
-// isAnswer reports whether err is what a server said to a script.
+// isAnswer reports whether err is a server's reply to a script.
 func isAnswer(err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal)

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// P10: who is refused a connection is refused for all who ask in the next moment, and nobody for long.
+// P10: a refused connection is refused for all calls in the next moment, and for no call for long.
 func TestRefusedConnectionIsSharedByAllCalls(t *testing.T) {
 	t.Parallel()
 	const calls = 2000
@@ -53,7 +53,7 @@ func TestRefusedConnectionIsSharedByAllCalls(t *testing.T) {
 		_, err := r.Run(t.Context(), hello("key"))
 		return err == nil
 	})
-	for range 100 { // the door is open for good
+	for range 100 { // the door stays open
 		_, err := r.Run(t.Context(), hello("key"))
 		require.NoError(t, err)
 	}

@@ -49,7 +49,7 @@ func (l *LastReply) note(held bool, last error) {
 	l.mu.held, l.mu.last = held, last
 }
 
-// Take notes how a call ended. It returns the error with which the waiter has to give up, or nil.
+// Take records how a call ended. It returns the error with which the waiter has to give up, or nil.
 func (l *LastReply) Take(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errs.ErrHeld):

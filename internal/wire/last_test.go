@@ -20,7 +20,7 @@ type poll struct{ last error }
 
 func (p poll) LastError() error { return p.last }
 
-// What is known last is what the error of a context that ends is joined with.
+// The error of an ended context is joined with the last known reply.
 func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 	t.Parallel()
 	live := context.WithoutCancel(t.Context()) // the cases outlive this function
@@ -73,7 +73,7 @@ func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 	}
 }
 
-// What waiting cannot mend ends the wait, and an answer that the lock is held begins the pauses anew.
+// An error that waiting cannot clear ends the wait, and a reply that the lock is held resets the pauses.
 func TestPermanentErrorEndsAWait(t *testing.T) {
 	t.Parallel()
 	var k wire.LastReply

@@ -15,16 +15,16 @@ import (
 // or not.
 var errLeft = errors.New("the client left the server that was asked")
 
-// closed reports whether the client was closed, after it said so. It says the same of a connection that it
-// closed itself, to a primary that was replaced or a node that is none any more. Once closed, it
-// says so to whatever it is asked.
+// closed reports whether the client was closed, after an error said so. The client returns the same error for
+// a connection that it closed itself, to a primary that was replaced or a node that was removed. A closed
+// client returns it for every request.
 func (r *Runner) closed(ctx context.Context) bool {
-	// Not the client's own PING, which it repeats for as long as nobody answers.
+	// Not the client's own PING, which it repeats until it has a reply.
 	ping := r.client.Do(ctx, r.client.B().Arbitrary("PING").Build())
 	return errors.Is(ping.NonRedisError(), rueidis.ErrClosing)
 }
 
-// leave takes back that the client was closed, of the outcomes that say so, where it was not.
+// leave replaces the outcomes that say that the client was closed, if it was not.
 func (r *Runner) leave(ctx context.Context, outcomes []Outcome) {
 	var closed []*Outcome
 	for i := range outcomes {

@@ -80,7 +80,7 @@ func isSwitch(_ *rueidis.ClientOption, value string) error {
 	return nil
 }
 
-// oneOf takes the values to which rueidis.ParseURL gives a meaning.
+// oneOf accepts the values to which rueidis.ParseURL gives a meaning.
 func oneOf(values ...string) func(*rueidis.ClientOption, string) error {
 	return func(_ *rueidis.ClientOption, value string) error {
 		if slices.Contains(values, value) {

@@ -11,18 +11,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// silence is how long the answer to a wait for replicas may be overdue. The client sets no limit of
-// its own to what may block.
+// silence is how long the reply to a wait for replicas may be overdue. The client sets no limit of its own
+// for commands that may block.
 const silence = 3 * time.Second
 
-// RunReplicated sends one script and, behind it on the same connection, the question how many replicas
-// have all that was written until then, which the server answers when count of them have it or wait is
-// over. On another connection the question would be about something else. replicated is that
-// answer: a number.
+// RunReplicated sends one script, followed by WAIT on the same connection: how many replicas have all earlier
+// writes. The server replies when count of them have, or when wait is over. On another connection WAIT would
+// count other writes. replicated is that reply: a number.
 //
-// One round trip, on a connection that nobody else uses meanwhile. The question has its time also
-// where the script wrote nothing; the first call of a script therefore goes by its text, so
-// that none is spent on hearing that the server does not know it.
+// It is one round trip, on a connection that no other call uses meanwhile. WAIT lasts as long if the script
+// wrote nothing. So the first call of a script sends its text, instead of learning from a full wait that the
+// server does not know the digest.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
 	both := aside(ctx, &r.asides, func() (both answeredTwice) { // always: the connection may have to be made
 		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
@@ -61,7 +60,7 @@ func (r *Runner) askReplicas(ctx context.Context, command rueidis.Completed, cou
 // doTogether sends commands, the last of which blocks, over one connection.
 func (r *Runner) doTogether(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	if !r.Clustered() {
-		return r.client.DoMulti(ctx, commands...) // which takes a connection of its own where something blocks
+		return r.client.DoMulti(ctx, commands...) // which uses a connection of its own if a command blocks
 	}
 	// The client of a cluster would follow a redirection of the script alone, and ask the node that
 	// redirected how many replicas have it. A dedicated one follows none.

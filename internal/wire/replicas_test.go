@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// The script goes by its text the first time, by its digest after that, and by its text where the
-// server has forgotten it. The question is behind it each time.
+// The script is sent by its text the first time, by its digest after that, and by its text if the server has
+// forgotten it. WAIT follows it each time.
 func TestScriptAndWaitAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

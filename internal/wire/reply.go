@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Reply is what a script returned: an integer, a text, or an array of them. What is no array
-// reads as an array of one.
+// Reply is what a script returned: an integer, a text, or an array of them. A value that is no array reads as
+// an array of one.
 type Reply struct {
 	message rueidis.RedisMessage
 	array   []rueidis.RedisMessage
@@ -19,7 +19,7 @@ type Reply struct {
 // Numbers returns a reply of integers that was put together from several.
 func Numbers(numbers []int64) Reply { return Reply{numbers: numbers} }
 
-// NewReply reads what the client answered.
+// NewReply reads the client's result.
 func NewReply(result rueidis.RedisResult) (Reply, error) {
 	message, err := result.ToMessage()
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Reply) at(i int) *rueidis.RedisMessage {
 	return &rueidis.RedisMessage{}
 }
 
-// Int returns the i-th element, 0 where there is none or where it is a text.
+// Int returns the i-th element, 0 if there is none or it is a text.
 func (r *Reply) Int(i int) int64 {
 	if i < len(r.numbers) {
 		return r.numbers[i]
@@ -84,7 +84,7 @@ func (r *Reply) Int(i int) int64 {
 	return 0
 }
 
-// Text returns the i-th element, "" where there is none or where it is an integer.
+// Text returns the i-th element, "" if there is none or it is an integer.
 func (r *Reply) Text(i int) string {
 	if m := r.at(i); m.IsString() {
 		text, _ := m.ToString() // it is one
@@ -93,5 +93,5 @@ func (r *Reply) Text(i int) string {
 	return ""
 }
 
-// Stamp returns the i-th element, 0 where it is no stamp.
+// Stamp returns the i-th element, 0 if it is no stamp.
 func (r *Reply) Stamp(i int) Stamp { return ParseStamp(r.Text(i)) }

@@ -28,7 +28,7 @@ type Call struct {
 // Runner runs scripts through one client.
 type Runner struct {
 	client rueidis.Client
-	door   door // not in a cluster, where each node has its own
+	door   door // not in a cluster, where nodes refuse connections separately
 	ups    []upSince
 	asides asides
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
@@ -53,8 +53,8 @@ func (r *Runner) Slot(key string) uint16 {
 	return command.Slot() % slots
 }
 
-// Run sends one script and waits for the reply. It takes one round trip; two if the server had to
-// be sent the text. It does not keep the slices of call.
+// Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
+// text. It does not keep the slices of call.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if err := r.door.knock(); err != nil {
 		return Reply{}, errs.OfCall(ctx, err) // a call under another context may have caused err
@@ -99,21 +99,21 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 	return reply, errs.OfCall(ctx, err)
 }
 
-// heard reports the result of a call to the door. A call that failed after its context ended says
-// nothing about the server.
+// heard reports the result of a call to the door. A call that failed after its context ended says nothing
+// about the server.
 func (r *Runner) heard(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
 		r.door.answered(err)
 	}
 }
 
-// Outcome is the answer to one call of many.
+// Outcome is the reply to one call of many.
 type Outcome struct {
 	Reply Reply
 	Err   error
 }
 
-// RunMany sends all calls in one pipeline and waits for every answer.
+// RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	if err := r.door.knock(); err != nil {
 		return failed(len(calls), errs.OfCall(ctx, err))
@@ -207,8 +207,8 @@ func noScript(result rueidis.RedisResult) bool {
 	return ok && refusal.IsNoScript()
 }
 
-// undatedContext hides the deadline of a context and keeps its end. Shown a deadline, the
-// client arms the connection with it and does not look at the context before it is over.
+// undatedContext hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it
+// on the connection and does not check the context before that.
 type undatedContext struct{ context.Context } //nolint:containedctx // a context that wraps one
 
 // Deadline implements context.Context.

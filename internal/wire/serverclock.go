@@ -9,15 +9,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// ServerClock knows the server's time from the last answer that told it and the monotonic
-// time since. A guess is late by the time that the answer was on its way, and after a step of
-// the server's clock wrong until the next answer.
+// ServerClock knows the server's time from the last reply that contained it, and the monotonic time since. A
+// guess is late by the time that the reply was on its way, and after a step of the server's clock it is wrong
+// until the next reply.
 //
-// The nodes of a cluster have clocks of their own, and which node executes a script its slot
-// decides: there the time is known by slot. For a slot that has told none yet the last answer of
-// any is the guess. Where that is behind its node's clock, a script is refused as late, once, and
-// the refusal tells the time; where it is ahead the script may take effect for longer. However far
-// the nodes are apart, a slot does not disturb the others.
+// The nodes of a cluster have clocks of their own, and the slot decides which node executes a script: there
+// the time is known by slot. For a slot without a known time the last reply of any slot is the guess. If that
+// is behind its node's clock, a script is refused as late, once, and the refusal contains the time; if it is
+// ahead, the script may take effect for longer. However far the nodes are apart, one slot does not disturb
+// the others.
 type ServerClock struct {
 	last  atomic.Int64   // an offset, of any slot
 	slots []atomic.Int64 // offsets by slot, in a cluster
@@ -25,8 +25,8 @@ type ServerClock struct {
 
 // An offset is server time less monotonic time, in microseconds; 0 is unknown.
 
-// NewServerClock returns the clock of a runner's server, which knows nothing. In a cluster it takes
-// 128 KiB.
+// NewServerClock returns the clock of a runner's server, which knows nothing yet. In a cluster it needs 128
+// KiB.
 func NewServerClock(r *Runner) *ServerClock {
 	c := &ServerClock{}
 	if r.Clustered() {
@@ -35,10 +35,10 @@ func NewServerClock(r *Runner) *ServerClock {
 	return c
 }
 
-// Known reports whether any answer told the time.
+// Known reports whether a reply has contained the time.
 func (c *ServerClock) Known() bool { return c.last.Load() != 0 }
 
-// Told takes a server time out of an answer for a key of slot, read just now.
+// Told records a server time from a reply for a key of slot, read just now.
 func (c *ServerClock) Told(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
 	c.last.Store(offset)
@@ -47,7 +47,7 @@ func (c *ServerClock) Told(slot uint16, server Stamp, now clock.Instant) {
 	}
 }
 
-// NotAfter returns the server time at which patience from now is over, where slot is.
+// NotAfter returns the time, at the server of slot, at which patience from now is over.
 func (c *ServerClock) NotAfter(slot uint16, now clock.Instant, patience time.Duration) Stamp {
 	offset := c.last.Load()
 	if c.slots != nil {

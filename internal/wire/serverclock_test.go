@@ -26,13 +26,13 @@ func TestServerTimeIsKnownFromTheLastReply(t *testing.T) {
 	c.Told(1, noon, now)
 	require.True(t, c.Known())
 	require.Equal(t, noon+3_000_000, c.NotAfter(1, now, 3*time.Second))
-	later := clock.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // somebody set the wall clock back
+	later := clock.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // the wall clock was set back
 	require.Equal(t, noon+60_000_000, c.NotAfter(1, later, 0))
 	c.Told(2, noon-5_000_000, later)
 	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last answer wins, also one that is behind")
 }
 
-// P4: in a cluster a slot goes by the clock of its own node, whatever the others tell meanwhile.
+// P4: in a cluster a slot uses the clock of its own node, whatever the replies of others contain meanwhile.
 func TestCluster_EverySlotHasAClock(t *testing.T) {
 	t.Parallel()
 	c := wire.NewServerClock(wire.NewRunner(clusterClient{}))

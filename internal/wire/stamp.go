@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Stamp is a server's time in microseconds since 1970. Scripts write it as 16 digits, which is enough until the year
-// 2286: texts of one length compare like numbers, in Lua too.
+// Stamp is a server's time in microseconds since 1970. Scripts write it as 16 digits, which is enough until
+// the year 2286: texts of one length compare like numbers, in Lua too.
 //
-// The fencing tokens of a stamp are four times the microseconds since 2025-01-01. So they stay below 2^53, where every
-// number is exact in Lua and in JSON, until 2096, and a process can hand a lock over more than once a microsecond.
+// The fencing tokens of a stamp are four times the microseconds since 2025-01-01. So they stay below 2^53, up
+// to which every number is exact in Lua and in JSON, until 2096, and a process can hand a lock over more than
+// once a microsecond.
 type Stamp int64
 
 const (
@@ -39,10 +40,10 @@ func ParseStamp(text string) Stamp {
 	return Stamp(micros)
 }
 
-// Text writes s as scripts take it.
+// Text returns s as an argument of scripts.
 func (s Stamp) Text() string { return string(s.Append(make([]byte, 0, digits))) }
 
-// Append appends s as scripts take it.
+// Append appends s as an argument of scripts.
 func (s Stamp) Append(to []byte) []byte {
 	var text [digits]byte
 	for i := digits - 1; i >= 0; i-- {
@@ -55,12 +56,12 @@ func (s Stamp) Append(to []byte) []byte {
 // Time returns s as a time.
 func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 
-// ReservedEnd returns the last stamp whose tokens an acquire at s reserves, if its hold can be handed over: the next hold
-// may begin one microsecond later.
+// ReservedEnd returns the last stamp whose tokens an acquire at s reserves, if its hold can be handed over:
+// the next hold may begin one microsecond later.
 func (s Stamp) ReservedEnd() Stamp { return s + TokenBlock - 1 }
 
-// BlockEnd returns the last stamp of the block that s begins, where s is that of a hold that can be passed on. The
-// greatest power of four that s is a multiple of says how long the block is, up to longest.
+// BlockEnd returns the last stamp of the block that s begins, if s belongs to a hold that can be handed over.
+// The greatest power of four that divides s is the length of the block, up to longest.
 func (s Stamp) BlockEnd() Stamp {
 	length := longest
 	for s%length != 0 {
@@ -82,7 +83,7 @@ func StampOf(token uint64) Stamp {
 	return epoch + Stamp((token+perMicrosecond-1)/perMicrosecond) //nolint:gosec // below 2^53
 }
 
-// Milliseconds writes d as a server takes it, part of a millisecond counted as one.
+// Milliseconds returns d as an argument of a server command, rounded up to a millisecond.
 func Milliseconds(d time.Duration) string {
 	switch d { // the default leases and floor cost no allocation for each lock object
 	case 3 * time.Second:

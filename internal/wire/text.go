@@ -37,9 +37,9 @@ func (t *texts) next(digest string, seen <-chan struct{}) (own chan<- struct{}, 
 	return end, nil
 }
 
-// sendText sends a call whose script the server did not know. One text of a script is under way at
-// a time. The other calls wait for its end and are sent by the digest again, since the server may
-// refuse a thousand calls at once.
+// sendText sends a call whose script the server did not know. One text of a script is under way at a time.
+// The other calls wait for its end and are sent by the digest again, since the server may refuse a thousand
+// calls at once.
 func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 	var seen <-chan struct{}
 	for range maxTurns {

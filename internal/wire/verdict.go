@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// Verdict says what an error means for the script that it answers.
+// Verdict says what an error means for the script that it belongs to.
 type Verdict int
 
 const (
@@ -25,12 +25,11 @@ const (
 	Final
 )
 
-// The client takes "ERR " off the server's words; other codes stay.
+// The client removes "ERR " from the server's words; other codes stay.
 
-// waiting lists how the refusals begin that pass by themselves, or once an operator has seen to
-// their cause: a server that loads its data, a failover, a slot on the move, a script of
-// somebody's that runs for long, replicas that are away, a disk or a memory that is full. The
-// server refuses all of them before the first write of a script of ours.
+// waiting lists the prefixes of refusals that end by themselves, or when an operator has removed their cause:
+// a server that loads its data, a failover, a slot that is being moved, a long-running script, missing
+// replicas, a full disk or memory. The server refuses all of them before the first write of a script of ours.
 //
 //nolint:gochecknoglobals // a constant table
 var waiting = []string{
@@ -38,8 +37,9 @@ var waiting = []string{
 	"max number of clients",
 }
 
-// halfway lists how the refusals begin that pass by themselves, but that a script may meet behind its first write: a slot on
-// the move, some of whose keys are away and are not among the script's KEYS, as those that Redisson keeps for readers.
+// halfway lists the prefixes of refusals that end by themselves, but that a script may meet after its first
+// write: a slot that is being moved, some of whose keys are away and not among the script's KEYS, such as
+// those that Redisson keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
 var halfway = []string{"Script attempted to access a non local key"}
@@ -49,13 +49,13 @@ var halfway = []string{"Script attempted to access a non local key"}
 //nolint:gochecknoglobals // a constant table
 var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent, errUnreadable}
 
-// errUnreadable says that a script answered what it never answers.
+// errUnreadable says that a script returned what it never returns.
 var errUnreadable = errors.New("a script's reply cannot be read")
 
 // ErrNotSent says that a caller's context ended before its call was sent.
 var ErrNotSent = errors.New("it was not sent")
 
-// Judge says what err means for the script that it answers.
+// Judge returns what err means for the script that it belongs to.
 func Judge(err error) Verdict {
 	var refusal *rueidis.RedisError
 	if errors.As(err, &refusal) {
@@ -79,8 +79,8 @@ func Judge(err error) Verdict {
 	return Unknown
 }
 
-// Explain gives an error of the client the sentinel that callers look for. The server's words
-// stay, less what they repeat of a call's arguments.
+// Explain gives an error of the client the sentinel that callers look for. The server's words stay, except
+// for repeated arguments of a call.
 func Explain(err error) error {
 	var refusal *rueidis.RedisError
 	switch {

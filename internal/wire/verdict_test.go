@@ -62,7 +62,7 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 	}
 }
 
-// The words are those of Redis 7.0.15 and of Valkey 8.0.1, as they stand.
+// These are the exact words of Redis 7.0.15 and of Valkey 8.0.1.
 func TestDenialSaysWhatToGrant(t *testing.T) {
 	t.Parallel()
 	const key, channel, listed = "grant the keys of the session's prefix", "grant the channels of the session's prefix", "ACL LOG"
@@ -88,7 +88,7 @@ func TestDenialSaysWhatToGrant(t *testing.T) {
 	}
 }
 
-// Servers repeat what they were sent where they do not know the command: hold ids, or a password.
+// For an unknown command servers repeat its arguments: hold ids, or a password.
 func TestDenialDoesNotRepeatArguments(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{
