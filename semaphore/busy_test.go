@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// More than there are at all is refused as that, also while somebody waits in the session, who goes before every try: whoever
-// tries again and again would never learn it.
+// A request for more permits than the capacity is refused as that, also while others wait in the session,
+// which come before every TryAcquire: otherwise a caller that tries again and again would never learn it.
 func TestATryForMoreThanThereAreIsErrCapacityThoughOthersWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -83,7 +83,7 @@ func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	for range 2 { // the second where the server's clock had to be learnt anew
+	for range 2 { // the second if the server's clock had to be learnt again
 		if err = m.resize(ctx, n); !errors.Is(err, errLate) {
 			return err
 		}

@@ -31,7 +31,7 @@ func TestMoreThanThereAreIsErrCapacityWithoutWaiting(t *testing.T) {
 	require.Zero(t, inLine(t, server))
 }
 
-// What SetCapacity says counts before what New was told, in every process, as long as the key lives.
+// The capacity of SetCapacity overrides that of New, in every process, as long as the key lives.
 func TestSetCapacityCountsBeforeWhatNewWasTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -51,7 +51,7 @@ func TestSetCapacityCountsBeforeWhatNewWasTold(t *testing.T) {
 	require.Equal(t, 2, available(t, sem), "the first who comes says it")
 }
 
-// More permits go to those who wait, by the call that makes them.
+// Additional permits are granted to waiters, by the call that adds them.
 func TestMorePermitsAreGrantedAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -65,7 +65,7 @@ func TestMorePermitsAreGrantedAtOnce(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// H12: fewer permits take nothing away, and grant nothing until as many came back.
+// H12: fewer permits end no hold, and none is granted until enough were released.
 func TestFewerPermitsTakeNothingAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -85,7 +85,7 @@ func TestFewerPermitsTakeNothingAway(t *testing.T) {
 	require.Equal(t, 2, available(t, sem))
 }
 
-// A waiter for more than there are any more is told so, and keeps nobody behind it.
+// A waiter for more permits than the reduced capacity gets an error, and blocks no waiter behind it.
 func TestAWaiterThatCanNoLongerBeServedIsToldAndBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -106,7 +106,7 @@ func TestAWaiterThatCanNoLongerBeServedIsToldAndBlocksNobody(t *testing.T) {
 	require.Zero(t, out(t, server))
 }
 
-// ExactCapacity refuses what New was not told, and nothing else does.
+// ExactCapacity refuses any capacity but that of New; nothing else does.
 func TestExactCapacityRefusesAnotherNumber(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

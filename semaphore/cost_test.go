@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// Speed: a permit that nobody waits for costs the server 10 commands, those of its scripts included.
+// Speed: a permit without waiters costs the server 10 commands, including those of its scripts.
 func TestAPermitWithoutWaitersCostsTenCommands(t *testing.T) {
 	t.Parallel()
 	const pairs, most = 20, 10

@@ -21,7 +21,7 @@ func Example() {
 	defer session.Close(ctx)
 
 	sem := semaphore.New(session, "reports", 3)
-	lease, err := sem.Acquire(ctx, 1) // waits in line as long as ctx lets it
+	lease, err := sem.Acquire(ctx, 1) // waits in the queue as long as ctx allows
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func Example() {
 	// Output: writing a report: true
 }
 
-// Some work weighs more than other: it takes more permits, all at once or none.
+// Some work weighs more than other: it acquires more permits, all at once or none.
 func ExampleSemaphore_Do() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -53,7 +53,7 @@ func ExampleSemaphore_Do() {
 	// Output: free for others: 10
 }
 
-// Who has how many, in all processes.
+// The holders of permits, in all processes.
 func ExampleSemaphore_Holders() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("indexer"))
@@ -77,7 +77,7 @@ func ExampleSemaphore_Holders() {
 	// Output: indexer has 4
 }
 
-// Code that takes an x/sync semaphore takes this one. It may give back a part of what it took at once.
+// Code that uses an x/sync semaphore can use this one. It may release a part of what it acquired at once.
 func ExampleSemaphore_Weighted() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)

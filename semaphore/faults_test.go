@@ -26,12 +26,12 @@ func TestAReleaseWorksWhenMemoryIsFull(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrRefused)
 	require.ErrorContains(t, err, "OOM")
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, locktest.MustHave(t, waiting).Unlock()) // at once: where memory is full it cannot be renewed
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock()) // at once: it cannot be renewed while memory is full
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
 }
 
-// P6: the permits of ever so many crashed holders are free at once, for who waits for all of them too.
+// P6: the permits of any number of crashed holders are free at once, also for a waiter for all of them.
 func TestTwentyThousandPermitsThatEndAtOnceAreSoonServed(t *testing.T) {
 	t.Parallel()
 	const n = 20_000

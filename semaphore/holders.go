@@ -16,7 +16,7 @@ import (
 // letters is what the key of a semaphore has as a member.
 const letters = "sb1s"
 
-// holdersPage is how many holders one script tells of.
+// holdersPage is how many holders one script returns.
 const holdersPage = 100
 
 // Holder describes a hold of permits, as the server saw it at one moment. It is for people and for
@@ -32,9 +32,9 @@ type Holder struct {
 	Until time.Time
 }
 
-// Holders returns who holds permits, in all processes, in the order in which their holds end. One round
-// trip for 100 holds. They are renewed and released meanwhile, so together they are a picture and no
-// promise. An error ends the sequence.
+// Holders returns the holders of permits, in all processes, in the order in which their holds end. One round
+// trip for 100 holds. They are renewed and released meanwhile, so together they are a picture and no promise.
+// An error ends the sequence.
 func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		for from := 0; ; from += holdersPage {
@@ -73,7 +73,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 	return reply, nil
 }
 
-// holderOf returns who has the hold of that name.
+// holderOf returns the holder with the hold of that name.
 func (m *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
 	h.Permits, h.Label, h.Session = m.table.Holder(m.base.Session.ID(), name)

@@ -46,8 +46,8 @@ func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *se
 	return waiting
 }
 
-// stand acquires on another goroutine, and returns when that is the first in the queue of the server, and all of its
-// session queue behind it.
+// stand acquires on another goroutine, and returns when that is the first in the queue of the server, and all
+// of its session queue behind it.
 func stand(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore) returned {
 	tb.Helper()
 	redistest.Await(tb, "an empty queue", func() bool { return inLine(tb, server) == 0 })
@@ -84,7 +84,7 @@ func inLine(tb testing.TB, server *redistest.Server) int {
 	return locktest.Count(tb, server, "ZCARD", lineKey)
 }
 
-// awaitNothing waits until no permits are held and nobody waits.
+// awaitNothing waits until there are neither holders nor waiters.
 func awaitNothing(tb testing.TB, server *redistest.Server) {
 	tb.Helper()
 	redistest.Await(tb, "that nothing is left", func() bool { return out(tb, server) == 0 && inLine(tb, server) == 0 })

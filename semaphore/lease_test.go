@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// It is not reentrant: under a context that carries a lease it takes further permits.
+// It is not reentrant: under a context that carries a lease it acquires further permits.
 func TestAcquireUnderALeaseTakesFurtherPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -41,7 +41,7 @@ func TestAcquireUnderALeaseTakesFurtherPermits(t *testing.T) {
 	require.Zero(t, out(t, server))
 }
 
-// P4: Do gives back whatever its function does.
+// P4: Do releases the permits whatever its function does.
 func TestDoGivesPermitsBackWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -91,7 +91,7 @@ func TestASemaphoreAndALockShareANameWithoutTouchingEachOther(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, waitsForLock).Unlock())
 }
 
-// Holders are told with their permits, those of all processes, page by page.
+// Holders are listed with their permits, those of all processes, page by page.
 func TestHoldersAreToldWithTheirPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -134,9 +134,9 @@ func TestHoldersAreToldWithTheirPermits(t *testing.T) {
 	}
 }
 
-// P4, P6: Close under load sends waiters away, waits for holders, also of permits that are passed on, and leaves nothing, whether
-// its context has ended or not. With an ended one it has a second: what it left on a machine that stood still for longer
-// ends with the leases.
+// P4, P6: Close under load ends all waits, waits for holders, also of permits that are handed over, and
+// leaves nothing, whether its context has ended or not. With an ended one it has a second: what it left on a
+// machine that stood still for longer ends with the leases.
 func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -38,7 +38,7 @@ func (p Permits) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	return p.semaphore.TryAcquire(ctx, p.n)
 }
 
-// Check returns what is wrong with the semaphore or the number of permits, or nil.
+// Check returns the error in the semaphore or the number of permits, or nil.
 func (p Permits) Check() error {
 	if err := p.semaphore.Check(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (p Permits) Check() error {
 	return p.semaphore.root().Explain("check", checkCapacity(p.n))
 }
 
-// Place returns where the semaphore is in the order of all locks.
+// Place returns the position of the semaphore in the order of all locks.
 func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, session.Counted, nil) }
 
 // enter returns a lease by the one that ctx carries, or why it cannot, and whether that is all.

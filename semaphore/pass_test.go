@@ -40,7 +40,7 @@ func TestPermitsArePassedOnInOrder(t *testing.T) {
 	}
 }
 
-// P7: of those who wait for the like in one session one stands in line.
+// P7: waiters of one session with the same request have one ticket.
 func TestOneStandsInLineForAllOfItsSession(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -70,8 +70,8 @@ func TestOneStandsInLineForAllOfItsSession(t *testing.T) {
 	}
 }
 
-// Order: a wish for many is granted though permits are passed on all the time beside it, in its own session or in
-// another.
+// Order: a request for many permits is granted although permits are handed over all the time, in its own
+// session or in another.
 func TestALargeWishIsGrantedThoughSmallOnesArePassedOn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -102,7 +102,7 @@ func TestALargeWishIsGrantedThoughSmallOnesArePassedOn(t *testing.T) {
 	awaitNothing(t, server)
 }
 
-// P2: a lease whose time counts from its beginning is nobody else's, and has all of it.
+// P2: a lease whose time counts from its beginning is not handed over, and has its full time.
 func TestAHoldWithAnEndIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
@@ -151,7 +151,8 @@ func TestBoundContextsEndBeforeTheNextHasThePermits(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, standing).Unlock())
 }
 
-// P4, P6: who gives up in the instant in which permits are passed to it has them, or they go on.
+// P4, P6: a waiter that gives up in the instant in which permits are handed to it has them, or they go to the
+// next one.
 func TestWhoGivesUpAsItIsPassedPermitsLosesNone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -16,7 +16,7 @@ import (
 // kind is what the session knows semaphores as.
 const kind = "semaphore"
 
-// realm is what one session has of the semaphores of one layout.
+// realm holds the state of one session for the semaphores of one layout.
 type realm struct {
 	acquire.Kind
 

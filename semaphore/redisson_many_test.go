@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P6: in the layout of Redisson, whose own scripts fail on 8,000 of them, ever so many permits that ended are told as free, and
-// come back by whoever asks, for those who want many at once too.
+// P6: in the layout of Redisson, whose own scripts fail on 8,000 of them, any number of expired permits is
+// reported as free, and the next call frees them, also for a caller that requests many at once.
 func TestTenThousandSharedPermitsThatEndedAtOnceComeBack(t *testing.T) {
 	t.Parallel()
 	const n, most = 10_000, 1000
@@ -33,7 +33,7 @@ redis.call('SET', KEYS[1], 0)`, 2, "a", kind.timeouts, n)
 			lease := mustAcquire(t, sem, most)
 			require.Equal(t, n-most, available(t, sem))
 			require.NoError(t, lease.Unlock())
-			for range n / 100 { // as many as a call takes out
+			for range n / 100 { // as many as one call removes
 				require.NoError(t, mustAcquire(t, sem, 1).Unlock())
 			}
 			require.Zero(t, server.MustDo(t, "ZCARD", kind.timeouts))

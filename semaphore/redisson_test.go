@@ -19,7 +19,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// Semaphores in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
+// Semaphores in the layout of Redisson, tested by Go alone. test/interop has the Java client on the other
+// side.
 
 // sharedKinds are the kinds of semaphores that Redisson has: by their options, and the key beside the number.
 var sharedKinds = map[string]struct {
@@ -72,7 +73,7 @@ func (s *sharing) awaitListener() {
 	redistest.Await(s, "a listener", func() bool { return locktest.Listeners(s, s.server, "redisson_sc:{a}") == 1 })
 }
 
-// P1, P6: all or none, and who waits is woken.
+// P1, P6: all or none, and waiters are woken.
 func TestSharedPermitsAreHandedOnBetweenSessions(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
@@ -101,7 +102,8 @@ func TestSharedPermitsAreHandedOnBetweenSessions(t *testing.T) {
 	})
 }
 
-// Those of one session come in as they asked, one try after the other; TryAcquire goes before none of them.
+// Waiters of one session are granted in the order of their calls, one try after the other; TryAcquire
+// overtakes none of them.
 func TestSharedPermitsAreWaitedForInOrderInsideTheSession(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
@@ -139,7 +141,7 @@ func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 							if now := inside.Add(permits); now > 3 {
 								return fmt.Errorf("%d permits are out", now)
 							}
-							_, err := sem.Available(ctx) // takes as long as somebody else's try
+							_, err := sem.Available(ctx) // lasts as long as another caller's try
 							return err
 						})
 					}
@@ -203,7 +205,7 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	require.Equal(t, "5000", server.MustDo(t, "GET", "b"))
 }
 
-// Native takes back what a session's defaults say, and not what the semaphore was told itself.
+// Native overrides a session's defaults, but not the semaphore's own options.
 func TestNativeTakesBackADefaultOfPlain(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.Redisson(), semaphore.Plain()))
@@ -214,7 +216,7 @@ func TestNativeTakesBackADefaultOfPlain(t *testing.T) {
 	}
 }
 
-// What nobody can know of a plain semaphore is not answered.
+// A plain semaphore returns an error for what cannot be known of it.
 func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -231,7 +233,7 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	require.Equal(t, 5, available(t, sem))
 }
 
-// Each permit is told by itself, as Redisson knows it; a session knows its own.
+// Each permit is listed by itself, as Redisson knows it; a session recognises its own.
 func TestHoldersOfSharedPermitsAreTold(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
@@ -258,7 +260,7 @@ func TestHoldersOfSharedPermitsAreTold(t *testing.T) {
 	})
 }
 
-// P9: what is no semaphore of Redisson's is left alone, and the library's own of the name is another.
+// P9: a key that is no semaphore of Redisson's is left alone, and the library's own of the name is another.
 func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
@@ -280,7 +282,7 @@ func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 	})
 }
 
-// P10: what ends the waiting is told.
+// P10: the caller gets the error that ends the wait.
 func TestWaitingForSharedPermitsEnds(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {

@@ -188,8 +188,8 @@ func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// hopeless answers ErrCapacity where there are fewer than n permits at all, else held. Who is refused here, because others
-// wait, has not asked the server, and would be refused so for as long as any do.
+// hopeless returns ErrCapacity if the capacity is below n, else held. A caller that is refused here, because
+// others wait, has not asked the server, and would be refused for as long as any wait.
 func (m *Semaphore) hopeless(ctx context.Context, n int, held error) error {
 	if !m.table.Total {
 		return held

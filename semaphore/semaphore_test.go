@@ -27,7 +27,7 @@ func TestAcquireAndUnlockAreOneRoundTripEach(t *testing.T) {
 	require.Equal(t, 3, available(t, sem))
 }
 
-// P1: no more permits are out than there are, and what is given back is granted by the same script, in order.
+// P1: no more permits are held than the capacity, and the script that releases permits grants them, in order.
 func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -69,7 +69,7 @@ func TestPermitsAreReleasedByTheirLeaseOnce(t *testing.T) {
 	require.Equal(t, 3, available(t, sem))
 }
 
-// P10, finding nothing to wait for: what no server could grant is answered at once, and sends nothing.
+// P10: a request that no server could grant fails at once, and sends nothing.
 func TestBadArgumentsAreErrorsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

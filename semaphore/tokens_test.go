@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P3: whoever has the one permit next has a greater token, wherever it is and however it came by it.
+// P3: the next holder of the one permit has a greater token, in any session and however it was granted.
 func TestTokensRiseAcrossPassesAndProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -43,7 +43,8 @@ func TestTokensRiseAcrossPassesAndProcesses(t *testing.T) {
 	users.Wait()
 }
 
-// P3: no two leases have one token, however many are had at once, and who comes new has a greater one than all.
+// P3: no two leases have the same token, however many are held at once, and a new one has a greater token
+// than all.
 func TestNoTwoLeasesHaveOneToken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -16,25 +16,25 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that takes
-// one. It counts what was acquired through it, and every goroutine that shares it may release that.
-// Permits that were acquired elsewhere cannot be released through it. It is safe for concurrent use. The
-// method Weighted of a Semaphore makes one; the zero Weighted is of no use.
+// Weighted is a semaphore with the methods of golang.org/x/sync/semaphore.Weighted, for code that uses one.
+// It counts what was acquired through it, and every goroutine that shares it may release that. Permits that
+// were acquired elsewhere cannot be released through it. It is safe for concurrent use. The method Weighted
+// of a Semaphore makes one; the zero Weighted is of no use.
 type Weighted struct {
 	sem *Semaphore
-	ctx context.Context //nolint:containedctx // TryAcquire takes none
+	ctx context.Context //nolint:containedctx // TryAcquire has no context
 
 	mu struct {
 		sync.Mutex
 		pieces  map[int64][]piece // by permits; no slice is empty
 		held    int64             // permits: those of the pieces, and those that are pending
-		pending int64             // what is kept of pieces that are being split
+		pending int64             // kept permits of pieces that are being split
 		onLost  func(error)
 	}
 	settled sync.Cond // pending has become less
 }
 
-// piece is what was acquired at once, or is left of that.
+// piece is what was acquired at once, or the rest of that.
 type piece struct {
 	permits int64
 	lease   hold.Lease
@@ -110,7 +110,7 @@ func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, 
 	return ask(ctx, int(n))
 }
 
-// took writes down what was acquired.
+// took records what was acquired.
 func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
 	if err != nil || n == 0 {
 		return w.sem.root().Explain(op, err)
@@ -158,12 +158,12 @@ type division struct {
 	keeps int64
 }
 
-// choose takes out pieces that make n permits together, and one to be divided where none do.
+// choose removes pieces that make n permits together, and one to be divided if none do.
 func (w *Weighted) choose(n int64) (whole []piece, divided division, told func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n <= w.mu.held && n > w.mu.held-w.mu.pending {
-		w.settled.Wait() // what is missing is kept of a piece that is being split
+		w.settled.Wait() // the missing permits belong to a piece that is being split
 	}
 	if n < 0 || n > w.mu.held {
 		panic(fmt.Errorf("signalbox: release of %d permits, while %d are held: %w", n, w.mu.held, errs.ErrNotHeld))
@@ -184,8 +184,8 @@ func (w *Weighted) choose(n int64) (whole []piece, divided division, told func(e
 	return whole, divided, w.mu.onLost
 }
 
-// downFromLocked returns how large the pieces are that have n permits at the most: n itself where there is one, else
-// all, the largest first.
+// downFromLocked returns the sizes of the pieces with at most n permits: n itself if there is one, else all,
+// the largest first.
 func (w *Weighted) downFromLocked(n int64) []int64 {
 	if len(w.mu.pieces[n]) > 0 {
 		return []int64{n}
@@ -209,7 +209,7 @@ func (w *Weighted) putLocked(p piece) {
 	w.mu.pieces[p.permits] = append(w.mu.pieces[p.permits], p)
 }
 
-// split gives back what is not kept of a piece.
+// split releases the part of a piece that is not kept.
 func (w *Weighted) split(d division) error {
 	kept := piece{permits: d.keeps, lost: d.lost}
 	if kept.lost == nil {

@@ -32,7 +32,7 @@ func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
 	require.Panics(t, func() { w.Release(1) })
 }
 
-// A part that is given back goes to who waits for it, in the same step.
+// A released part is granted to its waiter in the same step.
 func TestAPartThatIsGivenBackGoesToWhoWaits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

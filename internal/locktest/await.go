@@ -73,7 +73,7 @@ func MustFail[T any](tb testing.TB, returned <-chan Result[T]) error {
 	return got.Err
 }
 
-// IsClosed reports whether c is closed, or has something to receive, which it then takes.
+// IsClosed reports whether c is closed, or has a value to receive, which it then receives.
 func IsClosed[T any](c <-chan T) bool {
 	select {
 	case <-c:

@@ -19,7 +19,7 @@ type Lock interface {
 	Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error
 }
 
-// Told is a lock that tells who has it, and can be taken from its holder.
+// Told is a lock that reports its holder, and can be taken from it by force.
 type Told interface {
 	Lock
 	Holder(ctx context.Context) (signalbox.Holder, error)
@@ -36,7 +36,7 @@ type Primitive struct {
 	New  func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
 }
 
-// Key returns the key that says who has the lock of that name.
+// Key returns the key that names the holder of the lock of that name.
 func (p Primitive) Key(name string) string {
 	if p.Name == semaphoreName {
 		return Keys(name).Permits()
@@ -44,7 +44,7 @@ func (p Primitive) Key(name string) string {
 	return Key(name)
 }
 
-// Line returns the key of those who stand in line for the lock of that name, where they do.
+// Line returns the key of the queue for the lock of that name, if there is one.
 func (p Primitive) Line(name string) string {
 	switch p.Name {
 	case semaphoreName:
@@ -67,7 +67,8 @@ func Reentrant() Primitive {
 	}}
 }
 
-// Shared is the same in the layout of Redisson. It is not among Primitives: suites that look at keys know the library's own.
+// Shared is the same in the layout of Redisson. It is not among Primitives: suites that look at keys know the
+// library's own.
 func Shared() Primitive {
 	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return reentrant.New(s, name, append(options, signalbox.Redisson())...)
@@ -102,20 +103,20 @@ func Writer() Primitive {
 	}}
 }
 
-// Reader is the reading side of package rwlock. It excludes nobody but writers, so it is none of Primitives.
+// Reader is the reading side of package rwlock. It excludes only writers, so it is not one of Primitives.
 func Reader() Primitive {
 	return Primitive{readerName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return Reads{rwlock.New(s, name, options...)}
 	}}
 }
 
-// Locks returns those of which holders enter what they have, and that are all Told.
+// Locks returns those whose holders can enter them again, and that are all Told.
 func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 
-// Primitives returns all of them of which one has the lock at a time: Locks, and a semaphore of one permit.
+// Primitives returns all that have one holder at a time: Locks, and a semaphore of one permit.
 func Primitives() []Primitive { return append(Locks(), Permit()) }
 
-// Named returns the one with that name, for child processes that are told theirs by its name.
+// Named returns the one with that name, for child processes that get the name as an argument.
 func Named(name string) Primitive {
 	for _, p := range append(Primitives(), Reader()) {
 		if p.Name == name {

@@ -76,7 +76,7 @@ func (s *Secrets) Keep(secrets ...string) {
 // KeepSession makes secrets of the ids of a session and of all its holds, which begin with it.
 func (s *Secrets) KeepSession(of *signalbox.Session) { s.Keep((*session.Session)(of).ID()) }
 
-// Hear takes note of an error that a caller got, and answers it.
+// Hear records an error that a caller got, and returns it.
 func (s *Secrets) Hear(err error) error {
 	if err == nil {
 		return nil
@@ -105,5 +105,5 @@ func (s *Secrets) Said() string {
 	return s.mu.said.String()
 }
 
-// Logger returns a logger whose lines are heard.
+// Logger returns a logger whose output is recorded.
 func (s *Secrets) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }

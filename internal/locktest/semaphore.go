@@ -9,10 +9,10 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// semaphoreName is the name of the kind whose keys are no lock's.
+// semaphoreName is the name of the kind whose keys belong to no lock.
 const semaphoreName = "semaphore"
 
-// Permit is a semaphore of one permit: a lock that nobody enters again.
+// Permit is a semaphore of one permit: a lock that cannot be entered again.
 func Permit() Primitive {
 	return Primitive{semaphoreName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return permit{semaphore.New(s, name, 1, options...)}
@@ -25,7 +25,7 @@ type sem = semaphore.Semaphore
 // permit has the methods of a lock.
 type permit struct{ *sem }
 
-// Lock takes the permit.
+// Lock acquires the permit.
 func (p permit) Lock(ctx context.Context) (signalbox.Lease, error) { return p.Acquire(ctx, 1) }
 
 // TryLock tries to.

@@ -57,8 +57,8 @@ func Settling(s *signalbox.Session) int { return (*session.Session)(s).Settler.O
 // Channels returns how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Session)(s).Dispatch.Channels() }
 
-// Confirmed forgives an Unlock that the server did not answer in time: of those that no fault strikes some fall on a
-// busy moment of the machine, and are repeated in the background.
+// Confirmed ignores the error of an Unlock without a reply in time: even without a fault some fall on a busy
+// moment of the machine, and are repeated in the background.
 func Confirmed(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// SoakEnv names the environment variable that says how long each long test runs: "10m". Where
-// it is not set, long tests are skipped.
+// SoakEnv names the environment variable that sets how long each long test runs: "10m". If it is not set,
+// long tests are skipped.
 const SoakEnv = "SIGNALBOX_SOAK"
 
 // Soak skips the test unless long tests are asked for, and returns a function that reports

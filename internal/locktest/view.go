@@ -22,7 +22,7 @@ func IsHeld(value string) bool {
 	return len(value) > mode && strings.HasPrefix(value, "sb1l") && value[mode] != '-'
 }
 
-// View looks at what locks left on a server, over a connection that no fault strikes.
+// View reads what locks left on a server, over a connection without faults.
 type View struct{ client rueidis.Client }
 
 // NewView returns a view of the server.
@@ -45,10 +45,10 @@ func Key(name string) string { return Keys(name).Holder }
 
 // Hold is what a lock's keys say.
 type Hold struct {
-	ID      string    // "" where nobody holds the lock; where several do, that of the hold that ends last
+	ID      string    // "" if the lock is free; if there are several holders, the hold that expires last
 	Token   uint64    // the first of the hold's, or the floor under those to come
 	Ends    time.Time // when the hold ends, by the clock of the server, which is this machine's
-	Waiting int       // how many stand in line
+	Waiting int       // how many tickets are in the queue
 	Holds   int       // how many there are
 }
 
@@ -85,7 +85,7 @@ else
 end
 return {string.sub(value, 5, 20), ends, held and string.sub(value, 21, 61) or '', waiting, held and 1 or 0}`
 
-// Hold returns who holds the lock.
+// Hold returns the holder of the lock.
 func (v *View) Hold(name string) (Hold, error) {
 	keys := Keys(name)
 	reply, err := v.client.Do(context.Background(),
@@ -123,13 +123,13 @@ func (v *View) MustHold(tb testing.TB, name string) Hold {
 	return h
 }
 
-// Free reports whether nobody holds the lock, or stands in line for it.
+// Free reports whether the lock has neither holder nor waiter.
 func (v *View) Free(name string) bool {
 	h, err := v.Hold(name)
 	return err == nil && h.ID == "" && h.Waiting == 0
 }
 
-// Waiting returns how many stand in line for the lock; -1 where the server does not tell.
+// Waiting returns how many tickets are in the queue of the lock; -1 if the server does not say.
 func (v *View) Waiting(name string) int {
 	h, err := v.Hold(name)
 	if err != nil {

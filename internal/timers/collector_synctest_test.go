@@ -83,7 +83,7 @@ func TestTwoBatchesRunAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ticks := New()
 		defer ticks.Close()
-		both := make(chan int) // unbuffered: whoever sends waits for the other
+		both := make(chan int) // unbuffered: each sender waits for the other
 		c := NewCollector(ticks, func(haul []int) {
 			if haul[0] == 1 {
 				both <- 1

@@ -32,7 +32,7 @@ func TestEveryConcurrentPutRunsOnce(t *testing.T) {
 			}
 		}()
 	}
-	left.Wait() // what is lost is waited for, and the test's time-out tells
+	left.Wait() // if an entry is lost, this waits until the test's time-out reports it
 	for n := range seen {
 		require.Equal(t, int32(1), seen[n].Load(), "value %d", n)
 	}

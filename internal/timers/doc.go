@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timers drives one timing wheel on real, monotonic time: it fires an event
-// when its delay is over, with one goroutine for any number of events.
+// Package timers drives one timing wheel on real, monotonic time: it fires an event when its delay is over,
+// with one goroutine for any number of events.
 //
 // # Usage
 //
-// Embed an [Entry] in the thing that is timed, Init it with what is to be fired,
-// then call [Timers.Schedule] and [Timers.Cancel] as often as needed. See the package
-// example.
+// Embed an [Entry] in the thing that is timed, Init it with what is to be fired, then call [Timers.Schedule]
+// and [Timers.Cancel] as often as needed. See the package example.
 //
 // # Guarantees
 //
 //  1. Fire is called no earlier than the delay of the scheduling it belongs to, by the
 //     monotonic clock.
 //  2. Fire is called once per scheduling that no later Schedule and no Cancel replaced.
-//  3. After Cancel answered true, Fire is not called for the scheduling it cancelled.
+//  3. After Cancel returned true, Fire is not called for the scheduling it cancelled.
 //  4. Fires never overlap: one goroutine calls them one after the other, with no lock
 //     held. Schedule and Cancel may be called from Fire.
 //  5. After Close has returned, no Fire runs or will run.
@@ -25,22 +24,20 @@
 //
 // # Not guaranteed
 //
-// How late a Fire may be: the Go scheduler, a paused process and the Fires before it
-// all delay it.
+// How late a Fire may be: the Go scheduler, a paused process and the Fires before it all delay it.
 //
-// A Fire must not block: every other event of the same Timers waits for it. It must
-// not call [Timers.Close], which waits for it.
+// A Fire must not block: every other event of the same Timers waits for it. It must not call [Timers.Close],
+// which waits for it.
 //
-// Cancel that answers false, and Schedule of an entry at the moment it is due, may be
-// overtaken by a Fire that is already on its way. Whoever is fired checks its own
-// state under its own lock.
+// A Cancel that returns false, and a Schedule of an entry at the moment it is due, may be overtaken by a Fire
+// that is already on its way. A Fire must check the state of its owner under the owner's lock.
 //
 // # Time
 //
-// A tick is one millisecond since New. Delays are rounded up to the next tick, so an
-// event fires up to one tick after its delay, and events within one tick share a wake-up.
-// Times come from the monotonic clock: setting the wall clock changes nothing. Whether
-// time passes while the machine is suspended is up to the operating system.
+// A tick is one millisecond since New. Delays are rounded up to the next tick, so an event fires up to one
+// tick after its delay, and events within one tick share a wake-up. Times come from the monotonic clock:
+// setting the wall clock changes nothing. Whether time passes while the machine is suspended is up to the
+// operating system.
 //
 // # Failure
 //
@@ -52,15 +49,14 @@
 //
 // # Locking
 //
-// Timers.mu guards the life of the goroutine. Order: Timers.mu, then the wheel's lock.
-// Schedule takes them one after the other, Timers.mu only if the goroutine must be
-// started or woken. A Fire is called with neither, so both come after any lock that
-// callers hold while they call Schedule or Cancel. Close must not be called with
-// a lock held that a Fire takes.
+// Timers.mu guards the life of the goroutine. Order: Timers.mu, then the wheel's lock. Schedule acquires them
+// one after the other, Timers.mu only if the goroutine must be started or woken. A Fire is called with
+// neither held, so both come after any lock that callers hold while they call Schedule or Cancel. Close must
+// not be called with a lock held that a Fire acquires.
 //
 // # Goroutine
 //
-// Schedule starts it when the wheel has an entry and no goroutine runs, it ends itself
-// when it wakes to an empty wheel, and Close ends it and waits. While it sleeps it has the pprof
-// label signalbox=timers; the goroutines that a Fire starts have none.
+// Schedule starts it when the wheel has an entry and no goroutine runs, it ends itself when it wakes to an
+// empty wheel, and Close ends it and waits. While it sleeps it has the pprof label signalbox=timers; the
+// goroutines that a Fire starts have none.
 package timers

@@ -10,19 +10,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wheel"
 )
 
-// rouse sees to it that the goroutine calls next in time for due, an entry of which
-// the wheel said that it is earlier than its last answer.
+// rouse makes sure that the goroutine calls next in time for due, an entry that the wheel reported as earlier
+// than its last result of Next.
 //
-// Why no entry is missed. The goroutine asks the wheel and acts on the answer, to end
-// or to sleep until target, within one hold of mu (next). A concurrent Schedule puts
-// its entry into the wheel either before that question, and the answer includes it; or
-// after it, then the wheel reports the entry as earlier and Schedule comes here. Here it
-// has to wait for mu, and so finds what next decided: not running, and starts a
-// goroutine; or asleep until target, and wakes it if target is too late. A goroutine
-// that is neither is awake and will call next.
+// Why no entry is missed. The goroutine asks the wheel and acts on the result, to end or to sleep until
+// target, within one hold of mu (next). A concurrent Schedule puts its entry into the wheel either before
+// that question, and the result includes it; or after it, then the wheel reports the entry as earlier and
+// Schedule calls rouse. There it has to wait for mu, and so finds what next decided: not running, and starts
+// a goroutine; or asleep until target, and wakes it if target is too late. A goroutine that is neither is
+// awake and will call next.
 //
-// The wheel reports only the first of several schedulings that are no earlier than each
-// other. The others rely on the reporter: it is on its way here.
+// The wheel reports only the first of several schedulings that are no earlier than each other. The others
+// rely on the reporter: it is about to call rouse.
 func (t *Timers) rouse(due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,9 +44,9 @@ func (t *Timers) wakeLocked() {
 	}
 }
 
-// run fires what is due and sleeps until the next entry, until there is none. It has its label only
-// while it sleeps: a goroutine that a Fire starts inherits the labels, and passes them to those of
-// the client, which live as long as a connection.
+// run fires what is due and sleeps until the next entry, until there is none. It has its label only while it
+// sleeps: a goroutine that a Fire starts inherits the labels, and so would those of the client, which live as
+// long as a connection.
 func (t *Timers) run() {
 	unlabelled := context.Background()
 	labelled := pprof.WithLabels(unlabelled, pprof.Labels("signalbox", "timers"))
@@ -82,12 +81,12 @@ func (t *Timers) run() {
 	}
 }
 
-// next decides whether the goroutine goes on, and until when it sleeps.
+// next decides whether the goroutine continues, and until when it sleeps.
 func (t *Timers) next() (target int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case <-t.wake: // what it was for is in the answer below
+	case <-t.wake: // its reason is in the result below
 	default:
 	}
 	if !t.closed.Load() {

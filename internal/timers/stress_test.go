@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goroutine runs empty, ends and is started over and over here, on real time.
-// Every scheduling must end in a Fire or a Cancel that answered true.
+// The goroutine runs empty, ends and is started over and over here, on real time. Every scheduling must end
+// in a Fire or in a Cancel that returned true.
 func TestNothingIsMissedWhileTheGoroutineEndsAndStarts(t *testing.T) {
 	t.Parallel()
 	timers := New()

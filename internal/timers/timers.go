@@ -44,8 +44,8 @@ type Timers struct {
 	// so never after Close began to wait.
 	goroutine sync.WaitGroup
 
-	// onWake is a test hook: it is told how many entries a wake-up is about to fire,
-	// or roused. Assigned before first use, nil outside of tests.
+	// onWake is a test hook: it gets how many entries a wake-up is about to fire, or roused. Assigned before
+	// first use, nil outside of tests.
 	onWake func(fires int)
 
 	mu struct {

@@ -12,15 +12,14 @@ const (
 	// long the first entry of a batch can be kept from firing by the collection
 	// of the others, and the size of the driver's buffer.
 	MaxBatch = 256
-	// maxLook is the greatest number of entries one call of Advance or Next looks
-	// at. With each look a cache miss of 100 ns that is some 100 us, the longest
-	// that a Schedule has to wait for the lock.
+	// maxLook is the greatest number of entries that one call of Advance or Next visits. With a cache miss of
+	// 100 ns for each visit that is some 100 us, the longest that a Schedule has to wait for the lock.
 	maxLook = 1024
 )
 
-// Advance appends to due the entries that are due at or before now, at most MaxBatch
-// of them, and makes them not pending. There may be more: Next then answers a tick
-// that is not after now, even when this call returned nothing.
+// Advance appends to due the entries that are due at or before now, at most MaxBatch of them, and makes them
+// not pending. There may be more: Next then returns a tick that is not after now, even when this call
+// returned nothing.
 //
 // A call costs at most one turn over the slots, however long ago the last one was.
 func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
@@ -46,8 +45,8 @@ func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
 	return due
 }
 
-// turnLocked moves now on. Slots that come twice between cursor and now are looked
-// at once, the last time: everything in them that is due by now is collected then.
+// turnLocked moves now forward. Slots that come twice between cursor and now are visited once, the last time:
+// everything in them that is due by now is collected then.
 func (w *Wheel) turnLocked(now int64) {
 	if now <= w.mu.now {
 		return
@@ -59,11 +58,11 @@ func (w *Wheel) turnLocked(now int64) {
 	}
 }
 
-// takeSlotLocked moves the next slot that may have a due entry into sweep, which must
-// be empty. It returns false if there is none up to now.
+// takeSlotLocked moves the next slot that may have a due entry into sweep, which must be empty. It returns
+// false if there is none up to now.
 //
-// The cursor stays on the slot, and on now in the end: an entry scheduled for a tick
-// already passed is linked under now and found by the next call.
+// The cursor stays on the slot, and on now in the end: an entry scheduled for a tick already passed is linked
+// under now and found by the next call.
 func (w *Wheel) takeSlotLocked() bool {
 	for {
 		distance, ok := w.occupiedLocked(w.mu.cursor)

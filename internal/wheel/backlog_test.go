@@ -68,7 +68,7 @@ func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 	}
 	w.Schedule(&all[0].Entry, 8)
 	for _, x := range all[5000:] {
-		w.Schedule(&x.Entry, 1608) // postponed: stays where it is
+		w.Schedule(&x.Entry, 1608) // postponed: stays linked
 	}
 	due, calls := batches(w, 8)
 	require.Equal(t, []int{0}, ids(due))
@@ -104,8 +104,8 @@ func TestEntriesThatKeepComingDueDoNotStarveOthers(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// Many slots with too early bounds are more than one Next makes exact. The driver then
-// wakes for nothing, but not more often than there are such slots.
+// Many slots with too early bounds are more than one Next makes exact. The driver then wakes needlessly, but
+// not more often than there are such slots.
 func TestCancelledEntriesCostFewWakeUps(t *testing.T) {
 	t.Parallel()
 	const slots = 1024

@@ -4,18 +4,16 @@ package wheel
 
 // Event is what an entry stands for.
 type Event interface {
-	// Fire is called by whoever drives the wheel, once the entry was collected.
-	// The wheel itself never calls it.
+	// The driver of the wheel calls Fire once the entry was collected. The wheel itself never calls it.
 	Fire()
 }
 
-// Entry is one thing that is due at some tick. Embed it by value in whatever is
-// timed; the zero value is ready after Init. It belongs to one wheel at a time and
-// must not be copied while it is pending, as its neighbours point into it.
+// Entry is one thing that is due at some tick. Embed it by value in the thing that is timed; the zero value
+// is ready after Init. It belongs to one wheel at a time and must not be copied while it is pending, as its
+// neighbours point into it.
 //
-// It takes 56 bytes. The fields that re-scheduling reads or writes come first, so
-// that they usually share one cache line: with many entries the cost of an
-// operation is the number of lines it misses.
+// Its size is 56 bytes. The fields that re-scheduling reads or writes come first, so that they usually share
+// one cache line: with many entries the cost of an operation is the number of lines it misses.
 type Entry struct {
 	// prev is the pointer that points to this entry: the head of its list or the
 	// next field of the entry before it. An entry can so be unlinked without
@@ -23,9 +21,8 @@ type Entry struct {
 	prev **Entry
 	next *Entry
 
-	// home is the tick under which the entry is linked: slot home&mask.
-	// home <= max(tick, Wheel.now) always holds, so the wheel looks at the
-	// entry no later than it is due.
+	// home is the tick under which the entry is linked: slot home&mask. home <= max(tick, Wheel.now) always
+	// holds, so the wheel visits the entry no later than it is due.
 	home int64
 	tick int64
 
@@ -35,15 +32,14 @@ type Entry struct {
 	ev  Event
 }
 
-// Init says what the entry stands for. It is called once, before first use.
+// Init sets the event of the entry. It is called once, before first use.
 func (e *Entry) Init(ev Event) { e.ev = ev }
 
 // Event returns what Init was given.
 func (e *Entry) Event() Event { return e.ev }
 
-// Due returns the tick for which Advance last collected the entry. Only the driver
-// may ask, between that Advance and its next one: a Schedule in the meantime
-// does not change the answer.
+// Due returns the tick for which Advance last collected the entry. Only the driver may ask, between that
+// Advance and its next one: a Schedule in the meantime does not change the result.
 func (e *Entry) Due() int64 { return e.due }
 
 func (e *Entry) pending() bool { return e.prev != nil }
@@ -58,7 +54,7 @@ func push(head **Entry, e *Entry) {
 	*head = e
 }
 
-// unlink takes e out of whichever list it is in.
+// unlink removes e from its list.
 func unlink(e *Entry) {
 	*e.prev = e.next
 	if e.next != nil {

@@ -4,21 +4,20 @@ package wheel
 
 import "math/bits"
 
-// maxSettle is the greatest number of slots one Next makes exact. Each may cost a look
-// at all slots, which takes some 10 us if all 4096 have entries and none in this turn:
-// 160 us at worst, of the order of what maxLook allows.
+// maxSettle is the greatest number of slots one Next makes exact. Each may cost a visit to all slots, which
+// lasts some 10 us if all 4096 have entries and none in this turn: 160 us at worst, of the order of what
+// maxLook allows.
 const maxSettle = 16
 
-// Next returns the earliest pending tick, and false if nothing is pending. An entry
-// whose tick has passed counts as due at the last now of Advance.
+// Next returns the earliest pending tick, and false if nothing is pending. An entry whose tick has passed
+// counts as due at the last now of Advance.
 //
-// The answer is never too late. It is exact, except when cancelled or postponed
-// entries left so many slots with a bound that is too early that making them exact
-// would hold the lock for long; it is then the bound, at which the driver wakes
-// for nothing. The Advance of that wake-up makes the slot exact, so that one bound
-// costs one wake-up.
+// The result is never too late. It is exact, unless cancelled or postponed entries left so many slots with a
+// bound that is too early that making them exact would hold the lock for long. Then it is the bound, at which
+// the driver wakes needlessly. The Advance of that wake-up makes the slot exact, so that one bound costs one
+// wake-up.
 //
-// The driver calls Next before each sleep: the answer is what Schedule compares with.
+// The driver calls Next before each sleep: Schedule compares with its result.
 func (w *Wheel) Next() (tick int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,7 +31,7 @@ func (w *Wheel) Next() (tick int64, ok bool) {
 
 func (w *Wheel) earliestLocked() int64 {
 	if w.mu.sweep != nil {
-		return w.mu.now // what is in there was not looked at
+		return w.mu.now // its entries were not visited
 	}
 	looks := maxLook
 	s := w.boundLocked()
@@ -51,7 +50,7 @@ func (w *Wheel) boundLocked() *slot {
 	var best *slot
 	from := w.mu.cursor & w.mask
 	words := int64(len(w.mu.occupied))
-	// The word of from is looked at twice: its upper bits first, and all of it last.
+	// The word of from is read twice: its upper bits first, and all of it last.
 	for k := range words + 1 {
 		j := (from>>6 + k) & (words - 1)
 		word := w.mu.occupied[j]
@@ -78,9 +77,8 @@ func (w *Wheel) boundLocked() *slot {
 	return best
 }
 
-// settleLocked returns true if the bound of s is the tick of an entry. If not, it
-// moves the postponed entries of s to where they belong and makes the bound exact,
-// unless looks, which it counts down, gets to 0 before.
+// settleLocked returns true if the bound of s is the tick of an entry. If not, it moves the postponed entries
+// of s to where they belong and makes the bound exact, unless looks, which it counts down, gets to 0 before.
 func (w *Wheel) settleLocked(s *slot, looks *int) bool {
 	least := int64(none)
 	for e := s.head; e != nil; *looks-- {

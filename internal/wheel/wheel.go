@@ -10,27 +10,26 @@ import (
 )
 
 const (
-	// none is the answer of Next that is later than every tick.
+	// none is a result of Next that is later than every tick.
 	none = math.MaxInt64
 	// lastTick is the latest tick an entry can have.
 	lastTick = none - 1
 )
 
-// Wheel remembers which entry is due at which tick. Schedule, Cancel and Len may be
-// called by any goroutine at any time. Advance and Next are the driver's: one
-// goroutine at a time.
+// Wheel remembers which entry is due at which tick. Schedule, Cancel and Len may be called by any goroutine
+// at any time. Advance and Next are the driver's: one goroutine at a time.
 //
-// A slot takes 16 bytes and one bit, an entry takes nothing outside of itself. Next
-// and Advance cost up to one look at each occupied slot, so a wheel should have about
-// as many slots as the usual delay has ticks, and no more than some thousands.
+// A slot takes 16 bytes and one bit, an entry needs no memory outside of itself. Next and Advance visit each
+// occupied slot at most once, so a wheel should have about as many slots as the usual delay has ticks, and no
+// more than some thousands.
 type Wheel struct {
 	mask int64 // number of slots - 1; assigned once
 
 	mu struct {
 		sync.Mutex
 
-		// told is the last answer of Next, or an earlier tick that Schedule has
-		// reported since; none if Next found nothing.
+		// told is the last result of Next, or an earlier tick that Schedule has reported since; none if Next
+		// found nothing.
 		told int64
 		// now is the greatest now that Advance was given.
 		now int64
@@ -42,11 +41,11 @@ type Wheel struct {
 		// stale, a clear bit is not: unlinking need not know the slot.
 		occupied []uint64
 
-		// cursor is the next tick whose slot Advance looks at; never after now.
-		// An entry is in sweep, or its home is cursor or later.
+		// cursor is the next tick whose slot Advance visits; never after now. An entry is in sweep, or its
+		// home is cursor or later.
 		cursor int64
-		// sweep is the slot Advance took out to sort into due and not yet due.
-		// It outlives a call that reached its bounds.
+		// sweep is the slot that Advance removed to sort it into due and not yet due. It outlives a call that
+		// reached its bounds.
 		sweep *Entry
 	}
 }
@@ -73,13 +72,12 @@ func New(slots int) *Wheel {
 	return w
 }
 
-// Schedule makes e due at tick, whether it was pending before or not. A tick already
-// passed makes it due at the next Advance.
+// Schedule makes e due at tick, whether it was pending before or not. A tick already passed makes it due at
+// the next Advance.
 //
-// It reports whether the driver must be told: e is now due earlier than the last
-// answer of Next, and than what an earlier Schedule has reported since. Who gets true
-// must see to it that the driver calls Next; who gets false may rely on the driver's
-// present sleep, or on the one who got true.
+// It reports whether the driver must be notified: e is now due earlier than the last result of Next, and than
+// what an earlier Schedule has reported since. A caller that gets true must make the driver call Next; a
+// caller that gets false may rely on the driver's present sleep, or on the caller that got true.
 func (w *Wheel) Schedule(e *Entry, tick int64) (earliest bool) {
 	w.mu.Lock()
 	tick = min(tick, lastTick)
@@ -145,7 +143,7 @@ func (w *Wheel) occupiedLocked(tick int64) (distance int64, ok bool) {
 	from := tick & w.mask
 	words := int64(len(w.mu.occupied))
 	word := w.mu.occupied[from>>6] >> (from & 63) << (from & 63)
-	// The word of from is looked at twice: its upper bits first, its lower bits last.
+	// The word of from is read twice: its upper bits first, its lower bits last.
 	for k := range words + 1 {
 		j := (from>>6 + k) & (words - 1)
 		if k > 0 {

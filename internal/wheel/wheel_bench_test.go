@@ -138,9 +138,9 @@ func BenchmarkScheduleCancelRandom(b *testing.B) {
 	})
 }
 
-// BenchmarkDriven is the wheel with everything it puts off: time goes on, each entry is
-// renewed for a turn every third of a turn on average, and those drawn too late are
-// collected and scheduled again. One operation is one renewal and its share of that.
+// BenchmarkDriven is the wheel with everything it postpones: time passes, each entry is renewed for a turn
+// every third of a turn on average, and those drawn too late are collected and scheduled again. One operation
+// is one renewal and its share of that.
 func BenchmarkDriven(b *testing.B) {
 	for _, pending := range pendings {
 		b.Run(fmt.Sprintf("impl=wheel/pending=%d", pending), func(b *testing.B) {
