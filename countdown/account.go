@@ -51,7 +51,7 @@ type account struct {
 	left   int        // of the newest, while it counts
 }
 
-// readAccount reads both fields of the key, as scripts answer them.
+// readAccount reads both fields of the key, as scripts return them.
 func readAccount(value, past string, left int64) (account, error) {
 	if value == "" {
 		return account{}, nil
@@ -64,7 +64,7 @@ func readAccount(value, past string, left int64) (account, error) {
 	return account{}, foreign()
 }
 
-// readLook reads the answer to a look.
+// readLook reads the reply to a poll.
 func readLook(reply wire.Reply) (account, error) {
 	if reply.Code() < wire.Undone {
 		return account{}, foreign()
@@ -72,7 +72,7 @@ func readLook(reply wire.Reply) (account, error) {
 	return readAccount(reply.Text(1), reply.Text(2), reply.Int(3))
 }
 
-// foreign says that a key is none of ours.
+// foreign returns the error for a key that is no latch's.
 func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.ErrWrongKind) }
 
 // of returns how a round stands. A round can be followed by another only when it is over, and the resets are

@@ -92,7 +92,7 @@ func ExampleRound_Wait() {
 	// Output: out of patience: true left: 1
 }
 
-// Whoever waits for a round that is reset is told.
+// A waiter for a round that is reset gets an error.
 func ExampleLatch_Reset() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -113,7 +113,7 @@ func ExampleLatch_Reset() {
 	// Output: true
 }
 
-// Whoever knows no ID joins the newest round.
+// A caller without an ID joins the newest round.
 func ExampleLatch_Round() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)

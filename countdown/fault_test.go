@@ -17,7 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// requireRefusal checks that a count-down tries for as long as its context lets it, and tells with what it was refused.
+// requireRefusal checks that a count-down is tried for as long as its context allows, and returns the reason
+// of the refusal.
 func requireRefusal(t *testing.T, r countdown.Round, id, words string) {
 	t.Helper()
 	limit := 50 * time.Millisecond
@@ -38,7 +39,7 @@ func TestAServerThatIsAwayIsWaitedFor(t *testing.T) {
 	s := newSession(t, server)
 	r := mustStart(t, countdown.New(s, "a"), 1)
 	waiting := listening(t, s, r)
-	server.MustDo(t, "REPLICAOF", "127.0.0.1", "1") // READONLY, and of nobody
+	server.MustDo(t, "REPLICAOF", "127.0.0.1", "1") // READONLY, and without a primary
 	requireRefusal(t, r, "x", "READONLY")
 	counted := locktest.LaterWith(locktest.Context(t), func(ctx context.Context) (int, error) { return r.CountDown(ctx, "x") })
 	require.Empty(t, waiting)
@@ -47,9 +48,9 @@ func TestAServerThatIsAwayIsWaitedFor(t *testing.T) {
 	require.NoError(t, redistest.Receive(t, "the opening", waiting))
 }
 
-// P6, P10: a wait whose context ends tells why the server was not asked; a server that comes back empty has lost the round,
-// which every caller is told.
-func TestAWaitThatEndsTellsWhatTheServerSaid(t *testing.T) {
+// P6, P10: a wait whose context ends returns why the server was not asked; a server that comes back empty has
+// lost the round, and every caller gets that error.
+func TestEndedWaitReturnsTheServersError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)

@@ -15,7 +15,7 @@ import (
 )
 
 // P6: waiters that cannot hear look: with WithPolling, and where subscribing or publishing is denied.
-func TestWaitersThatCannotHearLook(t *testing.T) {
+func TestWaitersWithoutMessagesPoll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		denied  string
@@ -39,7 +39,7 @@ func TestWaitersThatCannotHearLook(t *testing.T) {
 }
 
 // P6: a subscription that is killed is renewed, and what was missed meanwhile is looked for.
-func TestAKilledSubscriptionLosesNobody(t *testing.T) {
+func TestKilledSubscriptionLosesNoWaiter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// requireRefused checks that every call on a latch, and on its rounds, answers the error, and sends nothing.
+// requireRefused checks that every call on a latch, and on its rounds, returns the error, and sends nothing.
 func requireRefused(ctx context.Context, t *testing.T, server *redistest.Server, l *countdown.Latch, want error) {
 	t.Helper()
 	require.Empty(t, server.SentBy(func() {
@@ -65,7 +65,7 @@ func TestABadLatchIsTheErrorOfEveryCall(t *testing.T) {
 	}
 }
 
-func TestCheckOfAGoodLatchAnswersNilAndSendsNothing(t *testing.T) {
+func TestCheckOfAValidLatchReturnsNilAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -106,7 +106,7 @@ func TestABadNumberOrIDIsRefused(t *testing.T) {
 	require.ErrorIs(t, l.RoundOf(r.ID()+1).Wait(t.Context()), signalbox.ErrRoundLost)
 }
 
-func TestTheZeroRoundIsNone(t *testing.T) {
+func TestZeroRoundIsInvalid(t *testing.T) {
 	t.Parallel()
 	var r countdown.Round
 	require.Zero(t, r.ID())
@@ -117,8 +117,8 @@ func TestTheZeroRoundIsNone(t *testing.T) {
 	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrNoRound)
 }
 
-// P9: a key that is no latch's is told, and left as it is.
-func TestAForeignKeyIsToldAndUntouched(t *testing.T) {
+// P9: a key that is no latch's is reported, and left as it is.
+func TestForeignKeyIsReportedAndUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -150,7 +150,8 @@ func TestAForeignKeyIsToldAndUntouched(t *testing.T) {
 	}
 }
 
-// P9: names that look like keys, or like each other, are latches of their own; a lock of that name is none of them.
+// P9: names that look like keys, or like each other, are separate latches; none of them is the lock of that
+// name.
 func TestEveryNameIsALatchOfItsOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -201,12 +202,12 @@ func TestWhatStepsCost(t *testing.T) {
 	proxy.ResetCount()
 	began := time.Now()
 	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrReset)
-	repeated := 2 * int(time.Since(began)/time.Second) // an answer that takes a second is not waited for
+	repeated := 2 * int(time.Since(began)/time.Second) // a reply that needs a second is not waited for
 	require.LessOrEqual(t, proxy.Requests(), 2+repeated, "one more, where the subscription was faster than the answer")
 }
 
 // P10: a client that was closed is the end of the session.
-func TestAClosedClientIsTold(t *testing.T) {
+func TestClosedClientIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var client rueidis.Client

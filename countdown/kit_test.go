@@ -81,7 +81,7 @@ func (d dialerOf) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis
 	return d(tb, mod)
 }
 
-// as returns a way to a server for a user of it who has no right to something: "-publish".
+// as returns a dialer of the server for a user that lacks a right: "-publish".
 func as(server *redistest.Server, at redistest.Dialer, denied string) redistest.Dialer {
 	return dialerOf(func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 		tb.Helper()

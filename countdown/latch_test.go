@@ -93,7 +93,7 @@ func TestAnIDIsAnyBytes(t *testing.T) {
 	}
 }
 
-// open -> open: a repeat, or one that comes too late to be needed, answers 0, and Wait answers at once.
+// open -> open: a repeat, or a count-down that is no longer needed, returns 0, and Wait returns at once.
 func TestAnOpenRoundStaysOpen(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -114,8 +114,8 @@ func TestAnOpenRoundStaysOpen(t *testing.T) {
 	require.EqualValues(t, 2, server.MustDo(t, "HLEN", key), "the ids are gone")
 }
 
-// P6: a reset is told to all who wait, and to who counts down.
-func TestAResetIsToldToAll(t *testing.T) {
+// P6: all waiters, and a later count-down, get the error of a reset.
+func TestResetIsReportedToAllWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	one, other := newSession(t, server), newSession(t, server)
@@ -138,8 +138,8 @@ func TestAResetIsToldToAll(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrNoRound)
 }
 
-// P3, P8: rounds have IDs that rise. A late worker counts in no later round, and is told how its own ended, however many came
-// since.
+// P3, P8: rounds have IDs that rise. A late worker does not count in a later round, and learns how its own
+// ended, however many came since.
 func TestAnOldRoundIsKnownAsOld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -233,7 +233,7 @@ func TestOneOfManyStarts(t *testing.T) {
 	}
 }
 
-// A barrier is rounds one after the other: nobody is left behind, whoever starts the next one.
+// A barrier is rounds one after the other: no worker is left behind, whichever starts the next round.
 func TestRoundsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -260,8 +260,9 @@ func TestRoundsFollowEachOther(t *testing.T) {
 	}
 }
 
-// P2, P6: a round whose key is gone is told to be lost, and not waited for, whether it was running, open or reset.
-func TestARoundThatIsGoneIsTold(t *testing.T) {
+// P2, P6: a round whose key is gone is reported as lost, and not waited for, whether it was running, open or
+// reset.
+func TestRoundThatIsGoneIsReported(t *testing.T) {
 	t.Parallel()
 	for name, over := range map[string]func(l *countdown.Latch, r countdown.Round) error{
 		"Running": nil,
@@ -302,7 +303,7 @@ func TestARoundThatIsGoneIsTold(t *testing.T) {
 	}
 }
 
-// Use keeps a round: count-downs, and looks of those who wait.
+// Use keeps a round: count-downs, and polls of waiters.
 func TestUseKeepsARound(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -356,7 +357,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	require.NoError(t, redistest.Receive(t, "the opening", other))
 }
 
-// Close sends waiters away, also those who wait for a server, and leaves the round to the others.
+// Close ends all waits, also those for a server, and leaves the round to other sessions.
 func TestCloseSendsWaitersAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

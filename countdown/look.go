@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// lookEvery is the pause between the looks of a session at one latch.
+	// lookEvery is the pause between the polls of one latch by a session.
 	lookEvery = time.Second
-	// lookCeiling is the longest pause between looks, however many latches are waited at.
+	// lookCeiling is the longest pause between polls, however many latches have waiters.
 	lookCeiling = 10 * time.Second
-	// lookCost is what one latch more adds to the pause: a thousand looks a second are the budget.
+	// lookCost is how much each further latch adds to the pause: the budget is a thousand polls a second.
 	lookCost = time.Millisecond
 	// deafEvery is the pause where messages do not arrive.
 	deafEvery = 100 * time.Millisecond
-	// lookPatience is how long a batch of looks waits for its answers.
+	// lookPatience is how long a batch of polls waits for its replies.
 	lookPatience = time.Second
 	// maxLooks bounds a pipeline.
 	maxLooks = 200
@@ -31,8 +31,8 @@ const (
 	maxFences = 16
 )
 
-// look is one look at a latch, for the rounds that were waited for when it was sent: of those that came
-// meanwhile its answer may not know yet.
+// look is one poll of a latch, for the rounds that were waited for when it was sent: its reply may not know
+// of later ones yet.
 type look struct {
 	watch *watch
 	waits map[wish]*awaited
@@ -42,7 +42,7 @@ type look struct {
 // Fire implements timers.Event: the next look is due.
 func (w *watch) Fire() { w.realm.looks.Put(w) }
 
-// lookAll looks at a tick's worth of latches.
+// lookAll polls the latches that are due in one tick.
 func (r *realm) lookAll(watches []*watch) {
 	ctx, cancel := errs.WithTimeout(r.ctx, lookPatience)
 	defer cancel()
@@ -57,7 +57,7 @@ func (r *realm) lookAll(watches []*watch) {
 	}
 }
 
-// prepare returns a look for each of these latches at which somebody waits still.
+// prepare returns a poll for each of these latches that still has a waiter.
 func (r *realm) prepare(watches []*watch) []look {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,8 +72,8 @@ func (r *realm) prepare(watches []*watch) []look {
 	return looks
 }
 
-// fenceLocked returns a fence for a look, where somebody waits for a nameless round who has not heard one: a number that
-// nobody else makes, and that Redisson takes no notice of.
+// fenceLocked returns a fence for a poll, if a waiter for a nameless round has not heard one: a unique number
+// that Redisson ignores.
 func (w *watch) fenceLocked() (fence string) {
 	if !w.realm.scripts.Nameless || w.isDeaf() {
 		return ""
@@ -99,7 +99,7 @@ func (r *realm) look(k keys, fence string) wire.Call {
 	return call
 }
 
-// answered takes the answer to a look.
+// answered handles the reply to a poll.
 func (l look) answered(outcome wire.Outcome) {
 	w, r := l.watch, l.watch.realm
 	var a account
@@ -114,7 +114,7 @@ func (l look) answered(outcome wire.Outcome) {
 	again := false
 	for what, waits := range l.waits {
 		if w.waits[what] != waits {
-			continue // over, or nobody waits any more
+			continue // over, or without a waiter
 		}
 		switch {
 		case err != nil && wire.Judge(err) == wire.Final:

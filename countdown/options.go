@@ -18,7 +18,7 @@ const (
 	MaxID = 512
 	// DefaultKeep is how long a round is kept after its last use unless Keep says otherwise.
 	DefaultKeep = 24 * time.Hour
-	// minKeep is more than there is between two looks of any waiter, which keep the round.
+	// minKeep is more than the pause between two polls of any waiter, which keep the round.
 	minKeep = time.Minute
 	maxKeep = 30 * 24 * time.Hour
 )

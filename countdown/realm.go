@@ -13,14 +13,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// realm is what one session has of count-down latches of one layout: those at which somebody waits.
+// realm holds the state of one session for the count-down latches of one layout: those with waiters.
 type realm struct {
 	session *session.Session
 	layout  *layout.Layout
 	scripts *layout.Latch
 	looks   *timers.Collector[*watch]
 	refused chan struct{}   // closed when the session closes
-	ctx     context.Context //nolint:containedctx // ends at Close, for the looks under way
+	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel  context.CancelFunc
 
 	mu struct {
@@ -116,7 +116,7 @@ func (r *realm) Refuse(err error) {
 	}
 }
 
-// Evict implements session.Part: nobody holds anything.
+// Evict implements session.Part: a latch has no holder.
 func (*realm) Evict(error) {}
 
 // Recheck implements session.Part.

@@ -19,9 +19,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The latch in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
+// The latch in the layout of Redisson, tested by Go alone. test/interop has the Java client on the other
+// side.
 
-// sharedChannel is where the latch "a" is told of.
+// sharedChannel is the channel of the latch "a".
 const sharedChannel = "redisson_countdownlatch__channel__{a}"
 
 // shared returns the latch "a" of a session of its own.
@@ -30,7 +31,7 @@ func shared(t *testing.T, at redistest.Dialer, options ...signalbox.SessionOptio
 	return countdown.New(newSession(t, at, options...), "a", signalbox.Redisson())
 }
 
-// overhear returns what is told of the latch "a" from now on.
+// overhear returns what is published about the latch "a" from now on.
 func overhear(t *testing.T, server *redistest.Server) <-chan string {
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()
@@ -41,7 +42,8 @@ func overhear(t *testing.T, server *redistest.Server) <-chan string {
 	return told
 }
 
-// awaitFence returns when a look has found the latch "a" running, which was told behind all that was told before.
+// awaitFence returns when a poll has found the latch "a" running and published that, after all earlier
+// messages.
 func awaitFence(t *testing.T, told <-chan string) {
 	t.Helper()
 	redistest.Await(t, "a fence", func() bool {
@@ -113,7 +115,8 @@ func TestASharedLatchIsOpenedByAMessage(t *testing.T) {
 	}
 }
 
-// P6: who hears that the round has opened goes on, though the next one was started in the same instant.
+// P6: a waiter that hears that the round has opened continues, though the next one was started in the same
+// instant.
 func TestASharedRoundThatIsFollowedAtOnceIsOver(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -132,8 +135,8 @@ func TestASharedRoundThatIsFollowedAtOnceIsOver(t *testing.T) {
 	require.Equal(t, 2, left)
 }
 
-// A round never opens early: what is told before a look found it running may be the end of the one before. Here no look can say so, since
-// the session may not publish.
+// A round never opens early: a message before the poll that found it running may be about the end of the
+// round before. Here no poll can publish that, since the session may not publish.
 func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -156,8 +159,8 @@ func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
 	require.NoError(t, redistest.Receive(t, "a poll", answered))
 }
 
-// The same where others of the session have waited for the one before, and its end is told late: it is theirs alone. The session may not publish,
-// so that fences are heard as the test wants it.
+// The same if other waiters of the session have waited for the round before, and the message of its end is
+// late: it is theirs alone. The session may not publish, so that the test controls the fences.
 func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// nonceSize is the length of a start's nonce: 64 random bits. It tells a start that is sent again from another
-// one, and a message of the server's from a forged one.
+// nonceSize is the length of a start's nonce: 64 random bits. It distinguishes a start that is sent again
+// from another one, and a message of the server's from a forged one.
 const nonceSize = 11
 
 func newNonce() string {
@@ -105,7 +105,7 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	case wire.Late:
 		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
 		err = errLate
-	default: // it tells no time
+	default: // it contains no time
 	}
 	return reply, err
 }
@@ -160,7 +160,7 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 		return 0, err
 	}
 	stands := a.of(round)
-	if stands == passed && !doubt { // the answer that was lost may have said that it is open
+	if stands == passed && !doubt { // the lost reply may have said that it is open
 		return 0, errs.ErrRoundOver
 	}
 	return 0, stands.outcome()
@@ -229,8 +229,8 @@ func (l *Latch) once(err error) error {
 	return err
 }
 
-// insist takes a step until it is answered, or until waiting cannot help, or ctx ends. The step can be
-// repeated, or its error is ErrUnconfirmed.
+// insist repeats a step until it has a reply, until waiting cannot help, or until ctx ends. The step must be
+// repeatable, or its error ErrUnconfirmed.
 func (l *Latch) insist(ctx context.Context, step func() error) error {
 	if err := l.root().Ready(ctx); err != nil {
 		return err

@@ -15,38 +15,38 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// watch is one latch at which somebody of this session waits. Its fields are guarded by the lock of its realm,
-// but for those that say otherwise.
+// watch is one latch with a waiter of this session. The lock of its realm guards its fields, except for those
+// that say otherwise.
 type watch struct {
 	realm *realm
 	keys  keys         // assigned once
 	next  timers.Entry // the next look
 
-	waits   map[wish]*awaited // what somebody waits for
+	waits   map[wish]*awaited // the rounds that are waited for
 	last    error             // with what the server refused the last look, or nil
-	dropped bool              // nobody waits here any more, and the realm has forgotten it
+	dropped bool              // there is no waiter any more, and the realm has forgotten it
 
 	open     sync.Once
 	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
 }
 
-// wish is what somebody waits for: a round, and, where rounds are nameless, since when.
+// wish is what a caller waits for: a round, and, if rounds are nameless, since when.
 type wish struct {
 	round wire.Stamp
 	turn  uint64 // 0 where rounds have names
 }
 
-// awaited is one round that somebody waits for.
+// awaited is one round that has a waiter.
 type awaited struct {
 	wish wish          // assigned once
-	done chan struct{} // closed when it is over, or nobody is told any more
+	done chan struct{} // closed when it is over, or waiters are no longer notified
 	err  error         // how it ended; written before done is closed, read after
 
 	users    int
-	nonce    string // which a message that is to be believed has; "" until a look has told it
+	nonce    string // which an authentic message has; "" until the reply to a poll contained it
 	rumoured bool   // a message came before that
 
-	fences []string // of nameless rounds: what the last looks publish where they find the round running
+	fences []string // of nameless rounds: what the last polls publish if they find the round running
 	fenced bool     // one was heard: what is heard of an end from here on is the end of this round
 }
 
@@ -80,14 +80,14 @@ func (w *watch) lastError() error {
 	return w.last
 }
 
-// endLocked wakes all who wait for a round. Who comes for it now asks anew.
+// endLocked wakes all waiters for a round. Later callers ask anew.
 func (w *watch) endLocked(a *awaited, err error) {
 	a.err = err
 	close(a.done)
 	delete(w.waits, a.wish)
 }
 
-// overLocked forgets w where nobody waits any more, once. It reports whether w is to be deafened.
+// overLocked forgets w if it has no waiter any more, once. It reports whether w is to be deafened.
 func (w *watch) overLocked() bool {
 	if w.dropped || len(w.waits) > 0 {
 		return false
@@ -147,7 +147,7 @@ func (w *watch) Lost() {
 	}
 }
 
-// Heard implements dispatch.Hearer: a round is over, somebody says.
+// Heard implements dispatch.Hearer: a message says that a round is over.
 func (w *watch) Heard(message string) {
 	w.realm.mu.Lock()
 	var over, look bool
@@ -175,7 +175,7 @@ func (w *watch) heardLocked(message string) (over bool) {
 	switch {
 	case a == nil:
 	case a.nonce == "":
-		a.rumoured = true // the answer to the look that is under way may be older
+		a.rumoured = true // the reply to the poll under way may be older
 	case a.nonce == e.nonce:
 		w.endLocked(a, e.state.outcome())
 		return w.overLocked()
@@ -183,12 +183,13 @@ func (w *watch) heardLocked(message string) (over bool) {
 	return false
 }
 
-// What is told of nameless rounds: one has opened; one was started, or deleted.
+// The messages of nameless rounds: one has opened; one was started, or deleted.
 const toldOpen, toldChange = "0", "1"
 
-// heardOfNamelessLocked believes that a round has opened where that was told behind a look that found it running: such a
-// look publishes its fence, and messages of a channel keep their order. What is told before may be the end of the round
-// before, on its way for long. Anything else is worth a look, but for fences: they would call for each other.
+// heardOfNamelessLocked accepts that a round has opened if the message follows a poll that found it running:
+// such a poll publishes its fence, and messages of a channel keep their order. An earlier message may be the
+// late end of the round before. Any other message is worth a poll, except for fences: they would cause each
+// other.
 func (w *watch) heardOfNamelessLocked(message string) (over, look bool) {
 	if message != toldOpen {
 		for _, a := range w.waits {

@@ -76,7 +76,7 @@ func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
 	awaitFree(t, mine, s)
 }
 
-// A member that the caller has already is entered again, and stays when the whole is given back.
+// A member that the caller already holds is entered again, and stays held when the whole is released.
 func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
 	t.Parallel()
 	s := locktest.SteadySession(t, redistest.Start(t))

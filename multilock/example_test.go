@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// Move money between two accounts: both are locked, whoever names them in which order.
+// Move money between two accounts: both are locked, in whatever order callers name them.
 func Example() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL) // "redis://localhost:6379"

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P2, P4: the loss of one member is the loss of all: the lease ends, and the others are given back.
+// P2, P4: the loss of one member is the loss of all: the lease ends, and the others are released.
 func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -64,8 +64,8 @@ func TestCancelledAtEachMemberNothingIsLeft(t *testing.T) {
 	}
 }
 
-// P4: the members of a closed session are lost, and the whole with them; those of others are given back.
-func TestASessionThatClosesEndsTheWhole(t *testing.T) {
+// P4: the members of a closed session are lost, and the whole with them; those of others are released.
+func TestClosedSessionEndsTheWhole(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
@@ -97,7 +97,7 @@ func TestASessionThatClosesEndsTheWait(t *testing.T) {
 }
 
 // P7: a multilock that is held costs no goroutine.
-func TestHeldMultilocksHaveNoGoroutines(t *testing.T) { //nolint:paralleltest // looks at all goroutines
+func TestHeldMultilocksHaveNoGoroutines(t *testing.T) { //nolint:paralleltest // counts all goroutines
 	s := locktest.SteadySession(t, redistest.Start(t))
 	var leases []signalbox.Lease
 	for i := range 100 {

@@ -17,16 +17,16 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// For how long a member of one session is waited for that somebody has, while members of another are held. It is doubled a
-// random number of times, at most as often as there were rounds: now and then it is long enough for members that others hold for
-// long, and of two who wait for each other one gives up soon.
+// For how long a call waits for a held member of one session while it holds members of another. It is doubled
+// a random number of times, at most as often as there were rounds: now and then it is long enough for members
+// that others hold for long, and of two callers that wait for each other one gives up soon.
 const (
 	shortPatience = 20 * time.Millisecond
 	maxDoublings  = 6
 )
 
-// longestAnswer is how long a server has to say whether a member is free, while members of another session are held: its way may be
-// long, and nobody waits for the caller's locks to get there.
+// longestAnswer is how long a server has to reply whether a member is free, while members of another session
+// are held: it may be far away, and other callers wait for those members meanwhile.
 const longestAnswer = time.Second
 
 func patienceIn(round int) time.Duration {
@@ -80,8 +80,8 @@ func (l *Lock) rounds(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// endedAfter returns the error of a context that ended when a round had, by an error that nobody outside is to know of. It names the
-// member that the round came to, and says what was heard of that.
+// endedAfter returns the error of a context that ended after a round had, by an error that is not exported.
+// It names the member that the round came to, with the last reply about that.
 func endedAfter(ctx context.Context, last error) error {
 	err, name := errs.Ended(ctx), ""
 	if errors.Is(last, errs.ErrHeld) {
@@ -101,7 +101,7 @@ type round struct {
 	blocked int  // which session it came to
 }
 
-// round takes the members, and gives back what it took where it cannot have all.
+// round acquires the members, and releases what it acquired if it cannot have all.
 func (l *Lock) round(ctx context.Context, first int, patience time.Duration) (r round) {
 	g := newGroup(l)
 	until, stop := context.WithCancelCause(ctx)
@@ -115,7 +115,7 @@ func (l *Lock) round(ctx context.Context, first int, patience time.Duration) (r 
 	}
 	r.again = r.again || errors.Is(context.Cause(until), errAgain)
 	r.lease = hold.Lease{}
-	g.giveBackWithin(ctx)
+	g.releaseWithin(ctx)
 	return r
 }
 
@@ -138,12 +138,13 @@ func (l *Lock) tryMembers(ctx context.Context) (hold.Lease, error) {
 			return lease, nil
 		}
 	}
-	g.giveBackWithin(ctx)
+	g.releaseWithin(ctx)
 	return hold.Lease{}, err
 }
 
-// gather takes the members, those of the first session first: these it waits for as long as ctx lets it, since it
-// holds none of another session then, and for the others only so long. It answers which session it came to.
+// gather acquires the members, those of the first session first. It waits for these as long as ctx allows,
+// since it holds none of another session then, and for the others only for a limited time. It returns the
+// session that it came to.
 func (g *group) gather(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
 	parties := g.lock.parties
 	if err = g.gatherParty(ctx, parties[first], nil); err != nil {
@@ -194,7 +195,7 @@ func (t *limit) take(ctx context.Context, o *one, behind []one) ([]hold.Lease, e
 	return leases, err
 }
 
-// stillHeld says in the error of a wait that ended, perhaps before it was answered, what the try before it was told.
+// stillHeld adds to the error of a wait, which may have ended before a reply, the reply to the try before it.
 func stillHeld(err error) error {
 	if errors.Is(err, errs.ErrHeld) {
 		return err
@@ -205,7 +206,8 @@ func stillHeld(err error) error {
 	return errs.WhileHeld(err)
 }
 
-// gatherParty takes members of one session, in order: who waits for one holds of this session only what is before it.
+// gatherParty acquires members of one session, in order: while it waits for one it holds only earlier members
+// of this session.
 func (g *group) gatherParty(ctx context.Context, party []one, limit *limit) error {
 	for len(party) > 0 {
 		leases, err := limit.take(ctx, &party[0], party[1:])

@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// group is the members that one call took, from the first of them to the last one's release. It is the home of
-// the hold that they make together.
+// group is the members that one call acquired, from the first of them to the last one's release. It is the
+// home of the hold that they make together.
 //
-// The members are given back by whoever calls takeParts first: the call that failed, the Unlock, or the loss.
+// The first caller of takeParts releases the members: the call that failed, the Unlock, or the loss.
 type group struct {
 	hold.Hold
 
@@ -47,7 +47,7 @@ func (g *group) add(party []one, leases []hold.Lease) []one {
 	return party[len(leases):]
 }
 
-// ended is told that the lease of m is over: given back by this group, or lost, and all is lost then.
+// ended is called when the lease of m is over: released by this group, or lost, and then all are lost.
 func (g *group) ended(m *one, cause error) {
 	g.mu.Lock()
 	if g.mu.returned || g.mu.lost != nil {
@@ -65,7 +65,7 @@ func (g *group) ended(m *one, cause error) {
 	}
 }
 
-// begin makes the hold of the members, or answers which of them was lost meanwhile.
+// begin makes the hold of the members, or returns which of them was lost meanwhile.
 func (g *group) begin() (hold.Lease, error) {
 	var token uint64
 	for _, part := range g.parts {
@@ -95,12 +95,12 @@ func (g *group) Vacated(now clock.Instant) error {
 }
 
 // Lost implements hold.Home: a part was lost, and the others go back.
-func (g *group) Lost(renewal.End) { g.giveBack() }
+func (g *group) Lost(renewal.End) { g.release() }
 
-// giveBack gives back what was taken, off the caller's path, and answers when that is done. The goroutine ends when the
-// servers have answered, or have not for a second; until then the members count as held in their sessions, whose
-// Close waits for them.
-func (g *group) giveBack() (done <-chan struct{}) {
+// release releases what was acquired, off the caller's path, and returns a channel that is closed when that
+// is done. The goroutine ends when the servers have replied, or have not for a second; until then the members
+// count as held in their sessions, whose Close waits for them.
+func (g *group) release() (done <-chan struct{}) {
 	ended := make(chan struct{})
 	if !g.takeParts() {
 		close(ended)
@@ -108,15 +108,16 @@ func (g *group) giveBack() (done <-chan struct{}) {
 	}
 	go func() {
 		defer close(ended)
-		_ = g.returnParts() // nobody is left to be told
+		_ = g.returnParts() // no caller is left to get the error
 	}()
 	return ended
 }
 
-// giveBackWithin is giveBack, and waits for it as long as ctx lasts: whoever tries again should not meet itself.
-func (g *group) giveBackWithin(ctx context.Context) {
+// releaseWithin is release, and waits for it as long as ctx lasts: a caller that tries again should not meet
+// itself.
+func (g *group) releaseWithin(ctx context.Context) {
 	select {
-	case <-g.giveBack():
+	case <-g.release():
 	case <-ctx.Done():
 	}
 }
@@ -149,7 +150,7 @@ func (g *group) returnParts() error {
 			if its == nil {
 				its = &batch{homes: make([]session.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
 				batches[returner.Batch()] = its
-				steps = append(steps, its.giveBack)
+				steps = append(steps, its.release)
 			}
 			its.add(i, returner)
 		}
@@ -163,12 +164,12 @@ func (g *group) returnParts() error {
 
 func leave(part hold.Lease) (hold.Home, error) {
 	if part == (hold.Lease{}) {
-		return nil, nil //nolint:nilnil // it was never taken: nobody is to be told, and nothing went wrong
+		return nil, nil //nolint:nilnil // it was never acquired: there is no home to notify, and no error
 	}
 	return part.Leave()
 }
 
-// batch is what is given back in one step.
+// batch is what is released in one step.
 type batch struct {
 	homes   []session.Returner
 	places  []int // of homes in answers
@@ -179,7 +180,7 @@ func (l *batch) add(place int, home session.Returner) {
 	l.homes, l.places = append(l.homes, home), append(l.places, place)
 }
 
-func (l *batch) giveBack() {
+func (l *batch) release() {
 	for i, err := range l.homes[0].Return(clock.Now(), l.homes[1:]) {
 		l.answers[l.places[i]] = err
 	}

@@ -75,7 +75,7 @@ func allKinds(s *signalbox.Session) []lock {
 	})
 }
 
-// named answers reentrant locks of these names, in the order in which they are taken.
+// named returns reentrant locks of these names, in the order in which they are acquired.
 func named(s *signalbox.Session, names ...string) []lock {
 	all := make([]lock, len(names))
 	for i, name := range names {
@@ -99,7 +99,7 @@ func all(locks []lock) *multilock.Lock {
 	return multilock.New(members...)
 }
 
-// held returns which of the locks somebody has.
+// held returns which of the locks have a holder.
 func held(tb testing.TB, locks []lock) []int {
 	tb.Helper()
 	var answer []int
@@ -113,7 +113,7 @@ func held(tb testing.TB, locks []lock) []int {
 	return answer
 }
 
-// awaitFree waits until nobody has any of the locks, and nothing is under way in the sessions.
+// awaitFree waits until the locks have no holder, and nothing is under way in the sessions.
 func awaitFree(tb testing.TB, locks []lock, sessions ...*signalbox.Session) {
 	tb.Helper()
 	redistest.Await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
@@ -139,7 +139,7 @@ func nameOf(l lock) string { return session.Place(l.Place()).Name }
 // pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
 const pooled, wanted = 3, 2
 
-// permits is some permits as a lock that somebody has where they are out.
+// permits is some permits as a lock that has a holder while they are held.
 type permits struct {
 	semaphore.Permits
 

@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// P1: whoever has the lease has every member, of whatever kind.
-func TestAllMembersAreHeldAndGivenBack(t *testing.T) {
+// P1: the holder of the lease has every member, of any kind.
+func TestAllMembersAreHeldAndReleased(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mine, others := allKinds(locktest.SteadySession(t, server)), allKinds(locktest.SteadySession(t, server))
@@ -86,7 +86,7 @@ func oppose(t *testing.T, one, other *signalbox.Session) {
 	const rounds = 25
 	ctx, cancel := context.WithTimeout(t.Context(), 9*redistest.Patience)
 	defer cancel()
-	var inside [3]sync.Mutex // of a, b and c; locked by whoever has the lock
+	var inside [3]sync.Mutex // of a, b and c; locked by the holder of the lock
 	var group sync.WaitGroup
 	turns := func(l locker, has ...int) {
 		group.Go(func() {
@@ -133,7 +133,7 @@ func assertNoError(t *testing.T, err error) bool {
 
 // A lock that is given twice is taken once; to read and to write, it is taken to write. Package fair and package reentrant
 // have the same lock. It would wait for itself otherwise.
-func TestALockGivenTwiceCountsOnce(t *testing.T) {
+func TestLockPassedTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
@@ -153,7 +153,7 @@ func TestALockGivenTwiceCountsOnce(t *testing.T) {
 }
 
 // P4, P9: a member whose name another kind of lock has fails the whole, and nothing stays taken.
-func TestAMemberOfAWrongKindGivesAllBack(t *testing.T) {
+func TestMemberOfAWrongKindReleasesAll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
@@ -219,7 +219,7 @@ func TestReentrantAndFairMembersGoInOneScript(t *testing.T) {
 
 // The members of the process take turns with those that want one of them alone: the hold passes from one to the other
 // without the server.
-func TestMembersPassThroughTheGates(t *testing.T) {
+func TestMembersWaitInTheGates(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mine := named(locktest.SteadySession(t, server), "a", "b")
@@ -237,9 +237,9 @@ func TestMembersPassThroughTheGates(t *testing.T) {
 	require.Empty(t, held(t, mine))
 }
 
-// P6: who waits for one member holds none behind it, at the server or inside the process: others of the process, and of another, take
-// it meanwhile.
-func TestWhoWaitsForAMemberHoldsNoneBehindIt(t *testing.T) {
+// P6: a waiter for one member holds none behind it, at the server or inside the process: others of the
+// process, and of another, acquire it meanwhile.
+func TestWaiterForAMemberHoldsNoneBehindIt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
@@ -338,7 +338,7 @@ func TestWithoutTheRightToMgetMembersAreAcquired(t *testing.T) {
 	server.MustDo(t, "ACL", "SETUSER", "few", "on", ">secret", "~*", "&*", "+@all", "-mget")
 	s := locktest.SessionOf(t, locktest.ClientAs(t, server, "few", "secret"))
 	mine := named(s, "a", "b", "c")
-	for range 2 { // what is free, and what was given back
+	for range 2 { // what is free, and what was released
 		lease := mustLock(t, all(mine))
 		require.Len(t, held(t, mine), 3)
 		require.NoError(t, lease.Unlock())

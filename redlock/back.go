@@ -13,18 +13,19 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// errBefore says that what the process had on a server before is not known to be given back there.
+// errBefore says that it is not known whether an earlier hold of this process on a server was released there.
 var errBefore = errors.New("what this process had there before is not known to be given back")
 
-// isGone waits until nothing of a ballot that is over is left on one server, and reports whether that is so. An Unlock
-// returns when a quorum has given back: the next ballot would find the hold on the others, and lose their votes to it.
+// isGone waits until nothing of a ballot that is over is left on one server, and reports whether that is so.
+// An Unlock returns when a quorum has released: the next ballot would find the hold on the other servers, and
+// lose their votes to it.
 func (b *ballot) isGone(ctx context.Context, i int) bool {
 	if b == nil {
 		return true
 	}
 	b.mu.Lock()
 	at := &b.mu.seats[i]
-	if !b.mu.over || at.sure { // not over: it has a hold, and nobody asks before that ends
+	if !b.mu.over || at.sure { // not over: it has a hold, and no ballot asks before that ends
 		b.mu.Unlock()
 		return true
 	}
@@ -41,7 +42,8 @@ func (b *ballot) isGone(ctx context.Context, i int) bool {
 	}
 }
 
-// gone takes note that nothing of the ballot, which is over, is left on one server. It may be told more than once.
+// gone records that nothing of the ballot, which is over, is left on one server. It may be called more than
+// once.
 func (b *ballot) gone(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,8 +76,9 @@ func (b *ballot) isAsked(i int) bool {
 	return b.mu.seats[i].asked
 }
 
-// released takes note of what the release came to at a server that was silent when it was sent. If it took the hold, nothing is left
-// to do: an acquire is executed once. Else what the server answers to the acquire is given back, by whoever is later of the two.
+// released records the result of the release at a server that was silent when it was sent. If the release
+// ended the hold, nothing is left to do: an acquire is executed once. Otherwise the later of the release and
+// the reply to the acquire releases what the server granted.
 func (b *ballot) released(i int, had bool) { //nolint:revive // what was found, not a switch
 	b.mu.Lock()
 	at := &b.mu.seats[i]
@@ -99,7 +102,7 @@ func (b *ballot) close() bool {
 	return wasOpen
 }
 
-// end gives back what servers have of the attempt, in the background, and lets late answers do so themselves.
+// end releases what servers have of the attempt, in the background, and lets late replies do so themselves.
 func (b *ballot) end() {
 	if !b.close() {
 		return
@@ -111,7 +114,7 @@ func (b *ballot) end() {
 	}
 }
 
-// takeBack gives back what one server has of the attempt, or may have, in the background.
+// takeBack releases what one server has of the attempt, or may have, in the background.
 func (b *ballot) takeBack(i int, v vote) {
 	if v.choice == granted || v.choice == doubtful {
 		b.settle(i, v.notAfter)
@@ -120,8 +123,8 @@ func (b *ballot) takeBack(i int, v vote) {
 	b.gone(i)
 }
 
-// giveBack is the call that gives one server's part back.
-func (b *ballot) giveBack(i int) wire.Call {
+// releaseCall is the call that releases one server's part.
+func (b *ballot) releaseCall(i int) wire.Call {
 	b.mu.Lock()
 	floor := b.mu.floor
 	b.mu.Unlock()
@@ -137,13 +140,13 @@ func (b *ballot) giveBack(i int) wire.Call {
 // acquire may still be on its way, once more when its not-after is over.
 func (b *ballot) settle(i int, notAfter wire.Stamp) {
 	life := b.lock.base.Set.Lease
-	t := &session.Settlement{Call: b.giveBack(i), Until: clock.Now().Add(session.MaxPatience + life)}
+	t := &session.Settlement{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
 	if notAfter != 0 {
 		t.Arrives = clock.Now().Add(session.MaxPatience)
 	}
 	t.Over = func(error) { b.gone(i) }
 	t.Settled = func(reply wire.Reply) time.Duration {
-		b.gone(i) // what may still come is another hold than the next ballot's, and is given back
+		b.gone(i) // a later execution makes another hold than the next ballot's, and is released
 		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}

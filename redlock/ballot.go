@@ -19,14 +19,14 @@ import (
 // longestAnswer bounds how long one server is waited for.
 const longestAnswer = time.Second
 
-// answerWithin is how long one server is waited for where a quorum has not decided without it: a tenth of the
+// answerWithin is how long one server is waited for if a quorum has not decided without it: a tenth of the
 // lease, which leaves most of it, and no more than longestAnswer.
 func answerWithin(life time.Duration) time.Duration { return min(life/10, longestAnswer) }
 
 // errLost says that no quorum granted. The votes say why.
 var errLost = errors.New("no quorum granted the lock")
 
-// choice is what one server answered to an acquire.
+// choice is what one server replied to an acquire.
 type choice int
 
 const (
@@ -53,22 +53,22 @@ type seat struct {
 	sent   bool          // the acquire was, or is about to be
 	late   vote          // what came then, while the release was under way; the release sees to it
 	asked  bool          // the release is under way to a server that was silent until then
-	given  bool          // the release took the hold there: nothing is left to do, whatever the answer to the acquire will be
+	given  bool          // the release ended the hold there: nothing is left to do, whatever the reply to the acquire will be
 	sure   bool          // once the ballot is over: nothing of it is there any more
-	surely chan struct{} // closed then; nil where nobody waits for it
+	surely chan struct{} // closed then; nil if no ballot waits for it
 }
 
-// ballot is one attempt to take a lock, at all servers at once. Each server's hold is the id of its own session, and
-// the attempt, which all of them share. No session is a member twice, so a server to which two
-// sessions go finds its key held by another hold when the second comes, and votes once.
+// ballot is one attempt to acquire a lock, at all servers at once. Each server's hold is the id of its own
+// session, and the attempt, which all of them share. No session is a member twice, so a server with two
+// sessions finds its key held by another hold when the second call arrives, and votes once.
 //
 //	Open ---a quorum granted--> carried ---a hold began--> its hold's, until that ends
 //	  |                            | too late, not fenced, session closed
 //	  |---no quorum can grant------+
 //	  |---the caller left----------+--> over
 //
-// Once it is over, what servers have of it is given back: what was known then by whoever ended it, what comes later
-// by the goroutine that it comes to. Both look under the lock, so one of them sees it.
+// Once it is over, what servers have of it is released: what was known then by the goroutine that ended it,
+// what comes later by the goroutine that gets the reply. Both check under the lock, so one of them sees it.
 type ballot struct {
 	lock    *Lock
 	attempt string
@@ -84,11 +84,11 @@ type ballot struct {
 		seats []seat // by server
 		tally tally
 		over  bool
-		floor string // a stamp, not before the token that the hold's leases have; zeros where there is none
+		floor string // a stamp, not before the token that the hold's leases have; zeros if there is none
 	}
 }
 
-// noFloor is the floor where no token was told.
+// noFloor is the floor if no token was returned.
 const noFloor = "0000000000000000"
 
 // unmarked stands behind the hold in the holder key, before the label, if no session waits for a message of its release.
@@ -122,7 +122,7 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 		return vote{choice: refused, err: err}
 	}
 	if !b.sends(i) {
-		return vote{choice: refused, err: errLost} // nobody wants it any more, and nothing was sent
+		return vote{choice: refused, err: errLost} // the ballot is over, and nothing was sent
 	}
 	v := b.tryOnce(ctx, i, m)
 	if v.choice == refused && errors.Is(v.err, errLate) {
@@ -203,7 +203,7 @@ func read(reply wire.Reply) (v vote, now wire.Stamp) {
 	}
 }
 
-// count takes one server's vote, or gives back what it granted where nobody wants it any more.
+// count adds one server's vote, or releases what it granted if the ballot is over.
 func (b *ballot) count(i int, v vote) {
 	b.mu.Lock()
 	at, over := &b.mu.seats[i], b.mu.over
@@ -223,7 +223,8 @@ func (b *ballot) count(i int, v vote) {
 	}
 }
 
-// elected waits for the outcome and answers the stamp of the token, or why there is none: then the ballot is over.
+// elected waits for the outcome and returns the stamp of the token, or why there is none: then the ballot is
+// over.
 func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 	select {
 	case <-b.decided:
@@ -241,7 +242,7 @@ func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 	if verdict == carried {
 		token, err = b.fence(ctx, token)
 	}
-	// Looked at now that the last needed answer is in, also if this goroutine slept meanwhile.
+	// Checked now that the last needed reply is in, also if this goroutine slept meanwhile.
 	if err == nil && clock.Deadline(b.sent, b.lock.base.Set.First()).Reached(clock.Now()) {
 		err = errLate
 	}

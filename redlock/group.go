@@ -31,8 +31,8 @@ type group struct {
 	keeper  *renewal.Keeper
 	ctx     context.Context //nolint:containedctx // of renewals under way; ends at close
 	cancel  context.CancelFunc
-	late    sync.WaitGroup // renewals that go on after a quorum answered; added to by the keeper's batches alone
-	closing chan struct{}  // closed when a session closes: nobody waits any more
+	late    sync.WaitGroup // renewals that continue after a quorum replied; added to by the keeper's batches alone
+	closing chan struct{}  // closed when a session closes: all waits end
 	refused sync.Once
 	closed  sync.Once
 }

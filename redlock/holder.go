@@ -47,15 +47,15 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.root().Explain("force unlock", l.root().Forced(ctx, l.force(ctx)))
 }
 
-// opinion is what one server says of who has the lock.
+// opinion is what one server says about the holder.
 type opinion struct {
 	holder session.Holder
 	hold   string
 	err    error
 }
 
-// gather asks every server, each for longestAnswer at the most, and hands hear what it says, until hear answers true,
-// all have answered, or ctx ends.
+// gather asks every server, each for at most longestAnswer, and passes each reply to hear, until hear returns
+// true, all have replied, or ctx ends.
 func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Session) opinion, hear func(opinion) bool) error {
 	err := l.base.Valid(ctx)
 	if err == nil && ctx.Err() != nil {
@@ -69,7 +69,7 @@ func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Se
 	}
 	said := make(chan opinion, len(l.members))
 	for i, m := range l.members {
-		go func() { //nolint:contextcheck // a server that is late goes on when ctx ends
+		go func() { //nolint:contextcheck // a server that is late continues when ctx ends
 			defer m.End()
 			patience := m.Patient(longestAnswer)
 			defer patience.End()
@@ -136,7 +136,7 @@ func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
 // attemptSize is the length of what the servers' holds of one attempt have in common.
 const attemptSize = 19
 
-// merge returns what two servers tell of one holder.
+// merge combines what two servers say about one holder.
 func merge(a, b session.Holder) session.Holder {
 	if a.Kind == "" {
 		return b

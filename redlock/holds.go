@@ -55,7 +55,8 @@ func (h *holds) evict(cause error) {
 	}
 }
 
-// recheck asks the servers whether the hold of key, if there is one, is there still. It does not wait for the answer.
+// recheck asks the servers whether the hold of key, if there is one, still exists. It does not wait for the
+// replies.
 func (h *holds) recheck(key string) {
 	h.mu.Lock()
 	h.mu.rechecks++

@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// electorate is the servers of a group, to which renewals go as if to one. It answers for each hold what a
-// quorum says: that it lives on, or that it is gone. The deadline of a term counts from before the
-// renewal was sent to the first, so it is before the end of each key of that quorum.
+// electorate is the servers of a group, to which renewals go as if to one. For each hold it returns what a
+// quorum says: that the hold exists, or that it is gone. The deadline of a term counts from before the
+// renewal was sent to the first server, so it is before the end of each key of that quorum.
 type electorate struct{ *group }
 
 // Clustered implements renewal.Server.
@@ -25,15 +25,15 @@ const (
 	unsaid int64 = -1
 )
 
-// returns is what one server answered.
+// returns is the reply of one server.
 type returns struct {
 	member   int
 	outcomes []wire.Outcome
 }
 
-// RunMany implements renewal.Server. It returns when every hold is decided, or everybody has answered, or ctx
-// ends. Servers that have not answered by then go on until ctx would have ended: what they have of a hold is
-// to live on, too.
+// RunMany implements renewal.Server. It returns when every hold is decided, or all servers have replied, or
+// ctx ends. Servers that have not replied by then continue until ctx would have ended: their part of a hold
+// has to be renewed, too.
 func (e electorate) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
 	count := newCount(len(e.members), calls)
 	back := make(chan returns, len(e.members))
@@ -101,7 +101,7 @@ func newCount(members int, calls []wire.Call) *count {
 	return c
 }
 
-// add counts what one server answered. An error, and what the server refused to say, are no answer.
+// add counts the reply of one server. An error is no reply, and neither is a refusal.
 func (c *count) add(outcomes []wire.Outcome) {
 	for n, tallies := range c.tallies {
 		for i := range tallies {

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
-// lastVote is how long after a quorum has granted the other servers have their part in the hold, or have none: more than
-// a server is asked for.
+// lastVote is how long after a quorum has granted the other servers have their part in the hold, or have
+// none: more than a server is asked for.
 const lastVote = 2 * time.Second
 
 // world is servers that know nothing of each other, with a wire that can fail before each, and the name of a lock.
@@ -70,8 +70,8 @@ func (w *world) lock(options ...signalbox.LockOption) *redlock.Lock {
 	return redlock.New(w.sessions(), w.name, options...)
 }
 
-// mustLockAll locks on every server. A lock needs a quorum: a server that answers too late, or could not be asked in time,
-// may have no part in it, and then it is acquired anew.
+// mustLockAll locks on every server. A lock needs a quorum: a server that replies too late, or could not be
+// asked in time, may have no part in it, and then it is acquired anew.
 func (w *world) mustLockAll(mu *redlock.Lock) (lease signalbox.Lease) {
 	w.Helper()
 	redistest.Await(w, "a lock that all servers have", func() bool {
@@ -85,8 +85,8 @@ func (w *world) mustLockAll(mu *redlock.Lock) (lease signalbox.Lease) {
 	return lease
 }
 
-// mustFail tries to lock until the error is want. Servers that do not answer in time say nothing, and a vote without
-// them may come to nothing; but it must not be won.
+// mustFail tries to lock until the error is want. Servers that do not reply in time say nothing, and a vote
+// without them may be undecided; but it must not be won.
 func mustFail(tb testing.TB, mu *redlock.Lock, want error) (err error) {
 	tb.Helper()
 	redistest.Await(tb, want.Error(), func() bool {

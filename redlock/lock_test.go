@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
-// P1: two processes exclude each other, and each server is given back.
+// P1: two processes exclude each other, and the lock is released on each server.
 func TestLockIsHeldByOneProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5, 0)
@@ -174,7 +174,7 @@ func TestLockerExcludesGoroutines(t *testing.T) {
 func TestForceUnlockTakesTheLockEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 0)
-	hours := signalbox.RenewedLease(time.Hour) // so no renewal tells
+	hours := signalbox.RenewedLease(time.Hour) // so no renewal reports it
 	mu := w.lock(hours)
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 	locked, err := mu.IsLocked(t.Context())

@@ -8,11 +8,11 @@ package redlock
 // majority is how many of n servers decide.
 func majority(n int) int { return n/2 + 1 }
 
-// verdict is what a count of answers comes to.
+// verdict is the result of a count of replies.
 type verdict int
 
 const (
-	// open: what is not answered yet decides.
+	// open: missing replies decide.
 	open verdict = iota
 	// carried: a quorum said yes.
 	carried
@@ -20,7 +20,7 @@ const (
 	failed
 )
 
-// tally counts the answers of n servers. Each answers once, or never.
+// tally counts the replies of n servers. Each replies once, or never.
 type tally struct{ n, yes, no int }
 
 // verdict returns what the count comes to, whatever is still to come.
@@ -34,8 +34,8 @@ func (t *tally) verdict() verdict {
 	return open
 }
 
-// add counts one answer more, and reports whether it decided.
-func (t *tally) add(yes bool) (decided bool) { //nolint:revive // an answer, not a switch
+// add counts one more reply, and reports whether it decided.
+func (t *tally) add(yes bool) (decided bool) { //nolint:revive // a reply, not a switch
 	before := t.verdict()
 	if yes {
 		t.yes++

@@ -50,7 +50,8 @@ func TestTwoVotesAreNeverBothCarried(t *testing.T) {
 	}
 }
 
-// A verdict never changes, is told once, and is there when everybody has answered: in every order of the answers.
+// A verdict never changes, is reported once, and exists when all servers have replied: in every order of the
+// replies.
 func TestAVerdictIsFinal(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= most; n++ {

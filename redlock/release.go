@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// tenure is the lock held by this process, from the vote to the release. It is the hold's home.
+// tenure is the lock held by this process, from the vote to the release. It implements hold.Home.
 //
-// Exactly one of Vacated and Lost ends it: Vacated goes on only where it stopped the term, and a term that was
-// stopped tells nobody that it ended.
+// Exactly one of Vacated and Lost ends it: Vacated continues only if it stopped the term, and a stopped term
+// does not report its end.
 type tenure struct {
 	hold.Hold
 
@@ -29,7 +29,7 @@ type tenure struct {
 // Vacated implements hold.Home: the last lease was unlocked.
 func (n *tenure) Vacated(now clock.Instant) error {
 	if err := n.Term.Stop(now); err != nil {
-		return err // it was lost before it could be given back; Lost sees to the rest
+		return err // it was lost before it could be released; Lost does the rest
 	}
 	defer n.over()
 	n.lock.group.holds.remove(n)
@@ -51,8 +51,9 @@ type returned struct {
 	err error
 }
 
-// release gives the lock back everywhere, and returns when a quorum is known to have had it until then, or known
-// not to, or patience is over, which left bounds. What is not answered by then goes on in the background.
+// release releases the lock on all servers. It returns when a quorum is known to have had it until then, or
+// known not to, or when patience is over, which left bounds. Calls without a reply by then continue in the
+// background.
 func (n *tenure) release(left time.Duration) error {
 	l := n.lock
 	n.ballot.release()
@@ -93,7 +94,7 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 		return returned{} // nor will it be asked for the lock
 	}
 	ctx := m.PatientUnlock(left)
-	reply, err := m.Runner.Run(ctx, n.ballot.giveBack(i))
+	reply, err := m.Runner.Run(ctx, n.ballot.releaseCall(i))
 	ctx.End()
 	had := err == nil && reply.Code() == wire.Done
 	switch {
@@ -107,8 +108,8 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 	return returned{had, n.lock.number(i, err)}
 }
 
-// Lost implements hold.Home: the term ended under the holder. Some servers may have the hold still, also where a
-// quorum does not: it is given back, so that others need not wait for its end.
+// Lost implements hold.Home: the term ended under the holder. Some servers may still have the hold, also if a
+// quorum does not: it is released, so that others need not wait until it expires.
 func (n *tenure) Lost(end renewal.End) {
 	n.lock.base.LogLost(end)
 	n.ballot.end()

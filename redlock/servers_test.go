@@ -40,7 +40,7 @@ func TestServerThatRestartedGrantsNothing(t *testing.T) {
 				return err == nil && reply == int64(1)
 			})
 			replica.MustDo(w, "REPLICAOF", "NO", "ONE")
-			replica.MustDo(w, "DEL", locktest.Key(w.name)) // it may not have been told
+			replica.MustDo(w, "DEL", locktest.Key(w.name)) // the replica may not have had the grant
 			w.servers[0], w.proxies[0] = replica, redistest.NewProxy(w, replica.Addr())
 		},
 	} {
@@ -72,7 +72,7 @@ func TestEpochIsKeptByItsUse(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// P4: what a server grants when it thaws is given back, long before it would end.
+// P4: what a server grants when it thaws is released, long before it would end.
 func TestLateGrantOfAThawedServerIsReleased(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1)

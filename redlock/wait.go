@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the pause after a vote that nobody won, or that servers failed. It is drawn from
-	// as long as the vote took, or firstPause, doubled by each vote in a row: five who try at once meet again with
-	// all of them ever less often.
+	// firstPause and lastPause bound the pause after a vote without a winner, or that servers failed. It is
+	// drawn from the duration of the vote, or firstPause, doubled by each vote in a row: five callers that
+	// try at once meet again ever less often.
 	firstPause, lastPause = time.Millisecond, time.Second
 	// longestWait is how long the messages of a quorum are waited for. Each server is looked at about once a second
 	// meanwhile, so this is for those that died while they were waited for.
@@ -56,7 +56,7 @@ type contention struct {
 	alarm  *alarm           // nil until there is a pause
 	last   summary          // of the last vote
 	sent   clock.Instant    // when the last vote began
-	fails  int              // votes in a row that nobody was seen to win
+	fails  int              // votes in a row without a known winner
 	before string           // the attempt before, which may still stand somewhere for a moment
 	isHeld atomic.Bool      // others had the lock, or a part of it, at the last vote
 	waited bool             // the first vote was not won
@@ -178,7 +178,7 @@ func (c *contention) ended(ctx context.Context) error {
 	return errs.Join(append([]error{err}, c.last.failures...)...)
 }
 
-// hear waits until so many servers on which somebody has the lock are heard to be free, that a quorum could be had.
+// hear waits until enough servers on which the lock was held are reported free for a quorum.
 func (c *contention) hear(ctx context.Context) error {
 	if c.waits == nil {
 		c.waits = make([]*dispatch.Wait, len(c.lock.members))
@@ -221,7 +221,7 @@ func (c *contention) pause(ctx context.Context, d time.Duration, need int) error
 		case 0:
 			return c.ended(ctx)
 		case 1, 2:
-			return nil // whoever tries next finds the session closed
+			return nil // the next try finds the session closed
 		default:
 			cases[chosen].Chan = reflect.Value{} // once each
 			heard++
@@ -247,7 +247,7 @@ type summary struct {
 	finals     int          // failures that waiting does not mend
 }
 
-// summary returns what the votes come to so far. The attempt before, of the same caller, is nobody's rival.
+// summary returns the votes so far. The attempt before, of the same caller, does not count as a rival.
 func (b *ballot) summary(before string) summary {
 	b.mu.Lock()
 	defer b.mu.Unlock()

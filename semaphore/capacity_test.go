@@ -32,7 +32,7 @@ func TestMoreThanThereAreIsErrCapacityWithoutWaiting(t *testing.T) {
 }
 
 // The capacity of SetCapacity overrides that of New, in every process, as long as the key lives.
-func TestSetCapacityCountsBeforeWhatNewWasTold(t *testing.T) {
+func TestSetCapacityOverridesNew(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sem, other := semaphore.New(newSession(t, server), "a", 3), semaphore.New(newSession(t, server), "a", 2)
@@ -86,7 +86,7 @@ func TestFewerPermitsTakeNothingAway(t *testing.T) {
 }
 
 // A waiter for more permits than the reduced capacity gets an error, and blocks no waiter behind it.
-func TestAWaiterThatCanNoLongerBeServedIsToldAndBlocksNobody(t *testing.T) {
+func TestWaiterAboveTheCapacityFailsAndBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sem, other := semaphore.New(newSession(t, server), "a", 4), semaphore.New(newSession(t, server), "a", 4)

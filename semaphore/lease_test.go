@@ -42,7 +42,7 @@ func TestAcquireUnderALeaseTakesFurtherPermits(t *testing.T) {
 }
 
 // P4: Do releases the permits whatever its function does.
-func TestDoGivesPermitsBackWhateverItsFunctionDoes(t *testing.T) {
+func TestDoReleasesPermitsWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 3)
@@ -92,7 +92,7 @@ func TestASemaphoreAndALockShareANameWithoutTouchingEachOther(t *testing.T) {
 }
 
 // Holders are listed with their permits, those of all processes, page by page.
-func TestHoldersAreToldWithTheirPermits(t *testing.T) {
+func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	one := newSession(t, server, signalbox.WithLabel("one"))

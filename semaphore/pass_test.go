@@ -19,7 +19,7 @@ import (
 
 // Order, P1, P3: permits go from goroutine to goroutine of a session in the order of arrival, with tokens that rise. That
 // they cost no round trip for 20 ms is shown in test/virtual.
-func TestPermitsArePassedOnInOrder(t *testing.T) {
+func TestPermitsAreHandedOverInOrder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 1)
@@ -41,7 +41,7 @@ func TestPermitsArePassedOnInOrder(t *testing.T) {
 }
 
 // P7: waiters of one session with the same request have one ticket.
-func TestOneStandsInLineForAllOfItsSession(t *testing.T) {
+func TestOneTicketForTheSameRequestOfASession(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -72,7 +72,7 @@ func TestOneStandsInLineForAllOfItsSession(t *testing.T) {
 
 // Order: a request for many permits is granted although permits are handed over all the time, in its own
 // session or in another.
-func TestALargeWishIsGrantedThoughSmallOnesArePassedOn(t *testing.T) {
+func TestLargeRequestIsNotStarvedByHandOvers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -103,7 +103,7 @@ func TestALargeWishIsGrantedThoughSmallOnesArePassedOn(t *testing.T) {
 }
 
 // P2: a lease whose time counts from its beginning is not handed over, and has its full time.
-func TestAHoldWithAnEndIsNotPassedOn(t *testing.T) {
+func TestHoldWithAnEndIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
 		"FixedLease": signalbox.FixedLease(time.Minute), "MaxHold": signalbox.MaxHold(time.Minute),
@@ -153,7 +153,7 @@ func TestBoundContextsEndBeforeTheNextHasThePermits(t *testing.T) {
 
 // P4, P6: a waiter that gives up in the instant in which permits are handed to it has them, or they go to the
 // next one.
-func TestWhoGivesUpAsItIsPassedPermitsLosesNone(t *testing.T) {
+func TestCancelDuringHandOverLosesNoPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 1)

@@ -157,7 +157,7 @@ func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 }
 
 // A part of what was acquired at once comes back by itself.
-func TestSharedPermitsAreGivenBackInParts(t *testing.T) {
+func TestSharedPermitsAreReleasedInParts(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
 		w := s.of(s.server).Weighted(s.Context())
@@ -234,7 +234,7 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 }
 
 // Each permit is listed by itself, as Redisson knows it; a session recognises its own.
-func TestHoldersOfSharedPermitsAreTold(t *testing.T) {
+func TestHoldersOfSharedPermitsAreListed(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
 		session := newSession(s, s.server)

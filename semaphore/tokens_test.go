@@ -16,7 +16,7 @@ import (
 )
 
 // P3: the next holder of the one permit has a greater token, in any session and however it was granted.
-func TestTokensRiseAcrossPassesAndProcesses(t *testing.T) {
+func TestTokensRiseAcrossHandOversAndProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sems := []*semaphore.Semaphore{semaphore.New(newSession(t, server), "a", 1), semaphore.New(newSession(t, server), "a", 1)}

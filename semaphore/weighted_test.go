@@ -33,7 +33,7 @@ func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
 }
 
 // A released part is granted to its waiter in the same step.
-func TestAPartThatIsGivenBackGoesToWhoWaits(t *testing.T) {
+func TestReleasedPartIsGrantedToAWaiter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 4)
