@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,6 +34,15 @@ type built struct{ tests redistest.Tests }
 
 // Run implements redistest.Tests.
 func (b built) Run() int {
+	// Under nohup, or in the background of a script, some signals are ignored, and what is started from here would ignore them
+	// too. A program starts with the default action of a signal that its parent catches.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			caught := make(chan os.Signal, 1)
+			signal.Notify(caught, s)
+			defer signal.Stop(caught)
+		}
+	}
 	folder, err := os.MkdirTemp("", "signalbox")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -335,7 +335,7 @@ func TestEndedCarriedLeaseEntersNothing(t *testing.T) {
 	})
 }
 
-func TestStrangerCarriesNothing(t *testing.T) {
+func TestDetachedContextCarriesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := begin(t, "a")

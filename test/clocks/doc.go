@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clocks asks what becomes of locks where the clocks of servers are wrong: of one server whose clock is not the clients', and
-// of a quorum whose servers tell times that are minutes apart.
+// Package clocks tests locks under wrong server clocks: one server whose clock is not the clients', and a
+// quorum whose servers differ by minutes.
 //
-// The servers are real ones, whose wall clocks run beside the machine's by libfaketime. Without it the tests are skipped, unless
+// The servers are real ones; libfaketime shifts their wall clocks. Without it the tests are skipped, unless
 // SIGNALBOX_FAKETIME is "required".
 //
-// # What is not known
+// # Not covered
 //
-// What a clock does that steps while a lock is held: package virtual has that, and without a real server.
+// A clock that steps while a lock is held: package virtual tests that, without a real server.
 package clocks

@@ -18,7 +18,7 @@ import (
 // The servers of a quorum whose clocks are off.
 const ahead, behind = 1, 3
 
-// quorum answers five servers of which one is a minute ahead, and another as far behind.
+// quorum returns five servers of which one is a minute ahead, and another as far behind.
 func quorum(t *testing.T) (servers []*redistest.Server) {
 	t.Helper()
 	redistest.NeedClocks(t)
@@ -30,7 +30,7 @@ func quorum(t *testing.T) (servers []*redistest.Server) {
 	return servers
 }
 
-// process answers sessions as a process of its own would have them.
+// process returns sessions as a process of its own would have them.
 func process(t *testing.T, servers []*redistest.Server) (sessions []*signalbox.Session) {
 	t.Helper()
 	for _, s := range servers {
@@ -39,9 +39,9 @@ func process(t *testing.T, servers []*redistest.Server) (sessions []*signalbox.S
 	return sessions
 }
 
-// P1, P3: servers that disagree on the time by two minutes give a lock to one at a time, and tokens rise as long as each
-// hold is given back. What renewals, crashes, votes of a few and servers that forget
-// come to there is in test/virtual.
+// P1, P3: servers whose times differ by two minutes grant a lock to one holder at a time, and tokens rise as
+// long as each hold is released. test/virtual covers renewals, crashes, minority votes and servers that lost
+// their data.
 func TestAQuorumWhoseServersDisagreeOnTheTime(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]signalbox.LockOption{"Plain": {}, "Fenced": {redlock.Fenced()}} {
@@ -57,7 +57,8 @@ func TestAQuorumWhoseServersDisagreeOnTheTime(t *testing.T) {
 				require.Greater(t, lease.Token(), last)
 				last = lease.Token()
 				waiting := locktest.LaterWith(locktest.Context(t), other.Lock)
-				// A server that does not answer in a tenth of a lease says nothing, and a vote without it may come to nothing.
+				// A server that does not reply in a tenth of a lease says nothing, and a vote without it may
+				// be undecided.
 				redistest.Await(t, "the answer that somebody has the lock", func() bool {
 					_, err := third.TryLock(locktest.Context(t))
 					require.Error(t, err)

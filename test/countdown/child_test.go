@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// What a child is told by its environment.
+// The environment variables of a child.
 const (
 	urlEnv   = "URL"
 	nameEnv  = "NAME"
@@ -43,7 +43,7 @@ func line(t *testing.T, p *redistest.Process) string {
 	return text
 }
 
-// latch opens the session of a child. A child that cannot go on ends with what it had to say.
+// latch opens the session of a child. A child that fails ends with its error.
 func latch() (*signalbox.Session, *countdown.Latch) {
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
 	must(err)

@@ -27,7 +27,7 @@ func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	redistest.LoadScripts(t, server)
 	l := countdown.New(locktest.Session(t, server), "jobs")
 	const workers, jobs = 4, 200
-	r := mustStart(t, l, workers*jobs+1) // one more, so that nobody but the test opens it
+	r := mustStart(t, l, workers*jobs+1) // one more, so that only the test opens it
 	waiter := child(t, "waiter", server, "jobs", fmt.Sprint(roundEnv, "=", r.ID()))
 	require.Equal(t, "waits", line(t, waiter))
 	locktest.Together(t, workers, func(i int) error {
@@ -58,7 +58,7 @@ func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 	require.Zero(t, waiter.Wait(limit))
 }
 
-// P6: a waiter that was stopped over several rounds is told how its own ended.
+// P6: a waiter that was stopped over several rounds learns how its own ended.
 func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{"open", "reset"} {
@@ -82,7 +82,7 @@ func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 				require.NoError(t, err)
 			}
 			mustStart(t, l, 1)
-			server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub") // it is told nothing but by its own look
+			server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub") // only its own poll can find out
 			waiter.Thaw()
 			require.Equal(t, want, line(t, waiter))
 			require.Zero(t, waiter.Wait(limit))
@@ -90,8 +90,8 @@ func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 	}
 }
 
-// P6: a server that restarts empty while processes wait: they are told, and do not wait for ever; and the next round
-// begins.
+// P6: a server restarts empty while processes wait: they get an error, and do not wait for ever; and the next
+// round begins.
 func TestARestartOfTheServerIsToldToThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

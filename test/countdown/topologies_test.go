@@ -81,7 +81,7 @@ func playRounds(t *testing.T, one, other *signalbox.Session, name string) {
 	}
 }
 
-// P6: a failover that loses nothing loses no round: who waits goes on waiting, and is told.
+// P6: a failover that loses nothing loses no round: waiters continue to wait, and are notified.
 func TestAFailoverThatLosesNothingLosesNoRound(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a failover by sentinels")
@@ -98,7 +98,7 @@ func TestAFailoverThatLosesNothingLosesNoRound(t *testing.T) {
 	first.AwaitCopied(t, behind.Replica(t))
 	behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
 	behind.AwaitFailover(t, first)
-	behind.AwaitReady(t) // until the old one has been told what it is now, it takes writes that will be lost
+	behind.AwaitReady(t) // until the old one learns its new role, it accepts writes that will be lost
 	require.Empty(t, waited)
 	for i, id := range []string{"x", "y"} {
 		left, err = r.CountDown(ctx, id)

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// What a child is told by its environment.
+// The environment variables of a child.
 const (
 	urlEnv  = "URL"
 	kindEnv = "KIND"
@@ -59,7 +59,7 @@ func says(t *testing.T, p *redistest.Process, want string) {
 	require.Equal(t, want, line, p.Stderr())
 }
 
-// dial opens the session of a child. A child that cannot go on ends with what it had to say.
+// dial opens the session of a child. A child that fails ends with its error.
 func dial() *signalbox.Session {
 	life, err := time.ParseDuration(os.Getenv(lifeEnv))
 	must(err)
@@ -75,7 +75,7 @@ func must(err error) {
 	}
 }
 
-// runHolder takes the lock and says so, and answers every line by what it thinks of its lease.
+// runHolder acquires the lock and reports that. It replies to every line with the state of its lease.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	s := dial()
 	lease, err := locktest.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
@@ -113,7 +113,7 @@ func opinion(lease signalbox.Lease) string {
 // names is how many locks the workers share.
 const names = 3
 
-// runWorker takes and gives back locks, with several goroutines, and says a line a step.
+// runWorker acquires and releases locks, with several goroutines, and prints a line for each step.
 func runWorker(_ io.Reader, stdout io.Writer) {
 	s, sides := dial(), kinds()[os.Getenv(kindEnv)]
 	var group sync.WaitGroup

@@ -109,8 +109,8 @@ func work(i int) (kind, prefix string) {
 	return kind, fmt.Sprint(kind, "/", i/len(all)/2, "/")
 }
 
-// killSome runs n workers and kills each after some steps, one while it has just been told that it holds a lock,
-// another on its way to one.
+// killSome runs n workers and kills each after some steps, one just after it was granted a lock, another on
+// its way to one.
 func (w *world) killSome(t *testing.T, n int) {
 	t.Helper()
 	locktest.Together(t, n, func(i int) error {
@@ -126,9 +126,9 @@ func (w *world) killSome(t *testing.T, n int) {
 	})
 }
 
-// nothingLeft waits until nobody holds what n workers used, and fails the test if anything is left that keeps who comes
-// from the lock. One of the dead who was heard of not long ago may stand in line still, and be granted the lock before who
-// comes: so that one waits.
+// nothingLeft waits until the locks of n workers have no holder, and fails the test if anything is left that
+// keeps a new caller from the lock. A dead worker that was heard of recently may still be in the queue, and
+// be granted the lock before the new caller, which therefore waits.
 func (w *world) nothingLeft(t *testing.T, n int) {
 	t.Helper()
 	locks := map[string]locktest.Primitive{}

@@ -32,8 +32,8 @@ func TestSoakFirstLookAfterAPauseTells(t *testing.T) { //nolint:paralleltest // 
 	t.Logf("%d pauses, all told at the first look", pauses)
 }
 
-// pauseAll stops the children until their keys have ended and others have the locks, and asks
-// them. The question is there before they go on.
+// pauseAll stops the children until their keys have ended and others have the locks, and asks them. The
+// question is there before they continue.
 func (w *world) pauseAll(t *testing.T, holders []*process) {
 	t.Helper()
 	for _, h := range holders {
@@ -63,7 +63,7 @@ type process struct {
 	*redistest.Process
 
 	name  string
-	rival locktest.Primitive // who asks for the lock while it is stopped
+	rival locktest.Primitive // which asks for the lock while the other is stopped
 }
 
 // stopped are the kinds of lock that processes hold while they are stopped.

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// world is a server with somebody who does not crash.
+// world is a server with a client that does not crash.
 type world struct {
 	server  *redistest.Server
 	session *signalbox.Session

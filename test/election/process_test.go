@@ -108,7 +108,7 @@ func TestAStoppedLeaderFindsOutAtItsFirstLook(t *testing.T) {
 		require.NoError(t, term.Err())
 		require.NoError(t, term.Resign())
 		require.Equal(t, "leads", line(t, stopped))
-		if !hasLooked { // its context ended first: the next term looks
+		if !hasLooked { // its context ended first: the next term checks
 			require.Equal(t, "true", line(t, stopped))
 		}
 	}

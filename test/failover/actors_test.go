@@ -25,8 +25,8 @@ type outcome struct {
 	took time.Duration // from the fault
 }
 
-// follow tells what becomes of a lease of life after a fault that comes now: the first renewal
-// that was sent after it and answered, or the end.
+// follow reports what happens to a lease of life after a fault that comes now: the first renewal that was
+// sent after it and had a reply, or the end.
 func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
 	fault := time.Now()
 	told := make(chan outcome, 1)
@@ -131,7 +131,7 @@ func (q *waiter) mustHandOn() {
 	require.NoError(q.w, <-q.over, q.w.kind.Name)
 }
 
-// turnLife is that of the leases of a crowd. Where a failover loses a release, nobody has the lock for as
+// turnLife is that of the leases of a crowd. If a failover loses a release, the lock is unavailable for as
 // long.
 const turnLife = 3 * time.Second
 
@@ -224,8 +224,8 @@ func takeOver(t *testing.T, replica *redistest.Server) {
 	require.FailNow(t, "the replica does not take over", replica.Log())
 }
 
-// switchOver lets the sentinels switch to another primary as operators ask, and answers that. A sentinel refuses while it knows of no
-// replica that is fit, or switches already.
+// switchOver makes the sentinels switch to another primary, as operators do, and returns that. A sentinel
+// refuses while it knows no fit replica, or switches already.
 func switchOver(t *testing.T, s *redistest.Sentinel, old *redistest.Server) *redistest.Server {
 	t.Helper()
 	redistest.Await(t, "a sentinel that switches", func() bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-// book is what everybody who has a lock writes down while it has it.
+// book is what every holder of a lock writes down while it has it.
 type book struct {
 	mu struct {
 		sync.Mutex
@@ -33,7 +33,8 @@ func newBook() *book {
 	return b
 }
 
-// last returns the greatest token of all who have entered. Whoever begins to ask for the lock then has a greater one.
+// last returns the greatest token of all that have entered. A caller that starts to ask for the lock now gets
+// a greater one.
 func (b *book) last() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +55,7 @@ func (b *book) enter(lease signalbox.Lease, before uint64) {
 			overlaps = append(overlaps, fmt.Sprintf("%d while %d", token, other))
 		}
 	}
-	// One that is over before its holder comes here overlaps with nobody, and may come behind the next.
+	// A lease that is over before its holder comes here overlaps with no other, and may come behind the next.
 	late := lease.Err() != nil
 	if !late {
 		b.mu.overlaps = append(b.mu.overlaps, overlaps...)
@@ -94,7 +95,7 @@ func (b *book) mustBeTrue(t *testing.T) {
 	require.Empty(t, b.mu.faults)
 }
 
-// mustTell requires that where leases overlapped tokens told the later one.
+// mustTell requires that tokens show the later one if leases overlapped.
 func (b *book) mustTell(t *testing.T) (overlaps int) {
 	t.Helper()
 	b.mu.Lock()

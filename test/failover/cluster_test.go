@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// slotOf returns the slot of a key. It asks nobody.
+// slotOf returns the slot of a key, without a call.
 func slotOf(t *testing.T, c *redistest.Cluster) func(key string) int {
 	t.Helper()
 	client := c.Client(t, signalbox.Tune)
@@ -35,14 +35,14 @@ func firstNode(t *testing.T, c *redistest.Cluster) (*redistest.Server, func(key 
 	return c.Owner(t, 0), func(key string) bool { return slot(key) < redistest.Slots/3-1 }
 }
 
-// P1, P2, P3, P6: the node of a lock dies while it is held and waited for. What its replica had is
-// held on, renewals and channels go to the replica, and nobody else is let in.
+// P1, P2, P3, P6: the node of a lock dies while it is held and waited for. Holds that its replica had
+// continue, renewals and channels go to the replica, and no other caller gets the lock.
 func TestALockOutlivesANodeThatDies(t *testing.T) {
 	t.Parallel()
 	outlive(t, (*redistest.Server).Kill, (*redistest.Server).Restart)
 }
 
-// P1, P2, P3, P6: the same of a node that stops: its connections stay, and answer nothing.
+// P1, P2, P3, P6: the same with a node that stops: its connections stay open without replies.
 func TestALockOutlivesANodeThatStops(t *testing.T) {
 	t.Parallel()
 	outlive(t, (*redistest.Server).Freeze, (*redistest.Server).Thaw)
@@ -92,7 +92,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	}
 }
 
-// P4, P6: a node dies under many that take turns, some of whom are just acquiring, or giving back.
+// P4, P6: a node dies under many clients that alternate, some of which are just acquiring, or releasing.
 func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
@@ -165,8 +165,8 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	}
 }
 
-// P2, P10: a part of a cluster is away, and so the cluster is down for all. A Lock waits within its context and
-// says what it met, a TryLock answers that at once, and both go on when the cluster does.
+// P2, P10: a part of a cluster is away, and so the cluster is down for all. A Lock waits within its context
+// and returns what it met, a TryLock returns that at once, and both work again when the cluster does.
 func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P1, P2, P3, P6: a slot is moved, step by step, with the locks that are held in it, waited for, and taken in
-// turn. While keys are on both sides (ASK), and scripts with several keys are refused (TRYAGAIN), renewals go on
-// and locks are given back; when the move is over, waiters have their order and channels their listeners.
+// P1, P2, P3, P6: a slot is moved, step by step, with locks that are held, waited for, and acquired in turn.
+// While keys are on both sides (ASK), and scripts with several keys are refused (TRYAGAIN), renewals continue
+// and locks are released; when the move is over, waiters have their order and channels their listeners.
 func TestLocksFollowTheirSlot(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second // renewed each three

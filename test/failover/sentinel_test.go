@@ -83,8 +83,8 @@ func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
 	}
 }
 
-// P4, P6: the primary dies under waiters and under many that take turns, some of whom are just
-// acquiring, or giving back.
+// P4, P6: the primary dies under waiters and under many clients that alternate, some of which are just
+// acquiring, or releasing.
 func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
@@ -113,8 +113,8 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	}
 }
 
-// P4, P5: a lock is given back to a primary that is about to die. The caller is told that it does not
-// know, and the lock is given back at the new one: before its key would end.
+// P4, P5: a lock is released at a primary that is about to die. The caller gets an unknown outcome, and the
+// lock is released at the new primary, before its key would end.
 func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	const long = time.Minute
@@ -153,7 +153,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	}
 }
 
-// P1, P3, P6: a primary is stopped, replaced, and goes on. Who waits at it comes to the new one, with its
+// P1, P3, P6: a primary is stopped, replaced, and continues. Its waiters move to the new one, with their
 // channel, and so do holders.
 func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	t.Parallel()
@@ -249,8 +249,8 @@ func (b behind) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 	})
 }
 
-// P1, P2, P3: operators ask for another primary while all are well. Until the old one hears of it, it grants
-// what will be lost: that is told, and tokens tell who came later.
+// P1, P2, P3: operators switch to another primary while all are well. Until the old one learns of it, it
+// grants holds that will be lost: their holders learn that, and tokens show which came later.
 func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
@@ -288,8 +288,8 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	}
 }
 
-// P3: a primary that was stopped and replaced goes on, and somebody who has not heard of the new one
-// asks it. What it grants is lost and told; tokens tell that it came later.
+// P3: a primary that was stopped and replaced continues, and a client asks it that does not know the new one.
+// What it grants is lost and reported; tokens show which came later.
 func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
@@ -336,8 +336,8 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	}
 }
 
-// P1: with min-replicas-to-write a primary without its replica grants nothing: neither the old one nor,
-// until the old one follows it, the new one. Nobody overlaps with anybody, and the refusal has a name.
+// P1: with min-replicas-to-write a primary without its replica grants nothing: neither the old one nor, until
+// the old one follows it, the new one. No holds overlap, and the refusal has a name.
 func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t,

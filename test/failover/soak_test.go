@@ -10,8 +10,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P1, P3, P4, P6: for a long time, one node of a cluster after the other dies, stops, hands over or gives a slot
-// away, while locks are taken in turn. Tokens grow, turns go on, and nothing stays in the end.
+// P1, P3, P4, P6: for a long time, one node of a cluster after the other dies, stops, hands over or loses a
+// slot, while clients acquire locks in turn. Tokens rise, clients make progress, and nothing is left in the
+// end.
 func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	more := locktest.Soak(t)
@@ -47,8 +48,8 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	mustEndWell(all, crowds)
 }
 
-// P1, P3, P4, P6: for a long time, primaries die, stop or hand over under sentinels, while locks are
-// taken in turn. Tokens grow, turns go on, and nothing stays in the end.
+// P1, P3, P4, P6: for a long time, primaries die, stop or hand over under sentinels, while clients acquire
+// locks in turn. Tokens rise, clients make progress, and nothing is left in the end.
 func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	more := locktest.Soak(t)
@@ -82,7 +83,7 @@ func loadAll(all []*world) (crowds []*crowd) {
 	return crowds
 }
 
-// mustGoOn requires that turns are taken, and that no token was too small.
+// mustGoOn requires that clients make progress, and that no token was too small.
 func mustGoOn(all []*world) {
 	for _, w := range all {
 		w.awaitTurns(50)

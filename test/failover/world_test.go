@@ -23,13 +23,14 @@ import (
 // life is that of leases which are to outlive a failover on a busy machine.
 const life = 10 * time.Second
 
-// wait is how long a Lock waits that somebody else is to let in: mustGet says how long that may take.
+// wait is how long a Lock waits for a lock that another client is to release: mustGet says how long that may
+// take.
 const wait = 5 * time.Minute
 
 // moment is how long a Lock waits that is to see a refusal.
 const moment = 3 * time.Second
 
-// uncompressed lets DUMP answer ids as they are; see world.knows.
+// uncompressed makes DUMP return ids unchanged; see world.knows.
 func uncompressed() redistest.Option { return redistest.WithArgs("--rdbcompression", "no") }
 
 // cluster runs a cluster until the test ends, or skips the test under -short.
@@ -97,7 +98,7 @@ func (w *world) rename(name string, good func(key string) bool) {
 	}
 }
 
-// key returns the key that says who has the world's lock.
+// key returns the key that names the holder of the world's lock.
 func (w *world) key() string { return w.kind.Key(w.name) }
 
 // session returns a session with a client of its own, as another process would have it.
@@ -130,8 +131,8 @@ func (w *world) mustUnlock(lease signalbox.Lease) {
 	w.mustGiveBack(lease)
 }
 
-// mustGiveBack unlocks a lease, and fails the test if that has ended. An Unlock that is not answered within its second
-// goes on in the background, and who waits, or mustRest, tells whether it came about.
+// mustGiveBack unlocks a lease, and fails the test if that has ended. An Unlock without a reply within its
+// second continues in the background, and a waiter, or mustRest, finds out whether it succeeded.
 func (w *world) mustGiveBack(lease signalbox.Lease) {
 	w.Helper()
 	require.NoError(w, locktest.Confirmed(lease.Unlock()), w.kind.Name)
@@ -160,7 +161,7 @@ func (w *world) pass(ctx context.Context, l locktest.Lock) error {
 	return giveBack(lease)
 }
 
-// alive returns the servers that have data and answer.
+// alive returns the servers that have data and reply.
 func (w *world) alive() (alive []*redistest.Server) {
 	for _, s := range w.topology.Servers() {
 		if s == w.stopped {
@@ -181,7 +182,7 @@ func (w *world) pattern() string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
 }
 
-// knows reports whether a session stands in a key of the lock, on any server that answers.
+// knows reports whether a session is in a key of the lock, on any server that replies.
 func (w *world) knows(s *signalbox.Session) bool {
 	id := (*session.Session)(s).ID()
 	for _, server := range w.alive() {
@@ -208,7 +209,7 @@ func (w *world) held(s *redistest.Server) bool {
 	return err == nil && len(text) >= 61 && text[3] != '-' && text[20:61] != strings.Repeat("-", 41) // ids may begin with one
 }
 
-// immortal returns the keys of the lock that have no end, on any server that answers.
+// immortal returns the keys of the lock that have no end, on any server that replies.
 func (w *world) immortal() (left []string) {
 	for _, server := range w.alive() {
 		keys, _ := server.Do("KEYS", w.pattern())
@@ -222,7 +223,7 @@ func (w *world) immortal() (left []string) {
 	return left
 }
 
-// listeners returns the channels of the lock that somebody listens to, by server.
+// listeners returns the channels of the lock that have a listener, by server.
 func (w *world) listeners() (all []string) {
 	for _, server := range w.alive() {
 		all = append(all, w.listenersAt(server)...)
@@ -230,7 +231,7 @@ func (w *world) listeners() (all []string) {
 	return all
 }
 
-// listenersAt returns the channels of the lock that somebody listens to at a server.
+// listenersAt returns the channels of the lock that have a listener at a server.
 func (w *world) listenersAt(server *redistest.Server) (all []string) {
 	for _, ask := range []string{"CHANNELS", "SHARDCHANNELS"} {
 		for _, pattern := range []string{w.pattern(), names.DefaultPrefix + "grants:*"} {
@@ -244,7 +245,8 @@ func (w *world) listenersAt(server *redistest.Server) (all []string) {
 	return all
 }
 
-// mustRest requires that everything is given back and given up in the end: by the sessions and on the servers. P4, P7.
+// mustRest requires that everything is released and given up in the end: by the sessions and on the servers.
+// P4, P7.
 func (w *world) mustRest() {
 	w.Helper()
 	for i, s := range w.sessions {

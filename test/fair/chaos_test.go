@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P1, P3, P6: while processes of a crowd are stopped and killed, wherever they are, the others go on, none
-// has the lock beside another, and tokens rise.
+// P1, P3, P6: while processes of a crowd are stopped and killed at any moment, the others continue, no two
+// hold the lock at once, and tokens rise.
 func TestCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped and killed, and others wait for what the server keeps for them")
@@ -27,7 +27,7 @@ func TestSoakCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) { //nolint:paral
 	newWorld(t).strikes(t, more)
 }
 
-// strikes stops or kills one process of a crowd after the other, and demands that the others go on.
+// strikes stops or kills one process of a crowd after the other, and requires that the others continue.
 func (w *world) strikes(t *testing.T, more func() bool) {
 	t.Helper()
 	// Who is killed mostly has its hold for what it counted as living for. One that came to a free lock, or was renewed, has

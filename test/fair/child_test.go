@@ -24,13 +24,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// What a child is told by its environment.
+// The environment variables of a child.
 const (
 	urlEnv      = "URL"
 	nameEnv     = "NAME"
 	sessionsEnv = "SESSIONS" // how many it has, each with a client of its own
 	usersEnv    = "USERS"    // goroutines of each session
-	goalEnv     = "GOAL"     // of a crowd: how often the first in line is to have been next
+	goalEnv     = "GOAL"     // of a crowd: how often the first in the queue is to have been next
 	leaseEnv    = "LEASE"    // of its locks
 	skewEnv     = "SKEW"     // how wrong its wall clock is
 )
@@ -118,8 +118,8 @@ func together(sessions []*signalbox.Session, use func(user int, lock *fair.Lock)
 	}
 }
 
-// runCrowd takes the lock, makes a note and gives the lock back, again and again, until the first in line was
-// next as often as is asked for. It says when it has begun and when it is done.
+// runCrowd acquires the lock, makes a note and releases the lock, again and again, until the first in the
+// queue was next as often as asked. It reports its begin and its end.
 func runCrowd(_ io.Reader, stdout io.Writer) {
 	sessions, notes, goal := open(), openBook(), int64(number(goalEnv))
 	defer notes.client.Close()
@@ -130,7 +130,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 	fmt.Fprintln(stdout, "done")
 }
 
-// fill makes one note after the other until the first in line was next goal times.
+// fill makes one note after the other until the first in the queue was next goal times.
 func (b *book) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
 	for {
 		n, err := b.turn(ctx, lock)
@@ -152,8 +152,8 @@ func (b *book) turn(ctx context.Context, lock *fair.Lock) (followed int64, err e
 	return followed, forgive(lease.Unlock())
 }
 
-// runQueue takes the lock once for each user, and says "granted" with the number of the user and the
-// token. It keeps a lease until it is sent a line, and answers by what it thinks of it then.
+// runQueue acquires the lock once for each user, and prints "granted" with the number of the user and the
+// token. It keeps a lease until it reads a line, and then replies with the state of the lease.
 func runQueue(stdin io.Reader, stdout io.Writer) {
 	sessions, lines := open(), bufio.NewScanner(stdin)
 	fmt.Fprintln(stdout, "began")

@@ -21,15 +21,15 @@ func granted(lease signalbox.Lease) time.Time {
 	return time.UnixMicro(int64(wire.StampOf(lease.Token())))
 }
 
-// P6: waiters that are killed, however many, delay the next one that lives by what they count as living for, together and
-// not each. TestDeadWaitersHoldUpNobodyForLong shows the bound in virtual time.
+// P6: waiters that are killed, however many, delay the next living one by one life together and not each.
+// TestDeadWaitersHoldUpNobodyForLong shows the bound in virtual time.
 func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are killed that count as living for three seconds")
 	newWorld(t).killWaiters(t, 20)
 }
 
-// killWaiters lets k sessions stand in line before one that lives, kills them, and gives the lock back.
+// killWaiters queues k sessions before one that lives, kills them, and releases the lock.
 func (w *world) killWaiters(t *testing.T, k int) {
 	t.Helper()
 	const name = "killed"
@@ -51,16 +51,15 @@ func (w *world) killWaiters(t *testing.T, k int) {
 	took := granted(lease).Sub(released)
 	t.Logf("%d killed: the next that lives was granted the lock %v after the release", k, took.Round(time.Millisecond))
 	require.NoError(t, lease.Unlock())
-	// The dead stand in line until somebody comes by ten seconds after their death. They are in nobody's way.
+	// The tickets of the dead stay until a caller comes ten seconds after their death. They delay no one.
 	lease, err := fair.New(w.waiter, name).TryLock(locktest.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock())
 	w.view.NoImmortals(t)
 }
 
-// Order: a process that is stopped in line for longer than it counts as living is passed over, goes
-// on where it stood when it comes back soon, and stands at the end when it comes back late. It
-// gets the lock either way.
+// Order: a process that is stopped in the queue for longer than its life is skipped. It keeps its position if
+// it comes back soon, and moves to the end if it comes back late. It gets the lock either way.
 func TestWaiterThatWasStoppedInLineGetsTheLockLater(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
@@ -110,7 +109,7 @@ func TestWaiterThatWasStoppedInLineGetsTheLockLater(t *testing.T) {
 	}
 }
 
-// childGets lets the child have the lock and give it back, and answers its token.
+// childGets lets the child acquire the lock and release it, and returns its token.
 func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 	t.Helper()
 	var user int
@@ -121,7 +120,7 @@ func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 	return token
 }
 
-// awaitFirst waits until the first in line counts as living, or as dead.
+// awaitFirst waits until the first in the queue counts as living, or as dead.
 func (w *world) awaitFirst(t *testing.T, name, what string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
@@ -137,7 +136,7 @@ func (w *world) awaitFirst(t *testing.T, name, what string) {
 // What a waiter counts as.
 const living, dead = "living", "dead"
 
-// awaitLost waits until a dead waiter has lost its place, which somebody has to see to.
+// awaitLost waits until a dead waiter has lost its ticket, which another session has to remove.
 func (w *world) awaitLost(t *testing.T, name string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
@@ -149,8 +148,8 @@ func (w *world) awaitLost(t *testing.T, name string) {
 	})
 }
 
-// P1, P6: a waiter that is stopped while it is granted the lock loses it to the next one, does not
-// believe the old message when it goes on, and gets the lock in its turn.
+// P1, P6: a waiter that is stopped while it is granted the lock loses it to the next one, does not believe
+// the old message when it continues, and gets the lock in its turn.
 func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
@@ -165,7 +164,7 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	require.Greater(t, w.view.MustHold(t, name).Token, held.Token(), "it was granted the lock")
 	second := locktest.MustHave(t, other)
 	p.Thaw()
-	w.waiting(t, name, 1) // it finds out, and stands in line again
+	w.waiting(t, name, 1) // it finds out, and queues again
 	require.NoError(t, second.Err())
 	says(t, p, redistest.Patience, "began")
 	require.NoError(t, second.Unlock())
@@ -173,7 +172,7 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	w.nothingLeft(t)
 }
 
-// P2: a holder that is stopped past its lease is told at its first look, and the next one is left
+// P2: a holder that is stopped past its lease finds the loss at its first check, and the next one is left
 // alone.
 func TestHolderThatWasStoppedIsToldAndTheNextIsLeftAlone(t *testing.T) {
 	t.Parallel()

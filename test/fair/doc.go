@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fair asks whether a fair lock keeps its order and its promises on real servers: with many
-// processes, with some that stop or die in line, with messages lost, and with servers that go away.
+// Package fair tests the order and the promises of a fair lock on real servers: with many processes, with
+// some that stop or die in the queue, with lost messages, and with servers that go away.
 //
 // # How the order is known
 //
-// Every holder makes a note in a book on the server, in one step with a look at the line: who holds the
-// lock, with which token, and who stands first in line. The next note must be that one's. So
-// the order is judged by what the server did, whatever processes see of it and when.
+// Every holder makes a note in a book on the server, in the same script that reads the queue: who holds the
+// lock, with which token, and who is first in the queue. The next note must be made by that one. So the order
+// is judged by what the server did, whatever processes see of it and when.
 //
 // # Not covered
 //
-// What depends on time alone, such as when a lost grant is noticed or a dead waiter is passed over, is shown in virtual time:
-// test/virtual, fair_*_synctest_test.go and line_*_synctest_test.go.
+// What depends on time alone, such as when a lost grant is noticed or a dead waiter is skipped, is shown in
+// virtual time: test/virtual, fair_*_synctest_test.go and line_*_synctest_test.go.
 //
-// What is asked of every kind of lock alike: each fault at each step is in package faults, histories in
-// package history, tokens before a store in package fencing.
+// The tests of every kind of lock are in package faults (each fault at each step), package history
+// (histories), and package fencing (tokens before a store).
 //
 // # Testing
 //

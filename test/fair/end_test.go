@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P2, P8: who unlocks a lease that has ended is told that it was lost, whether somebody else has the
-// lock by then or nobody, and whatever ended it; the next one is left alone.
+// P2, P8: Unlock of a lease that has ended returns ErrLost, whether or not the lock has another holder by
+// then, and whatever ended it; the next holder is left alone.
 func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, w *world){

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P6: a waiter that is not told of its grant, whatever became of the message, finds out by a look, and
-// has the lock that was granted to it then, and no later one.
+// P6: a waiter that gets no message of its grant finds out by a poll, and has the lock that was granted to it
+// then, and no later one.
 func TestLostGrantIsFoundByALook(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, w *world, p *redistest.Proxy){
@@ -31,7 +31,7 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 			held := w.hold(t, name)
 			got := w.asks(t, locktest.Session(t, proxy), name, 1)
 			w.hear(t, 1)
-			// The first look comes with the subscription. From then on nobody looks for most of a second.
+			// The first poll comes with the subscription. After that there is none for most of a second.
 			redistest.Await(t, "a look", func() bool { return proxy.Replies() > 0 })
 			lose(t, w, proxy)
 			require.NoError(t, held.Unlock())

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// Order: over many processes and goroutines the lock goes to the first in line, every time.
+// Order: over many processes and goroutines the lock goes to the first in the queue, every time.
 func TestLockIsGrantedInTheOrderOfTheLine(t *testing.T) {
 	t.Parallel()
 	newWorld(t).drawsCrowd(t, "order", 1_000)
@@ -56,7 +56,7 @@ func (w *world) ended(t *testing.T, crowd []*redistest.Process, within time.Dura
 	}
 }
 
-// Order: those who stand in line at one time, however many, drain in the order in which they came.
+// Order: the tickets of one moment, however many, drain in order.
 func TestManyWaitersDrainInOrder(t *testing.T) {
 	t.Parallel()
 	newWorld(t).drains(t, 3, 100)
@@ -68,8 +68,8 @@ func TestSoakManyWaitersDrainInOrder(t *testing.T) { //nolint:paralleltest // ha
 	}
 }
 
-// drains lets processes with so many goroutines each stand in line for one lock, which is held until they
-// all do, and have it once.
+// drains makes processes with so many goroutines each queue for one lock, which is held until all wait, and
+// then hold it once.
 func (w *world) drains(t *testing.T, processes, users int) {
 	t.Helper()
 	const name = "drain"

@@ -17,8 +17,8 @@ import (
 // enterArgs is where the arguments of an enter stand in its request: EVALSHA, digest, 3, the keys.
 const enterArgs = 6
 
-// Order: a session counts as living as soon as it stands in line, also where it tried just before: to
-// try is no sign of life.
+// Order: a session counts as living as soon as it has a ticket, also if it tried just before: a try is no
+// sign of life.
 func TestTicketComesWithASignOfLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -54,7 +54,7 @@ func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption)
 	return lease
 }
 
-// asks lets a session wait for a lock. It returns when it stands in line, where n are then.
+// asks makes a session wait for a lock. It returns when the session has a ticket and there are n.
 func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
 	got := begins(t, s, name)
@@ -77,13 +77,13 @@ func (w *world) hear(t *testing.T, n int) {
 	})
 }
 
-// waiting waits until n stand in line.
+// waiting waits until there are n tickets.
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
 	redistest.AwaitFor(t, limit, "they stand in line", func() bool { return w.view.Waiting(name) == n })
 }
 
-// nothingLeft fails the test if anybody still holds the lock or stands in line after a while.
+// nothingLeft fails the test if the lock still has a holder or a waiter after a while.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
 	view := locktest.NewView(t, w.server) // a connection that no restart has broken
@@ -106,8 +106,8 @@ func long(t *testing.T) context.Context {
 	return ctx
 }
 
-// forgive forgives an Unlock that the server did not answer in its second, on a busy machine, and
-// one of a hold that a process lost which stood still for seconds.
+// forgive ignores an Unlock without a reply in its second, on a busy machine, and one of a hold that a
+// process lost which stood still for seconds.
 func forgive(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) || errors.Is(err, signalbox.ErrLost) {
 		return nil

@@ -29,7 +29,7 @@ const closeUsers = 16
 func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 	t.Helper()
 	c := &closing{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
-	// What a Close has no time to give back, on a machine that stalls, ends while the test waits for that.
+	// What a Close cannot release in time, on a machine that stalls, expires while the test waits for that.
 	life := signalbox.RenewedLease(redistest.Patience / 2)
 	for i := range closeUsers {
 		go func() { c.ended <- c.use(i, w.kind.New(of, fmt.Sprint("closing/", i%5), life)) }()
@@ -40,7 +40,7 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 	return c
 }
 
-// use takes and gives back the lock until it is sent away, by ErrClosed.
+// use acquires and releases the lock until it gets ErrClosed.
 func (c *closing) use(i int, lock locktest.Lock) error {
 	for n := 0; ; n++ {
 		lease, err := lock.Lock(context.Background())

@@ -16,8 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P1, P10: a server that is made to forget its scripts all the time is nothing that anybody is
-// told of.
+// P1, P10: a server that forgets its scripts all the time causes no error.
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	const users, times = 8, 50
@@ -44,7 +43,8 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	patience := locktest.Context(t)
 	var inside [2]atomic.Int32
 	locktest.Together(t, users, func(i int) error {
-		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(redistest.Patience)) // which is not passed on here
+		// which is not handed over here
+		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(redistest.Patience))
 		for n := 0; n < times || !forgotten() && patience.Err() == nil; n++ {
 			lease, err := lock.Lock(locktest.Context(t))
 			if err != nil {

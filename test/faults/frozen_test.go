@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P4: whoever asks while the server is frozen goes in its own time, and what it asked takes no
-// effect later. A connection that is just being made is waited for, by the client, for a second.
+// P4: a waiter that asks while the server is frozen ends by its own context, and its request has no effect
+// later. The client waits a second for a connection that is just being made.
 func TestWaiterOfAFrozenServerGoesInItsOwnTime(t *testing.T) {
 	t.Parallel()
 	each(t, waitFrozen)

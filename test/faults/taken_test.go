@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P2, P3: whose key is taken away is told by the next renewal, well before the lease would have
+// P2, P3: a holder whose key was deleted learns it from the next renewal, well before the lease would have
 // ended, and the next holder has a greater token and is left alone.
 func TestHolderWhoseKeyIsTakenAwayIsToldAtItsNextRenewal(t *testing.T) {
 	t.Parallel()

@@ -137,7 +137,7 @@ func awaitRead(t *testing.T, p *redistest.Process) {
 	}
 }
 
-// heard reads some of what the child has said, so that it can go on saying.
+// heard reads some output of the child, so that it can continue to write.
 func heard(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for range 1 + rand.N(20) {
@@ -146,8 +146,8 @@ func heard(t *testing.T, p *redistest.Process) {
 	}
 }
 
-// goesOn waits until others have added something, which they do at once, or when the lease of
-// the one that was stopped has ended.
+// goesOn waits until others have added something, which they do at once, or when the lease of the stopped one
+// has ended.
 func (w *world) goesOn(t *testing.T) {
 	t.Helper()
 	before := w.store.size()

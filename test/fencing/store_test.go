@@ -20,7 +20,7 @@ const (
 	logKey     = "log"
 )
 
-// access reads the counter, or writes it where ARGV[2] is there, and answers it; -1 is a refusal.
+// access reads the counter, or writes it if ARGV[2] is there, and returns it; -1 is a refusal.
 const access = `
 local counter, log = KEYS[1], KEYS[2]
 local token, value = tonumber(ARGV[1]), ARGV[2]

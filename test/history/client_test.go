@@ -68,7 +68,7 @@ func (r *recorder) shows() bool {
 	return r.mu.counts[took] >= enoughTaken && r.mu.counts[mayTake] >= enoughGhosts
 }
 
-// ghost adds what a call may have done that nobody knows of.
+// ghost adds what a call of unknown outcome may have done.
 func (r *recorder) ghost(from, to int64) {
 	who := -int(r.ghosts.Add(1))
 	r.add(op{kind: mayTake, who: who}, from, to)
@@ -104,7 +104,7 @@ func (c *client) run(n int) (died bool, err error) {
 			at := c.now()
 			begun := at
 			if lease.Err() != nil {
-				begun = from // it was lost before, on a machine that stood still, and nobody looked
+				begun = from // it was lost before, on a machine that stood still, without a check
 			}
 			c.add(op{ended, c.who, lease.Token()}, begun, at+int64(crashed))
 			return true, nil
@@ -136,7 +136,7 @@ func (c *client) settled() error {
 	return nil
 }
 
-// take calls Lock or TryLock, and adds what it was told. from is when the call began.
+// take calls Lock or TryLock, and adds the result. from is when the call began.
 func (c *client) take() (lease signalbox.Lease, from int64, err error) {
 	lock := c.kind.New(c.session, c.name, signalbox.RenewedLease(life))
 	ctx, cancel := context.WithTimeout(context.Background(), rand.N(2*life))
@@ -175,7 +175,7 @@ func (c *client) giveBack(lease signalbox.Lease, took int64) error {
 	case err == nil:
 		c.add(op{gave, c.who, lease.Token()}, from, c.now())
 	case errors.Is(err, signalbox.ErrLost):
-		// It is over here. What there may be of it on the server is given back in the background.
+		// It is over here. If the server still has it, it is released in the background.
 		if err := c.settled(); err != nil {
 			return fmt.Errorf("lost: %w", err)
 		}

@@ -33,7 +33,7 @@ const (
 	ghostLimit = 3 * time.Second
 )
 
-// P1, P3: what clients are told on wires that fail can be explained by one lock.
+// P1, P3: the results of clients on failing connections can be explained by one lock.
 func TestWhatClientsAreToldIsALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)

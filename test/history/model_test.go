@@ -32,9 +32,9 @@ func (o op) String() string {
 	return fmt.Sprintf("%d %s %d", o.who, names[o.kind], o.token)
 }
 
-// lock is the model: who has it, with which token, and the greatest token so far.
+// lock is the model: the holder, its token, and the greatest token so far.
 type lock struct {
-	who        int // 0 is nobody
+	who        int // 0 is no holder
 	token, max uint64
 }
 

@@ -28,7 +28,7 @@ func sides(who int) locktest.Primitive {
 // rwlock is the model of a lock with readers: who writes, with which token, who reads, and the greatest tokens so far,
 // of all and of writers.
 type rwlock struct {
-	writer  int // 0 is nobody
+	writer  int // 0 is no writer
 	readers uint64
 	token   uint64
 	any     uint64
@@ -98,7 +98,7 @@ func newGameOfSides(t *testing.T, faults []redistest.Kind) *game {
 	return g
 }
 
-// P1, P3: what readers and writers of one lock are told on wires that fail can be explained by one lock.
+// P1, P3: the results of readers and writers of one lock on failing connections can be explained by one lock.
 func TestWhatReadersAndWritersAreToldIsALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)
