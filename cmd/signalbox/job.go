@@ -64,10 +64,13 @@ func (j *job) run(ctx context.Context) error {
 	lost := j.watch(c, signals)
 	if lost != nil {
 		j.end(c)
-	} else if lost = j.lease.Err(); lost == nil {
-		j.hold(signals)
 	}
-	c.close()
+	c.close() // before hold: a signal of the terminal ends that
+	if lost == nil {
+		if lost = j.lease.Err(); lost == nil {
+			j.hold(signals)
+		}
+	}
 	return j.release(c.code(), lost)
 }
 

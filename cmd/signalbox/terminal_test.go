@@ -58,6 +58,21 @@ func TestInterruptOfTheTerminalEndsTheProgram(t *testing.T) {
 	}
 }
 
+// ^C ends the wait for --min, also if the program had the terminal.
+func TestInterruptOfTheTerminalEndsTheMinimum(t *testing.T) {
+	t.Parallel()
+	script := "stty -echo; echo ready; read x; echo over; exit 3"
+	p := onTerminal(t, redistest.Start(t).URL(), "run", "--min", "1h", "a", "--", "sh", "-c", script)
+	require.Equal(t, "ready", p.line())
+	p.send("")
+	require.Equal(t, "over", p.line())
+	redistest.Await(t, "the end", func() bool {
+		_, err := p.stdin.WriteString("\x03") // again, since the terminal may be that of the program still
+		return err != nil || locktest.IsClosed(p.exited)
+	})
+	require.Contains(t, []int{3, 130}, p.code())
+}
+
 // ^Z stops the program and signalbox, and a shell's SIGCONT continues both.
 func TestStopOfTheTerminalStopsBoth(t *testing.T) {
 	t.Parallel()
