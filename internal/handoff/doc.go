@@ -77,8 +77,9 @@
 //
 // # Ownership
 //
-// No goroutine runs here: the one that asks the server is its caller's. A Queue has one entry in the timers of its session,
-// scheduled only while goroutines wait for something scarce.
+// The goroutine that asks the server is its caller's. One of its own runs only while the last goroutine in a shared hold leaves it
+// because the hold may not be shared further: a caller whose context ends does not wait for the release. A Queue has one entry in
+// the timers of its session, scheduled only while goroutines wait for something scarce.
 //
 // # Locking
 //

@@ -39,8 +39,22 @@ func (q *Queue) Share(ctx context.Context, r Request, s Sharer) (hold.Lease, boo
 		return lease, true
 	}
 	q.shut(r)
-	_ = lease.Unlock() // the hold stays with the goroutines that are in it; if none is left it is released
+	leave(ctx, lease)
 	return hold.Lease{}, false
+}
+
+// leave ends an entry of a shared hold, which stays with the goroutines that are in it. If none is left the hold is released,
+// and leave waits for that as long as ctx lasts. The goroutine ends with the release, for which the session's Close waits.
+func leave(ctx context.Context, lease hold.Lease) {
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_ = lease.Unlock() // the caller has got nothing that could be lost
+	}()
+	select {
+	case <-left:
+	case <-ctx.Done():
+	}
 }
 
 // enter enters the shared hold if the server was asked a moment ago. It may be opened right after that: then Share enters it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
@@ -243,6 +244,39 @@ func TestShared_WaitersAreRefused(t *testing.T) {
 		m.places[0].token = 1
 		m.answers(nil)
 		asks.requireHas(1)
+		m.finishes(shared)
+	})
+}
+
+// slow is a hold whose release has no reply before the test says so.
+type slow struct {
+	fake
+
+	replied chan struct{}
+}
+
+func (s *slow) Vacated(clock.Instant) error {
+	<-s.replied
+	return nil
+}
+
+// A caller whose context ends while it asks is the last one in the hold: it does not wait for the release.
+func TestShared_CancelledAsker_DoesNotWaitForTheRelease(t *testing.T) {
+	t.Parallel()
+	inSharedRoom(t, func(m *room) {
+		held := &slow{replied: make(chan struct{})}
+		lease := held.BeginOf(held, nil, nil, 1)
+		m.Began(shared)
+		m.Open(shared, lease)
+		m.aged()
+		asks := m.reads()
+		require.NoError(t, lease.Unlock(), "the one that asks is in the hold")
+		asks.cancel()
+		synctest.Wait()
+		asks.requireFailed(context.Canceled)
+		close(held.replied)
+		synctest.Wait()
+		require.ErrorIs(t, m.beside.Err(), errs.ErrReleased)
 		m.finishes(shared)
 	})
 }
