@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,12 +47,16 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// ask reports that a call asks for the lock, and returns the context for its members, whose calls are parts of it. An observer
-// of the first session is that of the lock.
+// ask reports that a call asks for the lock, and returns the context for its members, whose calls are parts of it: no observer
+// is notified of those. An observer of the first session is that of the lock.
 func (l *Lock) ask(ctx context.Context) (*observe.Call, context.Context) {
+	isObserved := func(m one) bool { return m.place.Session.Settings.Observer != nil }
+	if !slices.ContainsFunc(l.members, isObserved) {
+		return nil, ctx
+	}
 	o := l.members[0].place.Session.Settings.Observer
 	if o == nil {
-		return nil, ctx
+		return nil, observe.Quiet(ctx)
 	}
 	labels := observe.Labels{Kind: "multilock", Class: l.members[0].place.Class}
 	for i := range l.members {

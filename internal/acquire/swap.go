@@ -10,7 +10,7 @@ import (
 )
 
 // Swap ends the hold of lease and returns the first lease of a hold with the request of l, which script put
-// in its place in one step. The lease must be the only entry of its hold and bound to nothing. The new hold
+// in its place in one step. The lease must be the only entry of its hold and bound to nothing but an observed call. The new hold
 // has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
 // it fails, both holds are released in the background.
 func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
@@ -33,8 +33,12 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 	if err != nil {
 		n.attempt.Abandon()
 		n.over()
-		return hold.Lease{}, errs.Join(errs.ErrLost, err)
+		err = errs.Join(errs.ErrLost, err)
+		lease.NotSucceeded(err)
+		return hold.Lease{}, err
 	}
 	n.leaveLocal()
-	return l.start(n.queue, a, until), nil // which replaces n in the session and in the queue
+	next := l.start(n.queue, a, until) // which replaces n in the session and in the queue
+	next.Succeed(lease)
+	return next, nil
 }

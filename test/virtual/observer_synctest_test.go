@@ -140,6 +140,45 @@ func TestEveryKindReportsItsCalls(t *testing.T) {
 	}
 }
 
+// Permits that are released in parts are reported as released with the last of them.
+func TestDividedPermitsAreReleasedOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, r, end := w.observed()
+		defer end()
+		permits := semaphore.New(s, "a", 3).Weighted(w.Context())
+		require.NoError(w, permits.Acquire(w.Context(), 3))
+		requireHooks := func(hooks string) {
+			seen, _ := r.took()
+			require.Equal(w, hooks, seen)
+		}
+		requireHooks("waiting acquired")
+		permits.Release(2)
+		requireHooks("")
+		permits.Release(1)
+		requireHooks("released")
+	})
+}
+
+// If the first session of a multilock has no observer, those of the others hear nothing of its members.
+func TestMultilockOfAnUnobservedSessionReportsNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		first, _, endFirst := w.session(w.T)
+		defer endFirst()
+		s, r, end := w.observed()
+		defer end()
+		mu := multilock.New(reentrant.New(first, "a"), reentrant.New(s, "b"))
+		for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
+			lease, err := lock(w.Context())
+			require.NoError(w, err)
+			require.NoError(w, lease.Unlock())
+		}
+		hooks, _ := r.took()
+		require.Empty(w, hooks)
+	})
+}
+
 // A redlock reports one call for all its servers, to the observer of the first session.
 func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 	t.Parallel()
