@@ -157,21 +157,6 @@ func TestDeadlineIsBeforeTheEndOfTheLife(t *testing.T) {
 	require.Greater(t, left, life/2)
 }
 
-func TestDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
-	t.Parallel()
-	b, first := begin(t, "key")
-	second := again(t, first)
-	require.NoError(t, first.Unlock())
-	require.Zero(t, first.Deadline())
-	require.True(t, second.Deadline().After(time.Now()))
-	began := time.Now()
-	b.Term.Break(errs.ErrLost, true)
-	require.WithinRange(t, second.Deadline(), began, time.Now(), "when it was lost, not when it would have been")
-	_ = second.Unlock()
-	require.False(t, second.Deadline().After(time.Now()))
-	require.False(t, second.Deadline().IsZero(), "it was not released")
-}
-
 func TestPassBeginsATenureWithTheNextToken(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")

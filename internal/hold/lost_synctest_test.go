@@ -206,3 +206,19 @@ func TestHomeMayPassTheHoldAtOnce(t *testing.T) {
 		require.False(t, isClosed(next.Done()))
 	})
 }
+
+func TestTheDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, first := begin(t, "key")
+		second := again(t, first)
+		require.NoError(t, first.Unlock())
+		require.Zero(t, first.Deadline())
+		require.True(t, second.Deadline().After(time.Now()))
+		b.Term.Break(errs.ErrLost, true)
+		require.Equal(t, time.Now(), second.Deadline(), "when it was lost, not when it would have been")
+		_ = second.Unlock()
+		require.False(t, second.Deadline().After(time.Now()))
+		require.False(t, second.Deadline().IsZero(), "it was not released")
+	})
+}
