@@ -163,9 +163,8 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // The limit is on the name, not on the Lock value: a call counts all goroutines of the session that
 // wait for the name, whatever options their locks have, and compares the number with its own n. A
 // goroutine that asks the server counts as well, so of two calls for a free lock at the same moment one
-// can return ErrBusy. Acquires of a semaphore, and readers with a hold of their own (FixedLease, MaxHold,
-// WaitReplicas), count once the server told them to wait: those that ask it at the same moment can
-// exceed n.
+// can return ErrBusy. Acquires of a semaphore, and readers, do not count while they ask the server, only
+// once they wait: those that ask it at the same moment can exceed n.
 //
 // With WaitReplicas a call that has to try again counts anew, and can return ErrBusy then.
 func WithMaxWaiters(n int) LockOption {

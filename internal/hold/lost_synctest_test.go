@@ -207,7 +207,7 @@ func TestHomeMayPassTheHoldAtOnce(t *testing.T) {
 	})
 }
 
-func TestTheDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
+func TestDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, first := begin(t, "key")
