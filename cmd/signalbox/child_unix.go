@@ -120,6 +120,11 @@ func (c *child) onStop(by syscall.Signal) {
 // stopSelf stops this process, and the others of its job, as the terminal would have done. The SIGCONT
 // that ends it is forwarded.
 func (c *child) stopSelf() {
+	if os.Getpid() == 1 {
+		// The first process of a container cannot be stopped, and no shell would continue it: so the program continues.
+		c.send(syscall.SIGCONT)
+		return
+	}
 	c.takeTerminal()
 	_ = syscall.Kill(0, syscall.SIGSTOP) // it cannot fail: the group has this process
 }
