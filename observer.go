@@ -37,8 +37,9 @@ import (
 //
 // # Which call counts
 //
-// A redlock and a multilock call each hook once for the whole lock, of the observer of the first session. A
-// once calls the hooks for its claim: of one that has to wait, a Refused with the outcome "held" comes first.
+// A redlock and a multilock call each hook once for the whole lock: a redlock those of the first session, a
+// multilock those of one of its sessions, the same for each call. A once calls the hooks for its claim: of one
+// that has to wait, a Refused with the outcome "held" comes first.
 type Observer struct {
 	// Waiting is called before a call asks for a lock. Later hooks about the call, and about its lease, are called
 	// with the context that it returns, or with its own if it returns nil. The call itself uses its own.

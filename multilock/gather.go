@@ -48,16 +48,13 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 }
 
 // ask reports that a call asks for the lock, and returns the context for its members, whose calls are parts of it: no observer
-// is notified of those. An observer of the first session is that of the lock.
+// is notified of those. The lock has the observer of its first member whose session has one.
 func (l *Lock) ask(ctx context.Context) (*observe.Call, context.Context) {
-	isObserved := func(m one) bool { return m.place.Session.Settings.Observer != nil }
-	if !slices.ContainsFunc(l.members, isObserved) {
+	i := slices.IndexFunc(l.members, func(m one) bool { return m.place.Session.Settings.Observer != nil })
+	if i < 0 {
 		return nil, ctx
 	}
-	o := l.members[0].place.Session.Settings.Observer
-	if o == nil {
-		return nil, observe.Quiet(ctx)
-	}
+	o := l.members[i].place.Session.Settings.Observer
 	labels := observe.Labels{Kind: "multilock", Class: l.members[0].place.Class}
 	for i := range l.members {
 		if l.members[i].place.Class != labels.Class {
