@@ -36,6 +36,7 @@ func works() []work {
 		{"one-process", oneProcess},
 		{"processes", processes},
 		{"grid", grid},
+		{"restart", restart},
 		{"handoff", handOff},
 		{"crowd", crowd},
 		{"queued", queued},
@@ -59,8 +60,9 @@ type sample struct {
 	elapsed     time.Duration
 	used        usage
 	waits       *waits
-	least, most int   // operations of the goroutine that had the fewest and the most
-	stuck       int64 // goroutines that were left waiting for a free lock
+	cut         *waits // of goroutines that were given up, until then; nil if the work has none
+	least, most int    // operations of the goroutine that had the fewest and the most
+	stuck       int64  // goroutines that were left waiting for a free lock
 	figures     map[string]float64
 }
 

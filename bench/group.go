@@ -38,14 +38,20 @@ func (g *group) run(fn func()) {
 	})
 }
 
-// wait returns when all have ended. Where none has for patience it calls giveUp, which must end
-// the others, and returns how many there were.
+// wait returns when all have ended. If none has for patience, it calls giveUp, which must end
+// the others, and returns how many there were. Without patience it gives up at once.
 func (g *group) wait(patience time.Duration, giveUp func()) (stuck int64) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		g.running.Wait()
 	}()
+	if patience == 0 {
+		stuck = g.left.Load()
+		giveUp()
+		<-ended
+		return stuck
+	}
 	progress := time.NewTicker(patience)
 	defer progress.Stop()
 	for left := g.left.Load(); ; {

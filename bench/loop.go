@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
 // crew says who works: each goroutine of each process locks and unlocks without a pause.
@@ -39,90 +41,103 @@ func (b *bench) closedLoop(impl implementation, c crew, window time.Duration) (o
 	for i := range lockers {
 		lockers[i] = c.locker(ctx, processes[i/c.each], i)
 	}
-	if _, err := b.loop(ctx, impl, lockers, b.scale.warmUp); err != nil {
-		return sample{}, err
-	}
-	runners, err := b.loop(ctx, impl, lockers, window)
+	done, err := b.loop(ctx, impl, lockers, window)
 	if err != nil {
 		return sample{}, err
 	}
-	return runners.sample(), nil
+	return done.sample(), nil
 }
 
-// runner is one goroutine of a loop.
+// runner is one goroutine of a loop. Its fields are its own until it has ended.
 type runner struct {
+	shift  *shift
 	locker locker
 	ops    int
 	waits  waits
+	cut    time.Duration // how long it had waited when it was given up; 0 if it was not
 }
 
-// shift is a loop that has run.
+// shift is a loop.
 type shift struct {
-	runners []*runner
-	elapsed time.Duration
-	used    usage
-	stuck   int64 // goroutines that waited on although the lock was free
+	counts, over atomic.Bool // the warm-up is over; the window is
+	runners      []*runner
+	elapsed      time.Duration
+	used         usage
+	stuck        int64 // goroutines that were given up
 }
 
-// loop runs the lockers for a window. What ends after the window is counted as a wait, so that
-// the longest ones are seen, and not as an operation.
+// loop runs the lockers for a warm-up, and then for a window, which counts. A wait that ends in the window or after it is
+// counted, so that the longest ones are seen; an operation that ends after it is not.
 func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker, window time.Duration) (*shift, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s := &shift{}
 	for _, l := range lockers {
-		s.runners = append(s.runners, &runner{locker: l})
+		s.runners = append(s.runners, &runner{shift: s, locker: l})
 	}
-	m, err := begin(b.server)
-	if err != nil {
-		return nil, err
-	}
-	var stop atomic.Bool
 	var running group
-	began := time.Now()
 	for _, r := range s.runners {
 		running.run(func() {
-			if err := r.run(ctx, &stop); err != nil {
+			if err := r.run(ctx); err != nil {
 				fail(err) // so that the others end; theirs are not the first
 			}
 		})
 	}
-	pause(ctx, window)
-	stop.Store(true)
-	s.elapsed = time.Since(began)
-	s.used, err = m.end(impl.sends)
+	pause(ctx, b.scale.warmUp)
+	if err := s.count(ctx, b.server, impl, window); err != nil {
+		fail(err)
+	}
 	s.stuck = running.wait(b.scale.patience, func() { fail(errStopped) })
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errStopped) {
-		err = cause
+		return nil, cause
 	}
-	return s, err
+	return s, nil
+}
+
+// count lets the runners count for a window, and measures what is used in it.
+func (s *shift) count(ctx context.Context, server *redistest.Server, impl implementation, window time.Duration) error {
+	defer s.over.Store(true) // whatever fails
+	m, err := begin(server)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	s.counts.Store(true)
+	pause(ctx, window)
+	s.over.Store(true)
+	s.elapsed = time.Since(began)
+	s.used, err = m.end(impl.sends)
+	return err
 }
 
 // deadline is that of each call, as a request has one: longer than any wait.
 const deadline = time.Minute
 
-func (r *runner) run(ctx context.Context, stop *atomic.Bool) error {
-	for !stop.Load() {
+func (r *runner) run(ctx context.Context) error {
+	for !r.shift.over.Load() {
 		if err := r.once(ctx); err != nil {
 			return err
 		}
-		if !stop.Load() {
+		if r.shift.counts.Load() && !r.shift.over.Load() {
 			r.ops++
 		}
 	}
 	return nil
 }
 
-// once takes the lock and releases it.
+// once acquires the lock and releases it.
 func (r *runner) once(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	asked := time.Now()
 	unlock, err := r.locker.Lock(call)
 	if err != nil {
+		r.cut = time.Since(asked)
 		return over(ctx, fmt.Errorf("lock: %w", err))
 	}
-	r.waits.add(time.Since(asked))
+	if r.shift.counts.Load() {
+		r.waits.add(time.Since(asked))
+	}
 	if err := unlock(); err != nil {
 		return fmt.Errorf("unlock: %w", err)
 	}
@@ -131,12 +146,15 @@ func (r *runner) once(ctx context.Context) error {
 
 // sample adds the runners up.
 func (s *shift) sample() sample {
-	one := sample{elapsed: s.elapsed, used: s.used, waits: new(waits), stuck: s.stuck}
+	one := sample{elapsed: s.elapsed, used: s.used, waits: new(waits), cut: new(waits), stuck: s.stuck}
 	ops := make([]int, len(s.runners))
 	for i, r := range s.runners {
 		ops[i] = r.ops
 		one.ops += r.ops
 		one.waits.merge(&r.waits)
+		if r.cut > 0 {
+			one.cut.add(r.cut)
+		}
 	}
 	one.least, one.most = slices.Min(ops), slices.Max(ops)
 	return one

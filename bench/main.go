@@ -18,6 +18,9 @@ import (
 )
 
 func main() {
+	if isWorker() {
+		return
+	}
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

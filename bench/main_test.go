@@ -8,4 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if !isWorker() {
+		goleak.VerifyTestMain(m)
+	}
+}

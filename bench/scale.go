@@ -25,6 +25,11 @@ type scale struct {
 
 	gridProcesses, gridGoroutines []int // that want one lock
 	gridSections                  []time.Duration
+	gridWindow                    time.Duration // a second with the warm-up and the start of the clients
+
+	// A rolling restart: processes, each of which ends once, one after the other at this interval.
+	restarted    int
+	restartEvery time.Duration
 
 	fewQueued, manyQueued int // waiters of one lock whose scripts are compared
 
@@ -52,7 +57,10 @@ func full() scale {
 		rounds: 5, warmUp: 100 * time.Millisecond, window: 500 * time.Millisecond,
 		contendedRounds: 3, contended: 2 * time.Second,
 		lease: 30 * time.Second, patience: 1500 * time.Millisecond,
-		crowd: 100, gridProcesses: []int{1, 8, 100}, gridGoroutines: []int{1, 2, 4, 16, 64}, gridSections: gridSections(),
+		crowd:         100,
+		gridProcesses: []int{1, 8, 100}, gridGoroutines: []int{1, 2, 4, 16, 64}, gridWindow: 800 * time.Millisecond,
+		gridSections: []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond},
+		restarted:    20, restartEvery: time.Second,
 		fewQueued: 10, manyQueued: 10_000,
 		parties: 10_000, counted: 100_000,
 		fewOut: 10, manyOut: 100_000,
@@ -69,7 +77,9 @@ func short() scale {
 	s.rounds, s.warmUp, s.window = 2, 20*time.Millisecond, 150*time.Millisecond
 	s.contendedRounds, s.contended = 1, 500*time.Millisecond
 	s.held, s.heldLease, s.heldFor = 2_000, 600*time.Millisecond, 1800*time.Millisecond
-	s.gridProcesses, s.gridGoroutines, s.gridSections = []int{8}, []int{2}, []time.Duration{time.Millisecond}
+	s.gridProcesses, s.gridGoroutines = []int{1, 8}, []int{1, 16}
+	s.gridSections, s.gridWindow = []time.Duration{0, time.Millisecond}, 150*time.Millisecond
+	s.restarted, s.restartEvery = 8, 150*time.Millisecond
 	s.counted = 10_000
 	s.manyQueued, s.manyOut = 2_000, 2_000
 	s.readers, s.releases = 2_000, 500

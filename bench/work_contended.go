@@ -2,12 +2,7 @@
 
 package main
 
-import (
-	"context"
-	"fmt"
-	"strings"
-	"time"
-)
+import "fmt"
 
 // oneProcess is 64 goroutines of one process that want one lock.
 func oneProcess(b *bench) ([]table, error) {
@@ -28,40 +23,16 @@ func processes(b *bench) ([]table, error) {
 	return tables, nil
 }
 
-// grid is every crew that wants one lock, with every section: the worst case is among them.
-func grid(b *bench) ([]table, error) {
-	var tables []table
-	for _, processes := range b.scale.gridProcesses {
-		for _, each := range b.scale.gridGoroutines {
-			for _, section := range b.scale.gridSections {
-				c := crew{processes, each, func(ctx context.Context, p process, _ int) locker {
-					return dwelling{p.locker(ctx, "shared"), section}
-				}}
-				all, err := b.interleave(locks(b.chosen), 1, func(impl implementation) (sample, error) {
-					return b.closedLoop(impl, c, b.scale.contended)
-				})
-				if err != nil {
-					return nil, err
-				}
-				tables = append(tables, b.loopTable(fmt.Sprintf("%v, sections of %v", c, section), all))
-			}
-		}
-	}
-	return tables, nil
-}
-
 // String implements fmt.Stringer.
 func (c crew) String() string {
-	text := fmt.Sprintf("%d processes of %d goroutines", c.processes, c.each)
-	if c.each == 1 {
-		text = strings.TrimSuffix(text, "s")
-	}
-	return text
+	return counted(c.processes, "process", "processes") + " of " + counted(c.each, "goroutine", "goroutines")
 }
 
-// gridSections are the sections of the grid.
-func gridSections() []time.Duration {
-	return []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond}
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // contended measures a crew that wants one lock.

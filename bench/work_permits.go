@@ -45,7 +45,7 @@ func (b *bench) wantPermits(processes, each int, held time.Duration) ([]series, 
 	})
 }
 
-// dwelling is a locker whose holder takes its time.
+// dwelling is a locker whose holder keeps the lock for a while.
 type dwelling struct {
 	locker
 
@@ -59,9 +59,19 @@ func (d dwelling) Lock(ctx context.Context) (func() error, error) {
 		return unlock, err
 	}
 	return func() error {
-		pause(ctx, d.held)
+		d.dwell(ctx)
 		return unlock()
 	}, nil
+}
+
+// dwell computes for less than a millisecond, for which timers are too coarse, and sleeps for more.
+func (d dwelling) dwell(ctx context.Context) {
+	if d.held >= time.Millisecond {
+		pause(ctx, d.held)
+		return
+	}
+	for began := time.Now(); time.Since(began) < d.held; {
+	}
 }
 
 // permitsOut is what it costs the server that many permits are out: its time in scripts for one Acquire and Unlock.

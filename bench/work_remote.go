@@ -34,9 +34,6 @@ func (b *bench) outnumbered(impl implementation) (one sample, err error) {
 		lockers = append(lockers, processes[0].locker(ctx, "shared"))
 	}
 	lockers = append(lockers, processes[1].locker(ctx, "shared"))
-	if _, err := b.loop(ctx, impl, lockers, b.scale.warmUp); err != nil {
-		return sample{}, err
-	}
 	s, err := b.loop(ctx, impl, lockers, b.scale.contended)
 	if err != nil {
 		return sample{}, err
