@@ -16,7 +16,6 @@ import (
 // describe prints what the figures depend on.
 func describe(w io.Writer, server *redistest.Server) error {
 	var text strings.Builder
-	text.WriteString("## Benchmarks\n\n")
 	fmt.Fprintf(&text, "- %s, %s/%s, %d cores%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor())
 	fmt.Fprintf(&text, "- %s on loopback, without persistence, on the same cores\n", serverVersion(server))
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -52,7 +52,7 @@ func TestATableIsMarkdown(t *testing.T) {
 		title: "Title", note: "Note.", header: []string{"name", "µs"}, rows: [][]string{{"a", "1"}, {"long name", "1,000"}},
 	}.write(&text))
 	require.Equal(t, `
-### Title
+## Title
 
 Note.
 

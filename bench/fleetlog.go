@@ -14,6 +14,9 @@ import (
 // reportPatience is how long a process of a fleet may report nothing: longer than any wait and any run.
 const reportPatience = 2 * deadline
 
+// stall is a gap that shows that the lock waited for the lease of a killed process.
+const stall = time.Second
+
 // fleetLog is what the processes of a fleet have reported.
 type fleetLog struct {
 	mu struct {
@@ -22,7 +25,7 @@ type fleetLog struct {
 		waits  *waits
 		last   time.Time // when a process acquired the lock the last time
 		gap    time.Duration
-		holder *member      // that has reported no release yet; nil if there is none
+		stalls int          // gaps of more than stall
 		next   chan *member // receives the next one that acquires the lock; nil if it is not awaited
 	}
 }
@@ -37,7 +40,7 @@ func newFleetLog() *fleetLog {
 func (l *fleetLog) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.ops, l.mu.waits, l.mu.last, l.mu.gap = 0, new(waits), time.Now(), 0
+	l.mu.ops, l.mu.waits, l.mu.last, l.mu.gap, l.mu.stalls = 0, new(waits), time.Now(), 0, 0
 }
 
 // read reads what a process reports until it ends: its wait in nanoseconds when it has acquired the lock, and an empty line
@@ -72,22 +75,22 @@ func (l *fleetLog) acquired(m *member, wait time.Duration) {
 	defer l.mu.Unlock()
 	l.mu.ops++
 	l.mu.waits.add(wait)
-	l.mu.gap, l.mu.last = max(l.mu.gap, now.Sub(l.mu.last)), now
-	l.mu.holder = m
+	gap := now.Sub(l.mu.last)
+	l.mu.gap, l.mu.last = max(l.mu.gap, gap), now
+	if gap > stall {
+		l.mu.stalls++
+	}
 	if l.mu.next != nil {
 		l.mu.next <- m // it has room for one
 		l.mu.next = nil
 	}
 }
 
-// asks notes that a process has no lock. The next one may have reported before it that it has acquired the lock.
+// asks notes that a process begins to wait.
 func (l *fleetLog) asks(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.asked = time.Now()
-	if l.mu.holder == m {
-		l.mu.holder = nil
-	}
 }
 
 // cut counts the wait of a process that is given up.
@@ -97,18 +100,20 @@ func (l *fleetLog) cut(m *member) {
 	l.mu.waits.add(time.Since(m.asked))
 }
 
-// next returns what receives the next process that acquires the lock. One goroutine awaits it.
-func (l *fleetLog) next() <-chan *member {
+// soon returns the next process that acquires the lock, or other if none does.
+func (l *fleetLog) soon(other *member) *member {
+	next := make(chan *member, 1)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.next = make(chan *member, 1)
-	return l.mu.next
-}
-
-func (l *fleetLog) holds(m *member) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.holder == m
+	l.mu.next = next
+	l.mu.Unlock()
+	late := time.NewTimer(restartPatience)
+	defer late.Stop()
+	select {
+	case m := <-next:
+		return m
+	case <-late.C:
+		return other
+	}
 }
 
 func (l *fleetLog) count() int {
@@ -117,9 +122,9 @@ func (l *fleetLog) count() int {
 	return l.mu.ops
 }
 
-// totals returns the waits and the longest gap. No process reports any more.
-func (l *fleetLog) totals() (*waits, time.Duration) {
+// totals returns the waits, the longest gap and the number of stalls. No process reports any more.
+func (l *fleetLog) totals() (all *waits, gap time.Duration, stalls int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.waits, l.mu.gap
+	return l.mu.waits, l.mu.gap, l.mu.stalls
 }

@@ -21,7 +21,7 @@ func main() {
 	if isWorker() {
 		return
 	}
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -33,6 +33,7 @@ type choice struct {
 	works      []work
 	impls      []implementation
 	cpuProfile string
+	into       string
 }
 
 // choose reads the command line.
@@ -46,6 +47,7 @@ func choose(args []string, usage io.Writer) (choice, error) {
 	rounds := flags.Int("rounds", 0, "how many `rounds` to take medians of; 5, and 3 on contended locks, by default")
 	many := flags.Int("held", 0, "how many `locks` the work held holds; 10000 by default")
 	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to a `file`")
+	into := flags.String("into", "", "run nothing; put the tables of a run, read from standard input, into a `page`")
 	if err := flags.Parse(args); err != nil {
 		return choice{}, err
 	}
@@ -54,7 +56,7 @@ func choose(args []string, usage io.Writer) (choice, error) {
 			return choice{}, err
 		}
 	}
-	c := choice{scale: full(), cpuProfile: *profile}
+	c := choice{scale: full(), cpuProfile: *profile, into: *into}
 	if *quick {
 		c.scale = short()
 	}
@@ -72,11 +74,14 @@ func choose(args []string, usage io.Writer) (choice, error) {
 }
 
 // run does all of what main does.
-func run(args []string, out, progress io.Writer) (err error) {
+func run(args []string, in io.Reader, out, progress io.Writer) (err error) {
 	testing.Init() // testing.Benchmark needs its flags; they are no flags of this program
 	c, err := choose(args, progress)
 	if err != nil {
 		return err
+	}
+	if c.into != "" {
+		return renew(c.into, in)
 	}
 	if c.cpuProfile != "" {
 		stop, err := profileTo(c.cpuProfile)
@@ -90,10 +95,10 @@ func run(args []string, out, progress io.Writer) (err error) {
 		return err
 	}
 	defer server.Close()
-	if err := describe(out, server); err != nil {
+	b := &bench{server: server, scale: c.scale, chosen: c.impls}
+	if err := block(out, machineBlock, func(w io.Writer) error { return describe(w, server) }); err != nil {
 		return err
 	}
-	b := &bench{server: server, scale: c.scale, chosen: c.impls}
 	return b.runAll(c.works, out, progress)
 }
 
@@ -108,10 +113,17 @@ func (b *bench) runAll(all []work, out, progress io.Writer) error {
 		if _, err := fmt.Fprintf(progress, "%s: %v\n", w.name, time.Since(began).Round(time.Millisecond)); err != nil {
 			return err
 		}
-		for _, t := range tables {
-			if err := t.write(out); err != nil {
-				return err
-			}
+		if err := block(out, w.name, func(out io.Writer) error { return writeAll(out, tables) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeAll(out io.Writer, tables []table) error {
+	for _, t := range tables {
+		if err := t.write(out); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -51,9 +51,9 @@ func (t table) write(w io.Writer) error {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n### %s\n\n", t.title)
+	fmt.Fprintf(&text, "\n## %s\n\n", t.title)
 	if t.note != "" {
-		fmt.Fprintf(&text, "%s\n\n", t.note)
+		fmt.Fprintf(&text, "%s\n\n", wrapped(t.note))
 	}
 	line(&text, widths, t.header)
 	for i, width := range widths {
@@ -70,6 +70,23 @@ func (t table) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// pageWidth is where lines of prose end.
+const pageWidth = 120
+
+// wrapped breaks a text into lines.
+func wrapped(text string) string {
+	var lines []string
+	for word := range strings.FieldsSeq(text) {
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= pageWidth {
+			lines[last] += " " + word
+			continue
+		}
+		lines = append(lines, word)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func line(text *strings.Builder, widths []int, row []string) {

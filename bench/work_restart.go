@@ -24,14 +24,13 @@ func restart(b *bench) ([]table, error) {
 	title := fmt.Sprintf("A rolling restart of %d processes", b.scale.restarted)
 	note := fmt.Sprintf("Processes of the system, one goroutine each, want one lock and hold it for %v; the lease is %v. One of them "+
 		"ends every %v and is started anew, by turns killed (SIGKILL) and terminated (SIGTERM, upon which it releases the lock and "+
-		"closes its client). The one in the middle is killed while it holds the lock. Waits are those of the other processes. "+
-		"The longest gap is the longest time in which no process acquired the lock.",
+		"closes its client). The one in the middle is killed when it has just acquired the lock, the others at any time. Waits are "+
+		"those of the other processes. A gap is a time in which no process acquires the lock.",
 		restartSection, restartLease, b.scale.restartEvery) + leftWaiting(all)
 	columns := append([]column{{"ops/s", medianOf(rate, number)}}, waitColumns("wait p50")...)
 	columns = append(columns,
 		column{"longest gap", medianOf(named("gap"), span)},
-		column{"killed", medianOf(named("killed"), number)},
-		column{"of these holding", medianOf(named("holding"), number)},
+		column{fmt.Sprintf("gaps over %v", stall), medianOf(named("stalls"), number)},
 		column{"requests/op", medianOf(per(requests), number)},
 		column{"commands/op", medianOf(per(commands), number)},
 	)
@@ -50,8 +49,7 @@ func (b *bench) restarting(impl implementation) (sample, error) {
 	}
 	f.log.reset()
 	began := time.Now()
-	holding, err := f.roll(b.scale.restartEvery)
-	if err != nil {
+	if err := f.roll(b.scale.restartEvery); err != nil {
 		return sample{}, err
 	}
 	one := sample{ops: f.log.count(), elapsed: time.Since(began)}
@@ -61,49 +59,35 @@ func (b *bench) restarting(impl implementation) (sample, error) {
 	if one.stuck, err = f.finish(restartPatience); err != nil {
 		return sample{}, err
 	}
-	var gap time.Duration
-	one.waits, gap = f.log.totals()
-	one.figures = map[string]float64{
-		"gap": gap.Seconds(), "killed": float64((len(f.members) + 1) / 2), "holding": float64(holding),
-	}
+	all, gap, stalls := f.log.totals()
+	one.waits = all
+	one.figures = map[string]float64{"gap": gap.Seconds(), "stalls": float64(stalls)}
 	return one, nil
 }
 
-// roll ends one process after the other, one each interval, and starts it anew. It returns how many were killed while they
-// held the lock.
-func (f *fleet) roll(every time.Duration) (holding int, err error) {
+// roll ends one process after the other, one each interval, and starts it anew.
+func (f *fleet) roll(every time.Duration) error {
 	next := time.NewTicker(every)
 	defer next.Stop()
 	middle := len(f.members) / 4 * 2
 	for i, old := range f.members {
 		<-next.C
-		switch {
-		case i%2 == 1:
-			err = old.terminate()
-		case i == middle:
-			old = <-f.log.next()
-			fallthrough
-		default:
-			if f.kill(old) {
-				holding++
+		if i == middle {
+			old = f.log.soon(old)
+		}
+		if i%2 == 1 {
+			if err := old.terminate(); err != nil {
+				return err
 			}
 		}
-		if err != nil {
-			return holding, err
-		}
-		old.process.Close()
+		old.process.Close() // kills it if it has not ended
+		<-old.ended
+		var err error
 		if f.members[slices.Index(f.members, old)], err = f.member(); err != nil {
-			return holding, err
+			return err
 		}
 	}
-	return holding, nil
-}
-
-// kill returns whether the process held the lock, as far as it has reported.
-func (f *fleet) kill(m *member) (held bool) {
-	m.process.Kill()
-	<-m.ended
-	return f.log.holds(m)
+	return nil
 }
 
 // terminate lets a process release the lock, close its client, and end.
