@@ -92,7 +92,7 @@ func TestCloseEndsLeasesWhenItsContextEnds(t *testing.T) {
 	leases := make([]signalbox.Lease, 20)
 	bound := make([]context.Context, len(leases))
 	for i := range leases {
-		mu := reentrant.New(s, fmt.Sprint(i), signalbox.RenewedLease(redistest.Patience/2))
+		mu := reentrant.New(s, fmt.Sprint(i), signalbox.WithRenewedLease(redistest.Patience/2))
 		leases[i] = locktest.Must(t, mu.Lock)
 		bound[i] = leases[i].Bind(t.Context())
 	}

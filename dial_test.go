@@ -85,7 +85,7 @@ func TestDialRefusesBadOptions(t *testing.T) {
 		"NilLogger":   signalbox.WithLogger(nil),
 		"BracePrefix": signalbox.WithPrefix("{x}:"),
 		"LongPrefix":  signalbox.WithPrefix(strings.Repeat("x", 65)),
-		"BadDefault":  signalbox.WithDefaults(signalbox.RenewedLease(0)),
+		"BadDefault":  signalbox.WithDefaults(signalbox.WithRenewedLease(0)),
 	} {
 		s, err := signalbox.Dial(t.Context(), server.URL(), option)
 		require.Nil(t, s, name)

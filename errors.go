@@ -35,7 +35,7 @@ var (
 	ErrLost = errs.ErrLost
 	// ErrReleased: the lease was unlocked.
 	ErrReleased = errs.ErrReleased
-	// ErrMaxHold: the lease was held for as long as MaxHold allows.
+	// ErrMaxHold: the lease was held for as long as WithMaxHold allows.
 	ErrMaxHold = errs.ErrMaxHold
 	// ErrNotHeld: there is nothing to unlock (the zero Lease, or a lease that was unlocked before),
 	// or nothing to Downgrade. Holder and ForceUnlock return it if the lock is free.
@@ -77,7 +77,7 @@ var (
 	// returns it at once, and has not asked the server. Trying again later may help.
 	ErrBusy = errs.ErrBusy
 	// ErrNotReplicated: the lock was granted, and released again because fewer replicas than
-	// WaitReplicas asks for confirmed it in time. Trying again may help.
+	// WithReplicas asks for confirmed it in time. Trying again may help.
 	ErrNotReplicated = errs.ErrNotReplicated
 	// ErrOldServer: the server is older than Redis 7.0 or Valkey 7.2.
 	ErrOldServer = errs.ErrOldServer

@@ -31,7 +31,7 @@ func ExampleNewSession() {
 
 	session := signalbox.NewSession(client,
 		signalbox.WithPrefix("shop:"),
-		signalbox.WithDefaults(signalbox.RenewedLease(10*time.Second)))
+		signalbox.WithDefaults(signalbox.WithRenewedLease(10*time.Second)))
 	defer session.Close(context.Background())
 
 	fmt.Println(reentrant.New(session, "order/42").Check())
@@ -103,7 +103,7 @@ func ExampleLease_Bind() {
 	defer session.Close(ctx)
 
 	// A fixed lease is not renewed: it is lost when its time is over.
-	lease, err := reentrant.New(session, "export", signalbox.FixedLease(100*time.Millisecond)).Lock(ctx)
+	lease, err := reentrant.New(session, "export", signalbox.WithFixedLease(100*time.Millisecond)).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -116,8 +116,8 @@ func ExampleLease_Bind() {
 	// too late: true
 }
 
-// MaxHold ends a lease that its holder forgot, or hangs with.
-func ExampleMaxHold() {
+// WithMaxHold ends a lease that its holder forgot, or hangs with.
+func ExampleWithMaxHold() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
 	if err != nil {
@@ -125,7 +125,7 @@ func ExampleMaxHold() {
 	}
 	defer session.Close(ctx)
 
-	mu := reentrant.New(session, "import", signalbox.RenewedLease(time.Second), signalbox.MaxHold(100*time.Millisecond))
+	mu := reentrant.New(session, "import", signalbox.WithRenewedLease(time.Second), signalbox.WithMaxHold(100*time.Millisecond))
 	lease, err := mu.Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -159,7 +159,7 @@ func ExampleLease_Token() {
 		log.Fatal(err)
 	}
 	defer session.Close(ctx)
-	mu := reentrant.New(session, "file", signalbox.FixedLease(100*time.Millisecond))
+	mu := reentrant.New(session, "file", signalbox.WithFixedLease(100*time.Millisecond))
 	var file store
 
 	late, err := mu.Lock(ctx)
@@ -192,7 +192,7 @@ func ExampleRedisson() {
 	}
 	defer session.Close(ctx)
 
-	lease, err := reentrant.New(session, "order/42", signalbox.Redisson()).Lock(ctx)
+	lease, err := reentrant.New(session, "order/42", signalbox.WithLayout(signalbox.Redisson())).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func ExampleRedisson_fenced() {
 	}
 	defer session.Close(ctx)
 
-	invoices := reentrant.New(session, "invoices", signalbox.Redisson(signalbox.Fenced, signalbox.PlainChannels))
+	invoices := reentrant.New(session, "invoices", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced, signalbox.PlainChannels)))
 	for range 2 {
 		lease, err := invoices.Lock(ctx)
 		if err != nil {

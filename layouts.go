@@ -11,11 +11,42 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Redisson makes a lock one of Redisson's, the Java client. Processes that take the lock with
-// Redisson in Java, and processes that take a lock of that name with this option, share it. It is
-// for services that move from Java to Go one after the other. Set it on one lock, or on all locks
-// of a session by WithDefaults; Native takes it back for one of them. A kind that has no such
-// layout returns ErrBadOption. These have one:
+// Layout is how a lock is stored on the server: Native, Redisson or SetNX; see WithLayout. All
+// processes that share a lock must agree on its layout. The zero value is Native.
+type Layout struct {
+	option session.Option // 0 is Native
+	in     *layout.Layout
+	err    error // of Redisson's options
+}
+
+// WithLayout sets how the lock is stored on the server, so that other clients can share it. Set it on
+// one lock, or on all locks of a session by WithDefaults; WithLayout(Native()) cancels such a default
+// for one lock. A kind that does not have the layout returns ErrBadOption.
+func WithLayout(l Layout) LockOption {
+	return func(s *session.LockSettings) {
+		if l.option == 0 {
+			l = Native()
+		}
+		if l.option == session.Native {
+			s.Given &^= session.Redisson | session.SetNX // Native cancels them
+			s.Plain = s.Plain && s.Given&session.Plain != 0
+		}
+		s.Give(l.option)
+		if l.err != nil {
+			s.Fail(l.err)
+			return
+		}
+		s.Layout = l.in
+	}
+}
+
+// Native is the library's own layout, which is the default. As an option it also cancels a default of
+// semaphore.Plain.
+func Native() Layout { return Layout{option: session.Native, in: layout.Native()} }
+
+// Redisson is the layout of Redisson, the Java client. Processes that acquire a lock with Redisson in
+// Java, and processes that acquire a lock of that name in this layout, share it. It is for services
+// that move from Java to Go one after the other. These kinds have it:
 //
 //   - reentrant: RLock, and with Fenced RFencedLock
 //   - fair: RFairLock
@@ -24,10 +55,10 @@ import (
 //   - countdown: RCountDownLatch
 //
 // The key is the name as Redisson has it, behind its NameMapper. WithPrefix does not apply to it,
-// and WithHashedNames together with this option is ErrBadOption. In a cluster a name is ErrBadName
+// and WithHashedNames together with this layout is ErrBadOption. In a cluster a name is ErrBadName
 // if its braces are not a hash tag: Redisson could not release such a lock.
 //
-// Some promises need more than Redisson's keys can store. With this option:
+// Some promises need more than Redisson's keys can store. In this layout:
 //
 //   - Tokens come from the server's clock alone: they rise as long as it is not set back. Holders
 //     in Java have none. But see Fenced.
@@ -46,12 +77,12 @@ import (
 //     writer is granted the lock only when there are no readers. Redisson before 4.4 renews the
 //     leases of other clients' readers with its own, even of readers that died. A Java reader that
 //     renews makes the lock end a lockWatchdogTimeout later, so leases of readers beside it should
-//     be no longer than that: use MaxHold, not a long FixedLease. Do not take one name both as
+//     be no longer than that: use WithMaxHold, not a long WithFixedLease. Do not take one name both as
 //     RLock and as RReadWriteLock.
 //
 // These options say what the Java clients do: Fenced, PlainChannels, ShardedChannels and
 // FairLockWaitTimeout.
-func Redisson(options ...RedissonOption) LockOption {
+func Redisson(options ...RedissonOption) Layout {
 	var java redissonClients
 	for _, option := range options {
 		if option != nil {
@@ -59,14 +90,7 @@ func Redisson(options ...RedissonOption) LockOption {
 		}
 	}
 	in, err := java.layout()
-	return func(l *session.LockSettings) {
-		l.Give(session.Redisson)
-		if err != nil {
-			l.Fail(err)
-			return
-		}
-		l.Layout = in
-	}
+	return Layout{option: session.Redisson, in: in, err: err}
 }
 
 // RedissonOption is an option of Redisson. All clients that share a lock must agree on it.
@@ -144,17 +168,17 @@ func (w redissonFairWait) apply(java *redissonClients) {
 	java.fairWait = &d
 }
 
-// SetNX makes a reentrant lock one that other clients write by SET with NX and PX: the key is the
-// name, its value is random, and it is released and renewed by scripts that compare the value. So
-// signalbox shares locks with redsync on one pool, redislock, and code that does this by hand. It
-// is for services that move to signalbox one after the other; docs/migration.md has the steps.
+// SetNX is the layout of a lock that other clients write by SET with NX and PX: the key is the name,
+// its value is random, and it is released and renewed by scripts that compare the value. So signalbox
+// shares locks with redsync on one pool, redislock, and code that does this by hand. It is for services
+// that move to signalbox one after the other; docs/migration.md has the steps.
 //
-// The key is the name as the other clients have it, with their prefix. WithPrefix does not apply to
-// it, and WithHashedNames together with this option is ErrBadOption. Other kinds of lock return
-// ErrBadOption.
+// Package reentrant has it; other kinds return ErrBadOption. The key is the name as the other clients
+// have it, with their prefix. WithPrefix does not apply to it, and WithHashedNames together with this
+// layout is ErrBadOption.
 //
 // Exclusion, renewal, re-entry and ForceUnlock are as promised for the library's own layout. These
-// promises need more than a value can store. With this option:
+// promises need more than a value can store. In this layout:
 //
 //   - Waiters have no queue. They try when a session of this library released the lock, and poll
 //     ten times a second, because other clients release it without a message. A process that
@@ -165,9 +189,4 @@ func (w redissonFairWait) apply(java *redissonClients) {
 //     Holder.Label is the first 64 bytes of their value.
 //   - Other clients do not notice a ForceUnlock before they renew or release.
 //   - A key without an expiry keeps everybody out until it is deleted.
-func SetNX() LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.SetNX)
-		l.Layout = layout.SetNX()
-	}
-}
+func SetNX() Layout { return Layout{option: session.SetNX, in: layout.SetNX()} }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
@@ -84,12 +83,12 @@ func WithDefaults(options ...LockOption) SessionOption {
 	return func(s *session.Settings) { session.Apply(&s.Lock, options) }
 }
 
-// RenewedLease makes leases that are renewed for as long as they are held: the key lives for
+// WithRenewedLease makes leases that are renewed for as long as they are held: the key lives for
 // life without a renewal, and is renewed each third of that. Before the first renewal it lives for
 // less; see WithFirstLease. This is the default, with 30 s.
 // From 100 ms to 24 h. A shorter life is a faster recovery from a crashed holder, and less
 // patience with a server that is away.
-func RenewedLease(life time.Duration) LockOption {
+func WithRenewedLease(life time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.RenewedLease)
 		if err := session.CheckDuration("a renewed lease", life); err != nil {
@@ -107,7 +106,7 @@ func RenewedLease(life time.Duration) LockOption {
 // A process that dies before the first renewal delays the others by d, and not by the whole lease.
 // The price: an outage of the server, or a pause of the process, that begins before the first renewal
 // and lasts longer than d ends the hold. If that is worse than the delay, set d to the lease. A hold
-// with WaitReplicas lasts longer by the wait. A fixed lease has no renewal and lasts as long as it says.
+// with WithReplicas lasts longer by the wait. A fixed lease has no renewal and lasts as long as it says.
 // Packages election and once have d at the lease unless this option sets it: their work is long.
 // In Redisson's layout holds have their whole lease from the start, as in Java, and the option is
 // ErrBadOption.
@@ -122,9 +121,9 @@ func WithFirstLease(d time.Duration) LockOption {
 	}
 }
 
-// FixedLease makes leases that are not renewed: they are ErrLost after life, less what is
+// WithFixedLease makes leases that are not renewed: they are ErrLost after life, less what is
 // allowed for clocks. From 100 ms to 24 h.
-func FixedLease(life time.Duration) LockOption {
+func WithFixedLease(life time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.FixedLease)
 		if err := session.CheckDuration("a fixed lease", life); err != nil {
@@ -135,7 +134,7 @@ func FixedLease(life time.Duration) LockOption {
 	}
 }
 
-// WaitReplicas makes each acquire wait, for timeout at the longest, until n replicas of the server
+// WithReplicas makes each acquire wait, for timeout at the longest, until n replicas of the server
 // confirm that they have the lock. If fewer do, the lock is released and the call returns
 // ErrNotReplicated at once: it may be tried again. A failover to a replica that confirmed does not
 // grant the lock twice. It is no consensus: a replica that did not confirm may be the one that is
@@ -144,7 +143,7 @@ func FixedLease(life time.Duration) LockOption {
 // Only the acquire waits. Renewals, entering again and handing over inside the process do not. n is
 // from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts from before the
 // acquire was sent. While it waits it takes a connection of its own. It needs the right to WAIT.
-func WaitReplicas(n int, timeout time.Duration) LockOption {
+func WithReplicas(n int, timeout time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.WaitReplicas)
 		if err := session.CheckReplicas(n, timeout); err != nil {
@@ -166,7 +165,7 @@ func WaitReplicas(n int, timeout time.Duration) LockOption {
 // can return ErrBusy. Acquires of a semaphore, and readers, do not count while they ask the server, only
 // once they wait: those that ask it at the same moment can exceed n.
 //
-// With WaitReplicas a call that has to try again counts anew, and can return ErrBusy then.
+// With WithReplicas a call that has to try again counts anew, and can return ErrBusy then.
 func WithMaxWaiters(n int) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.MaxWaiters)
@@ -194,7 +193,8 @@ func WithMaxWaiters(n int) LockOption {
 //
 // A release uses the option of its own lock, and so does ForceUnlock. A semaphore remembers a
 // capacity that was set by SetCapacity for at least an hour. A latch has no tokens; see
-// countdown.Keep. With Redisson and SetNX, whose keys cannot store it, the option is ErrBadOption.
+// countdown.Keep. In the layouts Redisson and SetNX, whose keys cannot store it, the option is
+// ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.TokenFloor)
@@ -206,23 +206,11 @@ func WithTokenFloor(d time.Duration) LockOption {
 	}
 }
 
-// Native makes a lock one in the library's own layout, which is the default. It is for single locks
-// of a session that has Redisson or SetNX among its defaults. It also cancels a default of
-// semaphore.Plain.
-func Native() LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Native)
-		l.Given &^= session.Redisson | session.SetNX // Native cancels them
-		l.Plain = l.Plain && l.Given&session.Plain != 0
-		l.Layout = layout.Native()
-	}
-}
-
-// MaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
+// WithMaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
 // hang: renewals are trimmed so that the key ends by then even if the holder never unlocks. d is
 // from 100 ms to 24 h. Without it a lease is renewed for as long as its process lives. A lock with
-// MaxHold is not handed over inside the process.
-func MaxHold(d time.Duration) LockOption {
+// this option is not handed over inside the process.
+func WithMaxHold(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.MaxHold)
 		if err := session.CheckDuration("a greatest hold", d); err != nil {

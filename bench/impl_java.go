@@ -22,7 +22,7 @@ func pairings() []pairing {
 	return []pairing{
 		{signalboxLock(), ""},
 		{ours("signalbox in Redisson's layout", func(s *signalbox.Session, name string) ownLock {
-			return reentrant.New(s, name, signalbox.Redisson())
+			return reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
 		}), ""},
 		redisson("Redisson RLock", "lock"),
 		{ours(fairName, func(s *signalbox.Session, name string) ownLock { return fair.New(s, name) }), ""},

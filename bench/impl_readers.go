@@ -29,7 +29,7 @@ func sharedReader() implementation {
 // ownReader is the reader of this project with a hold for each: a script to take it and one to give it back.
 func ownReader() implementation {
 	return ours("signalbox rwlock, a hold each", func(s *signalbox.Session, name string) ownLock {
-		return reading{rwlock.New(s, name, signalbox.MaxHold(time.Hour))}
+		return reading{rwlock.New(s, name, signalbox.WithMaxHold(time.Hour))}
 	})
 }
 

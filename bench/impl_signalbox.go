@@ -41,7 +41,7 @@ func ours(name string, lock func(*signalbox.Session, string) ownLock) implementa
 		if err != nil {
 			return nil, err
 		}
-		lease := signalbox.WithDefaults(signalbox.RenewedLease(s.lease))
+		lease := signalbox.WithDefaults(signalbox.WithRenewedLease(s.lease))
 		return &signalboxProcess{client: client, session: signalbox.NewSession(client, lease), lock: lock}, nil
 	}
 	return implementation{name: name, start: start, excludes: true}

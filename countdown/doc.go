@@ -49,7 +49,7 @@
 //
 // # Redisson
 //
-// With signalbox.Redisson a latch is Java's RCountDownLatch, which knows neither ids nor rounds: each
+// In the layout signalbox.Redisson a latch is Java's RCountDownLatch, which knows neither ids nor rounds: each
 // CountDown counts. A call without a reply is not repeated and returns ErrUnconfirmed, and all rounds
 // have the ID 1. A Wait whose round ends and whose latch is started again in the same moment may wait
 // for the next round.

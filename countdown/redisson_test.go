@@ -28,7 +28,7 @@ const sharedChannel = "redisson_countdownlatch__channel__{a}"
 // shared returns the latch "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.SessionOption) *countdown.Latch {
 	t.Helper()
-	return countdown.New(newSession(t, at, options...), "a", signalbox.Redisson())
+	return countdown.New(newSession(t, at, options...), "a", signalbox.WithLayout(signalbox.Redisson()))
 }
 
 // overhear returns what is published about the latch "a" from now on.
@@ -277,9 +277,9 @@ func TestWhatIsNoLatchOfRedissonsIsLeftAlone(t *testing.T) {
 func TestALatchHasTheLayoutThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Second)))
+	s := newSession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Second)))
 	require.Equal(t, uint64(1), mustStart(t, countdown.New(s, "a"), 1).ID())
-	native := mustStart(t, countdown.New(s, "a", signalbox.Native()), 2)
+	native := mustStart(t, countdown.New(s, "a", signalbox.WithLayout(signalbox.Native())), 2)
 	require.Greater(t, native.ID(), uint64(1))
 	require.Equal(t, "1", server.MustDo(t, "GET", "a"))
 	mustCount(t, native, 1, "x")

@@ -22,7 +22,7 @@ func TestWhatATermCosts(t *testing.T) {
 	server := redistest.Start(t)
 	redistest.LoadScripts(t, server)
 	// Nothing is renewed meanwhile, and no subscription asks whether the hold is still there.
-	e := election.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(24*time.Hour))
+	e := election.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.WithRenewedLease(24*time.Hour))
 	term := mustLead(t, e) // the first call of a session asks for the time as well
 	redistest.Await(t, "the value", func() bool { return locktest.Count(t, server, "EXISTS", valueKey) == 1 })
 	costs := func(scripts int64, do func()) {

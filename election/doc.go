@@ -41,7 +41,7 @@
 //
 // # Time
 //
-// The lease is 15 s from the start, or as signalbox.RenewedLease and signalbox.WithFirstLease say, and
+// The lease is 15 s from the start, or as signalbox.WithRenewedLease and signalbox.WithFirstLease say, and
 // counts from before each request was sent.
 // No clocks of processes are compared.
 //

@@ -39,8 +39,9 @@ type keys struct{ holder, leader, changed string }
 
 // New returns the election name of the session. It sends nothing and never fails: if the name or an
 // option is not valid, every call returns the error, and so does Check. Its options are StepDown,
-// Value, signalbox.RenewedLease, signalbox.WithFirstLease, signalbox.WaitReplicas,
-// signalbox.WithTokenFloor and signalbox.Native; any other option is ErrBadOption.
+// Value, signalbox.WithRenewedLease, signalbox.WithFirstLease, signalbox.WithReplicas,
+// signalbox.WithTokenFloor, signalbox.WithClass and signalbox.WithLayout(signalbox.Native()); any other
+// option is ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Election {
 	var set session.LockSettings
 	e := new(Election)

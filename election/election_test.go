@@ -132,13 +132,13 @@ func TestABadElectionIsTheErrorOfEveryCall(t *testing.T) {
 		"NoName":        {election.New(s, ""), signalbox.ErrBadName},
 		"LongName":      {election.New(s, strings.Repeat("x", 513)), signalbox.ErrBadName},
 		"LongValue":     {election.New(s, "a", election.Value(strings.Repeat("x", election.MaxValue+1))), signalbox.ErrBadOption},
-		"FixedLease":    {election.New(s, "a", signalbox.FixedLease(time.Second)), signalbox.ErrBadOption},
-		"MaxHold":       {election.New(s, "a", signalbox.MaxHold(time.Second)), signalbox.ErrBadOption},
-		"Redisson":      {election.New(s, "a", signalbox.Redisson()), signalbox.ErrBadOption},
+		"FixedLease":    {election.New(s, "a", signalbox.WithFixedLease(time.Second)), signalbox.ErrBadOption},
+		"MaxHold":       {election.New(s, "a", signalbox.WithMaxHold(time.Second)), signalbox.ErrBadOption},
+		"Redisson":      {election.New(s, "a", signalbox.WithLayout(signalbox.Redisson())), signalbox.ErrBadOption},
 		"StepDown":      {election.New(s, "a", election.StepDown(8*time.Second)), signalbox.ErrBadOption},
 		"StepDownBelow": {election.New(s, "a", election.StepDown(-1)), signalbox.ErrBadOption},
-		"StepDownLease": {election.New(s, "a", election.StepDown(time.Second), signalbox.RenewedLease(time.Second)), signalbox.ErrBadOption},
-		"ShortLease":    {election.New(s, "a", signalbox.RenewedLease(time.Millisecond)), signalbox.ErrBadOption},
+		"StepDownLease": {election.New(s, "a", election.StepDown(time.Second), signalbox.WithRenewedLease(time.Second)), signalbox.ErrBadOption},
+		"ShortLease":    {election.New(s, "a", signalbox.WithRenewedLease(time.Millisecond)), signalbox.ErrBadOption},
 		"NilSession":    {election.New(nil, "a"), signalbox.ErrBadOption},
 		"Nil":           {nil, signalbox.ErrBadOption},
 		"Zero":          {new(election.Election), signalbox.ErrBadOption},
@@ -150,7 +150,7 @@ func TestABadElectionIsTheErrorOfEveryCall(t *testing.T) {
 		})
 	}
 	require.NoError(t, election.New(s, "a", nil, election.StepDown(0), election.Value(strings.Repeat("x", election.MaxValue)),
-		signalbox.WaitReplicas(1, time.Second), signalbox.WithTokenFloor(time.Hour), signalbox.Native()).Check())
+		signalbox.WithReplicas(1, time.Second), signalbox.WithTokenFloor(time.Hour), signalbox.WithLayout(signalbox.Native())).Check())
 }
 
 // requireRefused checks that every call of an election returns the error, and sends nothing.

@@ -47,7 +47,7 @@ func ExampleElection_Campaign() {
 	}
 	defer session.Close(ctx)
 
-	term, err := election.New(session, "importer", signalbox.RenewedLease(30*time.Second)).Campaign(ctx)
+	term, err := election.New(session, "importer", signalbox.WithRenewedLease(30*time.Second)).Campaign(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// DefaultLease is the lease of a term unless signalbox.RenewedLease sets another one, for the
+	// DefaultLease is the lease of a term unless signalbox.WithRenewedLease sets another one, for the
 	// election or by signalbox.WithDefaults.
 	DefaultLease = 15 * time.Second
 	// MaxValue is the length of the longest value, in bytes.

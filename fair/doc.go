@@ -41,7 +41,7 @@
 //
 // # Redisson
 //
-// With signalbox.Redisson the lock is Java's RFairLock. Order and bounds are then those of Redisson's
+// In the layout signalbox.Redisson the lock is Java's RFairLock. Order and bounds are then those of Redisson's
 // queue: a dead waiter is skipped after 5 minutes, or after signalbox.FairLockWaitTimeout. The lock
 // excludes package reentrant's with that layout, and shares no queue with it.
 //

@@ -23,7 +23,7 @@ const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeo
 // shared returns the lock "a" of a session of its own.
 func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
-	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.Redisson())...)
+	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
 // stand locks on another goroutine, and returns when that stands in line as the n-th, and listens.
@@ -96,7 +96,7 @@ func TestASharedFairLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	lease := locktest.Must(t, shared(t, server).Lock)
-	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.Redisson()).Lock)
+	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.WithLayout(signalbox.Redisson())).Lock)
 	redistest.Await(t, "a place in line", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
@@ -161,7 +161,7 @@ func TestNothingIsLeftOfASharedFairLockAfterClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
-	mu := fair.New(s, "a", signalbox.Redisson())
+	mu := fair.New(s, "a", signalbox.WithLayout(signalbox.Redisson()))
 	lease := locktest.Must(t, mu.Lock)
 	waiting := stand(t.Context(), t, server, mu, 1)
 	require.Error(t, s.Close(locktest.Ended()))
@@ -176,7 +176,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := locktest.SteadySession(t, proxy, signalbox.WithPolling())
-	mu := fair.New(s, "a", signalbox.Redisson())
+	mu := fair.New(s, "a", signalbox.WithLayout(signalbox.Redisson()))
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	lease := locktest.Must(t, shared(t, server).Lock)
 	proxy.ResetCount()

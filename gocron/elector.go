@@ -24,7 +24,7 @@ type Elector struct {
 var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector returns an Elector on the fair lock of that name. It sends nothing. The options are those
-// of fair.New; signalbox.RenewedLease sets how long a leader that died keeps the others from leading.
+// of fair.New; signalbox.WithRenewedLease sets how long a leader that died keeps the others from leading.
 func NewElector(s *signalbox.Session, name string, options ...signalbox.LockOption) *Elector {
 	return &Elector{lock: fair.New(s, name, options...)}
 }

@@ -25,7 +25,7 @@ func TestTheLeaderAloneRunsJobs(t *testing.T) {
 		ends := make([]func(), processes)
 		for i := range processes {
 			s, closeSession := w.session()
-			elector := sbgocron.NewElector(s, "schedulers", signalbox.RenewedLease(5*time.Second))
+			elector := sbgocron.NewElector(s, "schedulers", signalbox.WithRenewedLease(5*time.Second))
 			stop := w.schedule(gocron.CronJob("* * * * * *", true), func(context.Context) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -33,14 +33,14 @@
 //
 // # Layouts
 //
-// A session lists the layout of its locks. With signalbox.Redisson among its defaults the names are the keys
+// A session lists the layout of its locks. With WithLayout(Redisson()) among its defaults the names are the keys
 // themselves, and a key is listed if its type and its content are those of Redisson's locks:
 //
 //   - A hash with one owner is a lock: Fair if it has a queue, else Exclusive. A hash with a mode is an RWLock.
 //   - A number with permits beside it is a Semaphore. Any other number may be a latch, or another program's: it is
 //     listed as Number.
 //
-// With signalbox.SetNX among its defaults Names lists what sessions of this library hold; the values of other clients are
+// With WithLayout(SetNX()) among its defaults Names lists what sessions of this library hold; the values of other clients are
 // random, so their locks do not differ from other keys. Name and Break accept any text of that name as a lock.
 //
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.

@@ -85,7 +85,7 @@ func TestEachNodeOfAClusterIsListed(t *testing.T) {
 	owners := make(map[*redistest.Server]int)
 	for i := range 30 {
 		name := fmt.Sprintf("n/%d", i)
-		lease := locktest.Must(t, reentrant.New(s, name, signalbox.FixedLease(redistest.Patience)).Lock)
+		lease := locktest.Must(t, reentrant.New(s, name, signalbox.WithFixedLease(redistest.Patience)).Lock)
 		defer lease.Unlock()
 		owners[cluster.Owner(t, cluster.Slot(t, locktest.Key(name)))]++
 	}

@@ -73,7 +73,7 @@ func TestReadersAndAWriterThatWaits(t *testing.T) {
 	a, b := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	first, second := locktest.Must(t, rwlock.New(a, "x").RLock), locktest.Must(t, rwlock.New(b, "x").RLock)
 	writes := waiting(t, a, "x", 1, rwlock.New(a, "x").Lock)
-	reads := waiting(t, a, "x", 2, rwlock.New(b, "x", signalbox.FixedLease(time.Minute)).RLock)
+	reads := waiting(t, a, "x", 2, rwlock.New(b, "x", signalbox.WithFixedLease(time.Minute)).RLock)
 	e := only(t, a, "x")
 	require.Equal(t, inspect.RWLock, e.Kind)
 	require.Equal(t, 2, e.HolderCount)

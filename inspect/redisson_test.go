@@ -22,7 +22,7 @@ import (
 func TestTheKindsOfRedisson(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	java := signalbox.WithDefaults(signalbox.Redisson())
+	java := signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()))
 	s, other := locktest.SteadySession(t, server, java), locktest.SteadySession(t, server, java)
 
 	held := locktest.Must(t, reentrant.New(s, "lock").Lock)
@@ -71,7 +71,7 @@ func TestTheKindsOfRedisson(t *testing.T) {
 func TestOtherKeysBesideRedissonsAreNoLocks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	server.MustDo(t, "HSET", "user:1", "name", "Erika", "mode", "read")
 	server.MustDo(t, "HSET", "user:2", "name", "Erika")
 	server.MustDo(t, "SET", "page", "<html>")
@@ -94,7 +94,7 @@ func TestOtherKeysBesideRedissonsAreNoLocks(t *testing.T) {
 func TestSetNXLocksOfThisLibraryAreListed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.SetNX()))
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.SetNX())))
 	held := locktest.Must(t, reentrant.New(s, "lock").Lock)
 	e := only(t, s, "lock")
 	require.Equal(t, []any{inspect.Reentrant, 1, s.ID()}, []any{e.Kind, e.HolderCount, e.Holders[0].Session})

@@ -15,7 +15,7 @@
 //
 // # Guarantees
 //
-//  1. All or none: a lease is live while all members are held. If one is lost or reaches its MaxHold,
+//  1. All or none: a lease is live while all members are held. If one is lost or reaches its WithMaxHold,
 //     the lease ends with that error, and the other members are released.
 //  2. The holder knows: the deadline of the lease is the earliest of its members'.
 //  3. No deadlock: multilocks whose members are all of one session never wait for each other in a

@@ -67,7 +67,7 @@ func ExampleLock_Order() {
 	}
 	defer session.Close(ctx)
 
-	shared := signalbox.Redisson()
+	shared := signalbox.WithLayout(signalbox.Redisson())
 	all := multilock.New(
 		reentrant.New(session, "alice", shared),
 		reentrant.New(session, "bob", shared),

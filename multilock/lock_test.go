@@ -270,7 +270,7 @@ func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
 		"no members":   {multilock.New(), signalbox.ErrBadOption},
 		"a nil member": {multilock.New(good, nil), signalbox.ErrBadOption},
 		"a bad name":   {multilock.New(good, reentrant.New(s, "")), signalbox.ErrBadName},
-		"a bad option": {multilock.New(good, fair.New(s, "b", signalbox.FixedLease(1))), signalbox.ErrBadOption},
+		"a bad option": {multilock.New(good, fair.New(s, "b", signalbox.WithFixedLease(1))), signalbox.ErrBadOption},
 		"no session":   {multilock.New(good, reentrant.New(nil, "b")), signalbox.ErrBadOption},
 	} {
 		require.ErrorIs(t, c.lock.Check(), c.want, name)
@@ -326,7 +326,7 @@ func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 	// c, 15495 of a.
 	var java []multilock.Member
 	for _, name := range []string{"a", "b", "c"} {
-		java = append(java, reentrant.New(s, name, signalbox.Redisson()))
+		java = append(java, reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson())))
 	}
 	require.Equal(t, []string{"b", "c", "a"}, multilock.New(java...).Order())
 }

@@ -24,7 +24,7 @@ func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 	server := redistest.Start(t)
 	mine := named(locktest.SteadySession(t, server), "a", "b", "c")
 	name, key := nameOf(mine[1]), locktest.Key(nameOf(mine[1]))
-	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), name, signalbox.FixedLease(time.Hour)))
+	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), name, signalbox.WithFixedLease(time.Hour)))
 	waiting := locktest.Contend(t.Context(), t, server, name, fair.New(locktest.SteadySession(t, server), name).Lock)
 	value, _ := server.MustDo(t, "GET", key).(string)
 	server.MustDo(t, "SET", key, value[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000) // as it stands when a hold has ended by itself

@@ -30,14 +30,14 @@
 //   - That a function runs at most once. If its process dies after the work and before the outcome is
 //     stored, the next caller runs it again. Make it safe to repeat, or use the token of its lease.
 //   - Outcomes that the server lost, in a failover or an eviction: the function runs again.
-//     signalbox.WaitReplicas makes the loss rarer.
+//     signalbox.WithReplicas makes the loss rarer.
 //   - An order between callers of one process and another: the lock's queue decides.
 //   - Secrecy: whoever can read the server can read the value.
 //
 // # Time
 //
 // The lock has a short lease that is renewed while the function runs: 30 s unless
-// signalbox.RenewedLease says otherwise, from the start unless signalbox.WithFirstLease sets less. The
+// signalbox.WithRenewedLease says otherwise, from the start unless signalbox.WithFirstLease sets less. The
 // outcome has a long life, Keep, that begins when it is stored, by the server's clock. No clock of a
 // client matters.
 //

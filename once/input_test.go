@@ -50,10 +50,10 @@ func TestABadOnceIsTheErrorOfEveryCall(t *testing.T) {
 		"KeepShort":     {once.New(s, "a", once.Keep(time.Second-1)), signalbox.ErrBadOption},
 		"KeepLong":      {once.New(s, "a", once.Keep(30*24*time.Hour+1)), signalbox.ErrBadOption},
 		"BadThenGood":   {once.New(s, "a", once.Keep(0), once.Keep(time.Hour)), signalbox.ErrBadOption},
-		"LeaseShort":    {once.New(s, "a", signalbox.RenewedLease(1)), signalbox.ErrBadOption},
+		"LeaseShort":    {once.New(s, "a", signalbox.WithRenewedLease(1)), signalbox.ErrBadOption},
 		"LatchOption":   {once.New(s, "a", countdown.Keep(time.Hour)), signalbox.ErrBadOption},
 		"PermitsOption": {once.New(s, "a", semaphore.ExactCapacity()), signalbox.ErrBadOption},
-		"Redisson":      {once.New(s, "a", signalbox.Redisson()), signalbox.ErrBadOption},
+		"Redisson":      {once.New(s, "a", signalbox.WithLayout(signalbox.Redisson())), signalbox.ErrBadOption},
 		"NilOnce":       {nil, signalbox.ErrBadOption},
 		"ZeroOnce":      {new(once.Once), signalbox.ErrBadOption},
 		"NilSession":    {once.New(nil, "a"), signalbox.ErrBadOption},
@@ -88,9 +88,9 @@ func TestDefaultsOfOtherKinds(t *testing.T) {
 	s := session(t, server, signalbox.WithDefaults(countdown.Keep(time.Hour), semaphore.ExactCapacity(), once.Keep(2*time.Hour)))
 	requireRan(t, "x", do(t.Context(), once.New(s, "a"), returns("x")))
 	require.LessOrEqual(t, locktest.Integer(t, server.MustDo(t, "PTTL", key)), (2 * time.Hour).Milliseconds())
-	java := session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+	java := session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	require.ErrorIs(t, once.New(java, "b").Check(), signalbox.ErrBadOption)
-	requireRan(t, "x", do(t.Context(), once.New(java, "b", signalbox.Native()), returns("x")))
+	requireRan(t, "x", do(t.Context(), once.New(java, "b", signalbox.WithLayout(signalbox.Native())), returns("x")))
 }
 
 // P9: a key that is no outcome's is reported, and left as it is.

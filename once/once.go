@@ -38,8 +38,8 @@ type Once struct {
 // New returns the key of the session. It sends nothing and never fails: if the key or an option is
 // not valid, every call returns the error, and so does Check.
 //
-// Its options are Keep, and of the lock that a running call holds: signalbox.RenewedLease,
-// FixedLease, MaxHold, WaitReplicas, WithFirstLease and WithTokenFloor. With WaitReplicas the outcome, too, is
+// Its options are Keep, and of the lock that a running call holds: signalbox.WithRenewedLease,
+// WithFixedLease, WithMaxHold, WithReplicas, WithFirstLease and WithTokenFloor. With WithReplicas the outcome, too, is
 // confirmed by so many replicas. Any other option is ErrBadOption.
 func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Once {
 	o := &Once{
@@ -98,7 +98,7 @@ func (o *Once) Check() error { return o.root().Check() }
 //   - ErrStale: the lease was lost before. If another call has stored its outcome meanwhile, value
 //     is that outcome, otherwise nil.
 //   - ErrTooLarge: value has more than MaxValue bytes.
-//   - ErrNotReplicated: it is stored, but fewer replicas than WaitReplicas asks for confirmed it.
+//   - ErrNotReplicated: it is stored, but fewer replicas than WithReplicas asks for confirmed it.
 //   - ErrUnconfirmed: the server did not reply, so it may be stored or not. value is fn's.
 //   - ErrRefused and other errors: value is fn's, and is not stored.
 //

@@ -82,7 +82,7 @@ func ExampleFenced() {
 		fmt.Println(err)
 		return
 	}
-	mu := redlock.New(sessions, "report", redlock.Fenced(), signalbox.RenewedLease(10*time.Second))
+	mu := redlock.New(sessions, "report", redlock.Fenced(), signalbox.WithRenewedLease(10*time.Second))
 	var last uint64
 	for range 3 {
 		err = mu.Do(ctx, func(_ context.Context, lease signalbox.Lease) error {

@@ -36,7 +36,7 @@ type Lock struct {
 // each a server of its own that shares nothing with the others. It sends nothing and never fails:
 // if something is not valid, every call returns the error, and so does Check. Not valid are a
 // session that is nil or is there twice, a session of a cluster, sessions with different prefixes,
-// sessions of which only some hash names, and WaitReplicas: the servers have no replicas that
+// sessions of which only some hash names, and WithReplicas: the servers have no replicas that
 // count. The lock starts from the defaults of the first session.
 func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}

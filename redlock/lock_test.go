@@ -174,7 +174,7 @@ func TestLockerExcludesGoroutines(t *testing.T) {
 func TestForceUnlockTakesTheLockEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 0)
-	hours := signalbox.RenewedLease(time.Hour) // so no renewal reports it
+	hours := signalbox.WithRenewedLease(time.Hour) // so no renewal reports it
 	mu := w.lock(hours)
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 	locked, err := mu.IsLocked(t.Context())
@@ -240,8 +240,8 @@ func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 		"Prefix":         {redlock.New([]*signalbox.Session{good[0], good[1], other}, "a"), signalbox.ErrBadOption},
 		"Hashed":         {redlock.New([]*signalbox.Session{good[0], good[1], hashed}, "a"), signalbox.ErrBadOption},
 		"Cluster":        {redlock.New([]*signalbox.Session{good[0], good[1], ofCluster(t)}, "a"), signalbox.ErrBadOption},
-		"Replicas":       {redlock.New(good, "a", signalbox.WaitReplicas(1, time.Second)), signalbox.ErrBadOption},
-		"Lease":          {redlock.New(good, "a", signalbox.FixedLease(time.Millisecond)), signalbox.ErrBadOption},
+		"Replicas":       {redlock.New(good, "a", signalbox.WithReplicas(1, time.Second)), signalbox.ErrBadOption},
+		"Lease":          {redlock.New(good, "a", signalbox.WithFixedLease(time.Millisecond)), signalbox.ErrBadOption},
 		"Greatest":       {redlock.New(good, "a", redlock.GreatestLease(time.Second)), signalbox.ErrBadOption},
 		"GreatestLength": {redlock.New(good, "a", redlock.GreatestLease(48*time.Hour)), signalbox.ErrBadOption},
 		"Name":           {redlock.New(good, ""), signalbox.ErrBadName},
@@ -257,7 +257,7 @@ func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 		require.ErrorIs(t, c.lock.ForceUnlock(t.Context()), c.want, name)
 		require.ErrorIs(t, c.lock.Do(t.Context(), nil), c.want, name)
 	}
-	mu := redlock.New(good, "a", nil, signalbox.LockOption(nil), signalbox.RenewedLease(time.Second), redlock.Fenced(), redlock.GreatestLease(time.Minute))
+	mu := redlock.New(good, "a", nil, signalbox.LockOption(nil), signalbox.WithRenewedLease(time.Second), redlock.Fenced(), redlock.GreatestLease(time.Minute))
 	require.NoError(t, mu.Check())
 	_, err := mu.Lock(nil) //nolint:staticcheck // asks for it
 	require.ErrorIs(t, err, signalbox.ErrBadOption)

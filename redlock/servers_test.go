@@ -49,7 +49,7 @@ func TestServerThatRestartedGrantsNothing(t *testing.T) {
 			w := newWorld(t, 3, 1)
 			w.servers[1].MustDo(t, "SET", locktest.Key(w.name), foreign(), "PX", 60_000) // so the hold is a bare quorum
 			// One that listens on no channel, and asks for nothing: it does not learn that its hold is no quorum's any more.
-			long := signalbox.FixedLease(time.Hour)
+			long := signalbox.WithFixedLease(time.Hour)
 			lease := locktest.Must(t, redlock.New(w.sessions(signalbox.WithPolling()), w.name, long).Lock)
 			require.Equal(t, 3, w.holds())
 			loss(w)
@@ -84,7 +84,7 @@ func TestLateGrantOfAThawedServerIsReleased(t *testing.T) {
 	w.proxies[0].SetMatch(locktest.Runs(scripts.RedlockAcquire))
 	w.proxies[0].OnRequest(func(int, []string) { acquires.Add(1) })
 	// By another Lock: the first one's would not ask a server that has not told it that it is free.
-	lease := locktest.Must(t, redlock.New(sessions, w.name, signalbox.FixedLease(time.Hour)).Lock)
+	lease := locktest.Must(t, redlock.New(sessions, w.name, signalbox.WithFixedLease(time.Hour)).Lock)
 	redistest.Await(t, "the acquire on its way to the frozen server", func() bool { return acquires.Load() > 0 })
 	require.NoError(t, lease.Unlock())
 	w.servers[0].Thaw()

@@ -111,7 +111,7 @@ func TestTheContextOfOneEntersTheOther(t *testing.T) {
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server, signalbox.WithPolling())
 	for _, kinds := range bothOrders {
-		mu, other := kinds[0].New(s, "a", signalbox.RenewedLease(longest)), kinds[1].New(s, "a")
+		mu, other := kinds[0].New(s, "a", signalbox.WithRenewedLease(longest)), kinds[1].New(s, "a")
 		outer := locktest.Must(t, mu.Lock)
 		var inner, tried signalbox.Lease
 		require.Empty(t, server.SentBy(func() {
@@ -139,7 +139,7 @@ func TestANewerGrantEndsTheOlderHoldOfItsSession(t *testing.T) {
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
 	for _, kinds := range append(bothOrders[:2:2], [2]locktest.Primitive{locktest.Fair(), locktest.Fair()}) {
-		older := locktest.Must(t, kinds[0].New(s, "a", signalbox.RenewedLease(longest)).Lock)
+		older := locktest.Must(t, kinds[0].New(s, "a", signalbox.WithRenewedLease(longest)).Lock)
 		bound := older.Bind(t.Context())
 		server.MustDo(t, "DEL", locktest.Key("a"))
 		newer := locktest.Must(t, kinds[1].New(s, "a").Lock)

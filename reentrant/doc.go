@@ -31,7 +31,7 @@
 // # Turns
 //
 // A session has one ticket in the server's queue for all its goroutines, and one for each that uses
-// FixedLease or MaxHold. In its turn it hands the lock from goroutine to goroutine without the
+// WithFixedLease or WithMaxHold. In its turn it hands the lock from goroutine to goroutine without the
 // server. A turn lasts ten times as long as a hand-off to another process, at most 20 ms or 1,024
 // uses, at least one use.
 //
@@ -40,7 +40,7 @@
 //   - A grant to a session that is silent for 3 s: its ticket is skipped.
 //   - Exclusion of a holder that works after its lease ended. Use tokens.
 //   - What a server lost: after a failover it may grant a lock that is held
-//     (signalbox.WaitReplicas).
+//     (signalbox.WithReplicas).
 //
 // # Time
 //
@@ -62,7 +62,7 @@
 //
 // # Redisson
 //
-// With signalbox.Redisson the lock is Java's RLock. Processes have no order then: waiters try again
+// In the layout signalbox.Redisson the lock is Java's RLock. Processes have no order then: waiters try again
 // after each message.
 //
 // docs/internals/reentrant.md has the failures, the keys and all costs.

@@ -38,7 +38,7 @@ func TestAnInnerLeaseCarriesOnAfterTheOuter(t *testing.T) {
 func TestManyEntriesAreOneHold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.RenewedLease(longest))
+	mu := reentrant.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.WithRenewedLease(longest))
 	lease := locktest.Must(t, mu.Lock)
 	ctx := lease.Enter(t.Context())
 	entries := make([]signalbox.Lease, 100)

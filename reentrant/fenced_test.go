@@ -22,7 +22,7 @@ const counter = "redisson_lock_token:{a}"
 // fenced returns the lock "a" of a session of its own.
 func fenced(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.Redisson(signalbox.Fenced))...)
+	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced)))...)
 }
 
 // P3: tokens are the numbers of the counter, one a hold, in whatever process; entering again keeps its own.
@@ -53,7 +53,7 @@ func TestAFencedLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	lease := locksWithoutReply(t, proxy, fenced(t, proxy, signalbox.RenewedLease(longest)))
+	lease := locksWithoutReply(t, proxy, fenced(t, proxy, signalbox.WithRenewedLease(longest)))
 	require.GreaterOrEqual(t, lease.Token(), uint64(2))
 	require.NoError(t, lease.Unlock())
 	redistest.Await(t, "nothing but the counter is left", func() bool { return server.MustDo(t, "DBSIZE") == int64(1) })
@@ -87,7 +87,7 @@ func TestACounterThatIsNoneIsAnError(t *testing.T) {
 // P9: only a reentrant lock is fenced, and only a name whose keys share a slot.
 func TestOnlyAReentrantLockIsFenced(t *testing.T) {
 	t.Parallel()
-	s := locktest.SteadySession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.Redisson(signalbox.Fenced)))
+	s := locktest.SteadySession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))))
 	require.NoError(t, reentrant.New(s, "a").Check())
 	err := fair.New(s, "a").Check()
 	require.ErrorIs(t, err, signalbox.ErrBadOption)

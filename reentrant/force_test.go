@@ -21,9 +21,9 @@ import (
 
 // keeps are the terms of holds that no renewal and no deadline ends before a test is over.
 var keeps = map[string][]signalbox.LockOption{
-	"Renewed": {signalbox.RenewedLease(longest)},
-	"Fixed":   {signalbox.FixedLease(longest)},
-	"MaxHold": {signalbox.RenewedLease(longest), signalbox.MaxHold(longest)},
+	"Renewed": {signalbox.WithRenewedLease(longest)},
+	"Fixed":   {signalbox.WithFixedLease(longest)},
+	"MaxHold": {signalbox.WithRenewedLease(longest), signalbox.WithMaxHold(longest)},
 }
 
 // P2, P3: nothing but the message can be what tells, with a lease like these.
@@ -88,7 +88,7 @@ func TestAHoldThatIsForcedAtOnceIsFoundOut(t *testing.T) {
 	var leases []signalbox.Lease
 	for i := range 20 {
 		name := fmt.Sprint("a", i)
-		leases = append(leases, locktest.Must(t, reentrant.New(s, name, signalbox.RenewedLease(longest)).Lock))
+		leases = append(leases, locktest.Must(t, reentrant.New(s, name, signalbox.WithRenewedLease(longest)).Lock))
 		require.NoError(t, reentrant.New(other, name).ForceUnlock(t.Context()))
 	}
 	for _, lease := range leases {
@@ -103,7 +103,7 @@ func TestASessionCanForceItsOwnHold(t *testing.T) {
 	for name, options := range map[string][]signalbox.SessionOption{"Listening": nil, "Polling": {signalbox.WithPolling()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mu := reentrant.New(locktest.SteadySession(t, server, options...), name, signalbox.RenewedLease(longest))
+			mu := reentrant.New(locktest.SteadySession(t, server, options...), name, signalbox.WithRenewedLease(longest))
 			lease := locktest.Must(t, mu.Lock)
 			waiting := locktest.Queue(t.Context(), t, mu.Lock)
 			require.NoError(t, mu.ForceUnlock(t.Context()))
@@ -120,7 +120,7 @@ func TestASessionCanForceItsOwnHold(t *testing.T) {
 func TestAForcedLockGoesToThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu, elsewhere := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.RenewedLease(longest)), locktest.SteadySession(t, server)
+	mu, elsewhere := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.WithRenewedLease(longest)), locktest.SteadySession(t, server)
 	lease := locktest.Must(t, mu.Lock)
 	awaitListening(t, server)
 	here, there := locktest.Queue(t.Context(), t, mu.Lock), locktest.Contend(t.Context(), t, server, "a", reentrant.New(elsewhere, "a").Lock)
@@ -145,7 +145,7 @@ func TestAForgedMessageChangesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
-	lease := locktest.Must(t, reentrant.New(s, "a", signalbox.FixedLease(longest)).Lock)
+	lease := locktest.Must(t, reentrant.New(s, "a", signalbox.WithFixedLease(longest)).Lock)
 	awaitListening(t, server)
 	before := server.MustDo(t, "PEXPIRETIME", locktest.Key("a"))
 	deadline := lease.Deadline()

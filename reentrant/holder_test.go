@@ -43,7 +43,7 @@ func TestAHolderIsTold(t *testing.T) {
 	const life = 10 * time.Minute
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server, signalbox.WithLabel("Schicht 3, Ölpresse"))
-	mu, elsewhere := reentrant.New(s, "a", signalbox.FixedLease(life)), reentrant.New(locktest.SteadySession(t, server), "a")
+	mu, elsewhere := reentrant.New(s, "a", signalbox.WithFixedLease(life)), reentrant.New(locktest.SteadySession(t, server), "a")
 	requireFree(t, elsewhere)
 	before := locktest.ServerTime(t, server)
 	lease := locktest.Must(t, mu.Lock)
@@ -144,7 +144,7 @@ func TestAForeignSortedSetIsTold(t *testing.T) {
 func TestAKeyWithoutAnEndIsTold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	mu := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.RenewedLease(longest)) // a renewal would give it one
+	mu := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.WithRenewedLease(longest)) // a renewal would give it one
 	lease := locktest.Must(t, mu.Lock)
 	server.MustDo(t, "PERSIST", locktest.Key("a"))
 	require.True(t, requireHolder(t, mu).Until.IsZero())

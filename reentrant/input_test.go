@@ -23,7 +23,7 @@ func TestTheShortestAndLongestTermsWork(t *testing.T) {
 	s := locktest.SteadySession(t, redistest.Start(t))
 	for _, d := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
 		for _, option := range []signalbox.LockOption{
-			signalbox.RenewedLease(d), signalbox.FixedLease(d), signalbox.MaxHold(d),
+			signalbox.WithRenewedLease(d), signalbox.WithFixedLease(d), signalbox.WithMaxHold(d),
 		} {
 			lease := locktest.Must(t, reentrant.New(s, "a", option, nil).Lock)
 			deadline := lease.Deadline()

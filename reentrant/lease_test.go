@@ -65,7 +65,7 @@ func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 	s := locktest.SteadySession(t, server, signalbox.WithPolling())
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		name := fmt.Sprint("order ", order)
-		mu := reentrant.New(s, name, signalbox.RenewedLease(longest))
+		mu := reentrant.New(s, name, signalbox.WithRenewedLease(longest))
 		leases := []signalbox.Lease{locktest.Must(t, mu.Lock)}
 		for range 2 {
 			// Through the first each time, so that no context ends with another's lease.
@@ -161,7 +161,7 @@ func TestBoundContextsCostNoGoroutine(t *testing.T) {
 func TestUnlockWithoutAReplyIsRepeatedInTheBackground(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]signalbox.LockOption{
-		"Released": nil, "HandedOver": {signalbox.Redisson(signalbox.Fenced)},
+		"Released": nil, "HandedOver": {signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

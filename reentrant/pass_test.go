@@ -95,9 +95,9 @@ func TestALockWithOtherTermsIsNotHandedOver(t *testing.T) {
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
 	var plain []signalbox.LockOption
-	renewed := []signalbox.LockOption{signalbox.RenewedLease(time.Minute)}
-	fixed := []signalbox.LockOption{signalbox.FixedLease(time.Minute)}
-	bounded := []signalbox.LockOption{signalbox.MaxHold(time.Minute)}
+	renewed := []signalbox.LockOption{signalbox.WithRenewedLease(time.Minute)}
+	fixed := []signalbox.LockOption{signalbox.WithFixedLease(time.Minute)}
+	bounded := []signalbox.LockOption{signalbox.WithMaxHold(time.Minute)}
 	for _, terms := range [][2][]signalbox.LockOption{
 		{plain, renewed}, {renewed, plain}, {plain, fixed}, {fixed, plain}, {fixed, fixed}, {plain, bounded}, {bounded, bounded},
 	} {

@@ -36,7 +36,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 		fmt.Fprintln(stdout, err)
 		return
 	}
-	mu := reentrant.New(s, "a", signalbox.RenewedLease(processLease))
+	mu := reentrant.New(s, "a", signalbox.WithRenewedLease(processLease))
 	var lease signalbox.Lease
 	for words := bufio.NewScanner(stdin); words.Scan(); {
 		switch words.Text() {
@@ -44,7 +44,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 			lease, err = mu.Lock(ctx)
 			fmt.Fprintln(stdout, lease.Token(), err)
 		case "keep":
-			lease, err = reentrant.New(s, "a", signalbox.RenewedLease(longest)).Lock(ctx)
+			lease, err = reentrant.New(s, "a", signalbox.WithRenewedLease(longest)).Lock(ctx)
 			fmt.Fprintln(stdout, lease.Token(), err)
 		case "wait":
 			<-lease.Done()

@@ -18,7 +18,7 @@ import (
 // shared returns the lock "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.Redisson())...)
+	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
 // P1, P6: the second waits, and is woken.
@@ -62,7 +62,7 @@ func TestASharedLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	lease := locksWithoutReply(t, proxy, shared(t, proxy, signalbox.RenewedLease(longest)))
+	lease := locksWithoutReply(t, proxy, shared(t, proxy, signalbox.WithRenewedLease(longest)))
 	require.NoError(t, lease.Unlock())
 	redistest.Await(t, "nothing is left", func() bool { return server.MustDo(t, "DBSIZE") == int64(0) })
 }
@@ -99,8 +99,8 @@ func TestWaitersOfASharedLockAreABadOption(t *testing.T) {
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
 	for name, mu := range map[string]*reentrant.Lock{
-		"RLock":       reentrant.New(s, "a", signalbox.Redisson()),
-		"RFencedLock": reentrant.New(s, "a", signalbox.Redisson(signalbox.Fenced)),
+		"RLock":       reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson())),
+		"RFencedLock": reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))),
 	} {
 		n := 0
 		for w, err := range mu.Waiters(t.Context()) {

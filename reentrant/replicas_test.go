@@ -55,7 +55,7 @@ func TestALockThatNoReplicaHasIsNotGranted(t *testing.T) {
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)
 	cutOff(t, primary)
-	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 50*time.Millisecond))
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(1, 50*time.Millisecond))
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
 	redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
@@ -80,7 +80,7 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 			primary := redistest.Start(t)
 			n, answered := set(t, primary)
 			before := waits(primary)
-			mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(n, 20*time.Millisecond))
+			mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(n, 20*time.Millisecond))
 			for _, take := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, mu.Lock, mu.TryLock} {
 				lease, err := take(t.Context())
 				require.ErrorIs(t, err, signalbox.ErrNotReplicated)
@@ -99,7 +99,7 @@ func TestOnlyTheAcquireWaitsForReplicas(t *testing.T) {
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)
 	s := locktest.SteadySession(t, primary)
-	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, 5*time.Second))
+	mu := reentrant.New(s, "a", signalbox.WithReplicas(1, 5*time.Second))
 	lease := locktest.Must(t, mu.Lock)
 	before := waits(primary)
 	inner, err := mu.Lock(lease.Enter(t.Context()))
@@ -126,7 +126,7 @@ func TestRenewalDoesNotWaitForReplicas(t *testing.T) {
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a",
-		signalbox.WaitReplicas(1, time.Second), signalbox.RenewedLease(6*time.Second))
+		signalbox.WithReplicas(1, time.Second), signalbox.WithRenewedLease(6*time.Second))
 	lease := locktest.Must(t, mu.Lock)
 	before, deadline := waits(primary), lease.Deadline()
 	redistest.Await(t, "a renewal", func() bool { return lease.Deadline().After(deadline.Add(100 * time.Millisecond)) })
@@ -142,7 +142,7 @@ func TestAHoldIsNotPassedToWhoAsksForMore(t *testing.T) {
 	s := locktest.SteadySession(t, primary)
 	plain := locktest.Must(t, reentrant.New(s, "a").Lock)
 	before := waits(primary)
-	waiting := locktest.Queue(t.Context(), t, reentrant.New(s, "a", signalbox.WaitReplicas(1, 10*time.Second)).Lock)
+	waiting := locktest.Queue(t.Context(), t, reentrant.New(s, "a", signalbox.WithReplicas(1, 10*time.Second)).Lock)
 	require.NoError(t, plain.Unlock())
 	got := locktest.MustHave(t, waiting)
 	require.Greater(t, waits(primary), before)
@@ -154,7 +154,7 @@ func TestALockWithReplicasWaitsForItsHolder(t *testing.T) {
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, primary), "a").Lock)
-	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 10*time.Second))
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(1, 10*time.Second))
 	_, err := mu.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	waiting := locktest.Contend(t.Context(), t, primary, "a", mu.Lock)
@@ -170,7 +170,7 @@ func TestADeniedWaitIsErrDenied(t *testing.T) {
 	primary.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", "-wait")
 	s := signalbox.NewSession(locktest.ClientAs(t, primary, "limited", "secret"))
 	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
-	mu := reentrant.New(s, "a", signalbox.WaitReplicas(1, time.Second))
+	mu := reentrant.New(s, "a", signalbox.WithReplicas(1, time.Second))
 	_, err := mu.Lock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrDenied)
 	redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") }) // long before its lease ends
@@ -181,7 +181,7 @@ func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary).Freeze()
-	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.RenewedLease(time.Hour), signalbox.WaitReplicas(1, time.Minute))
+	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithRenewedLease(time.Hour), signalbox.WithReplicas(1, time.Minute))
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		answered := locktest.LaterWith(ctx, mu.Lock)
@@ -215,7 +215,7 @@ func TestALostAnswerOfReplicasIsSettled(t *testing.T) {
 				redistest.Slow(t, "a client gives up a silent connection by its own timers")
 			}
 			proxy := redistest.NewProxy(t, primary.Addr())
-			mu := reentrant.New(locktest.Session(t, proxy), name, signalbox.WaitReplicas(1, 3*time.Second))
+			mu := reentrant.New(locktest.Session(t, proxy), name, signalbox.WithReplicas(1, 3*time.Second))
 			require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // scripts are known from here on
 			proxy.SetMatch(func(req []string) bool {
 				return req[0] == c.command && (req[0] == "WAIT" || req[3] == locktest.Key(name))
@@ -237,7 +237,7 @@ func TestALockerWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a Locker pauses between its tries, and a replica joins")
 	primary := redistest.Start(t)
-	locker := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WaitReplicas(1, 100*time.Millisecond)).Locker(t.Context())
+	locker := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(1, 100*time.Millisecond)).Locker(t.Context())
 	locked := make(chan struct{})
 	go func() {
 		locker.Lock()

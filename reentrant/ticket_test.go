@@ -101,7 +101,7 @@ func TestTryLockOvertakesNoWaiter(t *testing.T) {
 	server := redistest.Start(t)
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
 		name := kind.Name
-		gone := locktest.Must(t, kind.New(locktest.SteadySession(t, server), name, signalbox.RenewedLease(longest)).Lock)
+		gone := locktest.Must(t, kind.New(locktest.SteadySession(t, server), name, signalbox.WithRenewedLease(longest)).Lock)
 		waiting := locktest.Contend(t.Context(), t, server, name, kind.New(locktest.SteadySession(t, server), name).Lock)
 		// As it stands when a hold has ended by itself.
 		server.MustDo(t, "SET", locktest.Key(name), holderValue(t, server, name)[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000)

@@ -20,7 +20,7 @@ func TestCallsThatFailLeaveNothingInUse(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	s := w.session()
-	mu, short := rwlock.New(s, w.name), rwlock.New(s, w.name, signalbox.WaitReplicas(1, time.Millisecond))
+	mu, short := rwlock.New(s, w.name), rwlock.New(s, w.name, signalbox.WithReplicas(1, time.Millisecond))
 	require.Panics(t, func() {
 		_ = mu.RDo(t.Context(), func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})

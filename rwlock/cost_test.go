@@ -32,7 +32,7 @@ func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
 			if c.beside {
 				// Its session renews nothing, and does not ask for the hold when it begins to listen.
 				still := locktest.SteadySession(t, w.server, signalbox.WithPolling())
-				locktest.Must(t, rwlock.New(still, w.name, signalbox.FixedLease(time.Hour)).RLock)
+				locktest.Must(t, rwlock.New(still, w.name, signalbox.WithFixedLease(time.Hour)).RLock)
 			}
 			require.NoError(t, locktest.Must(t, take).Unlock(), "the server learns the scripts")
 			before := redistest.Work(w.server)

@@ -57,7 +57,7 @@
 //
 // # Redisson
 //
-// With signalbox.Redisson the lock is Java's RReadWriteLock. Guarantees 2 and 3 do not hold then: a
+// In the layout signalbox.Redisson the lock is Java's RReadWriteLock. Guarantees 2 and 3 do not hold then: a
 // writer gets the lock in a moment without readers. Do not give readers a longer lease than Java's
 // lockWatchdogTimeout.
 //

@@ -162,7 +162,7 @@ func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	s := w.poller()
-	mu, name, elsewhere := rwlock.New(s, w.name, signalbox.RenewedLease(time.Hour)), rwlock.New(s, "b"), w.lock()
+	mu, name, elsewhere := rwlock.New(s, w.name, signalbox.WithRenewedLease(time.Hour)), rwlock.New(s, "b"), w.lock()
 	lease := must(t, mu, write)
 	require.Empty(t, w.server.SentBy(func() {
 		require.ErrorIs(t, name.Downgrade(t.Context(), lease), signalbox.ErrNotHeld)

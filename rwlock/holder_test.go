@@ -66,7 +66,7 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	one := rwlock.New(w.session(signalbox.WithLabel("one")), w.name)
-	other := rwlock.New(w.session(signalbox.WithLabel("other")), w.name, signalbox.FixedLease(time.Hour))
+	other := rwlock.New(w.session(signalbox.WithLabel("other")), w.name, signalbox.WithFixedLease(time.Hour))
 	lease := must(t, one, write)
 	require.NoError(t, one.Downgrade(t.Context(), lease))
 	leases := []signalbox.Lease{lease, must(t, one, read), must(t, one, read), must(t, other, read)}
@@ -99,7 +99,7 @@ func TestManyReadersAreToldInPages(t *testing.T) {
 		do()
 		return proxy.Requests()
 	}
-	mu := w.lockAt(proxy, signalbox.FixedLease(time.Hour))
+	mu := w.lockAt(proxy, signalbox.WithFixedLease(time.Hour))
 	taken := 0
 	require.Empty(t, holders(t, mu)) // teaches the server the script
 	for _, n := range []int{99, 100, 101, 200} {
@@ -155,7 +155,7 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	proxy := w.proxy()
-	mu := w.lock(signalbox.FixedLease(time.Hour))
+	mu := w.lock(signalbox.WithFixedLease(time.Hour))
 	var leases []signalbox.Lease
 	for range 250 {
 		leases = append(leases, must(t, mu, read))

@@ -91,7 +91,7 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 //
 // Readers of one session share a hold: while one of them holds the lock, another one enters beside it
 // without a round trip. Once in 20 ms the session asks the server whether a writer waits elsewhere.
-// Readers with FixedLease, MaxHold or WaitReplicas have holds of their own.
+// Readers with WithFixedLease, WithMaxHold or WithReplicas have holds of their own.
 //
 // If ctx carries a lease of this lock, a reader's or a writer's, RLock enters it again, before every
 // waiting writer. Calling RLock again without that context deadlocks if a writer is waiting. The errors

@@ -20,7 +20,7 @@ import (
 // shared returns the lock in Redisson's layout, in a session of its own.
 func (w site) shared(options ...signalbox.LockOption) *rwlock.Lock {
 	w.Helper()
-	return w.lock(append(options, signalbox.Redisson())...)
+	return w.lock(append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
 // size returns how many fields the hash of the lock has: the mode, and one for each hold.
@@ -50,7 +50,7 @@ func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 	one, other := w.shared(), w.shared()
 	leases := []signalbox.Lease{must(t, one, read), must(t, one, read), must(t, one, tryRead), must(t, other, read)}
 	require.Equal(t, 3, w.size(), "two holds, and the mode")
-	fixed := w.shared(signalbox.FixedLease(time.Hour))
+	fixed := w.shared(signalbox.WithFixedLease(time.Hour))
 	leases = append(leases, must(t, fixed, read), must(t, fixed, tryRead))
 	require.Equal(t, 5, w.size())
 	_, err := other.TryLock(t.Context())
@@ -160,7 +160,7 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	lease := must(t, w.shared(), write)
-	poller := rwlock.New(w.poller(), w.name, signalbox.Redisson())
+	poller := rwlock.New(w.poller(), w.name, signalbox.WithLayout(signalbox.Redisson()))
 	reader, writer := later(t.Context(), poller, read), later(t.Context(), poller, write)
 	require.NoError(t, lease.Unlock())
 	for range 2 { // in whatever order
@@ -182,7 +182,7 @@ func TestASessionThatClosesGivesSharedLocksBack(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	s := w.session()
-	mu, other := rwlock.New(s, w.name, signalbox.Redisson()), w.shared()
+	mu, other := rwlock.New(s, w.name, signalbox.WithLayout(signalbox.Redisson())), w.shared()
 	lease := must(t, mu, read)
 	writers := []<-chan result{later(t.Context(), mu, write), later(t.Context(), mu, write)}
 	waits := later(t.Context(), other, write)
@@ -202,13 +202,13 @@ func TestASessionThatClosesGivesSharedLocksBack(t *testing.T) {
 func TestASharedHoldIsOneThatReplicasHave(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
-	short := w.shared(signalbox.WaitReplicas(1, time.Millisecond))
+	short := w.shared(signalbox.WithReplicas(1, time.Millisecond))
 	for _, take := range []side{tryWrite, write, tryRead, read} {
 		require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), short, take)), signalbox.ErrNotReplicated)
 		w.awaitGone()
 	}
 	replica := site{t, locktest.StartReplica(t, w.server), w.name}
-	mu := w.shared(signalbox.WaitReplicas(1, redistest.Patience))
+	mu := w.shared(signalbox.WithReplicas(1, redistest.Patience))
 	for _, take := range sides() {
 		lease := must(t, mu, take)
 		require.Equal(t, 2, replica.size())

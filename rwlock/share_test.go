@@ -176,17 +176,17 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 	var leases []signalbox.Lease
 	for n, options := range [][]signalbox.LockOption{
 		nil,
-		{signalbox.RenewedLease(time.Minute)},
-		{signalbox.RenewedLease(time.Hour)},
-		{signalbox.FixedLease(time.Minute)},
-		{signalbox.FixedLease(time.Minute)},
-		{signalbox.MaxHold(time.Minute)},
-		{signalbox.MaxHold(time.Minute)},
+		{signalbox.WithRenewedLease(time.Minute)},
+		{signalbox.WithRenewedLease(time.Hour)},
+		{signalbox.WithFixedLease(time.Minute)},
+		{signalbox.WithFixedLease(time.Minute)},
+		{signalbox.WithMaxHold(time.Minute)},
+		{signalbox.WithMaxHold(time.Minute)},
 	} {
 		leases = append(leases, must(t, rwlock.New(s, w.name, options...), []side{read, tryRead}[n%2]))
 		require.Len(t, w.holds(), n+1)
 	}
-	again := must(t, rwlock.New(s, w.name, signalbox.RenewedLease(time.Minute)), read)
+	again := must(t, rwlock.New(s, w.name, signalbox.WithRenewedLease(time.Minute)), read)
 	require.Len(t, w.holds(), len(leases), "readers of one lease share")
 	require.NoError(t, again.Unlock())
 	writer := w.queue(t.Context(), w.lock(), write, 1)

@@ -43,7 +43,7 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
-	holder := rwlock.New(w.poller(), w.name, signalbox.RenewedLease(time.Hour))
+	holder := rwlock.New(w.poller(), w.name, signalbox.WithRenewedLease(time.Hour))
 	for _, take := range []side{write, read} {
 		lease := must(t, holder, take)
 		require.Empty(t, w.server.SentBy(func() {

@@ -57,7 +57,7 @@
 //
 // # Redisson
 //
-// With signalbox.Redisson the semaphore is Java's RPermitExpirableSemaphore, with Plain its
+// In the layout signalbox.Redisson the semaphore is Java's RPermitExpirableSemaphore, with Plain its
 // RSemaphore. Processes then have no order, a large request may starve, and tokens come from the
 // server's clock alone.
 //

@@ -108,7 +108,7 @@ func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 		if n%3 == 0 {
 			s, label = other, "the other"
 		}
-		hour := []signalbox.LockOption{signalbox.RenewedLease(time.Hour), signalbox.WithFirstLease(time.Hour)}
+		hour := []signalbox.LockOption{signalbox.WithRenewedLease(time.Hour), signalbox.WithFirstLease(time.Hour)}
 		leases = append(leases, mustAcquire(t, semaphore.New(s, "a", 1000, hour...), 1+n%4))
 		want[label] += 1 + n%4
 	}
@@ -142,7 +142,7 @@ func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 	server := redistest.Start(t)
 	other := newSession(t, server)
 	for round := range 8 {
-		s := newSession(t, server, signalbox.WithDefaults(signalbox.RenewedLease(6*time.Second)))
+		s := newSession(t, server, signalbox.WithDefaults(signalbox.WithRenewedLease(6*time.Second)))
 		var users sync.WaitGroup
 		begun := make(chan struct{}, 1000)
 		for i := range 12 {

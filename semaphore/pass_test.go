@@ -51,7 +51,7 @@ func TestOneTicketForTheSameRequestOfASession(t *testing.T) {
 	require.Equal(t, 1, inLine(t, server))
 	here := locktest.Queue(t.Context(), t, of(sem, 1))
 	large := queue(t.Context(), t, server, sem, 2, 2)
-	other := queue(t.Context(), t, server, semaphore.New(s, "a", 3, signalbox.RenewedLease(time.Minute)), 1, 3)
+	other := queue(t.Context(), t, server, semaphore.New(s, "a", 3, signalbox.WithRenewedLease(time.Minute)), 1, 3)
 	_, err := sem.TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, held.Unlock())
@@ -106,7 +106,7 @@ func TestLargeRequestIsNotStarvedByHandOvers(t *testing.T) {
 func TestHoldWithAnEndIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
-		"FixedLease": signalbox.FixedLease(time.Minute), "MaxHold": signalbox.MaxHold(time.Minute),
+		"FixedLease": signalbox.WithFixedLease(time.Minute), "MaxHold": signalbox.WithMaxHold(time.Minute),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,7 @@ func ExactCapacity() signalbox.LockOption {
 	}
 }
 
-// Plain makes a semaphore with signalbox.Redisson an RSemaphore: a number of free permits, whose
+// Plain makes a semaphore in the layout signalbox.Redisson an RSemaphore: a number of free permits, whose
 // users in Java have neither ids nor leases. docs/internals/semaphore.md says what differs. Without
 // signalbox.Redisson it is ErrBadOption.
 func Plain() signalbox.LockOption {

@@ -48,8 +48,8 @@
 //   - What an embedded server cannot show: failover, replicas, clusters, rights, eviction. Run the
 //     tests that need them on a real server.
 //   - A Kit for signalbox.Dial: a Kit has no address. Pass the session to the code under test.
-//   - Locks with signalbox.Redisson or SetNX: they work, but Hold, Lose and Expire do not know their keys.
-//   - What WaitReplicas does: the embedded server has no replicas.
+//   - Locks in the layout signalbox.Redisson or SetNX: they work, but Hold, Lose and Expire do not know their keys.
+//   - What WithReplicas does: the embedded server has no replicas.
 //   - A Fake of every kind. A Fake excludes its own callers, one at a time, and no others.
 //
 // # Cost

@@ -18,7 +18,7 @@ import (
 
 // Partition cuts a session off: what it sends and receives is swallowed, and no connection breaks, as when a cable is
 // cut. Its leases end when they can no longer be trusted, the default ones after 30 s at most. Use Advance, or a short
-// lease (signalbox.RenewedLease). Heal ends it.
+// lease (signalbox.WithRenewedLease). Heal ends it.
 func (k *Kit) Partition(s *signalbox.Session) {
 	k.tb.Helper()
 	k.wireOf("Partition", s).swallow()

@@ -181,7 +181,7 @@ type call func(context.Context) (signalbox.Lease, error)
 
 // calls returns the call that waits for what the flags ask for, and the one that does not wait.
 func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try call) {
-	options := []signalbox.LockOption{signalbox.RenewedLease(f.lease)}
+	options := []signalbox.LockOption{signalbox.WithRenewedLease(f.lease)}
 	if !f.redisson { // there, a hold has its whole lease from the start
 		options = append(options, signalbox.WithFirstLease(f.lease))
 	}

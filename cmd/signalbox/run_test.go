@@ -111,7 +111,7 @@ func TestRunAcquiresReadersWritersAndPermits(t *testing.T) {
 	require.NoError(t, permits.Unlock())
 	try(0, "--capacity", "3", "-n", "3", "sem")
 
-	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	other := locktest.Must(t, reentrant.New(java, "java").Lock)
 	try(75, "--redisson", "java")
 	require.NoError(t, other.Unlock())

@@ -118,7 +118,7 @@ func (s *server) options() []signalbox.SessionOption {
 		options = append(options, signalbox.WithHashedNames())
 	}
 	if s.redisson {
-		options = append(options, signalbox.WithDefaults(signalbox.Redisson()))
+		options = append(options, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	}
 	return options
 }

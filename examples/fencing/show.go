@@ -32,7 +32,7 @@ func show(ctx context.Context, url string) error {
 	defer quick.Close(context.WithoutCancel(ctx))
 
 	// A process that is stopped renews nothing, so its lease is like a fixed one.
-	lease, err := reentrant.New(slow, "order/42", signalbox.FixedLease(200*time.Millisecond)).Lock(ctx)
+	lease, err := reentrant.New(slow, "order/42", signalbox.WithFixedLease(200*time.Millisecond)).Lock(ctx)
 	if err != nil {
 		return err
 	}

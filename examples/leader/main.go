@@ -34,7 +34,7 @@ func serve(ctx context.Context, url, address string) error {
 	}
 	defer session.Close(context.WithoutCancel(ctx))
 
-	e := election.New(session, "scheduler", election.Value(address), signalbox.RenewedLease(lease))
+	e := election.New(session, "scheduler", election.Value(address), signalbox.WithRenewedLease(lease))
 	err = e.Run(ctx, schedule) // campaigns, leads, resigns, and campaigns again after a loss
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -86,7 +86,7 @@ func showLateTeller(ctx context.Context, url string, db *sql.DB) error {
 		return err
 	}
 	defer session.Close(context.WithoutCancel(ctx))
-	short := signalbox.FixedLease(200 * time.Millisecond)
+	short := signalbox.WithFixedLease(200 * time.Millisecond)
 	lease, err := multilock.New(reentrant.New(session, "account/a", short), reentrant.New(session, "account/b", short)).Lock(ctx)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func dataClient(url string) (rueidis.Client, error) {
 
 // hold acquires the lock, prints the token, and holds the lock until the process is killed.
 func hold(ctx context.Context, s *signalbox.Session) error {
-	lease, err := reentrant.New(s, doomedName, signalbox.RenewedLease(shortLease)).Lock(ctx)
+	lease, err := reentrant.New(s, doomedName, signalbox.WithRenewedLease(shortLease)).Lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func showRenewal(ctx context.Context, _ string, s *signalbox.Session) error {
 }
 
 func holdForLong(ctx context.Context, s *signalbox.Session) error {
-	lease, err := reentrant.New(s, "report", signalbox.RenewedLease(shortLease)).Lock(ctx)
+	lease, err := reentrant.New(s, "report", signalbox.WithRenewedLease(shortLease)).Lock(ctx)
 	if err != nil {
 		return err
 	}

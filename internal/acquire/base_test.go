@@ -34,28 +34,29 @@ func every(*layout.Layout) bool { return true }
 
 func TestLockHasTheRequestedLayout(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.Redisson()))
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
 		key     string
 	}{
 		"Default": {nil, "a"},
-		"Native":  {[]signalbox.LockOption{signalbox.Native()}, "p:{a}:lock"},
-		"Last":    {[]signalbox.LockOption{signalbox.Native(), signalbox.Redisson(signalbox.PlainChannels)}, "a"},
+		"Native":  {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Native())}, "p:{a}:lock"},
+		"Zero":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Layout{})}, "p:{a}:lock"},
+		"Last":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels))}, "a"},
 	} {
 		b := acquire.MakeIn(s, "a", session.Reentrant, c.options, every)
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
-	native := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.Native()})
+	native := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
 	require.NoError(t, native.Check())
 }
 
 // P9.
 func TestBaseHasTheRequestedNamesAndTerms(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.RenewedLease(time.Minute)))
-	b := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{nil, signalbox.MaxHold(time.Hour)})
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.WithRenewedLease(time.Minute)))
+	b := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{nil, signalbox.WithMaxHold(time.Hour)})
 	require.NoError(t, b.Check())
 	require.NoError(t, b.Ready(t.Context()))
 	require.Equal(t, "p:{a}:lock", b.Names.Holder)
@@ -77,9 +78,9 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", session.Reentrant, nil), signalbox.ErrBadOption},
 		"NoName":        {acquire.Make(s, "", session.Reentrant, nil), signalbox.ErrBadName},
 		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), session.Reentrant, nil), signalbox.ErrBadName},
-		"NoLayout":      {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.Redisson()}), signalbox.ErrBadOption},
-		"HashedName":    {acquire.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", session.Reentrant, []signalbox.LockOption{signalbox.Redisson()}, every), signalbox.ErrBadOption},
-		"BadOption":     {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.FixedLease(0)}), signalbox.ErrBadOption},
+		"NoLayout":      {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}), signalbox.ErrBadOption},
+		"HashedName":    {acquire.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, every), signalbox.ErrBadOption},
+		"BadOption":     {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithFixedLease(0)}), signalbox.ErrBadOption},
 		"ClosedSession": {acquire.Make(closed, "a", session.Reentrant, nil), signalbox.ErrClosed},
 	} {
 		require.ErrorIs(t, c.base.Ready(t.Context()), c.want, name)

@@ -13,7 +13,7 @@
 //	                                        v        |
 //	(none) --Take, Try, Candidate.Begin--> held --the last lease is unlocked--> released, or handed over
 //	                                        |
-//	                                        | deadline, MaxHold, gone at the server, Close
+//	                                        | deadline, WithMaxHold, gone at the server, Close
 //	                                        v
 //	                                       lost: released off the caller's path
 //

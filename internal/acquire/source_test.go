@@ -22,9 +22,9 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
 		s := signalbox.NewSession(server.Client(t, signalbox.Tune))
 		t.Cleanup(func() { _ = s.Close(t.Context()) })
-		option := signalbox.Native()
+		option := signalbox.WithLayout(signalbox.Native())
 		if l != layout.Native() {
-			option = signalbox.Redisson()
+			option = signalbox.WithLayout(signalbox.Redisson())
 		}
 		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)

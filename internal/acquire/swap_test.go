@@ -64,8 +64,8 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 func TestSwapKeepsTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
-		"FixedLease": signalbox.FixedLease(time.Hour), "MaxHold": signalbox.MaxHold(time.Minute),
-		"Renewed": signalbox.RenewedLease(time.Minute),
+		"FixedLease": signalbox.WithFixedLease(time.Hour), "MaxHold": signalbox.WithMaxHold(time.Minute),
+		"Renewed": signalbox.WithRenewedLease(time.Minute),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,10 +113,10 @@ func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			option := signalbox.FixedLease(time.Hour)
+			option := signalbox.WithFixedLease(time.Hour)
 			if name != "Gone" {
 				redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-				option = signalbox.FixedLease(time.Second) // over before a silent wire is given up
+				option = signalbox.WithFixedLease(time.Second) // over before a silent wire is given up
 			}
 			p := newPlace(t)
 			u := p.join(option)
@@ -142,7 +142,7 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	require.NoError(t, released.Unlock())
 	_, err = u.swap(released)
 	require.ErrorIs(t, err, errs.ErrReleased)
-	u.options = []signalbox.LockOption{signalbox.FixedLease(100 * time.Millisecond)}
+	u.options = []signalbox.LockOption{signalbox.WithFixedLease(100 * time.Millisecond)}
 	over := u.has()
 	redistest.Receive(t, "the end of the lease", over.Done())
 	_, err = u.swap(over)

@@ -71,21 +71,21 @@ func Reentrant() Primitive {
 // library's own.
 func Shared() Primitive {
 	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return reentrant.New(s, name, append(options, signalbox.Redisson())...)
+		return reentrant.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 	}}
 }
 
 // SetNX is the same in the layout of clients that write a lock by SET with NX.
 func SetNX() Primitive {
 	return Primitive{"setnx", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return reentrant.New(s, name, append(options, signalbox.SetNX())...)
+		return reentrant.New(s, name, append(options, signalbox.WithLayout(signalbox.SetNX()))...)
 	}}
 }
 
 // SharedFair is the fair lock in the layout of Redisson.
 func SharedFair() Primitive {
 	return Primitive{"redisson fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return fair.New(s, name, append(options, signalbox.Redisson())...)
+		return fair.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 	}}
 }
 

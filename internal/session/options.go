@@ -64,16 +64,16 @@ type row struct {
 //
 //nolint:gochecknoglobals // a constant table
 var table = []row{
-	{RenewedLease, "RenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
-	{FixedLease, "FixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.Fixed = false }},
-	{MaxHold, "MaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.MaxHold = 0 }},
-	{WaitReplicas, "WaitReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
+	{RenewedLease, "WithRenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
+	{FixedLease, "WithFixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.Fixed = false }},
+	{MaxHold, "WithMaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.MaxHold = 0 }},
+	{WaitReplicas, "WithReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
 	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	// A default of Redisson is not dropped: the lock would not be the one that Java uses.
-	{Redisson, "Redisson", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
-	{SetNX, "SetNX", []Kind{Reentrant}, nil}, // not dropped, like Redisson
-	{Native, "Native", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
+	{Redisson, "WithLayout(Redisson)", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
+	{SetNX, "WithLayout(SetNX)", []Kind{Reentrant}, nil}, // not dropped, like Redisson
+	{Native, "WithLayout(Native)", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
 	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},

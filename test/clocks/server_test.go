@@ -29,8 +29,8 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 			server := redistest.Start(t, redistest.WithClockAhead(ahead))
 			view := locktest.NewView(t, server)
 			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-				one := p.New(locktest.SteadySession(t, server), p.Name, signalbox.RenewedLease(life))
-				other := p.New(locktest.SteadySession(t, server), p.Name, signalbox.RenewedLease(life))
+				one := p.New(locktest.SteadySession(t, server), p.Name, signalbox.WithRenewedLease(life))
+				other := p.New(locktest.SteadySession(t, server), p.Name, signalbox.WithRenewedLease(life))
 				var last uint64
 				for range 3 {
 					lease := locktest.Must(t, one.Lock)
@@ -65,7 +65,7 @@ func TestAServerWhoseClockIsOffRenews(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.WithClockAhead(ahead))
 			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-				lease := locktest.Must(t, p.New(locktest.SteadySession(t, server), p.Name, signalbox.RenewedLease(life)).Lock)
+				lease := locktest.Must(t, p.New(locktest.SteadySession(t, server), p.Name, signalbox.WithRenewedLease(life)).Lock)
 				first := lease.Deadline()
 				redistest.Await(t, "the end of the first lease", func() bool { return time.Now().After(first) })
 				require.NoError(t, lease.Err())

@@ -63,7 +63,7 @@ func says(t *testing.T, p *redistest.Process, want string) {
 func dial() *signalbox.Session {
 	life, err := time.ParseDuration(os.Getenv(lifeEnv))
 	must(err)
-	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv), signalbox.WithDefaults(signalbox.RenewedLease(life)))
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv), signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	must(err)
 	return s
 }

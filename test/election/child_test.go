@@ -46,7 +46,7 @@ func runLeader(stdin io.Reader, stdout io.Writer) {
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())
-	e := election.New(s, "a", signalbox.RenewedLease(lease), election.Value(os.Getenv(valueEnv)))
+	e := election.New(s, "a", signalbox.WithRenewedLease(lease), election.Value(os.Getenv(valueEnv)))
 	asked := make(chan string)
 	go func() {
 		for lines := bufio.NewScanner(stdin); lines.Scan(); {

@@ -82,7 +82,7 @@ func TestAStoppedLeaderFindsOutAtItsFirstLook(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease lasts")
 	server := redistest.Start(t)
-	e := election.New(locktest.Session(t, server), "a", signalbox.RenewedLease(lease))
+	e := election.New(locktest.Session(t, server), "a", signalbox.WithRenewedLease(lease))
 	stopped := child(t, server, "stopped")
 	require.Equal(t, "leads", line(t, stopped))
 	for range 3 {

@@ -88,7 +88,7 @@ func (w *world) wait(ctx context.Context) *waiter {
 	go func() {
 		defer close(q.done)
 		before := w.book.last()
-		q.lease, q.err = w.lock(s, signalbox.RenewedLease(life)).Lock(ctx)
+		q.lease, q.err = w.lock(s, signalbox.WithRenewedLease(life)).Lock(ctx)
 		q.at = time.Now()
 		if q.err == nil {
 			w.book.enter(q.lease, before)
@@ -157,7 +157,7 @@ func (w *world) load() *crowd {
 		for range goroutines {
 			c.running.Go(func() {
 				for ctx.Err() == nil {
-					w.turn(ctx, w.lock(s, signalbox.RenewedLease(turnLife)))
+					w.turn(ctx, w.lock(s, signalbox.WithRenewedLease(turnLife)))
 				}
 			})
 		}

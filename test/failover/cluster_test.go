@@ -56,7 +56,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	all := worlds(t, c, good)
 	held, waiters := make([]signalbox.Lease, len(all)), make([][]*waiter, len(all))
 	for i, w := range all {
-		held[i] = w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life)))
+		held[i] = w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life)))
 		waiters[i] = []*waiter{w.wait(ended(t, wait)), w.wait(ended(t, wait))}
 	}
 	node.AwaitCopied(t, replica)
@@ -131,7 +131,7 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	var waiters []*waiter
 	var crowds []*crowd
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 		waiters = append(waiters, w.wait(ended(t, wait)))
 		busy[i].rename("busy", good)
 		busy[i].strict = true
@@ -177,7 +177,7 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	var held []signalbox.Lease
 	var sessions []*signalbox.Session
 	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(long))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long))))
 		sessions = append(sessions, w.session())
 	}
 	fault := time.Now()

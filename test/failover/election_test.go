@@ -38,7 +38,7 @@ func campaign(t *testing.T, top redistest.Topology, name string, n int, options 
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &candidates{T: t, name: name, cancel: cancel}
-	options = append(options, signalbox.RenewedLease(life))
+	options = append(options, signalbox.WithRenewedLease(life))
 	for range n {
 		s := locktest.Session(t, asTuned{top})
 		c.ran.Go(func() {
@@ -103,18 +103,18 @@ func observe(t *testing.T, s *signalbox.Session, name string) (last *atomic.Uint
 	return last
 }
 
-// P1, P3, P6: an election outlives its primary: with WaitReplicas no two lead at once, tokens rise, and observers follow.
+// P1, P3, P6: an election outlives its primary: with WithReplicas no two lead at once, tokens rise, and observers follow.
 func TestElectionOutlivesItsPrimary(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	primary := s.Primary(t)
-	c := campaign(t, s, t.Name(), 3, signalbox.WaitReplicas(1, time.Second))
+	c := campaign(t, s, t.Name(), 3, signalbox.WithReplicas(1, time.Second))
 	seen := observe(t, locktest.Session(t, asTuned{s}), c.name)
 	c.mustLead(20)
 	primary.AwaitCopied(t, s.Replica(t))
 	primary.Kill()
 	promoted := s.AwaitFailover(t, primary)
-	primary.Restart() // without a replica WaitReplicas grants nothing
+	primary.Restart() // without a replica WithReplicas grants nothing
 	promoted.AwaitCopied(t, primary)
 	before := seen.Load()
 	c.mustLead(20)
@@ -154,11 +154,11 @@ func TestAnOutcomeIsStoredOnce(t *testing.T) {
 		t.Parallel()
 		s := sentinels(t)
 		primary := s.Primary(t)
-		outcomes(t, s, []signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, func() {
+		outcomes(t, s, []signalbox.LockOption{signalbox.WithReplicas(1, time.Second)}, func() {
 			primary.AwaitCopied(t, s.Replica(t))
 			primary.Kill()
 			promoted := s.AwaitFailover(t, primary)
-			primary.Restart() // without a replica WaitReplicas grants nothing
+			primary.Restart() // without a replica WithReplicas grants nothing
 			promoted.AwaitCopied(t, primary)
 		})
 	})

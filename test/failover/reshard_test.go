@@ -30,11 +30,11 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	var held, first []signalbox.Lease
 	waiters := make([][]*waiter, len(all))
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 		busy[i].rename("busy", inSlot)
 		busy[i].strict = true
 		lines[i].rename("line", inSlot)
-		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), signalbox.RenewedLease(life))))
+		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), signalbox.WithRenewedLease(life))))
 		for range 3 {
 			q := lines[i].wait(ended(t, wait))
 			q.handOn()

@@ -26,7 +26,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	all := worlds(t, s, anyKey)
 	var held []signalbox.Lease
 	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 	}
 	primary.AwaitCopied(t, s.Replica(t))
 
@@ -62,7 +62,7 @@ func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
 	var held []signalbox.Lease
 	var told []<-chan outcome
 	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 	}
 	for i := range all {
 		told = append(told, follow(held[i], life))
@@ -123,7 +123,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	all := worlds(t, s, anyKey)
 	var held []signalbox.Lease
 	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(long))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long))))
 	}
 	primary.AwaitCopied(t, s.Replica(t))
 	var waiters []*waiter
@@ -165,7 +165,7 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 	var crowds []*crowd
 	busy := worlds(t, s, anyKey)
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 		waiters = append(waiters, w.wait(ended(t, wait)))
 		busy[i].rename("busy", anyKey)
 		crowds = append(crowds, busy[i].load())
@@ -259,7 +259,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	var held []signalbox.Lease
 	var crowds []*crowd
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life), signalbox.WithFirstLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
 		busy[i].rename("busy", anyKey)
 		crowds = append(crowds, busy[i].load())
 	}
@@ -304,13 +304,13 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	s.AwaitFailover(t, old)
 	var held []signalbox.Lease
 	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.RenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 	}
 	old.Thaw()
 	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
 		before := w.book.last()
-		lease, err := w.lock(strays[i], signalbox.RenewedLease(life)).TryLock(locktest.Context(t))
+		lease, err := w.lock(strays[i], signalbox.WithRenewedLease(life)).TryLock(locktest.Context(t))
 		if err != nil {
 			t.Logf("%s: the old primary: %v", w.kind.Name, err)
 			return nil

@@ -84,7 +84,7 @@ func open() []*signalbox.Session {
 	must(err)
 	var options []signalbox.SessionOption
 	if lease > 0 {
-		options = append(options, signalbox.WithDefaults(signalbox.RenewedLease(lease)))
+		options = append(options, signalbox.WithDefaults(signalbox.WithRenewedLease(lease)))
 	}
 	sessions := make([]*signalbox.Session, number(sessionsEnv))
 	for i := range sessions {

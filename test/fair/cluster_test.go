@@ -108,7 +108,7 @@ func (c *town) moves(t *testing.T, more func() bool) {
 // the lock back while the keys are apart, or later.
 func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //nolint:revive // a case, no mode
 	t.Helper()
-	held, err := fair.New(locktest.Session(t, c.cluster), c.notes.name, signalbox.RenewedLease(2*life-time.Second)).Lock(locktest.Context(t))
+	held, err := fair.New(locktest.Session(t, c.cluster), c.notes.name, signalbox.WithRenewedLease(2*life-time.Second)).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	_, err = c.notes.note(t.Context(), held)
 	require.NoError(t, err)

@@ -40,9 +40,9 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			option := signalbox.RenewedLease(6 * time.Second)
+			option := signalbox.WithRenewedLease(6 * time.Second)
 			if end == nil {
-				option = signalbox.FixedLease(100 * time.Millisecond)
+				option = signalbox.WithFixedLease(100 * time.Millisecond)
 			}
 			lease := w.hold(t, name, option)
 			if end == nil {

@@ -23,7 +23,7 @@ func TestRestartedServerServesAllWhoStoodInLine(t *testing.T) {
 	w := newWorld(t)
 	const name = "restarted"
 	const sessions, waiters = 5, 25
-	held := w.hold(t, name, signalbox.RenewedLease(6*time.Second))
+	held := w.hold(t, name, signalbox.WithRenewedLease(6*time.Second))
 	var (
 		group  sync.WaitGroup
 		mu     sync.Mutex

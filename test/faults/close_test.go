@@ -30,7 +30,7 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 	t.Helper()
 	c := &closing{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
 	// What a Close cannot release in time, on a machine that stalls, expires while the test waits for that.
-	life := signalbox.RenewedLease(redistest.Patience / 2)
+	life := signalbox.WithRenewedLease(redistest.Patience / 2)
 	for i := range closeUsers {
 		go func() { c.ended <- c.use(i, w.kind.New(of, fmt.Sprint("closing/", i%5), life)) }()
 	}

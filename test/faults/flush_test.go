@@ -44,7 +44,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	var inside [2]atomic.Int32
 	locktest.Together(t, users, func(i int) error {
 		// which is not handed over here
-		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.FixedLease(redistest.Patience))
+		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.WithFixedLease(redistest.Patience))
 		for n := 0; n < times || !forgotten() && patience.Err() == nil; n++ {
 			lease, err := lock.Lock(locktest.Context(t))
 			if err != nil {

@@ -20,7 +20,7 @@ func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
 	redistest.Slow(t, "a holder learns of the restart by its next renewal, and its lease must outlast the restart")
 	w := newWorld(t)
 	const life = 2 * redistest.Patience // long enough for a server that takes its time to start
-	queues := w.queues(t, w.other, signalbox.RenewedLease(life))
+	queues := w.queues(t, w.other, signalbox.WithRenewedLease(life))
 	begun := time.Now()
 	w.server.Restart()
 	served(t, queues)

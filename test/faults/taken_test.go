@@ -36,7 +36,7 @@ func takeKeys(t *testing.T, w *world) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			first, err := k.New(w.holder, "taken", signalbox.RenewedLease(life)).Lock(locktest.Context(t))
+			first, err := k.New(w.holder, "taken", signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
 			require.NoError(t, err)
 			bound := first.Bind(t.Context())
 			w.server.MustDo(t, take...)

@@ -50,7 +50,7 @@ func add(ctx context.Context, lock locktest.Lock, s *store, meanwhile func()) er
 // runAdder says that it began, adds until it is killed, and says how each addition ended. A paced one says when
 // it has read, and writes when it gets a line.
 func runAdder(stdin io.Reader, stdout io.Writer) {
-	s, err := signalbox.Dial(context.Background(), os.Getenv(lockEnv), signalbox.WithDefaults(signalbox.RenewedLease(life)))
+	s, err := signalbox.Dial(context.Background(), os.Getenv(lockEnv), signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	must(err)
 	options, err := rueidis.ParseURL(os.Getenv(storeEnv))
 	must(err)

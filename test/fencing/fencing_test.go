@@ -33,7 +33,7 @@ func newWorld(t *testing.T, kind locktest.Primitive) *world {
 
 func (w *world) lock(t *testing.T) locktest.Lock {
 	t.Helper()
-	return w.kind.New(locktest.Session(t, w.locks, signalbox.WithDefaults(signalbox.RenewedLease(life))), lockName)
+	return w.kind.New(locktest.Session(t, w.locks, signalbox.WithDefaults(signalbox.WithRenewedLease(life))), lockName)
 }
 
 // P1, P3: with tokens no update is lost, while processes are stopped past their lease and

@@ -138,7 +138,7 @@ func (c *client) settled() error {
 
 // take calls Lock or TryLock, and adds the result. from is when the call began.
 func (c *client) take() (lease signalbox.Lease, from int64, err error) {
-	lock := c.kind.New(c.session, c.name, signalbox.RenewedLease(life))
+	lock := c.kind.New(c.session, c.name, signalbox.WithRenewedLease(life))
 	ctx, cancel := context.WithTimeout(context.Background(), rand.N(2*life))
 	defer cancel()
 	struck := c.strike()

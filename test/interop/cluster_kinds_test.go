@@ -44,13 +44,13 @@ func TestReadersWritersAndPermitsAreToldInBothWays(t *testing.T) {
 
 // inBothWays makes locks that are told in both ways.
 func inBothWays() signalbox.LockOption {
-	return signalbox.Redisson(signalbox.PlainChannels, signalbox.ShardedChannels)
+	return signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels, signalbox.ShardedChannels))
 }
 
 func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*peer, name string) {
 	t.Helper()
 	g := goHalf{&goSide{
-		session: locktest.Session(t, cluster, signalbox.WithDefaults(inBothWays(), signalbox.RenewedLease(time.Hour))),
+		session: locktest.Session(t, cluster, signalbox.WithDefaults(inBothWays(), signalbox.WithRenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}, writing}
 	told := hearIn(t, cluster, rwChannel(name))

@@ -38,8 +38,8 @@ var clusterModes = map[string]struct {
 	option  signalbox.LockOption
 	command string
 }{
-	"auto": {signalbox.Redisson(), "SHARDNUMSUB"},
-	"off":  {signalbox.Redisson(signalbox.PlainChannels), "NUMSUB"},
+	"auto": {signalbox.WithLayout(signalbox.Redisson()), "SHARDNUMSUB"},
+	"off":  {signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels)), "NUMSUB"},
 }
 
 // P1, P6: in a cluster too whoever waits is woken by whoever holds, as long as both sides tell by the same kind of channel.
@@ -54,7 +54,7 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 				peer := newClusterPeer(t, line, cluster, mode)
 				newSide := func() *goSide {
 					return &goSide{
-						session: locktest.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.RenewedLease(time.Hour))),
+						session: locktest.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.WithRenewedLease(time.Hour))),
 						leases:  make(map[string]signalbox.Lease),
 					}
 				}
@@ -100,7 +100,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 		}
 		newGo := func(options ...signalbox.RedissonOption) *goSide {
 			return &goSide{
-				session: locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour))),
+				session: locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(options...)), signalbox.WithRenewedLease(time.Hour))),
 				leases:  make(map[string]signalbox.Lease),
 			}
 		}
@@ -177,7 +177,7 @@ func within(t *testing.T, messages <-chan string) string {
 func TestANameThatRedissonSplitsIsNoneInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson()))
+	s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	for _, name := range splitNames() {
 		require.ErrorIs(t, reentrant.New(s, name).Check(), signalbox.ErrBadName, name)
 	}

@@ -43,7 +43,7 @@ type goFair struct {
 // newGoFair returns one of a session of its own, whose leases outlive every test.
 func newGoFair(t *testing.T, to clients) goFair {
 	t.Helper()
-	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
+	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Hour)))
 	return goFair{fair.New(s, "a"), new(signalbox.Lease)}
 }
 
@@ -371,7 +371,7 @@ func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
 			key := "line-" + line + "-" + mode
 			owner := cluster.Owner(t, cluster.Slot(t, key))
 			p := newClusterPeer(t, line, cluster, mode)
-			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.Redisson(options...), signalbox.RenewedLease(time.Hour)))
+			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(options...)), signalbox.WithRenewedLease(time.Hour)))
 			mu := fair.New(s, key)
 			for round := range 3 {
 				lease, err := mu.Lock(locktest.Context(t))

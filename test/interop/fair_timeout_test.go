@@ -30,7 +30,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		timeout := strconv.FormatInt(short.Milliseconds(), 10)
 		p, dead := startPeer(t, line, append(single(server.Addr()), timeout)...), newMortal(t, line, server, timeout)
 		s := locktest.Session(t, server, signalbox.WithDefaults(
-			signalbox.Redisson(signalbox.FairLockWaitTimeout(short)), signalbox.RenewedLease(time.Hour)))
+			signalbox.WithLayout(signalbox.Redisson(signalbox.FairLockWaitTimeout(short))), signalbox.WithRenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
 
 		// In the queue: Go, a Java process that dies, Go again, Java.
@@ -72,7 +72,9 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 func TestTheFairLockWaitTimeoutIsChecked(t *testing.T) {
 	t.Parallel()
 	s := locktest.Session(t, redistest.Start(t))
-	with := func(options ...signalbox.RedissonOption) signalbox.LockOption { return signalbox.Redisson(options...) }
+	with := func(options ...signalbox.RedissonOption) signalbox.LockOption {
+		return signalbox.WithLayout(signalbox.Redisson(options...))
+	}
 	for _, good := range []time.Duration{4 * time.Second, 5 * time.Minute, 24 * time.Hour} {
 		require.NoError(t, fair.New(s, "a", with(signalbox.FairLockWaitTimeout(good), signalbox.PlainChannels, nil)).Check())
 	}

@@ -24,7 +24,7 @@ const counter = "redisson_lock_token:{a}"
 // fenced returns the lock "a" of a session of its own, as RFencedLock has it.
 func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.Redisson(signalbox.Fenced))...)
+	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced)))...)
 }
 
 func TestJavaAnswersTheCounterAsTheTokenOfAnybody(t *testing.T) {
@@ -110,7 +110,7 @@ func TestTokensRiseAfterADeath(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
-		p, mu := newMortal(t, line, server), fenced(t, server, signalbox.RenewedLease(5*time.Second))
+		p, mu := newMortal(t, line, server), fenced(t, server, signalbox.WithRenewedLease(5*time.Second))
 		require.Equal(t, "1", p.must(t, "a", "fence", "a", -1))
 		p.dies(t)
 		lease, err := mu.Lock(locktest.Context(t))
@@ -118,7 +118,7 @@ func TestTokensRiseAfterADeath(t *testing.T) {
 		require.Equal(t, uint64(2), lease.Token())
 		require.NoError(t, lease.Unlock())
 
-		other := fenced(t, server, signalbox.FixedLease(time.Second))
+		other := fenced(t, server, signalbox.WithFixedLease(time.Second))
 		lost, err := other.Lock(locktest.Context(t))
 		require.NoError(t, err)
 		redistest.Receive(t, "the end of the lease", lost.Done())

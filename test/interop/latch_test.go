@@ -35,7 +35,7 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 		for _, starter := range []string{"java", "go"} {
 			for _, last := range []string{"java", "go"} {
 				name := starter + "-" + last
@@ -129,7 +129,7 @@ func joins(t *testing.T, server *redistest.Server, name string) (leave func(), w
 		locktest.Steady(o)
 		o.ClientName = process
 	})
-	s := locktest.SessionOf(t, client, signalbox.WithDefaults(signalbox.Redisson()))
+	s := locktest.SessionOf(t, client, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 	return func() {
 		require.NoError(t, s.Close(locktest.Context(t)))
 		client.Close()
@@ -146,7 +146,7 @@ func TestALatchThatIsDeletedIsOpen(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		l := countdown.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson())), "a")
+		l := countdown.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()))), "a")
 		r, err := l.Start(locktest.Context(t), 2)
 		require.NoError(t, err)
 		waiting := waits(r)

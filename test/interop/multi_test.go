@@ -24,7 +24,7 @@ func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		const times = 100
 		server := redistest.Start(t)
-		p, s := newPeer(t, line, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson()))
+		p, s := newPeer(t, line, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 		all := multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "c"))
 		order := strings.Join(all.Order(), ",")
 		require.Equal(t, "b,c,a", order)

@@ -52,7 +52,7 @@ func TestAShortLeaseEndsBeforeAWriterComesIn(t *testing.T) {
 		server := redistest.Start(t)
 		p := newMortal(t, line, server)
 		g := newGoSide(t, server)
-		lease, err := rwlock.New(g.session, "x", signalbox.FixedLease(watchdog)).RLock(locktest.Context(t))
+		lease, err := rwlock.New(g.session, "x", signalbox.WithFixedLease(watchdog)).RLock(locktest.Context(t))
 		require.NoError(t, err)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		renewed(t, server, timeoutOf("x", p.owner(t, "a"), "1"))

@@ -348,7 +348,7 @@ func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
 		lock := rwlock.New(s, "a")
 		for half, take := range map[string]func(context.Context) (signalbox.Lease, error){reading: lock.RLock, writing: lock.Lock} {
 			p.must(t, "a", "rw.lock", "a", half, 60_000)

@@ -111,7 +111,7 @@ func (g goPermits) giveBack(t *testing.T, name string) {
 
 func newGoPermits(t *testing.T, to clients, kind permitKind, option signalbox.LockOption) goPermits {
 	t.Helper()
-	session := locktest.Session(t, to, signalbox.WithDefaults(option, signalbox.RenewedLease(time.Hour)))
+	session := locktest.Session(t, to, signalbox.WithDefaults(option, signalbox.WithRenewedLease(time.Hour)))
 	return goPermits{session, kind, make(map[string]signalbox.Lease)}
 }
 
@@ -131,7 +131,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 		for _, kind := range permitKinds() {
 			sides := map[string][2]permitSide{ // as holder, as waiter: a side waits in another process than it holds in
 				"java": {javaPermits{p, "holder", kind, map[string]string{}}, javaPermits{other, "waiter", kind, map[string]string{}}},
-				"go":   {newGoPermits(t, server, kind, signalbox.Redisson()), newGoPermits(t, proxy, kind, signalbox.Redisson())},
+				"go":   {newGoPermits(t, server, kind, signalbox.WithLayout(signalbox.Redisson())), newGoPermits(t, proxy, kind, signalbox.WithLayout(signalbox.Redisson()))},
 			}
 			for holder := range sides {
 				for waiter := range sides {
@@ -172,7 +172,7 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(6*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(6*time.Second)))
 		sem := semaphore.New(s, "a", 5)
 		lease, err := sem.Acquire(locktest.Context(t), 2)
 		require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestPermitsThatJavaGaveBackAreLost(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
 		lease, err := semaphore.New(s, "a", 3).Acquire(locktest.Context(t), 3)
 		require.NoError(t, err)
 		for id := range permits(t, server, "a") {
@@ -263,7 +263,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			p := newMortal(t, line, server)
 			p.must(t, "a", "permit-found", "a", 3)
 			p.must(t, "a", "permit-take", "a", 3, 6000)
-			g := newGoPermits(t, server, permitKinds()[0], signalbox.Redisson())
+			g := newGoPermits(t, server, permitKinds()[0], signalbox.WithLayout(signalbox.Redisson()))
 			taken := g.take("a", 3)
 			p.dies(t)
 			end := last(t, server)
@@ -401,7 +401,7 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		p := newClusterPeer(t, line, cluster, "auto")
 		for _, kind := range permitKinds() {
-			newGo := func() permitSide { return newGoPermits(t, cluster, kind, signalbox.Redisson()) }
+			newGo := func() permitSide { return newGoPermits(t, cluster, kind, signalbox.WithLayout(signalbox.Redisson())) }
 			newJava := func(thread string) permitSide { return javaPermits{p, thread, kind, map[string]string{}} }
 			sides := map[string][2]permitSide{"java": {newJava("holder"), newJava("waiter")}, "go": {newGo(), newGo()}}
 			for holder := range sides {

@@ -25,7 +25,7 @@ func TestSeveralLocksAsOneAreSharedWithJava(t *testing.T) {
 		p, g := newPeer(t, line, server), newGoSide(t, server)
 		all := multilock.New(
 			g.lock("a"), g.lock("b"), g.lock("c"), fair.New(g.session, "f"), rwlock.New(g.session, "y").Reader(),
-			reentrant.New(g.session, "z", signalbox.Redisson(signalbox.Fenced)), reentrant.New(g.session, "own", signalbox.Native()),
+			reentrant.New(g.session, "z", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))), reentrant.New(g.session, "own", signalbox.WithLayout(signalbox.Native())),
 		)
 		verbs := map[string][2]string{ // what takes a lock in Java, and what gives it back
 			"a": {"lock", "unlock"}, "b": {"lock", "unlock"}, "c": {"lock", "unlock"}, "f": {"fair-lock", "fair-unlock"}, "z": {"fence", "unlock"},

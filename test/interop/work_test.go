@@ -42,7 +42,7 @@ func dial() *signalbox.Session {
 	life, err := time.ParseDuration(os.Getenv(lifeEnv))
 	must(err)
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv),
-		signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(life)))
+		signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(life)))
 	must(err)
 	return s
 }

@@ -76,7 +76,7 @@ type goSide struct {
 func newGoSide(t *testing.T, to clients) *goSide {
 	t.Helper()
 	return &goSide{
-		session: locktest.Session(t, to, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour))),
+		session: locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}
 }

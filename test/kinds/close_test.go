@@ -55,7 +55,7 @@ func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
 	each(t, everyKind, func(s *site) {
 		session := s.session()
-		mu := s.in(session, signalbox.RenewedLease(soon))
+		mu := s.in(session, signalbox.WithRenewedLease(soon))
 		leases := []signalbox.Lease{s.must(mu)}
 		if !exclusive(s.kind) {
 			leases = append(leases, s.must(mu))
@@ -110,7 +110,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 				if n%5 < 2 {
 					p = s.rival()
 				}
-				users.Go(func() { use(of(p, closing, part(n).name, signalbox.RenewedLease(soon))) })
+				users.Go(func() { use(of(p, closing, part(n).name, signalbox.WithRenewedLease(soon))) })
 				users.Go(func() { use(of(p, other, part(n).name)) })
 			}
 			for range 10 + 7*round {

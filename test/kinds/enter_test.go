@@ -33,9 +33,9 @@ func (s *site) takes(mu mutex) []func(context.Context) (signalbox.Lease, error) 
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	alone(t, reentrant, func(s *site) {
 		session := s.session(signalbox.WithPolling())
-		mu := s.in(session, signalbox.RenewedLease(longest))
+		mu := s.in(session, signalbox.WithRenewedLease(longest))
 		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
-			lease := s.must(of(outer, session, s.name, signalbox.RenewedLease(longest)))
+			lease := s.must(of(outer, session, s.name, signalbox.WithRenewedLease(longest)))
 			ctx := deeper(lease.Enter(s.Context()), 10)
 			for n, enter := range s.takes(mu) {
 				var allocated float64
@@ -185,12 +185,12 @@ func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	each(t, reentrant, func(s *site) {
 		session := s.session()
 		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
-			for _, terms := range []signalbox.LockOption{signalbox.FixedLease(time.Hour), signalbox.RenewedLease(longest)} {
+			for _, terms := range []signalbox.LockOption{signalbox.WithFixedLease(time.Hour), signalbox.WithRenewedLease(longest)} {
 				lease := s.must(of(outer, session, s.name, terms))
 				ends := s.view.MustHold(s, s.name).Ends
 				var entries []signalbox.Lease
 				for n := range 4 {
-					option := []signalbox.LockOption{signalbox.FixedLease(time.Second), signalbox.RenewedLease(2 * time.Hour)}[n%2]
+					option := []signalbox.LockOption{signalbox.WithFixedLease(time.Second), signalbox.WithRenewedLease(2 * time.Hour)}[n%2]
 					again, err := s.takes(s.in(session, option))[n/2](lease.Enter(s.Context()))
 					require.NoError(s, err)
 					require.Equal(s, lease.Token(), again.Token())

@@ -108,9 +108,9 @@ func TestForceUnlockNotifiesTheHolderAndServesTheWaiter(t *testing.T) {
 	each(t, forcible, func(s *site) {
 		forced, _ := s.lock().(forcers)
 		require.ErrorIs(s, forced.ForceUnlock(s.Context()), signalbox.ErrNotHeld)
-		holders := []mutex{s.lock(signalbox.RenewedLease(longest))}
+		holders := []mutex{s.lock(signalbox.WithRenewedLease(longest))}
 		if !exclusive(s.kind) {
-			holders = append(holders, s.lock(signalbox.RenewedLease(longest)), s.lock(signalbox.RenewedLease(longest)))
+			holders = append(holders, s.lock(signalbox.WithRenewedLease(longest)), s.lock(signalbox.WithRenewedLease(longest)))
 		}
 		leases, bound := make([]signalbox.Lease, len(holders)), make([]context.Context, len(holders))
 		for n, mu := range holders {

@@ -142,7 +142,7 @@ func TestTryLockTakesAFreeLock(t *testing.T) {
 // P7: TryLock sends nothing while its session holds the lock, or waits for it.
 func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint:paralleltest // commands are counted
 	alone(t, exclusive, func(s *site) {
-		holder := s.in(s.session(signalbox.WithPolling()), signalbox.RenewedLease(longest))
+		holder := s.in(s.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
 		lease := s.must(holder)
 		if s.enters { // a semaphore has to ask whether there are more permits
 			require.Empty(s, s.server.SentBy(func() {
@@ -169,7 +169,7 @@ func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint
 // for a holder that would enter again.
 func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
 	alone(t, everyKind, func(s *site) {
-		mu := s.in(s.session(signalbox.WithPolling()), signalbox.RenewedLease(longest))
+		mu := s.in(s.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
 		require.NoError(s, s.must(mu).Unlock())
 		held := s.must(mu)
 		stopped := errors.New("the request was dropped")

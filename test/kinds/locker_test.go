@@ -96,7 +96,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 			want   error
 		}{
 			"BadName":       {s.locker(s.Context(), of(s.Primitive, session, "")), signalbox.ErrBadName},
-			"BadOption":     {s.locker(s.Context(), s.in(session, signalbox.FixedLease(0))), signalbox.ErrBadOption},
+			"BadOption":     {s.locker(s.Context(), s.in(session, signalbox.WithFixedLease(0))), signalbox.ErrBadOption},
 			"NilContext":    {s.locker(none, s.in(session)), signalbox.ErrBadOption},
 			"EndedContext":  {s.locker(locktest.Ended(), s.in(session)), context.Canceled},
 			"ClosedSession": {s.locker(s.Context(), s.in(closed)), signalbox.ErrClosed},

@@ -43,7 +43,7 @@ func TestAShortfallOfSomeReplicasLeavesNothing(t *testing.T) {
 // falls takes the lock in each way, though fewer than n replicas will have it.
 func (s *site) falls(n int, answered string) {
 	s.Helper()
-	mu := s.lock(signalbox.WaitReplicas(n, 20*time.Millisecond))
+	mu := s.lock(signalbox.WithReplicas(n, 20*time.Millisecond))
 	before := s.server.CommandStats()["wait"].Calls
 	for range 2 {
 		for _, take := range s.takes(mu) {
@@ -82,7 +82,7 @@ func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 	sites, leases := make(map[*site]mutex), make(map[*site]signalbox.Lease)
 	for _, k := range kinds() {
 		free, waited := newSite(t, k, primary), newSite(t, k, primary)
-		option := signalbox.WaitReplicas(1, 10*time.Second)
+		option := signalbox.WithReplicas(1, 10*time.Second)
 		leases[free] = free.must(free.lock(option))
 		holder := waited.must(waited.against())
 		waiting := waited.wait(t.Context(), waited.lock(option), 1)

@@ -20,7 +20,9 @@ import (
 func each() int { return redistest.Rounds(40, 200) }
 
 // shared, both and native are the versions of a service that moves away from a lock by SET with NX.
-func (s *site) shared() version { return ours(reentrant.New(s.session(), s.name, signalbox.SetNX())) }
+func (s *site) shared() version {
+	return ours(reentrant.New(s.session(), s.name, signalbox.WithLayout(signalbox.SetNX())))
+}
 func (s *site) native() version { return ours(reentrant.New(s.session(), s.name)) }
 
 func (s *site) both(old func(of *signalbox.Session) multilock.Member) version {
@@ -29,7 +31,9 @@ func (s *site) both(old func(of *signalbox.Session) multilock.Member) version {
 }
 
 func (s *site) bothNames() version {
-	return s.both(func(of *signalbox.Session) multilock.Member { return reentrant.New(of, s.name, signalbox.SetNX()) })
+	return s.both(func(of *signalbox.Session) multilock.Member {
+		return reentrant.New(of, s.name, signalbox.WithLayout(signalbox.SetNX()))
+	})
 }
 
 // P1: a lock by SET with NX is shared by all who write it so. 20,000 acquisitions, and none is lost.
@@ -65,7 +69,7 @@ func TestFromRueidislock(t *testing.T) {
 			s := newSite(t)
 			keys := func(of *signalbox.Session) (all []multilock.Member) {
 				for i := range 2*majority - 1 {
-					all = append(all, reentrant.New(of, fmt.Sprintf("rueidislock:%d:%s", i, s.name), signalbox.SetNX()))
+					all = append(all, reentrant.New(of, fmt.Sprintf("rueidislock:%d:%s", i, s.name), signalbox.WithLayout(signalbox.SetNX())))
 				}
 				return all
 			}
@@ -85,9 +89,13 @@ func TestFromRueidislock(t *testing.T) {
 func TestFromRedissonsLayout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shared := func() version { return ours(reentrant.New(s.session(), s.name, signalbox.Redisson())) }
+	shared := func() version {
+		return ours(reentrant.New(s.session(), s.name, signalbox.WithLayout(signalbox.Redisson())))
+	}
 	both := func() version {
-		return s.both(func(of *signalbox.Session) multilock.Member { return reentrant.New(of, s.name, signalbox.Redisson()) })
+		return s.both(func(of *signalbox.Session) multilock.Member {
+			return reentrant.New(of, s.name, signalbox.WithLayout(signalbox.Redisson()))
+		})
 	}
 	s.count(each(), shared(), shared(), both(), both())
 	s.count(each(), both(), both(), s.native(), s.native())

@@ -107,7 +107,7 @@ func (w *world) wish(s *signalbox.Session) wish {
 	name := fmt.Sprintf("mixed/%v/%d", k, i)
 	switch k {
 	case redissons:
-		l := reentrant.New(s, name, signalbox.Redisson())
+		l := reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
 		return wish{k, []*thing{w.redisson[i]}, 1, l.Lock, l.TryLock}
 	case fairs:
 		l := fair.New(s, fmt.Sprint("mixed/lock/", i))

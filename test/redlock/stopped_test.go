@@ -57,7 +57,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	for _, wire := range wires {
 		redistest.Await(t, "what the server answers", func() bool { return wire.Replies() > 0 })
 	}
-	next := locktest.Must(t, redlock.New(w.process(), "a", signalbox.RenewedLease(patient)).Lock)
+	next := locktest.Must(t, redlock.New(w.process(), "a", signalbox.WithRenewedLease(patient)).Lock)
 	child.Thaw()
 	says(t, child, "none")
 	require.NoError(t, next.Err())
@@ -92,7 +92,7 @@ func runVoter(stdin io.Reader, stdout io.Writer) {
 		}
 		sessions = append(sessions, s)
 	}
-	mu := redlock.New(sessions, "a", signalbox.FixedLease(brief))
+	mu := redlock.New(sessions, "a", signalbox.WithFixedLease(brief))
 	fmt.Fprintln(stdout, "ready")
 	for in := bufio.NewScanner(stdin); in.Scan(); {
 		lease, err := mu.TryLock(ctx)

@@ -120,7 +120,7 @@ func storm(t *testing.T) {
 	defer cancel()
 	var group sync.WaitGroup
 	for who := range processes {
-		mu := redlock.New(w.process(), "a", signalbox.RenewedLease(life), redlock.Fenced())
+		mu := redlock.New(w.process(), "a", signalbox.WithRenewedLease(life), redlock.Fenced())
 		group.Go(func() {
 			for ctx.Err() == nil {
 				if err := b.turn(ctx, who, mu); err != nil {

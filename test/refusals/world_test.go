@@ -112,7 +112,7 @@ func (w *world) cut(t *testing.T) {
 // lock takes a lock, and makes a secret of its hold.
 func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
 	t.Helper()
-	lease, err := w.kind.New(s, name, signalbox.RenewedLease(life)).Lock(locktest.Context(t))
+	lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
 	require.NoError(t, w.secrets.Hear(err))
 	w.secrets.Keep(w.view.MustHold(t, name).ID)
 	return lease
@@ -138,7 +138,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	t.Cleanup(cancel)
 	go func() {
-		lease, err := w.kind.New(s, name, signalbox.RenewedLease(long)).Lock(ctx)
+		lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
 		ended <- got{lease, w.secrets.Hear(err)}
 	}()
 	channel := names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()

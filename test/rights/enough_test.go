@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// The rights that only WaitReplicas takes.
+// The rights that only WithReplicas takes.
 var (
 	forCopies           = []string{"+wait"}
 	forCopiesInACluster = []string{"+wait", "+discard", "+punsubscribe"}
@@ -145,7 +145,7 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 func (w *world) follow(t *testing.T) {
 	t.Helper()
 	for _, s := range []*signalbox.Session{w.a, w.b} {
-		lock := w.kind.make(s, w.kept(), signalbox.RenewedLease(life))
+		lock := w.kind.make(s, w.kept(), signalbox.WithRenewedLease(life))
 		redistest.AwaitFor(t, 3*redistest.Patience, "a server that grants", func() bool {
 			lease, err := lock.TryLock(locktest.Context(t))
 			return w.secrets.Hear(err) == nil && w.secrets.Hear(lease.Unlock()) == nil

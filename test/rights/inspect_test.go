@@ -58,10 +58,10 @@ func occupy(t *testing.T, s *site) map[string]string {
 			require.NoError(t, locktest.Confirmed(lease.Unlock()))
 		})
 	}
-	waits("fair", fair.New(a, "fair", signalbox.FixedLease(time.Minute)).Lock)
-	waits("rwlock", rwlock.New(a, "rwlock", signalbox.FixedLease(time.Minute)).RLock)
+	waits("fair", fair.New(a, "fair", signalbox.WithFixedLease(time.Minute)).Lock)
+	waits("rwlock", rwlock.New(a, "rwlock", signalbox.WithFixedLease(time.Minute)).RLock)
 	waits("semaphore", func(ctx context.Context) (signalbox.Lease, error) {
-		return semaphore.New(a, "semaphore", 1, signalbox.FixedLease(time.Minute)).Acquire(ctx, 1)
+		return semaphore.New(a, "semaphore", 1, signalbox.WithFixedLease(time.Minute)).Acquire(ctx, 1)
 	})
 	_, err := countdown.New(a, "countdown").Start(ctx, 2)
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ func (s *site) permits(t *testing.T, user string) {
 	t.Helper()
 	const name = "permits"
 	one, other := locktest.Session(t, s.as(user)), locktest.Session(t, s.as(user))
-	sem := semaphore.New(one, name, 3, signalbox.RenewedLease(6*time.Second))
+	sem := semaphore.New(one, name, 3, signalbox.WithRenewedLease(6*time.Second))
 	elsewhere := semaphore.New(other, name, 3)
 	held, err := sem.TryAcquire(t.Context(), 2)
 	require.NoError(t, err)

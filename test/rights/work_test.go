@@ -87,7 +87,7 @@ const (
 	leave    step = "Unlock while nobody waits"
 	force    step = "ForceUnlock"
 	told     step = "what the holder is told after ForceUnlock"
-	copies   step = "Lock with WaitReplicas"
+	copies   step = "Lock with WithReplicas"
 )
 
 func (w *world) hear(s step, err error) error {
@@ -99,7 +99,7 @@ func (w *world) hear(s step, err error) error {
 func (w *world) work(t *testing.T) map[step]error {
 	t.Helper()
 	w.ended = make(map[step]error)
-	mine, theirs := w.kind.make(w.a, w.plain(), signalbox.RenewedLease(life)), w.kind.make(w.b, w.plain(), signalbox.RenewedLease(life))
+	mine, theirs := w.kind.make(w.a, w.plain(), signalbox.WithRenewedLease(life)), w.kind.make(w.b, w.plain(), signalbox.WithRenewedLease(life))
 	ctx := long(t)
 	lease, err := mine.Lock(ctx)
 	if w.hear(lock, err) == nil {
@@ -176,7 +176,7 @@ func (w *world) stands(t *testing.T) bool {
 func (w *world) take(t *testing.T) {
 	t.Helper()
 	ctx := long(t)
-	lease, err := w.kind.make(w.a, w.forced(), signalbox.RenewedLease(life)).Lock(ctx)
+	lease, err := w.kind.make(w.a, w.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
 	if w.secrets.Hear(err) != nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (w *world) copy(t *testing.T) {
 	if len(w.data) > 1 {
 		lasts, patience = 2*redistest.Patience, redistest.Patience
 	}
-	lease, err := w.kind.make(w.a, w.copied(), signalbox.RenewedLease(lasts), signalbox.WaitReplicas(1, patience)).Lock(locktest.Context(t))
+	lease, err := w.kind.make(w.a, w.copied(), signalbox.WithRenewedLease(lasts), signalbox.WithReplicas(1, patience)).Lock(locktest.Context(t))
 	if w.hear(copies, err) == nil {
 		_ = w.secrets.Hear(lease.Unlock())
 	}

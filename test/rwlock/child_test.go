@@ -54,7 +54,7 @@ func must(err error) {
 func dial() *signalbox.Session {
 	life, err := time.ParseDuration(os.Getenv(lifeEnv))
 	must(err)
-	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv), signalbox.WithDefaults(signalbox.RenewedLease(life)))
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv), signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	must(err)
 	return s
 }

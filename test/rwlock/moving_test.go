@@ -20,7 +20,7 @@ func TestReadersInRedissonsLayoutGoOnWhileTheSlotIsMoved(t *testing.T) {
 	redistest.Slow(t, "a cluster with a slot that moves, until retries find its keys")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(5*time.Minute))
 	session := func() *signalbox.Session {
-		return locktest.Session(t, c, signalbox.WithDefaults(signalbox.Redisson(), signalbox.RenewedLease(time.Hour)))
+		return locktest.Session(t, c, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Hour)))
 	}
 	slot := c.Slot(t, "a")
 	from := c.Owner(t, slot)

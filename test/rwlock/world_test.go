@@ -33,7 +33,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // own is what makes a reader have a hold of its own, which nobody shares.
-func own() signalbox.LockOption { return signalbox.MaxHold(time.Hour) }
+func own() signalbox.LockOption { return signalbox.WithMaxHold(time.Hour) }
 
 // nothingLeft fails the test if a lock is still held or waited for after a while.
 func (w *world) nothingLeft(t *testing.T) {

@@ -23,7 +23,7 @@ func TestPermitsAreKeptWhileTheSlotIsMoved(t *testing.T) {
 	slot := c.Slot(t, locktest.Keys(name).Permits())
 	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsLine()))
 	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsLives()))
-	here := semaphore.New(locktest.Session(t, c), name, capacity, signalbox.RenewedLease(15*time.Second))
+	here := semaphore.New(locktest.Session(t, c), name, capacity, signalbox.WithRenewedLease(15*time.Second))
 	there := semaphore.New(locktest.Session(t, c), name, capacity)
 	held := take(t, here, 3)
 	got := acquireLater(t, there, 2)

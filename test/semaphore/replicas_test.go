@@ -22,7 +22,7 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	const name, capacity = "sentinels", 2
 	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(time.Minute)) // it is asked for
 	s, other := locktest.Session(t, behind), locktest.Session(t, behind)
-	held, err := semaphore.New(s, name, capacity, signalbox.WaitReplicas(1, 10*time.Second), signalbox.RenewedLease(10*time.Minute)).Acquire(long(t), 2)
+	held, err := semaphore.New(s, name, capacity, signalbox.WithReplicas(1, 10*time.Second), signalbox.WithRenewedLease(10*time.Minute)).Acquire(long(t), 2)
 	require.NoError(t, err)
 	got := acquireLater(t, semaphore.New(other, name, capacity), 2)
 	first := behind.Primary(t)
@@ -36,7 +36,7 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	lease := gets(t, got)
 	require.NoError(t, lease.Unlock())
 
-	greedy := semaphore.New(s, name, capacity, signalbox.WaitReplicas(100, 200*time.Millisecond))
+	greedy := semaphore.New(s, name, capacity, signalbox.WithReplicas(100, 200*time.Millisecond))
 	_, err = greedy.TryAcquire(locktest.Context(t), 1)
 	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
 	all, err := semaphore.New(other, name, capacity).Acquire(locktest.Context(t), capacity)

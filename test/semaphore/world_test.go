@@ -153,7 +153,7 @@ func runWorkers(_ io.Reader, stdout io.Writer) {
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
 	must(err)
 	fmt.Fprintln(stdout, "began")
-	sem := semaphore.New(s, children, capacity, signalbox.RenewedLease(lease))
+	sem := semaphore.New(s, children, capacity, signalbox.WithRenewedLease(lease))
 	had := make(chan uint64, 1)
 	for i := range 8 {
 		go func() {

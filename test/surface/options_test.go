@@ -60,25 +60,25 @@ var (
 
 // table is every option of locks.
 var table = map[string]option{
-	"signalbox.RenewedLease":   {[]signalbox.LockOption{signalbox.RenewedLease(time.Second)}, renewed},
-	"signalbox.FixedLease":     {[]signalbox.LockOption{signalbox.FixedLease(time.Second)}, leased},
-	"signalbox.MaxHold":        {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, leased},
-	"signalbox.WaitReplicas":   {[]signalbox.LockOption{signalbox.WaitReplicas(1, time.Second)}, single},
-	"signalbox.WithTokenFloor": {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
-	"signalbox.WithMaxWaiters": {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
-	"signalbox.WithClass":      {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
-	"signalbox.WithFirstLease": {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
-	"signalbox.Redisson":       {[]signalbox.LockOption{signalbox.Redisson()}, javas},
-	"signalbox.SetNX":          {[]signalbox.LockOption{signalbox.SetNX()}, []string{"reentrant"}},
-	"signalbox.Native":         {[]signalbox.LockOption{signalbox.Redisson(), signalbox.Native()}, all},
-	"semaphore.ExactCapacity":  {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
-	"semaphore.Plain":          {[]signalbox.LockOption{signalbox.Redisson(), semaphore.Plain()}, []string{"semaphore"}},
-	"countdown.Keep":           {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
-	"election.StepDown":        {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
-	"election.Value":           {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
-	"once.Keep":                {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
-	"redlock.Fenced":           {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
-	"redlock.GreatestLease":    {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
+	"signalbox.WithRenewedLease":     {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Second)}, renewed},
+	"signalbox.WithFixedLease":       {[]signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, leased},
+	"signalbox.WithMaxHold":          {[]signalbox.LockOption{signalbox.WithMaxHold(time.Second)}, leased},
+	"signalbox.WithReplicas":         {[]signalbox.LockOption{signalbox.WithReplicas(1, time.Second)}, single},
+	"signalbox.WithTokenFloor":       {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
+	"signalbox.WithMaxWaiters":       {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
+	"signalbox.WithClass":            {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
+	"signalbox.WithFirstLease":       {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
+	"signalbox.WithLayout(Redisson)": {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, javas},
+	"signalbox.WithLayout(SetNX)":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.SetNX())}, []string{"reentrant"}},
+	"signalbox.WithLayout(Native)":   {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), signalbox.WithLayout(signalbox.Native())}, all},
+	"semaphore.ExactCapacity":        {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
+	"semaphore.Plain":                {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()}, []string{"semaphore"}},
+	"countdown.Keep":                 {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
+	"election.StepDown":              {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
+	"election.Value":                 {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
+	"once.Keep":                      {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
+	"redlock.Fenced":                 {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
+	"redlock.GreatestLease":          {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }
 
 // TestEveryOptionHasARow reads the options from the source.
@@ -94,7 +94,11 @@ func TestEveryOptionHasARow(t *testing.T) {
 			for _, result := range f.Type.Results.List {
 				switch types.ExprString(result.Type) {
 				case "LockOption", "signalbox.LockOption":
-					found = append(found, file.Name.Name+"."+f.Name.Name)
+					if f.Name.Name != "WithLayout" { // its layouts have a row each
+						found = append(found, file.Name.Name+"."+f.Name.Name)
+					}
+				case "Layout":
+					found = append(found, file.Name.Name+".WithLayout("+f.Name.Name+")")
 				}
 			}
 		}
@@ -143,7 +147,7 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 			sessions = append(sessions, newSession(t, server, signalbox.WithDefaults(row.options...)))
 		}
 		for kind, makes := range kinds {
-			isLayout := name == "signalbox.Redisson" || name == "semaphore.Plain" || name == "signalbox.SetNX"
+			isLayout := name != "signalbox.WithLayout(Native)" && (strings.Contains(name, "WithLayout") || name == "semaphore.Plain")
 			has := row.kinds
 			if name == "semaphore.Plain" {
 				has = javas
@@ -155,7 +159,7 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 			require.NoError(t, makes(sessions).Check(), "%s of %s", name, kind)
 		}
 	}
-	long := newSession(t, server, signalbox.WithDefaults(signalbox.WaitReplicas(1, 40*time.Second)))
+	long := newSession(t, server, signalbox.WithDefaults(signalbox.WithReplicas(1, 40*time.Second)))
 	require.ErrorIs(t, reentrant.New(long, "a").Check(), signalbox.ErrBadOption, "longer than the lease")
 	require.NoError(t, countdown.New(long, "a").Check(), "which a latch has none of")
 }
@@ -166,13 +170,13 @@ func TestOptionsWithoutAPlaceInRedissonsKeys(t *testing.T) {
 	server := redistest.Start(t)
 	floor, keep := signalbox.WithTokenFloor(time.Hour), countdown.Keep(time.Hour)
 	s := newSession(t, server)
-	byDefault := newSession(t, server, signalbox.WithDefaults(floor, keep, signalbox.Redisson()))
+	byDefault := newSession(t, server, signalbox.WithDefaults(floor, keep, signalbox.WithLayout(signalbox.Redisson())))
 	for _, kind := range javas {
 		option, name := floor, "WithTokenFloor"
 		if kind == "countdown" {
 			option, name = keep, "Keep"
 		}
-		err := kinds[kind]([]*signalbox.Session{s}, signalbox.Redisson(), option).Check()
+		err := kinds[kind]([]*signalbox.Session{s}, signalbox.WithLayout(signalbox.Redisson()), option).Check()
 		require.ErrorIs(t, err, signalbox.ErrBadOption, kind)
 		require.ErrorContains(t, err, name)
 		require.NoError(t, kinds[kind]([]*signalbox.Session{byDefault}).Check(), kind)

@@ -57,6 +57,7 @@ func empty() map[string][]any {
 		"election.Callbacks":         {election.Callbacks{}},
 		"fair.Lock":                  {(*fair.Lock)(nil), new(fair.Lock), fair.New(nil, "")},
 		"inspect.Entry":              {inspect.Entry{}},
+		"signalbox.Layout":           {signalbox.Layout{}},
 		"inspect.Holder":             {inspect.Holder{}},
 		"inspect.Waiter":             {inspect.Waiter{}},
 		"inspect.NodeError":          {(*inspect.NodeError)(nil), new(inspect.NodeError)},

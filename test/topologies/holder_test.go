@@ -48,7 +48,7 @@ func TestAForcedHolderIsToldByMessage(t *testing.T) {
 	t.Parallel()
 	everywhereOf(t, locktest.Locks(), func(w *world) {
 		name := w.name()
-		mine, other := w.lock(name, signalbox.RenewedLease(24*time.Hour)), w.told(name)
+		mine, other := w.lock(name, signalbox.WithRenewedLease(24*time.Hour)), w.told(name)
 		require.ErrorIs(w, other.ForceUnlock(locktest.Context(w)), signalbox.ErrNotHeld)
 		lease := w.mustLock(locktest.Context(w), mine)
 		require.NoError(w, other.ForceUnlock(locktest.Context(w)))

@@ -20,7 +20,7 @@ func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world) {
 		name := w.name()
-		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.RenewedLease(500*time.Millisecond)))
+		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(500*time.Millisecond)))
 		bound := lease.Bind(context.Background())
 		require.NoError(w, w.ask(name, "DEL").Error())
 		redistest.Receive(w, "the end of the lease", lease.Done())
@@ -43,7 +43,7 @@ func TestARenewedLeaseLivesPastItsLife(t *testing.T) {
 	everywhere(t, func(w *world) {
 		name := w.name()
 		other := w.lock(name)
-		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.RenewedLease(life)))
+		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(life)))
 		ends := lease.Deadline()
 		redistest.Await(w, "a moment after the first deadline", func() bool {
 			require.NoError(w, lease.Err())
@@ -60,7 +60,7 @@ func TestLeaseEndsBeforeItsKey(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world) {
 		name, life := w.name(), time.Hour
-		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.FixedLease(life)))
+		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithFixedLease(life)))
 		hold := locktest.NewView(w, w).MustHold(w, name)
 		require.False(w, hold.Ends.Before(lease.Deadline()))
 		require.False(w, hold.Ends.After(time.Now().Add(life+time.Second)))

@@ -17,9 +17,9 @@ import (
 
 // local are the calls of the library that ask no server.
 const local = `
-	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout signalbox.FixedLease
-	signalbox.MaxHold signalbox.Native signalbox.Redisson signalbox.RenewedLease signalbox.SetNX
-	signalbox.WaitReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
+	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout signalbox.WithFixedLease
+	signalbox.WithMaxHold signalbox.Native signalbox.Redisson signalbox.WithRenewedLease signalbox.SetNX
+	signalbox.WithReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
 	signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix signalbox.Tune
 	signalbox.NewSession signalbox.Session.ID signalbox.Lease.Bind
 	signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err

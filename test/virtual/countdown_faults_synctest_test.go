@@ -318,7 +318,7 @@ func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
 		w.redis.Del("a")
 		return nil
 	}
-	shared := []signalbox.LockOption{signalbox.Redisson()}
+	shared := []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
 		end     func(w *world, l *countdown.Latch, r countdown.Round) error
@@ -379,7 +379,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 						require.NoError(w, w.redis.Set("a", c.before))
 					}
 					s.arm(kind, 1)
-					err := c.step(w.Context(), countdown.New(s.Session, "a", signalbox.Redisson()))
+					err := c.step(w.Context(), countdown.New(s.Session, "a", signalbox.WithLayout(signalbox.Redisson())))
 					require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
 					time.Sleep(time.Minute)
 					after, _ := w.redis.Get("a")

@@ -72,7 +72,7 @@ func TestLeaderStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 		"Default": {nil, 15 * time.Second, 5 * time.Second},
 		"Half":    {[]signalbox.LockOption{election.StepDown(7500 * time.Millisecond)}, 15 * time.Second, 7500 * time.Millisecond},
 		"None":    {[]signalbox.LockOption{election.StepDown(0)}, 15 * time.Second, 0},
-		"Minute":  {[]signalbox.LockOption{signalbox.RenewedLease(time.Minute)}, time.Minute, 20 * time.Second},
+		"Minute":  {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Minute)}, time.Minute, 20 * time.Second},
 	} {
 		for _, queued := range []bool{false, true} {
 			bubbleOfUsers(t, func(w *world) {
@@ -159,7 +159,7 @@ func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
 		bubbleOfUsers(t, func(w *world) {
-			option := signalbox.RenewedLease(lease)
+			option := signalbox.WithRenewedLease(lease)
 			crashed, observer := w.user(), w.user()
 			term := leads(w, election.New(crashed.Session, "a", option, election.Value("crashed")))
 			led := candidate(w, election.New(w.user().Session, "a", option, election.Value("next")))

@@ -143,7 +143,7 @@ func TestFairTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) {
 		users[0].latency.Store(int64(1500 * time.Millisecond))
 		time.AfterFunc(time.Millisecond, func() { users[0].latency.Store(0) }) // it takes effect for the next requests
 		began := time.Now()
-		lease, err := fair.New(users[0].Session, "a", signalbox.RenewedLease(time.Second)).TryLock(w.Context())
+		lease, err := fair.New(users[0].Session, "a", signalbox.WithRenewedLease(time.Second)).TryLock(w.Context())
 		require.NoError(w, err)
 		require.GreaterOrEqual(w, time.Since(began), 1500*time.Millisecond)
 		require.NoError(w, lease.Unlock())
@@ -340,7 +340,7 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 				users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
 				defer closeAll()
 				knowsScripts(w, users[2].Session)
-				crashed := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.RenewedLease(5*time.Second)))
+				crashed := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(5*time.Second)))
 				first := waitsInLine(w.Context(), fair.New(users[1].Session, "a"))
 				users[0].dead()
 				time.Sleep(time.Until(w.fairEnds("a")) - 10*time.Millisecond)

@@ -81,7 +81,7 @@ func (w *world) fairHeld(name string) bool {
 func TestFairLeaseEndsBeforeItsHold(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{300 * time.Millisecond, 6 * time.Second, 30 * time.Second} {
-		eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+		eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
 			for n := range 150 {
 				deadline := h.Deadline()
 				require.True(h, deadline.Before(h.fairEnds("a")))
@@ -105,16 +105,16 @@ func TestFairLeaseEndsBeforeItsHold(t *testing.T) {
 func TestFairLeaseWithAnEndEndsInTime(t *testing.T) {
 	t.Parallel()
 	const short, long = 200 * time.Millisecond, prepaid + 5*time.Second
-	renewed := signalbox.RenewedLease(6 * time.Second)
+	renewed := signalbox.WithRenewedLease(6 * time.Second)
 	for name, c := range map[string]struct { //nolint:paralleltest // as above
 		options []signalbox.LockOption
 		lasts   time.Duration
 		cause   error
 	}{
-		"FixedShort":   {[]signalbox.LockOption{signalbox.FixedLease(short)}, short, signalbox.ErrLost},
-		"FixedLong":    {[]signalbox.LockOption{signalbox.FixedLease(long)}, long, signalbox.ErrLost},
-		"MaxHoldShort": {[]signalbox.LockOption{renewed, signalbox.MaxHold(short)}, short, signalbox.ErrMaxHold},
-		"MaxHoldLong":  {[]signalbox.LockOption{renewed, signalbox.MaxHold(long)}, long, signalbox.ErrMaxHold},
+		"FixedShort":   {[]signalbox.LockOption{signalbox.WithFixedLease(short)}, short, signalbox.ErrLost},
+		"FixedLong":    {[]signalbox.LockOption{signalbox.WithFixedLease(long)}, long, signalbox.ErrLost},
+		"MaxHoldShort": {[]signalbox.LockOption{renewed, signalbox.WithMaxHold(short)}, short, signalbox.ErrMaxHold},
+		"MaxHoldLong":  {[]signalbox.LockOption{renewed, signalbox.WithMaxHold(long)}, long, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachFairHold(t, c.options, func(h *fairHold) {
@@ -139,7 +139,7 @@ func TestFairLeaseWithAnEndEndsInTime(t *testing.T) {
 func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{200 * time.Millisecond, prepaid + time.Second/2} {
-		eachFairHold(t, []signalbox.LockOption{signalbox.FixedLease(life)}, func(h *fairHold) {
+		eachFairHold(t, []signalbox.LockOption{signalbox.WithFixedLease(life)}, func(h *fairHold) {
 			var renewals atomic.Int64
 			h.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 				// The last argument is the time that is asked for; "0" asks whether the hold is there.
@@ -159,7 +159,7 @@ func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
 func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
-	eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+	eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
 		time.Sleep(life)
 		h.redis.Del(locktest.Key("a"))
 		deleted := time.Now()
@@ -175,13 +175,13 @@ func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
 	for _, taken := range []bool{false, true} {
-		eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+		eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
 			time.Sleep(life)
 			h.redis.Del(locktest.Key("a"))
 			var ends time.Time
 			var other signalbox.Lease
 			if taken {
-				other = atOnce(h.T, fair.New(h.another, "a", signalbox.FixedLease(life)))
+				other = atOnce(h.T, fair.New(h.another, "a", signalbox.WithFixedLease(life)))
 				ends = h.fairEnds("a")
 			}
 			<-h.Done()
@@ -204,7 +204,7 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
-		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.RenewedLease(life)))
+		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(life)))
 		waiting := waitsInLine(w.Context(), fair.New(users[1].Session, "a"))
 		for _, u := range users {
 			u.dead()
@@ -232,7 +232,7 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
 	t.Parallel()
 	const life = 20 * time.Second
-	eachFairHold(t, []signalbox.LockOption{signalbox.RenewedLease(life)}, func(h *fairHold) {
+	eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
 		time.Sleep(2 * prepaid)
 		h.wire.dead()
 		began, ends := time.Now(), h.fairEnds("a")
@@ -271,7 +271,7 @@ func TestFairTokensRise(t *testing.T) {
 			},
 			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(w, lease.Unlock()) },
 		} {
-			mu := fair.New(users[n%2].Session, "a", signalbox.FixedLease(10*time.Second))
+			mu := fair.New(users[n%2].Session, "a", signalbox.WithFixedLease(10*time.Second))
 			lease := atOnce(w.T, mu)
 			require.Greater(w, lease.Token(), last, n)
 			last = lease.Token()
@@ -311,7 +311,7 @@ func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) {
 func TestFairLeasesOfTheShortestAndLongestTerms(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
-		for _, option := range []signalbox.LockOption{signalbox.RenewedLease(life), signalbox.FixedLease(life), signalbox.MaxHold(life)} {
+		for _, option := range []signalbox.LockOption{signalbox.WithRenewedLease(life), signalbox.WithFixedLease(life), signalbox.WithMaxHold(life)} {
 			bubble(t, func(w *world) {
 				users, closeAll := w.lineUsers(w.T, 1, 0)
 				defer closeAll()

@@ -114,7 +114,7 @@ func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) {
 		bubble(t, func(w *world) {
 			users, closeAll := w.lineUsers(w.T, sessions+1, time.Millisecond)
 			defer closeAll()
-			held := atOnce(w.T, fair.New(users[sessions].Session, "a", signalbox.RenewedLease(life)))
+			held := atOnce(w.T, fair.New(users[sessions].Session, "a", signalbox.WithRenewedLease(life)))
 			c := &chaos{T: w.T, name: "a"}
 			c.enters(held)
 			var all sync.WaitGroup
@@ -229,7 +229,9 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
 			bubble(t, func(w *world) {
 				users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
 				defer closeAll()
-				lock := func(u lineUser) *fair.Lock { return fair.New(u.Session, "a", signalbox.Redisson()) }
+				lock := func(u lineUser) *fair.Lock {
+					return fair.New(u.Session, "a", signalbox.WithLayout(signalbox.Redisson()))
+				}
 				lease := atOnce(w.T, lock(users[0]))
 				first, second := waitsInLine(w.Context(), lock(users[1])), waitsInLine(w.Context(), lock(users[2]))
 				for _, key := range lost {
@@ -262,7 +264,7 @@ func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) {
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
-		mu, other := fair.New(users[0].Session, "a", signalbox.Redisson()), fair.New(users[1].Session, "a", signalbox.Redisson())
+		mu, other := fair.New(users[0].Session, "a", signalbox.WithLayout(signalbox.Redisson())), fair.New(users[1].Session, "a", signalbox.WithLayout(signalbox.Redisson()))
 		require.NoError(w, atOnce(w.T, mu).Unlock())
 		lost := w.losesReply(scripts.RedissonFairAcquire, users[0].wire)
 		lease := atOnce(w.T, mu)

@@ -24,7 +24,7 @@ func inEachLayout() map[string]func(s *signalbox.Session, options ...signalbox.L
 			return kind.New(s, "a", options...)
 		}
 		kinds[kind.Name+" in Redisson's layout"] = func(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
-			return kind.New(s, "a", append(options, signalbox.Redisson())...)
+			return kind.New(s, "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 		}
 	}
 	return kinds

@@ -27,7 +27,7 @@ func TestLeaseIsRenewedForTenHours(t *testing.T) {
 		hours := redistest.Rounds(2, 10)
 		s, _, closeAll := w.session(t)
 		defer closeAll()
-		lease, err := reentrant.New(s, "long", signalbox.RenewedLease(life)).Lock(t.Context())
+		lease, err := reentrant.New(s, "long", signalbox.WithRenewedLease(life)).Lock(t.Context())
 		require.NoError(t, err)
 		before := w.commands.Load()
 		for range hours * 3600 {
@@ -54,7 +54,7 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 		t := w.T
 		for i := range 20 {
 			name := fmt.Sprint("crash/", i)
-			crashed, lines, closeCrashed := w.session(t, signalbox.WithDefaults(signalbox.RenewedLease(10*time.Second)))
+			crashed, lines, closeCrashed := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(10*time.Second)))
 			s, _, closeWaiter := w.session(t)
 			first, err := reentrant.New(crashed, name).Lock(t.Context())
 			require.NoError(t, err)

@@ -22,9 +22,9 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 		suspended time.Duration
 		cause     error
 	}{
-		{signalbox.RenewedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
-		{signalbox.FixedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
-		{signalbox.MaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
+		{signalbox.WithRenewedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
+		{signalbox.WithFixedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
+		{signalbox.WithMaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
 	} {
 		for _, kind := range append(locktest.Locks(), locktest.Shared()) {
 			bubble(t, func(w *world) {

@@ -26,7 +26,7 @@ func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 			defer closeHolder()
 			waiter, others, closeWaiter := w.session(w.T)
 			defer closeWaiter()
-			lease := atOnce(w.T, kind.New(holder, "a", signalbox.RenewedLease(10*time.Second)))
+			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(10*time.Second)))
 			ctx, giveUp := context.WithCancel(w.Context())
 			waits := waitsInLine(ctx, kind.New(waiter, "a"))
 			for _, l := range []*wire{lines, others} {

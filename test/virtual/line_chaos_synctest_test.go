@@ -71,8 +71,8 @@ func (c *chaos) oneIn(n int) bool { return c.below(time.Duration(n)) == 0 }
 // use takes the lock and gives it back until the game ends.
 func (c *chaos) use(s *signalbox.Session) {
 	terms := []signalbox.LockOption{
-		signalbox.RenewedLease(30 * time.Second), signalbox.RenewedLease(time.Second),
-		signalbox.FixedLease(2 * time.Second), signalbox.MaxHold(5 * time.Second),
+		signalbox.WithRenewedLease(30 * time.Second), signalbox.WithRenewedLease(time.Second),
+		signalbox.WithFixedLease(2 * time.Second), signalbox.WithMaxHold(5 * time.Second),
 	}
 	for c.ended.Err() == nil {
 		mu := fair.New(s, c.name, terms[c.below(time.Duration(len(terms)))])

@@ -232,7 +232,7 @@ func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
 		for n := range 20 {
 			name := fmt.Sprint("crash/", n)
 			users, closeAll := w.lineUsers(t, 3, 0)
-			lease := atOnce(t, fair.New(users[0].Session, name, signalbox.RenewedLease(10*time.Second)))
+			lease := atOnce(t, fair.New(users[0].Session, name, signalbox.WithRenewedLease(10*time.Second)))
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
 			first := waitsInLine(t.Context(), fair.New(users[1].Session, name))
 			second := waitsInLine(t.Context(), fair.New(users[2].Session, name))

@@ -52,7 +52,7 @@ func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) {
 			defer closeHolder()
 			other, _, closeOther := w.session(w.T)
 			defer closeOther()
-			lease := atOnce(w.T, kind.New(holder, "a", signalbox.RenewedLease(life)))
+			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(life)))
 			time.Sleep(life) // it listens by now
 			synctest.Wait()
 			lines.losesMessages.Store(true)

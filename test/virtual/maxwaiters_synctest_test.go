@@ -21,7 +21,7 @@ import (
 func TestMaxWaiters_Reached_ErrBusyAtOnce(t *testing.T) {
 	t.Parallel()
 	terms := map[string][]signalbox.LockOption{
-		"Shared": {}, "Fixed": {signalbox.FixedLease(time.Hour)}, "Redisson": {signalbox.Redisson()},
+		"Shared": {}, "Fixed": {signalbox.WithFixedLease(time.Hour)}, "Redisson": {signalbox.WithLayout(signalbox.Redisson())},
 	}
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) {
 		for term, options := range terms {
@@ -90,7 +90,7 @@ func TestWaiters_OwnSession_CountsGoroutines(t *testing.T) {
 		for _, lock := range []locktest.Lock{
 			reentrant.New(s, "a"), reentrant.New(s, "a"), reentrant.New(s, "a"), // one ticket
 			fair.New(s, "a"), fair.New(s, "a"), // one each
-			reentrant.New(s, "a", signalbox.RenewedLease(time.Minute)), reentrant.New(s, "a", signalbox.RenewedLease(time.Minute)),
+			reentrant.New(s, "a", signalbox.WithRenewedLease(time.Minute)), reentrant.New(s, "a", signalbox.WithRenewedLease(time.Minute)),
 		} {
 			waiting = append(waiting, queued(ctx, lock))
 			time.Sleep(time.Millisecond)

@@ -28,8 +28,8 @@ func TestMultilock_OneMemberEnds_LeaseEnds(t *testing.T) {
 		option signalbox.LockOption
 		cause  error
 	}{
-		"Fixed":   {signalbox.FixedLease(5 * time.Second), signalbox.ErrLost},
-		"MaxHold": {signalbox.MaxHold(5 * time.Second), signalbox.ErrMaxHold},
+		"Fixed":   {signalbox.WithFixedLease(5 * time.Second), signalbox.ErrLost},
+		"MaxHold": {signalbox.WithMaxHold(5 * time.Second), signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestMultilock_LostPermits_LeaseIsLost(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, _, end := w.session(w.T)
 		defer end()
-		life := signalbox.RenewedLease(6 * time.Second)
+		life := signalbox.WithRenewedLease(6 * time.Second)
 		both := multilock.New(semaphore.New(s, "pool", 3, life).Permits(2), reentrant.New(s, "a", life))
 		lease := locktest.Must(w, both.Lock)
 		time.Sleep(30 * time.Second)
@@ -82,11 +82,11 @@ func TestMultilock_LostMember_LeavesTheNextHold(t *testing.T) {
 		defer end()
 		other, _, endOther := w.session(w.T)
 		defer endOther()
-		life := signalbox.RenewedLease(6 * time.Second)
+		life := signalbox.WithRenewedLease(6 * time.Second)
 		lease := locktest.Must(w, multilock.New(reentrant.New(s, "a", life), fair.New(s, "c", life)).Lock)
 		time.Sleep(time.Second)
 		lines.dead()
-		next := locktest.Must(w, reentrant.New(other, "a", signalbox.FixedLease(time.Minute)).Lock)
+		next := locktest.Must(w, reentrant.New(other, "a", signalbox.WithFixedLease(time.Minute)).Lock)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
 		lines.heals()
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
@@ -104,7 +104,7 @@ func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
 		option signalbox.LockOption
 		kept   bool
 	}{
-		"Renewed": {signalbox.RenewedLease(5 * time.Second), true}, "Fixed": {signalbox.FixedLease(5 * time.Second), false},
+		"Renewed": {signalbox.WithRenewedLease(5 * time.Second), true}, "Fixed": {signalbox.WithFixedLease(5 * time.Second), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +166,7 @@ func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, _, end := w.session(w.T)
 		defer end()
-		short := signalbox.FixedLease(time.Second)
+		short := signalbox.WithFixedLease(time.Second)
 		byName := map[string]multilock.Member{"a": fair.New(s, "a", short), "b": fair.New(s, "b", short)}
 		order := multilock.New(byName["a"], byName["b"]).Order()
 		last := &tardy{Member: byName[order[1]]}

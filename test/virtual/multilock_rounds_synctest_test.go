@@ -158,7 +158,7 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 				defer end()
 				other, theirs, endOther := w.session(w.T)
 				defer endOther()
-				lease := locktest.Must(w, reentrant.New(other, "a", signalbox.RenewedLease(10*time.Second)).Lock)
+				lease := locktest.Must(w, reentrant.New(other, "a", signalbox.WithRenewedLease(10*time.Second)).Lock)
 				waiting := locktest.LaterWith(w.Context(), multilock.New(reentrant.New(s, "a"), fair.New(s, "c")).Lock)
 				time.Sleep(5 * time.Second)
 				if c.crashes {

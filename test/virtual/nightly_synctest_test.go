@@ -49,7 +49,7 @@ func (n *nights) insert(ctx context.Context, night string, token uint64) error {
 // nightly is a job that runs once a night, which takes as long as work. It also records the night in a
 // table, whose tokens rise.
 func nightly(ctx context.Context, s *signalbox.Session, table *nights, night string, work time.Duration) error {
-	job := once.New(s, "clean-up/"+night, signalbox.RenewedLease(10*time.Second))
+	job := once.New(s, "clean-up/"+night, signalbox.WithRenewedLease(10*time.Second))
 	_, _, err := job.Do(ctx, func(ctx context.Context, lease signalbox.Lease) ([]byte, error) {
 		table.begin(night)
 		select {

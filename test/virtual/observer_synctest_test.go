@@ -310,7 +310,7 @@ func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 				defer end()
 				var options []signalbox.LockOption
 				if outcome == "max_hold" {
-					options = []signalbox.LockOption{signalbox.MaxHold(30 * time.Second)}
+					options = []signalbox.LockOption{signalbox.WithMaxHold(30 * time.Second)}
 				}
 				lease, err := reentrant.New(s, "a", options...).Lock(w.Context())
 				require.NoError(w, err)

@@ -99,7 +99,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
 	bubble(t, func(w *world) {
-		options := []signalbox.LockOption{signalbox.RenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
+		options := []signalbox.LockOption{signalbox.WithRenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
 		runner, lines, closeRunner := w.session(w.T)
 		defer closeRunner()
 		running := laterOnce(w.Context(), once.New(runner, "a", options...), "x", time.Hour)
@@ -241,7 +241,7 @@ func TestOnceStoreThatIsNotAnsweredIsUnconfirmed(t *testing.T) {
 				ctx, cancel := context.WithTimeout(w.Context(), c.patience)
 				defer cancel()
 				began := time.Now()
-				value, ran, err := once.New(struck, "a", signalbox.RenewedLease(10*time.Second)).Do(ctx,
+				value, ran, err := once.New(struck, "a", signalbox.WithRenewedLease(10*time.Second)).Do(ctx,
 					func(context.Context, signalbox.Lease) ([]byte, error) {
 						lines.dead()
 						return []byte("x"), nil
@@ -289,7 +289,7 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 			w.redis.SetError("")
 		}()
 		began := time.Now()
-		r := doOnce(w.Context(), once.New(struck, "a", signalbox.RenewedLease(10*time.Second)), "x", time.Second)
+		r := doOnce(w.Context(), once.New(struck, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
 		require.Equal(w, did{"x", true, nil, r.at}, r)
 		require.Greater(w, r.at.Sub(began), 15*time.Second)
 	})

@@ -60,8 +60,8 @@ func (c *crowd) leaves(lease signalbox.Lease) {
 // use takes permits and gives them back until the game ends.
 func (c *crowd) use(s *signalbox.Session) {
 	terms := []signalbox.LockOption{
-		signalbox.RenewedLease(30 * time.Second), signalbox.RenewedLease(time.Second),
-		signalbox.FixedLease(2 * time.Second), signalbox.MaxHold(5 * time.Second),
+		signalbox.WithRenewedLease(30 * time.Second), signalbox.WithRenewedLease(time.Second),
+		signalbox.WithFixedLease(2 * time.Second), signalbox.WithMaxHold(5 * time.Second),
 	}
 	for c.ended.Err() == nil {
 		sem := semaphore.New(s, c.name, permits, terms[c.below(time.Duration(len(terms)))])

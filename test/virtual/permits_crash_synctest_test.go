@@ -48,7 +48,7 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 			beside, err := semaphore.New(users[1].Session, name, capacity).Acquire(t.Context(), capacity-had)
 			require.NoError(t, err)
 			time.Sleep(time.Second) // so that it has been renewed, and does not end first
-			crashed, err := semaphore.New(users[0].Session, name, capacity, signalbox.RenewedLease(life)).Acquire(t.Context(), had)
+			crashed, err := semaphore.New(users[0].Session, name, capacity, signalbox.WithRenewedLease(life)).Acquire(t.Context(), had)
 			require.NoError(t, err)
 			taken := time.Now()
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
@@ -87,7 +87,7 @@ func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) {
 			require.NoError(t, err)
 			return n
 		}
-		crashed, err := semaphore.New(users[0].Session, "a", capacity, signalbox.RenewedLease(life)).Acquire(t.Context(), 3)
+		crashed, err := semaphore.New(users[0].Session, "a", capacity, signalbox.WithRenewedLease(life)).Acquire(t.Context(), 3)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		users[0].dead()

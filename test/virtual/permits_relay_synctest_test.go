@@ -77,10 +77,10 @@ func (w *world) passes(seed uint64, lasts time.Duration) {
 	for _, u := range users {
 		all.Go(func() { c.spoil(u.wire) })
 		for range 6 {
-			all.Go(func() { c.pass(u.Session, signalbox.RenewedLease(2*time.Second)) })
+			all.Go(func() { c.pass(u.Session, signalbox.WithRenewedLease(2*time.Second)) })
 		}
-		all.Go(func() { c.pass(u.Session, signalbox.FixedLease(2*time.Second)) })
-		all.Go(func() { c.pass(u.Session, signalbox.RenewedLease(time.Second)) })
+		all.Go(func() { c.pass(u.Session, signalbox.WithFixedLease(2*time.Second)) })
+		all.Go(func() { c.pass(u.Session, signalbox.WithRenewedLease(time.Second)) })
 	}
 	all.Wait()
 	scripts := w.scripts.Load()

@@ -153,7 +153,7 @@ func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
 	t.Parallel()
 	bubbleOf(t, 3, func(q *quorum) {
 		sessions, _ := q.process()
-		mu := redlock.New(sessions, "a", signalbox.RenewedLease(10*time.Second))
+		mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(10*time.Second))
 		_, err := mu.TryLock(q.Context())
 		require.ErrorIs(t, err, signalbox.ErrRefused)
 		waited := took(func() { require.NoError(t, q.mustLock(mu).Unlock()) })
@@ -171,7 +171,7 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 		q.settle()
 		one, wires := q.process()
 		other, otherWires := q.process()
-		life := signalbox.RenewedLease(10 * time.Second)
+		life := signalbox.WithRenewedLease(10 * time.Second)
 		var last uint64
 		for i := range 5 {
 			for n, w := range append(slices.Clone(wires), otherWires...) {
@@ -199,7 +199,7 @@ func TestAVoteThatTookTooLongIsGivenBack(t *testing.T) {
 	bubbleOf(t, 3, func(q *quorum) {
 		q.settle()
 		sessions, wires := q.process()
-		mu := redlock.New(sessions, "a", signalbox.FixedLease(time.Second))
+		mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Second))
 		require.NoError(t, q.mustLock(mu).Unlock())
 		for _, w := range wires[:2] {
 			w.latency.Store(int64(60 * time.Millisecond)) // more than a tenth of the lease, both ways
@@ -224,7 +224,7 @@ func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
 		const locks = 150
 		leases := make([]signalbox.Lease, locks)
 		for i := range leases {
-			leases[i] = q.mustLock(redlock.New(sessions, fmt.Sprint(i), signalbox.RenewedLease(30*time.Second)))
+			leases[i] = q.mustLock(redlock.New(sessions, fmt.Sprint(i), signalbox.WithRenewedLease(30*time.Second)))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -51,7 +51,7 @@ func redlockChaos(t *testing.T, seed uint64, strikes int) {
 		for range 4 {
 			its, ways := q.process()
 			wires, sessions = append(wires, ways), append(sessions, its...)
-			mu := redlock.New(its, "a", signalbox.RenewedLease(life), redlock.Fenced())
+			mu := redlock.New(its, "a", signalbox.WithRenewedLease(life), redlock.Fenced())
 			users.Go(func() {
 				for {
 					lease, err := mu.Lock(ctx)

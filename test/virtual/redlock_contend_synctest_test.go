@@ -111,7 +111,7 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 		t.Run(fmt.Sprint("Held=", held), func(t *testing.T) {
 			t.Parallel()
 			settledBubble(t, 3, func(q *quorum) {
-				holder, _ := q.lock(signalbox.RenewedLease(time.Minute))
+				holder, _ := q.lock(signalbox.WithRenewedLease(time.Minute))
 				q.warm(holder)
 				for at := time.Duration(0); at < 45*time.Millisecond; at += 3 * time.Millisecond {
 					var lease signalbox.Lease
@@ -124,7 +124,7 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 						w.latency.Store(int64(hop + time.Duration(i)*time.Millisecond))
 					}
 					ctx, cancel := context.WithTimeout(q.Context(), at)
-					got, err := redlock.New(sessions, "a", redlock.Fenced(), signalbox.RenewedLease(time.Minute)).Lock(ctx)
+					got, err := redlock.New(sessions, "a", redlock.Fenced(), signalbox.WithRenewedLease(time.Minute)).Lock(ctx)
 					cancel()
 					if err == nil {
 						require.NoError(t, got.Unlock())
@@ -190,7 +190,7 @@ func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind rediste
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), 400*time.Millisecond)
 	defer cancel()
-	lease, err := redlock.New(sessions, "a", signalbox.RenewedLease(life), redlock.Fenced()).Lock(ctx)
+	lease, err := redlock.New(sessions, "a", signalbox.WithRenewedLease(life), redlock.Fenced()).Lock(ctx)
 	if err == nil {
 		if script == scripts.HolderRenew {
 			time.Sleep(life)
@@ -378,7 +378,7 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 			bubbleOf(t, 3, func(q *quorum) {
 				q.ahead[2] = c.ahead
 				q.settle()
-				fixed := signalbox.FixedLease(8 * time.Second)
+				fixed := signalbox.WithFixedLease(8 * time.Second)
 				sessions, _ := q.process(signalbox.WithPolling()) // it does not learn that its hold is no quorum's any more
 				q.foreign(0, "1", time.Minute)                    // so the hold is a bare quorum
 				lease := q.mustLock(redlock.New(sessions, "a", fixed))
@@ -390,7 +390,7 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 				require.ErrorIs(t, err, signalbox.ErrRefused)
 				require.ErrorContains(t, err, "lost its data lately")
 				time.Sleep(time.Second)
-				longer, _ := q.lock(signalbox.FixedLease(time.Second), redlock.GreatestLease(time.Hour))
+				longer, _ := q.lock(signalbox.WithFixedLease(time.Second), redlock.GreatestLease(time.Hour))
 				_, err = longer.TryLock(q.Context())
 				require.ErrorIs(t, err, signalbox.ErrRefused)
 				require.True(t, strings.Contains(err.Error(), "59m") || strings.Contains(err.Error(), "1h0m"), err)

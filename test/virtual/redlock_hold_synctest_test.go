@@ -21,7 +21,7 @@ import (
 func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
 	t.Parallel()
 	settledBubble(t, 5, func(q *quorum) {
-		mu, wires := q.lock(signalbox.RenewedLease(6 * time.Second))
+		mu, wires := q.lock(signalbox.WithRenewedLease(6 * time.Second))
 		other, theirs := q.lock()
 		q.warm(mu)
 		lease := q.mustLock(mu)
@@ -47,9 +47,9 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 		dies   []int
 		cause  error
 	}{
-		"Fixed":      {signalbox.FixedLease(life), nil, signalbox.ErrLost},
-		"QuorumDies": {signalbox.RenewedLease(life), []int{0, 1, 2}, signalbox.ErrLost},
-		"MaxHold":    {signalbox.MaxHold(life), nil, signalbox.ErrMaxHold},
+		"Fixed":      {signalbox.WithFixedLease(life), nil, signalbox.ErrLost},
+		"QuorumDies": {signalbox.WithRenewedLease(life), []int{0, 1, 2}, signalbox.ErrLost},
+		"MaxHold":    {signalbox.WithMaxHold(life), nil, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 	t.Parallel()
 	settledBubble(t, 3, func(q *quorum) {
-		mu, _ := q.lock(signalbox.RenewedLease(6 * time.Second))
+		mu, _ := q.lock(signalbox.WithRenewedLease(6 * time.Second))
 		q.warm(mu)
 		lease := q.mustLock(mu)
 		time.Sleep(time.Second)
@@ -101,8 +101,8 @@ func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 	t.Parallel()
 	settledBubble(t, 3, func(q *quorum) {
-		mu, wires := q.lock(signalbox.RenewedLease(6 * time.Second))
-		other, _ := q.lock(signalbox.FixedLease(time.Minute))
+		mu, wires := q.lock(signalbox.WithRenewedLease(6 * time.Second))
+		other, _ := q.lock(signalbox.WithFixedLease(time.Minute))
 		q.warm(mu)
 		lease := q.mustLock(mu)
 		time.Sleep(time.Second)
@@ -138,7 +138,7 @@ func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 			t.Parallel()
 			settledBubble(t, 3, func(q *quorum) {
 				sessions, wires := q.process(signalbox.WithPolling()) // one that hears of nothing
-				mu := redlock.New(sessions, "a", signalbox.FixedLease(time.Minute))
+				mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Minute))
 				q.warm(mu)
 				lease := q.mustLock(mu)
 				time.Sleep(time.Second)

@@ -22,7 +22,7 @@ func TestFixedLeaseIsNeverRenewed(t *testing.T) {
 		s, _, closeAll := w.session(w.T, signalbox.WithPolling()) // it has no channel of its own
 		defer closeAll()
 		const life = 10 * time.Second
-		mu := reentrant.New(s, "a", signalbox.FixedLease(life))
+		mu := reentrant.New(s, "a", signalbox.WithFixedLease(life))
 		lease := atOnce(w.T, mu)
 		before, bound := w.commands.Load(), lease.Bind(w.Context())
 		require.LessOrEqual(w, time.Until(lease.Deadline()), life*49/50)
@@ -41,7 +41,7 @@ func TestFixedLeaseIsNeverRenewed(t *testing.T) {
 	})
 }
 
-// P2: renewals do not lengthen the key beyond MaxHold, so it ends by itself if the release never
+// P2: renewals do not lengthen the key beyond WithMaxHold, so it ends by itself if the release never
 // arrives.
 func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, lines, closeAll := w.session(w.T)
 		defer closeAll()
-		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.RenewedLease(life), signalbox.MaxHold(maxHold)))
+		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithRenewedLease(life), signalbox.WithMaxHold(maxHold)))
 		began, first, bound := time.Now(), lease.Deadline(), lease.Bind(w.Context())
 		for range 95 {
 			time.Sleep(maxHold / 100)
@@ -88,12 +88,12 @@ func TestRenewalReportsALossAndSparesTheNextHolder(t *testing.T) {
 				defer closeAll()
 				other, _, closeOther := w.session(w.T, signalbox.WithPolling())
 				defer closeOther()
-				lease := atOnce(w.T, reentrant.New(s, "a", signalbox.RenewedLease(life)))
+				lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithRenewedLease(life)))
 				bound := lease.Bind(w.Context())
 				time.Sleep(time.Second)
 				took := time.Now()
 				take(w, other)
-				next := atOnce(w.T, reentrant.New(other, "a", signalbox.FixedLease(time.Hour)))
+				next := atOnce(w.T, reentrant.New(other, "a", signalbox.WithFixedLease(time.Hour)))
 				require.Greater(w, next.Token(), lease.Token())
 				ends := time.Now().Add(w.left("a"))
 				require.NoError(w, lease.Err())
@@ -117,7 +117,7 @@ func TestRenewalReportsThatJavaTookTheLock(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
-		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.Redisson(), signalbox.RenewedLease(30*time.Second)))
+		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(30*time.Second)))
 		began := time.Now()
 		time.Sleep(time.Second) // the session has asked for what it missed before it listened
 		w.redis.Del("a")

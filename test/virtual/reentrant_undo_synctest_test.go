@@ -21,7 +21,7 @@ import (
 func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 	t.Parallel()
 	const latency, instants = 7 * time.Millisecond, 20
-	for name, options := range map[string][]signalbox.LockOption{"Native": nil, "Redisson": {signalbox.Redisson()}} {
+	for name, options := range map[string][]signalbox.LockOption{"Native": nil, "Redisson": {signalbox.WithLayout(signalbox.Redisson())}} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/", lost), func(t *testing.T) {
 				t.Parallel()

@@ -57,10 +57,10 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 		lock    []signalbox.LockOption
 	}{
 		"Lost":         {loses: true},
-		"LostRedisson": {loses: true, lock: []signalbox.LockOption{signalbox.Redisson()}},
+		"LostRedisson": {loses: true, lock: []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}},
 		"Polls":        {session: []signalbox.SessionOption{signalbox.WithPolling()}},
 		"PollsRedisson": {
-			session: []signalbox.SessionOption{signalbox.WithPolling()}, lock: []signalbox.LockOption{signalbox.Redisson()},
+			session: []signalbox.SessionOption{signalbox.WithPolling()}, lock: []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
-		lost := atOnce(w.T, reentrant.New(s, "a", signalbox.FixedLease(10*time.Second)))
+		lost := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(10*time.Second)))
 		next := waitsInLine(w.Context(), reentrant.New(s, "a"))
 		ends := time.Now().Add(w.left("a"))
 		got := <-next

@@ -18,7 +18,7 @@ import (
 func TestRWRepeatedLockHasOneHold(t *testing.T) {
 	t.Parallel()
 	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
-		for _, layout := range [][]signalbox.LockOption{nil, {signalbox.Redisson()}} {
+		for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(signalbox.Redisson())}} {
 			mine, other := side.New(users[0].Session, "a", layout...), locktest.Writer().New(users[1].Session, "a", layout...)
 			require.NoError(t, atOnce(t, mine).Unlock())
 			users[0].swallowsReplies.Store(true)
@@ -49,7 +49,7 @@ func TestRWHeldLocksCostNoGoroutine(t *testing.T) {
 	t.Parallel()
 	eachRWSide(t, 1, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
 		lock := func(n int) locktest.Lock {
-			return side.New(users[0].Session, fmt.Sprint("held/", n), signalbox.RenewedLease(rwLife))
+			return side.New(users[0].Session, fmt.Sprint("held/", n), signalbox.WithRenewedLease(rwLife))
 		}
 		leases := []signalbox.Lease{atOnce(t, lock(0))}
 		time.Sleep(3 * rwLife)

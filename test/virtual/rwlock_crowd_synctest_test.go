@@ -80,7 +80,7 @@ func (y *yard) read(_ context.Context, lease signalbox.Lease) error {
 func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]signalbox.LockOption{ //nolint:paralleltest // as above
-		"Own": nil, "Redisson": {signalbox.Redisson()},
+		"Own": nil, "Redisson": {signalbox.WithLayout(signalbox.Redisson())},
 	} {
 		for suffix, patience := range map[string]time.Duration{"": time.Hour, "WhereverContextsEnd": 15 * time.Millisecond} {
 			t.Run(name+suffix, func(t *testing.T) {

@@ -95,7 +95,7 @@ func eachRWHolder(t *testing.T, options []signalbox.LockOption, test func(t *tes
 	for _, redisson := range []bool{false, true} {
 		var layout []signalbox.LockOption
 		if redisson {
-			layout = []signalbox.LockOption{signalbox.Redisson()}
+			layout = []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}
 		}
 		for _, way := range []string{"Writer", "WriterGranted", "Reader", "ReaderGranted", "Downgraded"} {
 			name := way

@@ -21,7 +21,7 @@ const rwLife = 6 * time.Second
 // P2: at every moment a lease expires before its hold on the server, while renewals lengthen both.
 func TestRWLeaseExpiresBeforeItsHold(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		for range 200 {
 			require.NoError(t, h.lease.Err())
 			require.Positive(t, time.Until(h.lease.Deadline()))
@@ -46,9 +46,9 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 		lasts   time.Duration
 		why     error
 	}{
-		"ShortFixedLease": {[]signalbox.LockOption{signalbox.FixedLease(300 * time.Millisecond)}, 300 * time.Millisecond, signalbox.ErrLost},
-		"FixedLease":      {[]signalbox.LockOption{signalbox.FixedLease(10 * time.Second)}, 10 * time.Second, signalbox.ErrLost},
-		"MaxHold":         {[]signalbox.LockOption{signalbox.RenewedLease(rwLife), signalbox.MaxHold(500 * time.Millisecond)}, 500 * time.Millisecond, signalbox.ErrMaxHold},
+		"ShortFixedLease": {[]signalbox.LockOption{signalbox.WithFixedLease(300 * time.Millisecond)}, 300 * time.Millisecond, signalbox.ErrLost},
+		"FixedLease":      {[]signalbox.LockOption{signalbox.WithFixedLease(10 * time.Second)}, 10 * time.Second, signalbox.ErrLost},
+		"MaxHold":         {[]signalbox.LockOption{signalbox.WithRenewedLease(rwLife), signalbox.WithMaxHold(500 * time.Millisecond)}, 500 * time.Millisecond, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachRWHolder(t, c.options, func(t *testing.T, h rwHolder) {
@@ -75,12 +75,12 @@ func TestRWShortReaderShortensNoOtherHold(t *testing.T) {
 		defer closeAll()
 		var long []signalbox.Lease
 		for _, u := range users {
-			long = append(long, atOnce(t, locktest.Reader().New(u.Session, "a", signalbox.FixedLease(time.Minute))))
+			long = append(long, atOnce(t, locktest.Reader().New(u.Session, "a", signalbox.WithFixedLease(time.Minute))))
 		}
 		ends := w.rwEnds("a")
 		require.Len(t, ends, 2)
 		for _, u := range users {
-			short := atOnce(t, locktest.Reader().New(u.Session, "a", signalbox.FixedLease(100*time.Millisecond)))
+			short := atOnce(t, locktest.Reader().New(u.Session, "a", signalbox.WithFixedLease(100*time.Millisecond)))
 			require.Len(t, w.rwEnds("a"), 3)
 			<-short.Done()
 			time.Sleep(time.Second)
@@ -104,7 +104,7 @@ func TestRWShortestAndLongestTermsWork(t *testing.T) {
 		s, _, closeAll := w.session(t)
 		defer closeAll()
 		for _, d := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
-			for _, option := range []signalbox.LockOption{signalbox.RenewedLease(d), signalbox.FixedLease(d), signalbox.MaxHold(d)} {
+			for _, option := range []signalbox.LockOption{signalbox.WithRenewedLease(d), signalbox.WithFixedLease(d), signalbox.WithMaxHold(d)} {
 				for _, side := range []locktest.Primitive{locktest.Writer(), locktest.Reader()} {
 					lease := atOnce(t, side.New(s, "a", option, nil))
 					require.LessOrEqual(t, time.Until(lease.Deadline()), d)
@@ -119,7 +119,7 @@ func TestRWShortestAndLongestTermsWork(t *testing.T) {
 // P2: a holder whose key was deleted is notified by the next renewal, and the next holder is left alone.
 func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		time.Sleep(2 * rwLife)
 		h.redis.FlushAll()
 		deleted := time.Now()
@@ -142,8 +142,8 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		lock := rwlock.New(users[0].Session, "a", signalbox.RenewedLease(rwLife))
-		for _, side := range []locktest.Lock{lock, locktest.Reader().New(users[0].Session, "a", signalbox.RenewedLease(rwLife))} {
+		lock := rwlock.New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))
+		for _, side := range []locktest.Lock{lock, locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))} {
 			for range 10 {
 				lease := atOnce(t, side)
 				again, err := lock.RLock(lease.Enter(t.Context()))
@@ -180,7 +180,7 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 // beside each other.
 func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		time.Sleep(2 * rwLife)
 		died := time.Now()
 		h.user.dead()
@@ -207,7 +207,7 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
 		defer closeAll()
-		lost := atOnce(t, locktest.Writer().New(users[0].Session, "a", signalbox.RenewedLease(rwLife)))
+		lost := atOnce(t, locktest.Writer().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
 		writer := waitsInLine(t.Context(), locktest.Writer().New(users[1].Session, "a"))
 		var readers []<-chan had
 		for _, u := range users[2:] {
@@ -231,7 +231,7 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 // P4, P5: an Unlock without a reply says until when the lock may be held, and is repeated in the background.
 func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.RenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
 		time.Sleep(2 * rwLife)
 		h.user.dead()
 		began := time.Now()
@@ -258,7 +258,7 @@ func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 		s, _, closeAll := w.session(t)
 		defer closeAll()
 		failed := errors.New("no funds")
-		lock := rwlock.New(s, "a", signalbox.FixedLease(time.Second))
+		lock := rwlock.New(s, "a", signalbox.WithFixedLease(time.Second))
 		for name, do := range map[string]func(context.Context, func(context.Context, signalbox.Lease) error) error{"Do": lock.Do, "RDo": lock.RDo} {
 			err := do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
 				if err := lock.Downgrade(ctx, lease); err != nil {
@@ -276,7 +276,7 @@ func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 // P1: a context whose lease has ended is an error for those who enter by it, never a new acquire.
 func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.FixedLease(time.Second)}, func(t *testing.T, h rwHolder) {
+	eachRWHolder(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, h rwHolder) {
 		lost := h.lease.Enter(t.Context())
 		<-h.lease.Done()
 		released := atOnce(t, h.lock)

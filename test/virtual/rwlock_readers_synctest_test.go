@@ -58,7 +58,7 @@ func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 			t := w.T
 			users, closeAll := w.lineUsers(t, 1, time.Millisecond)
 			defer closeAll()
-			lock := locktest.Reader().New(users[0].Session, "a", signalbox.RenewedLease(rwLife))
+			lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))
 			lost := []signalbox.Lease{atOnce(t, lock), atOnce(t, lock)}
 			w.redis.FlushAll()
 			time.Sleep(after)
@@ -206,7 +206,7 @@ func (c *rwCrowd) meets(t *testing.T, lock locktest.Lock, n, most int) {
 // and a writer for the writers before it, with readers and writers in closed loops.
 func TestRWNeitherSideStarves(t *testing.T) {
 	t.Parallel()
-	own := signalbox.MaxHold(time.Hour)      // what makes each reader have its own hold
+	own := signalbox.WithMaxHold(time.Hour)  // what makes each reader have its own hold
 	for name, c := range map[string]struct { //nolint:paralleltest // looks at all goroutines
 		readers, writers int
 		options          []signalbox.LockOption // of the readers

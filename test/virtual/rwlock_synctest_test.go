@@ -118,8 +118,8 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		for range 5 {
-			crashed := atOnce(t, locktest.Reader().New(users[0].Session, "crash", signalbox.RenewedLease(life)))
-			beside := atOnce(t, locktest.Reader().New(users[1].Session, "crash", signalbox.RenewedLease(life)))
+			crashed := atOnce(t, locktest.Reader().New(users[0].Session, "crash", signalbox.WithRenewedLease(life)))
+			beside := atOnce(t, locktest.Reader().New(users[1].Session, "crash", signalbox.WithRenewedLease(life)))
 			time.Sleep(time.Minute)
 			users[0].dead()
 			died := time.Now()
@@ -151,7 +151,7 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 		t := w.T
 		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		lock := locktest.Reader().New(users[0].Session, "shared", signalbox.RenewedLease(life))
+		lock := locktest.Reader().New(users[0].Session, "shared", signalbox.WithRenewedLease(life))
 		leases := make([]signalbox.Lease, readers)
 		for i := range leases {
 			leases[i] = atOnce(t, lock)

@@ -107,7 +107,7 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 				t := w.T
 				users, closeAll := w.lineUsers(t, 5, time.Millisecond)
 				defer closeAll()
-				lost := atOnce(t, locktest.Reader().New(users[0].Session, "a", signalbox.RenewedLease(rwLife)))
+				lost := atOnce(t, locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
 				var waiting []<-chan had
 				var readers, writers atomic.Int32
 				for n, u := range users[1:] {
@@ -215,7 +215,7 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 			"ReplyLost":   func() { users[0].swallowsReplies.Store(true) },
 			"Late":        func() { users[0].latency.Store(int64(1500 * time.Millisecond)) },
 		} {
-			for _, layout := range [][]signalbox.LockOption{nil, {signalbox.Redisson()}} {
+			for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(signalbox.Redisson())}} {
 				mine, other := side.New(users[0].Session, "a", layout...), rwlock.New(users[1].Session, "a", layout...)
 				for _, call := range []func(context.Context) (signalbox.Lease, error){mine.Lock, mine.TryLock} {
 					require.NoError(t, atOnce(t, mine).Unlock())
@@ -282,7 +282,7 @@ func TestRWDowngradeOfAnExpiredLeaseSaysWhy(t *testing.T) {
 		s, _, closeAll := w.session(t)
 		defer closeAll()
 		for option, want := range map[string]error{"fixed": signalbox.ErrLost, "greatest": signalbox.ErrMaxHold} {
-			terms := map[string]signalbox.LockOption{"fixed": signalbox.FixedLease(time.Second), "greatest": signalbox.MaxHold(time.Second)}[option]
+			terms := map[string]signalbox.LockOption{"fixed": signalbox.WithFixedLease(time.Second), "greatest": signalbox.WithMaxHold(time.Second)}[option]
 			lock := rwlock.New(s, option, terms)
 			lease := atOnce(t, lock)
 			<-lease.Done()

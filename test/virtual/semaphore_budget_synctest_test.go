@@ -47,8 +47,8 @@ func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 func TestWaiterByOtherTermsIsNotKeptOut(t *testing.T) {
 	t.Parallel()
 	for name, terms := range map[string]signalbox.LockOption{
-		"Renewed": signalbox.RenewedLease(time.Minute), "Fixed": signalbox.FixedLease(30 * time.Second),
-		"MaxHold": signalbox.MaxHold(time.Minute), "Exact": semaphore.ExactCapacity(),
+		"Renewed": signalbox.WithRenewedLease(time.Minute), "Fixed": signalbox.WithFixedLease(30 * time.Second),
+		"MaxHold": signalbox.WithMaxHold(time.Minute), "Exact": semaphore.ExactCapacity(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,7 +23,7 @@ import (
 
 // permitLayouts are the options of a semaphore in each layout that it has.
 var permitLayouts = map[string][]signalbox.LockOption{
-	"Native": nil, "Expirable": {signalbox.Redisson()}, "Plain": {signalbox.Redisson(), semaphore.Plain()},
+	"Native": nil, "Expirable": {signalbox.WithLayout(signalbox.Redisson())}, "Plain": {signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()},
 }
 
 // eachLayout runs a test in a bubble with the semaphores of each layout.

@@ -28,7 +28,7 @@ func TestPermitsAreRenewedAsLongAsTheyAreHeld(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(w *world, options []signalbox.LockOption) {
 		there := semaphore.New(w.user().Session, "a", 2, options...)
-		lease := mustAcquire(w, semaphore.New(w.user().Session, "a", 2, append(options, signalbox.RenewedLease(6*time.Second))...), 2)
+		lease := mustAcquire(w, semaphore.New(w.user().Session, "a", 2, append(options, signalbox.WithRenewedLease(6*time.Second))...), 2)
 		for range 600 {
 			time.Sleep(time.Second)
 			require.NoError(w, lease.Err())
@@ -54,9 +54,9 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 			crashes bool
 			why     error
 		}{
-			{[]signalbox.LockOption{signalbox.FixedLease(life)}, false, signalbox.ErrLost},
-			{[]signalbox.LockOption{signalbox.RenewedLease(life * 2 / 3), signalbox.MaxHold(life)}, false, signalbox.ErrMaxHold},
-			{[]signalbox.LockOption{signalbox.RenewedLease(life)}, true, signalbox.ErrLost},
+			{[]signalbox.LockOption{signalbox.WithFixedLease(life)}, false, signalbox.ErrLost},
+			{[]signalbox.LockOption{signalbox.WithRenewedLease(life * 2 / 3), signalbox.WithMaxHold(life)}, false, signalbox.ErrMaxHold},
+			{[]signalbox.LockOption{signalbox.WithRenewedLease(life)}, true, signalbox.ErrLost},
 		} {
 			lasts := life
 			if c.crashes && len(options) == 0 {
@@ -91,7 +91,7 @@ func TestLostPermitsAreToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
 	eachLayout(t, func(w *world, options []signalbox.LockOption) {
-		sem := semaphore.New(w.user().Session, "a", 3, append(options, signalbox.RenewedLease(life))...)
+		sem := semaphore.New(w.user().Session, "a", 3, append(options, signalbox.WithRenewedLease(life))...)
 		lease, parts := mustAcquire(w, sem, 1), sem.Weighted(w.Context())
 		var told []error
 		parts.OnLost(func(err error) { told = append(told, err) })
@@ -116,7 +116,7 @@ func TestLostPermitsAreToldByTheNextRenewal(t *testing.T) {
 func TestPermitsThatAreKeptLastNoLonger(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]signalbox.LockOption{
-		"FixedLease": signalbox.FixedLease(time.Minute), "MaxHold": signalbox.MaxHold(20 * time.Second),
+		"FixedLease": signalbox.WithFixedLease(time.Minute), "MaxHold": signalbox.WithMaxHold(20 * time.Second),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -84,7 +84,7 @@ func TestCloseWaitsForNoLeaseThatIsLost(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
-		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.FixedLease(2*time.Second)))
+		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(2*time.Second)))
 		ends := lease.Deadline()
 		require.NoError(w, s.Close(context.Background()))
 		require.WithinRange(w, time.Now(), ends, ends.Add(10*time.Millisecond))

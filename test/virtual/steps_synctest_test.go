@@ -157,7 +157,7 @@ func (p *parties) start(test func(p *parties)) {
 func eachStep(t *testing.T, steps []float64, test func(p *parties, leases float64), options ...signalbox.LockOption) {
 	t.Helper()
 	if len(options) == 0 {
-		options = []signalbox.LockOption{signalbox.RenewedLease(steppedLife)}
+		options = []signalbox.LockOption{signalbox.WithRenewedLease(steppedLife)}
 	}
 	every := redistest.Rounds(5, 1)
 	for i, kind := range steppedKinds() {
@@ -332,8 +332,8 @@ func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the 
 		lasts  time.Duration
 		cause  error
 	}{
-		"FixedLease": {signalbox.FixedLease(steppedLife), steppedLife, signalbox.ErrLost},
-		"MaxHold":    {signalbox.MaxHold(3 * steppedLife), 3 * steppedLife, signalbox.ErrMaxHold},
+		"FixedLease": {signalbox.WithFixedLease(steppedLife), steppedLife, signalbox.ErrLost},
+		"MaxHold":    {signalbox.WithMaxHold(3 * steppedLife), 3 * steppedLife, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachStep(t, []float64{-10, -1, -0.4, -0.1}, func(p *parties, leases float64) {
@@ -346,7 +346,7 @@ func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the 
 				time.Sleep(steppedLife / 10)
 				require.ErrorIs(p, lease.Err(), c.cause)
 				require.NoError(p, p.must(p.theirs).Unlock())
-			}, signalbox.RenewedLease(steppedLife), c.option)
+			}, signalbox.WithRenewedLease(steppedLife), c.option)
 		})
 	}
 }

@@ -70,7 +70,7 @@ func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
 	renews := func(swept) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
 	eachStrike(t, renews, func(s *sweep, fault redistest.Kind) {
 		name := fault.String()
-		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.RenewedLease(life)).Lock)
+		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.WithRenewedLease(life)).Lock)
 		if fault == redistest.SwallowRequest || fault == redistest.SwallowReply || fault == redistest.HalfOpen {
 			time.Sleep(1500 * time.Millisecond) // the first renewal was after a second: it has its whole lease
 		}

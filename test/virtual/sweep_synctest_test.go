@@ -177,7 +177,7 @@ func (s *sweep) acquires(name string, tr trial) (lease signalbox.Lease, err erro
 	if tr.cut > 0 {
 		s.armAll(append([]redistest.Fault{{Kind: redistest.CutAfterReply, At: tr.cut}}, tr.faults...)...)
 	}
-	lock := s.New(s.Session, name, signalbox.RenewedLease(tr.term))
+	lock := s.New(s.Session, name, signalbox.WithRenewedLease(tr.term))
 	if tr.try {
 		lease, err = lock.TryLock(ctx)
 	} else {

@@ -36,7 +36,7 @@ func TestHolderOfADeadWireIsToldBeforeItsKeyEnds(t *testing.T) {
 // hold takes a lock, lets its wire go dead after some time, and demands to be told in time.
 func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
 	t := w.T
-	s, lines, closeAll := w.session(t, signalbox.WithDefaults(signalbox.RenewedLease(life)))
+	s, lines, closeAll := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	defer closeAll()
 	latency := min(life/100, 20*time.Millisecond)
 	lines.latency.Store(int64(latency))
@@ -71,9 +71,9 @@ func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) {
 			lasts   time.Duration
 			why     error
 		}{
-			"fixed":    {[]signalbox.LockOption{signalbox.FixedLease(10 * time.Second)}, 10 * time.Second, signalbox.ErrLost},
-			"greatest": {[]signalbox.LockOption{signalbox.RenewedLease(3 * time.Second), signalbox.MaxHold(10 * time.Second)}, 10 * time.Second, signalbox.ErrMaxHold},
-			"short":    {[]signalbox.LockOption{signalbox.MaxHold(time.Second)}, time.Second, signalbox.ErrMaxHold},
+			"fixed":    {[]signalbox.LockOption{signalbox.WithFixedLease(10 * time.Second)}, 10 * time.Second, signalbox.ErrLost},
+			"greatest": {[]signalbox.LockOption{signalbox.WithRenewedLease(3 * time.Second), signalbox.WithMaxHold(10 * time.Second)}, 10 * time.Second, signalbox.ErrMaxHold},
+			"short":    {[]signalbox.LockOption{signalbox.WithMaxHold(time.Second)}, time.Second, signalbox.ErrMaxHold},
 		} {
 			begun := time.Now()
 			lease, err := reentrant.New(s, name, c.options...).Lock(t.Context())

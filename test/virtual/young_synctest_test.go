@@ -56,11 +56,11 @@ func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:para
 	}{
 		"Young":      {nil, 0, 3 * time.Second, 30 * time.Second},
 		"Older":      {nil, 400 * time.Millisecond, 3 * time.Second, 30 * time.Second},
-		"ShortLease": {[]signalbox.LockOption{signalbox.RenewedLease(2500 * time.Millisecond)}, 0, 2500 * time.Millisecond, 2500 * time.Millisecond},
+		"ShortLease": {[]signalbox.LockOption{signalbox.WithRenewedLease(2500 * time.Millisecond)}, 0, 2500 * time.Millisecond, 2500 * time.Millisecond},
 		"Longer":     {[]signalbox.LockOption{signalbox.WithFirstLease(10 * time.Second)}, 0, 10 * time.Second, 0},
 		"Whole":      {[]signalbox.LockOption{signalbox.WithFirstLease(time.Hour)}, 0, 30 * time.Second, 0},
-		"Fixed":      {[]signalbox.LockOption{signalbox.FixedLease(10 * time.Second)}, 0, 10 * time.Second, 10 * time.Second},
-		"MaxHold":    {[]signalbox.LockOption{signalbox.MaxHold(2500 * time.Millisecond)}, 0, 2500 * time.Millisecond, 2500 * time.Millisecond},
+		"Fixed":      {[]signalbox.LockOption{signalbox.WithFixedLease(10 * time.Second)}, 0, 10 * time.Second, 10 * time.Second},
+		"MaxHold":    {[]signalbox.LockOption{signalbox.WithMaxHold(2500 * time.Millisecond)}, 0, 2500 * time.Millisecond, 2500 * time.Millisecond},
 	} {
 		for _, kind := range steppedKinds() {
 			lasts := c.lasts
