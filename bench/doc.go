@@ -5,19 +5,20 @@
 //
 // # Usage
 //
-//	go run . [-short] [-works uncontended,handoff] [-impl signalbox,limit]
+//	go run . [-short] [-works uncontended,handoff] [-impl signalbox,limit] >result.md
+//	go run . -into ../docs/benchmarks.md <result.md
 //
 // README.md says what each column means, and what the figures do not say.
 //
 // # Guarantees
 //
-//  1. Every implementation is handed the same context, one that can be cancelled and has no
-//     deadline, the same length of a lease, and a client of its own for each process.
+//  1. Every implementation gets the same contexts, one for each call with a deadline of a
+//     minute, the same length of a lease, and a client of its own for each process.
 //  2. The implementations take turns over several rounds, each on an emptied server with no
 //     other client connected; what is printed are medians over the rounds, and ratios are
 //     medians of the ratios within a round, so that a drift of the machine cancels.
-//  3. What a round counts begins after a warm-up and ends before the last goroutines are
-//     waited for; recording an operation allocates nothing.
+//  3. A round is counted from the end of a warm-up to the end of its window;
+//     recording an operation allocates nothing.
 //  4. An error of an implementation ends the run: none is counted as an operation.
 //
 // # Not guaranteed

@@ -48,7 +48,7 @@ func processor() string {
 func serverVersion(server *redistest.Server) string {
 	reply, err := server.Do("INFO", "server")
 	if err != nil {
-		return "a server that does not tell its version"
+		return "a server of unknown version"
 	}
 	version := "redis"
 	for entry := range strings.Lines(fmt.Sprint(reply)) {

@@ -51,7 +51,7 @@ func implementationsOf(all []pairing) []implementation {
 	return impls
 }
 
-// oneName is a crew of one goroutine that takes one lock again and again.
+// oneName is a crew of one goroutine that wants one lock.
 func oneName() crew {
 	return crew{1, 1, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "again") }}
 }

@@ -69,7 +69,7 @@ func signalboxPermits(capacity int) implementation {
 	})
 }
 
-// onePermit takes one permit as one takes a lock.
+// onePermit is a semaphore that is used as a lock.
 type onePermit struct{ sem *semaphore.Semaphore }
 
 // Lock implements ownLock.

@@ -41,7 +41,7 @@ type process interface {
 
 // locker is a handle on one lock, for one goroutine.
 type locker interface {
-	// Lock waits for the lock, and returns how to give it back.
+	// Lock waits for the lock, and returns how to release it.
 	Lock(ctx context.Context) (unlock func() error, err error)
 }
 
@@ -52,7 +52,7 @@ type holder interface {
 	keeper(n int) keeper
 }
 
-// keeper takes locks and keeps of each what a program needs to give it back, and no more,
+// keeper acquires locks and keeps of each what a program needs to release it, and no more,
 // so that the memory of a held lock can be measured. Each i is for one goroutine.
 type keeper interface {
 	keep(ctx context.Context, i int, name string) error

@@ -113,16 +113,7 @@ func (b *bench) runAll(all []work, out, progress io.Writer) error {
 		if _, err := fmt.Fprintf(progress, "%s: %v\n", w.name, time.Since(began).Round(time.Millisecond)); err != nil {
 			return err
 		}
-		if err := block(out, w.name, func(out io.Writer) error { return writeAll(out, tables) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func writeAll(out io.Writer, tables []table) error {
-	for _, t := range tables {
-		if err := t.write(out); err != nil {
+		if err := writeBlock(out, w.name, tables); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,23 @@ import (
 // machineBlock is the block that names the machine, the server and the rivals.
 const machineBlock = "machine"
 
-// What a run prints is blocks between two comments of Markdown: one that names the machine, and one for the tables of each
-// work. A page has the same blocks, with text around them.
-var blocks = regexp.MustCompile(`(?s)<!-- bench: ([a-z-]+) -->\n(.*?)\n<!-- end -->`) //nolint:gochecknoglobals // a constant, but for Go
+// blocks matches what a run prints: blocks between two comments of Markdown, one that names the machine, and one for the
+// tables of each work. A page has the same blocks, with text around them.
+func blocks() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)<!-- bench: ([a-z-]+) -->\n(.*?)\n<!-- end -->`)
+}
+
+// writeBlock prints the block of a work.
+func writeBlock(out io.Writer, work string, tables []table) error {
+	return block(out, work, func(out io.Writer) error {
+		for _, t := range tables {
+			if err := t.write(out); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
 // block prints a block.
 func block(out io.Writer, name string, body func(io.Writer) error) error {
@@ -39,24 +53,24 @@ func renew(path string, run io.Reader) error {
 	if err != nil {
 		return err
 	}
-	renewed, err := renewed(string(page), string(results))
+	text, err := renewed(string(page), string(results))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.WriteFile(path, []byte(renewed), 0o600)
+	return os.WriteFile(path, []byte(text), 0o600)
 }
 
 // renewed returns the page with the blocks of results in place of its own. It keeps those of which results has none, and
 // those of works that were left out, which have text alone.
 func renewed(page, results string) (string, error) {
 	fresh := make(map[string]string)
-	for _, found := range blocks.FindAllStringSubmatch(results, -1) {
+	for _, found := range blocks().FindAllStringSubmatch(results, -1) {
 		if strings.Contains(found[2], "\n|") || found[1] == machineBlock {
 			fresh[found[1]] = found[0]
 		}
 	}
-	page = blocks.ReplaceAllStringFunc(page, func(old string) string {
-		name := blocks.FindStringSubmatch(old)[1]
+	page = blocks().ReplaceAllStringFunc(page, func(old string) string {
+		name := blocks().FindStringSubmatch(old)[1]
 		text, has := fresh[name]
 		delete(fresh, name)
 		if !has {

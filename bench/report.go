@@ -55,21 +55,29 @@ func (t table) write(w io.Writer) error {
 	if t.note != "" {
 		fmt.Fprintf(&text, "%s\n\n", wrapped(t.note))
 	}
-	line(&text, widths, t.header)
+	t.grid(&text, widths)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// grid prints the cells, if there are any.
+func (t table) grid(text *strings.Builder, widths []int) {
+	if len(t.header) == 0 {
+		return
+	}
+	line(text, widths, t.header)
 	for i, width := range widths {
 		dashes := strings.Repeat("-", width+1)
 		if i == 0 {
-			fmt.Fprintf(&text, "|%s-", dashes)
+			fmt.Fprintf(text, "|%s-", dashes)
 			continue
 		}
-		fmt.Fprintf(&text, "|%s:", dashes) // numbers stand to the right
+		fmt.Fprintf(text, "|%s:", dashes) // numbers are aligned to the right
 	}
 	text.WriteString("|\n")
 	for _, row := range t.rows {
-		line(&text, widths, row)
+		line(text, widths, row)
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
 }
 
 // pageWidth is where lines of prose end.
@@ -101,7 +109,7 @@ func line(text *strings.Builder, widths []int, row []string) {
 	text.WriteString("|\n")
 }
 
-// none stands where there is nothing to say.
+// none is the text of a cell without a figure.
 const none = "-"
 
 // number prints whole numbers as they are, others with three significant digits or all that

@@ -34,7 +34,7 @@ type scale struct {
 	fewQueued, manyQueued int // waiters of one lock whose scripts are compared
 
 	parties, counted  int // goroutines that wait for one latch; ids that it has counted when its scripts are compared
-	fewOut, manyOut   int // leases of permits that are out while others come and go
+	fewOut, manyOut   int // permits that are held while others are acquired and released
 	readers, releases int // of one lock, and how many of them leave as the server's time is taken
 
 	// Beside Java: before its loops; locks that are held there and here; readers that leave.
@@ -51,7 +51,7 @@ type scale struct {
 	idle            time.Duration // what idling is measured for
 }
 
-// full takes eight to nine minutes with all implementations.
+// full takes about a quarter of an hour with all implementations.
 func full() scale {
 	return scale{
 		rounds: 5, warmUp: 100 * time.Millisecond, window: 500 * time.Millisecond,

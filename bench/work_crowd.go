@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// holdFor is how long each process of a crowd has the lock: time enough for the last owner to
+// holdFor is how long each process of a crowd holds the lock: time enough for the last owner to
 // try, fail and wait with the others. Without it the last two would pass the lock to and fro.
 const holdFor = 2 * time.Millisecond
 
-// crowd is a lock that a hundred processes wait for. Who had it queues again when the next one
-// has it, so that no owner takes the lock again that it has just released: each operation is
-// a hand-off.
+// crowd is a lock that a hundred processes wait for. An owner queues again when the next one
+// has acquired the lock, so that no owner acquires it twice in a row: each operation is a
+// hand-off.
 func crowd(b *bench) ([]table, error) {
 	all, err := b.interleave(locks(b.chosen), b.scale.contendedRounds, b.crowded)
 	columns := append(waitColumns("p50"), costColumns("hand-off")...)

@@ -28,7 +28,7 @@ func held(b *bench) ([]table, error) {
 		{"heap/lock", medianOf(named("heap"), size)},
 		{"stack/lock", medianOf(named("stacks"), size)},
 		{"goroutines", medianOf(named("goroutines"), number)},
-		{"taken in", medianOf(named("taken in"), span)},
+		{"acquired in", medianOf(named("acquired in"), span)},
 		{"released in", medianOf(named("released in"), span)},
 	})}, err
 }
@@ -54,7 +54,7 @@ func (b *bench) hold(impl implementation) (one sample, err error) {
 	return b.holdWith(ctx, impl, p.keeper(b.scale.held))
 }
 
-// holdWith takes the locks, watches them and gives them back.
+// holdWith acquires the locks, watches them and releases them.
 func (b *bench) holdWith(ctx context.Context, impl implementation, k keeper) (one sample, err error) {
 	n := b.scale.held
 	one.figures = make(map[string]float64)
@@ -68,7 +68,7 @@ func (b *bench) holdWith(ctx context.Context, impl implementation, k keeper) (on
 	if err := spread(ctx, n, func(_ context.Context, i int) error { return k.keep(ctx, i, names[i]) }); err != nil {
 		return sample{}, fmt.Errorf("lock: %w", err)
 	}
-	one.figures["taken in"] = time.Since(began).Seconds()
+	one.figures["acquired in"] = time.Since(began).Seconds()
 	after := remains()
 	one.figures["heap"], one.figures["stacks"] = after.eachOf(n, before)
 	one.figures["goroutines"] = float64(after.goroutines - before.goroutines)

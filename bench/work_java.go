@@ -18,7 +18,7 @@ func across(b *bench) ([]table, error) {
 	}
 	if !has {
 		return []table{{
-			title: "Go and Java", note: "Left out: the Java side is not built, make interop builds it.", header: []string{"implementation"},
+			title: "Go and Java", note: "Left out: the Java side is not built, make interop builds it.",
 		}}, nil
 	}
 	locks, err := b.acrossLocks()
@@ -229,8 +229,8 @@ func (b *bench) acrossReaders() (t table, err error) {
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
 	t = table{
-		title: "Go and Java: what many readers cost the server",
-		note: fmt.Sprintf("The server's time in scripts for one reader that leaves, by its own count, while so many others read. %d leave one after the other.",
+		title: "Go and Java: the server's time for a reader's release, by readers",
+		note: fmt.Sprintf("The server's time in scripts for the release of one reader, by its own statistics, while so many others read. %d release one after the other.",
 			b.scale.javaReleases),
 		header: []string{"readers", "signalbox", redissonVersion(), "ratio"},
 	}

@@ -20,7 +20,7 @@ func latch(b *bench) ([]table, error) {
 		title: "Goroutines of one process wait for a latch",
 		note: "From the call of the last CountDown, in another process, to the return of the first and of the last Wait; medians of the rounds, " +
 			"and the longest. Requests are those of both processes in the opening alone.",
-		header: []string{"waiting", "first awake in", "all awake in", "the longest", "requests"},
+		header: []string{"waiting", "first returns in", "all return in", "at the longest", "requests"},
 	}
 	for _, n := range []int{b.scale.parties / 10, b.scale.parties} {
 		var first, last, asked []float64
@@ -97,8 +97,8 @@ func (b *bench) openLatch(n int) (one opened, err error) {
 // countLatch measures what a count-down costs the server behind few and behind many others.
 func (b *bench) countLatch() (table, error) {
 	t := table{
-		title:  "What counted ids cost the server, count-down latch",
-		note:   "The server's time in scripts for one count-down, by its own count, when so many ids were counted before.",
+		title:  "The server's time for a count-down, by ids counted before",
+		note:   "The server's time in scripts for one CountDown of a count-down latch, by its own statistics.",
 		header: []string{"counted before", "count-downs", "server time/count-down", "to the first row"},
 	}
 	if err := b.clear(); err != nil {

@@ -16,7 +16,7 @@ func permitsWork(b *bench) ([]table, error) {
 	for _, held := range []time.Duration{0, permitsHeld} {
 		how := "no pause"
 		if held > 0 {
-			how = fmt.Sprintf("each held for %v: %d a second is the most", held, permits*time.Second/held)
+			how = fmt.Sprintf("each held for %v, at most %d a second", held, permits*time.Second/held)
 		}
 		one, err := b.wantPermits(1, 64, held)
 		if err != nil {
@@ -74,12 +74,12 @@ func (d dwelling) dwell(ctx context.Context) {
 	}
 }
 
-// permitsOut is what it costs the server that many permits are out: its time in scripts for one Acquire and Unlock.
+// permitsOut is what it costs the server that many permits are held: its time in scripts for one Acquire and Unlock.
 func permitsOut(b *bench) ([]table, error) {
 	t := table{
-		title:  "What many permits that are out cost the server",
-		note:   "The server's time in scripts for one Acquire and Unlock of a permit that is free, by its own count, while so many leases of others are out.",
-		header: []string{"leases out", "operations", "server time/operation", "to the first row"},
+		title:  "The server's time for a permit, by permits held",
+		note:   "The server's time in scripts for one Acquire and Unlock of a free permit, by its own statistics, while others hold so many.",
+		header: []string{"held", "operations", "server time/operation", "to the first row"},
 	}
 	var first float64
 	for _, n := range []int{b.scale.fewOut, b.scale.manyOut} {
@@ -95,7 +95,7 @@ func permitsOut(b *bench) ([]table, error) {
 	return []table{t}, nil
 }
 
-// acquireBeside acquires and releases one permit for a window while n are out, and returns the server's seconds for
+// acquireBeside acquires and releases one permit for a window while n are held, and returns the server's seconds for
 // each time.
 func (b *bench) acquireBeside(n int) (ops int, each float64, err error) {
 	if err := b.clear(); err != nil {

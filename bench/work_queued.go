@@ -17,10 +17,10 @@ import (
 // one hand-off, which is the release that grants the lock to the next, and the entering of who had it.
 func queued(b *bench) ([]table, error) {
 	t := table{
-		title: "What a long line costs the server, fair lock",
-		note: "The server's time in all scripts for one hand-off, by its own count: a release, which grants the lock to the next in " +
-			"line, and an entering at the end. All waiters are goroutines of two processes.",
-		header: []string{"in line", "hand-offs", "server time/hand-off", "to the first row"},
+		title: "The server's time for a hand-off, by waiters, fair lock",
+		note: "The server's time in all scripts for one hand-off, by its own statistics: a release, which grants the lock to the first " +
+			"waiter, and a new ticket at the end of the queue. All waiters are goroutines of two processes.",
+		header: []string{"waiters", "hand-offs", "server time/hand-off", "to the first row"},
 	}
 	var first float64
 	for _, n := range []int{b.scale.fewQueued, b.scale.manyQueued} {
@@ -104,7 +104,7 @@ func (b *bench) standing(line string, n int) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%v of %d stand in line", reply, n)
+			return fmt.Errorf("%v of %d wait in the queue", reply, n)
 		}
 		pause(context.Background(), 5*time.Millisecond)
 	}

@@ -58,13 +58,13 @@ func quorum(b *bench) (tables []table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	tables = append(tables, q.loopTable("5 servers on loopback, 1 goroutine, one name again and again", all))
+	tables = append(tables, q.loopTable("5 servers on loopback, 1 goroutine, the same name each time", all))
 	q.addrs = far
 	all, err = q.interleave(q.chosen, q.scale.rounds, q.steps)
 	if err != nil {
 		return nil, err
 	}
-	note := "Through proxies that hold everything up by 5 ms, in each direction. A round trip is a bare script on one server, through a proxy as well."
+	note := "Through proxies that delay by 5 ms in each direction. A round trip is a bare script on one server, through a proxy as well."
 	return append(tables, tabulate("5 servers at a distance, 1 goroutine", note, all, stepColumns())), nil
 }
 

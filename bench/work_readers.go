@@ -28,8 +28,8 @@ func read(b *bench) ([]table, error) {
 // readRelease is what it costs the server that one of many readers leaves.
 func readRelease(b *bench) ([]table, error) {
 	t := table{
-		title: "What many readers cost the server",
-		note: "The server's time in scripts for one reader that leaves, by its own count, while so many others read. Each has a hold " +
+		title: "The server's time for a reader's release, by readers",
+		note: "The server's time in scripts for the release of one reader, by its own statistics, while so many others read. Each has a hold " +
 			"of its own.",
 		header: []string{"readers", "releases", "server time/release", "to the first row"},
 	}
@@ -92,7 +92,7 @@ func drain(b *bench) ([]table, error) {
 	t := table{
 		title:  "Many readers wait for one writer",
 		note:   "From the writer's Unlock to when the last of them has read and unlocked. Each has a hold of its own; they are goroutines of four processes.",
-		header: []string{"readers", "all through in", "server time in scripts"},
+		header: []string{"readers", "all done in", "server time in scripts"},
 	}
 	took, scripts, err := b.drainReaders(b.scale.readers)
 	if err != nil {

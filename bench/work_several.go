@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// eight is how many locks the work takes as one.
+// eight is how many locks the work acquires as one.
 const eight = 8
 
 // several is eight locks as one beside one lock, on one server and in a cluster.
@@ -54,7 +54,7 @@ func several(b *bench) ([]table, error) {
 func severalTable(title string, all []series) table {
 	toFirst := func(all []series, s series) string { return share(all[0].ratio(s, rate)) }
 	columns := []column{{"ops/s", medianOf(rate, number)}, {"times one lock", toFirst}}
-	return tabulate(title, "One goroutine takes and gives back, again and again.", all, append(columns, waitColumns("lock p50")...))
+	return tabulate(title, "One goroutine acquires and releases in a loop.", all, append(columns, waitColumns("lock p50")...))
 }
 
 // several measures one lock, eight as one, eight one after the other, and eight fair ones as one.
@@ -93,7 +93,7 @@ func (p *signalboxProcess) together(set []string, kind func(*signalbox.Session, 
 	return l
 }
 
-// inTurn returns a locker that takes the names one after the other.
+// inTurn returns a locker that acquires the names one after the other.
 func (p *signalboxProcess) inTurn(set []string) locker {
 	all := make(lockersInTurn, len(set))
 	for i, name := range set {

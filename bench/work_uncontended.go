@@ -22,7 +22,7 @@ func uncontended(b *bench) ([]table, error) {
 		return nil, err
 	}
 	return []table{
-		b.loopTable("Uncontended, 1 goroutine, one name again and again", again),
+		b.loopTable("Uncontended, 1 goroutine, the same name each time", again),
 		b.loopTable("Uncontended, 1 goroutine, a fresh name each time", fresh),
 	}, nil
 }
@@ -34,7 +34,7 @@ func (b *bench) sideBySide(c crew) ([]series, error) {
 	})
 }
 
-// freshNames is a locker that never takes a name again.
+// freshNames is a locker that uses each name once.
 type freshNames struct {
 	process process
 	n       int

@@ -26,7 +26,7 @@ func waiters(b *bench) ([]table, error) {
 		{"heap/waiter", medianOf(named("heap"), size)},
 		{"stack/waiter", medianOf(named("stacks"), size)},
 		{"goroutines", medianOf(named("goroutines"), number)},
-		{"all through in", medianOf(named("through"), span)},
+		{"all done in", medianOf(named("through"), span)},
 	})}, err
 }
 

@@ -34,6 +34,7 @@ func slow() map[string]string {
 	const rivals = "rivals that fail to get a lock try again after pauses of their own"
 	return map[string]string{
 		"processes": rivals, "handoff": rivals, "crowd": rivals, "grid": rivals, "permits": rivals, "quorum": rivals,
+		"restart": "a process that is killed holds the lock until its lease ends",
 		"queued":  "the lines of two sessions form while others are served",
 		"several": "the nodes of a cluster serve two seconds after their start",
 		"java":    "three programs in Java start, and are warmed up",
@@ -47,7 +48,7 @@ func TestEveryWorkTellsOfEveryImplementation(t *testing.T) { //nolint:parallelte
 	require.NoError(t, flag.Set("test.benchtime", "10ms")) // of testing.Benchmark
 	t.Cleanup(func() { _ = flag.Set("test.benchtime", benchTime) })
 	b := &bench{server: redistest.Start(t), scale: tiny(), chosen: implementations()}
-	rows := map[string]int{"uncontended": 6, "own-locks": 6, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "queued": 2, "latch": 2, "quorum": 4, "permits-out": 2, "read": 3, "read-release": 2, "drain": 1}
+	rows := map[string]int{"uncontended": 6, "own-locks": 6, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "queued": 2, "latch": 2, "quorum": 4, "permits-out": 2, "read": 3, "grid": 12, "restart": 4, "read-release": 2, "drain": 1}
 	for _, w := range works() { //nolint:paralleltest // see above
 		t.Run(w.name, func(t *testing.T) {
 			if why, is := slow()[w.name]; is {
