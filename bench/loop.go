@@ -139,7 +139,7 @@ func (r *runner) once(ctx context.Context) error {
 		r.waits.add(time.Since(asked))
 	}
 	if err := unlock(); err != nil {
-		return fmt.Errorf("unlock: %w", err)
+		return over(ctx, fmt.Errorf("unlock: %w", err)) // thousands that give up at once may delay its reply for too long
 	}
 	return nil
 }

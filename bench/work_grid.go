@@ -40,18 +40,26 @@ type gridRow struct {
 
 // gridCell is one crew with one section.
 type gridCell struct {
-	name string
-	all  []series
+	name   string
+	all    []series
+	failed string // a sentence for each lock of which a call failed
 }
 
 func (b *bench) gridCell(section time.Duration, processes, each int) (gridCell, error) {
 	c := crew{processes, each, func(ctx context.Context, p process, _ int) locker {
 		return dwelling{p.locker(ctx, "shared"), section}
 	}}
-	all, err := b.interleave(only(b.chosen, append(gridRivals(), ownName)...), 1, func(impl implementation) (sample, error) {
-		return b.closedLoop(impl, c, b.scale.gridWindow)
+	cell := gridCell{name: fmt.Sprintf("%v, section %v", c, section)}
+	var err error
+	cell.all, err = b.interleave(only(b.chosen, append(gridRivals(), ownName)...), 1, func(impl implementation) (sample, error) {
+		one, err := b.closedLoop(impl, c, b.scale.gridWindow)
+		if err != nil {
+			cell.failed += fmt.Sprintf(" %s failed (%s): %v.", impl.name, cell.name, err)
+			return sample{elapsed: b.scale.gridWindow, waits: new(waits), cut: new(waits)}, nil
+		}
+		return one, nil
 	})
-	return gridCell{fmt.Sprintf("%v, section %v", c, section), all}, err
+	return cell, err
 }
 
 // gridRivals are what signalbox is compared with in the grid.
@@ -107,7 +115,7 @@ func (b *bench) gridTable(rows []gridRow) table {
 		title: "The grid: one lock, by processes, goroutines and section",
 		note: fmt.Sprintf("The figures of signalbox, divided by those of the lock that is named first: of rates more is better, of "+
 			"waits less. A column is for so many goroutines a process. Each cell is %v of each lock, once. A wait that the end "+
-			"cuts short counts as far as it went; there is no ratio if that is the p99 of both.", b.scale.gridWindow),
+			"cuts short counts as far as it went; there is no ratio if that is the p99 of both. A lock of which a call fails has a rate of 0.", b.scale.gridWindow),
 		header: []string{"beside", "section", "processes"},
 	}
 	for _, f := range b.gridFigures() {
@@ -130,6 +138,11 @@ func (b *bench) gridTable(rows []gridRow) table {
 			t.rows = append(t.rows, line)
 		}
 		t.note += b.worstCells(rival, rows)
+	}
+	for _, row := range rows {
+		for _, cell := range row.cells {
+			t.note += cell.failed
+		}
 	}
 	return t
 }

@@ -3,7 +3,6 @@
 package migration_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,21 +18,24 @@ import (
 // each is how many acquisitions each version makes.
 func each() int { return redistest.Rounds(40, 200) }
 
-// shared, both and native are the versions of a service that moves away from a lock by SET with NX.
-func (s *site) shared() version {
-	return ours(reentrant.New(s.session(), s.name, signalbox.WithLayout(signalbox.SetNX())))
-}
-func (s *site) native() version { return ours(reentrant.New(s.session(), s.name)) }
+// runs returns a version of a service, with a session of its own, that locks as a step of the page shows.
+func (s *site) runs(step func(*signalbox.Session) lock) version { return ours(step(s.session())) }
 
-func (s *site) both(old func(of *signalbox.Session) multilock.Member) version {
-	session := s.session()
-	return ours(multilock.New(old(session), reentrant.New(session, s.name)))
+// shared is a version that shares a lock by SET with NX, native one that has moved.
+func (s *site) shared() version { return s.runs(shareSetNX) }
+func (s *site) native() version { return s.runs(newAlone) }
+
+// moves replaces each version by the next one, while both are live, and at last by native.
+func (s *site) moves(versions ...func() version) {
+	s.Helper()
+	for i, next := range append(versions, s.native)[1:] {
+		s.count(each(), versions[i](), versions[i](), next(), next())
+	}
 }
 
-func (s *site) bothNames() version {
-	return s.both(func(of *signalbox.Session) multilock.Member {
-		return reentrant.New(of, s.name, signalbox.WithLayout(signalbox.SetNX()))
-	})
+// by returns how to make versions that lock as a step of the page shows.
+func (s *site) by(step func(*signalbox.Session) lock) func() version {
+	return func() version { return s.runs(step) }
 }
 
 // P1: a lock by SET with NX is shared by all who write it so. 20,000 acquisitions, and none is lost.
@@ -53,9 +55,7 @@ func TestFromALockBySetNX(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
-			s.count(each(), old(s), old(s), s.shared(), s.shared())
-			s.count(each(), s.shared(), s.shared(), s.bothNames(), s.bothNames())
-			s.count(each(), s.bothNames(), s.bothNames(), s.native(), s.native())
+			s.moves(func() version { return old(s) }, s.shared, s.by(bothBySetNX))
 		})
 	}
 }
@@ -63,42 +63,31 @@ func TestFromALockBySetNX(t *testing.T) {
 // P1: from rueidislock: the holder of all of its keys keeps out those who need a majority of them.
 func TestFromRueidislock(t *testing.T) {
 	t.Parallel()
-	for _, majority := range []int32{1, 2} {
-		t.Run(fmt.Sprint(majority), func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			keys := func(of *signalbox.Session) (all []multilock.Member) {
-				for i := range 2*majority - 1 {
-					all = append(all, reentrant.New(of, fmt.Sprintf("rueidislock:%d:%s", i, s.name), signalbox.WithLayout(signalbox.SetNX())))
-				}
-				return all
-			}
-			shared := func() version { return ours(multilock.New(keys(s.session())...)) }
-			both := func() version {
-				session := s.session()
-				return ours(multilock.New(append(keys(session), reentrant.New(session, s.name))...))
-			}
-			s.count(each(), s.rueidislock(majority), s.rueidislock(majority), shared(), shared())
-			s.count(each(), shared(), shared(), both(), both())
-			s.count(each(), both(), both(), s.native(), s.native())
-		})
-	}
+	t.Run("1", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		key := func(of *signalbox.Session) multilock.Member {
+			return reentrant.New(of, "rueidislock:0:"+s.name, signalbox.WithLayout(signalbox.SetNX()))
+		}
+		s.moves(func() version { return s.rueidislock(1) },
+			s.by(func(of *signalbox.Session) lock { return multilock.New(key(of)) }),
+			s.by(func(of *signalbox.Session) lock { return multilock.New(key(of), reentrant.New(of, s.name)) }))
+	})
+	t.Run("2", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		s.moves(func() version { return s.rueidislock(2) }, s.by(shareRueidislock), s.by(bothByRueidislock))
+	})
 }
 
 // P1: from Redisson's layout, when no Java client is left. What Java shares is in test/interop.
 func TestFromRedissonsLayout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shared := func() version {
-		return ours(reentrant.New(s.session(), s.name, signalbox.WithLayout(signalbox.Redisson())))
+	shared := func(of *signalbox.Session) lock {
+		return reentrant.New(of, s.name, signalbox.WithLayout(signalbox.Redisson()))
 	}
-	both := func() version {
-		return s.both(func(of *signalbox.Session) multilock.Member {
-			return reentrant.New(of, s.name, signalbox.WithLayout(signalbox.Redisson()))
-		})
-	}
-	s.count(each(), shared(), shared(), both(), both())
-	s.count(each(), both(), both(), s.native(), s.native())
+	s.moves(s.by(shared), s.by(bothByRedisson))
 }
 
 // P1: reentrant and fair are one lock: no step is needed between them.
@@ -108,24 +97,20 @@ func TestFromReentrantToFair(t *testing.T) {
 	s.count(each(), s.native(), s.native(), ours(fair.New(s.session(), s.name)), ours(fair.New(s.session(), s.name)))
 }
 
-// P1: between kinds, prefixes and servers: one deployment holds the old and the new lock.
-func TestFromOneLockToAnother(t *testing.T) {
+// P1: between kinds: one deployment holds the old and the new lock.
+func TestFromOnePermitToALock(t *testing.T) {
 	t.Parallel()
-	for name, old := range map[string]func(*site, *signalbox.Session) multilock.Member{
-		"one permit": func(s *site, of *signalbox.Session) multilock.Member { return semaphore.New(of, s.name, 1).Permits(1) },
-		"prefix": func(s *site, _ *signalbox.Session) multilock.Member {
-			return reentrant.New(s.session(signalbox.WithPrefix("old:")), s.name)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			only := func() version { return ours(multilock.New(old(s, s.session()))) }
-			both := func() version {
-				return s.both(func(of *signalbox.Session) multilock.Member { return old(s, of) })
-			}
-			s.count(each(), only(), only(), both(), both())
-			s.count(each(), both(), both(), s.native(), s.native())
-		})
-	}
+	s := newSite(t)
+	permit := func(of *signalbox.Session) lock { return multilock.New(semaphore.New(of, s.name, 1).Permits(1)) }
+	s.moves(s.by(permit), s.by(permitAndLock))
+}
+
+// P1: between prefixes and servers: the same with two sessions.
+func TestFromOnePrefixToAnother(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	old := func() *reentrant.Lock { return reentrant.New(s.session(signalbox.WithPrefix("old:")), s.name) }
+	s.moves(
+		func() version { return ours(old()) },
+		s.by(func(of *signalbox.Session) lock { return multilock.New(old(), reentrant.New(of, s.name)) }))
 }
