@@ -82,7 +82,10 @@ func (b *bench) gridFigures() []gridFigure {
 		},
 		{
 			"p99", "the longest p99", longWait,
-			func(ours, theirs float64) bool { return theirs > 0 && min(ours, theirs) < b.scale.gridWindow.Seconds() },
+			func(ours, theirs float64) bool {
+				shorter := min(ours, theirs)
+				return shorter > 0 && shorter < b.scale.gridWindow.Seconds()
+			},
 			func(a, b float64) bool { return a > b },
 		},
 	}

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws the picture of the README from a table of docs/benchmarks.md.
+// Package chart draws the picture of the README from tables of docs/benchmarks.md.
 package chart
 
 import (
 	"fmt"
 	"html"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Title is the section whose table is drawn.
-const Title = "100 processes of 1 goroutine, one lock"
+// Titles returns the sections whose tables are drawn, one below the other.
+func Titles() []string {
+	return []string{"8 processes of 16 goroutines, one lock", "100 processes of 1 goroutine, one lock"}
+}
 
 // panel is a column of bars.
 type panel struct {
@@ -22,51 +25,71 @@ type panel struct {
 
 func panels() []panel {
 	return []panel{
-		{"ops/s", "operations a second", number},
-		{"p99", "wait, p99: shorter is better", seconds},
-		{"least/most served", "served, least to most", share},
+		{"ops/s", "operations a second: more is better", number},
+		{"p99", "wait, p99: less is better", seconds},
+		{"max", "longest wait: less is better", seconds},
+		{"least/most served", "least to most served: even is better", share},
 	}
 }
 
-// Where things are, in pixels.
+// Sizes and distances, in pixels.
 const (
-	labels, width, rowHeight, top = 120, 250, 30, 74
-	longest                       = 150 // bar
+	margin, labels, width = 16, 116, 244
+	rowHeight, barHeight  = 26, 18
+	longest               = 140 // bar
+	heading               = 62  // from the top of a section to its first bar
 )
 
-// Draw returns the picture, in SVG, of the table below Title in a page.
+// Draw returns the picture, in SVG, of the tables below Titles in a page.
 func Draw(page string) (string, error) {
-	table, err := tableOf(page, Title)
-	if err != nil {
-		return "", err
-	}
-	height := top + rowHeight*(len(table)-1) + 16
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="Helvetica,Arial,sans-serif" font-size="13" role="img" aria-label=%q>
-  <style>.t{fill:#123;font-weight:bold}.s{fill:#456}.o{fill:#2f6fab}.r{fill:#b9c3cf}</style>
-  <rect width="100%%" height="100%%" fill="#fafbfc"/>
-  <text x="16" y="28" class="t">%s, without a pause</text>
-`, labels+width*len(panels()), height, Title, Title)
-	for i, p := range panels() {
-		if err := p.draw(&b, table, labels+i*width); err != nil {
+	var body strings.Builder
+	top := 0
+	for _, title := range Titles() {
+		table, err := tableOf(page, title)
+		if err != nil {
 			return "", err
 		}
+		if err := section(&body, title, table, top); err != nil {
+			return "", fmt.Errorf("%s: %w", title, err)
+		}
+		top += heading + rowHeight*(len(table)-1) + margin
 	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="Helvetica,Arial,sans-serif" font-size="13" role="img" aria-label=%q>
+  <style>.t{fill:#123;font-weight:bold}.s{fill:#456}.o{fill:#2f6fab}.r{fill:#b9c3cf}</style>
+  <rect width="100%%" height="100%%" fill="#fafbfc"/>
+%s</svg>
+`, margin+labels+width*len(panels()), top, strings.Join(Titles(), "; "), &body), nil
+}
+
+// section draws a table, from top on.
+func section(b *strings.Builder, title string, table [][]string, top int) error {
+	text(b, margin, top+margin+10, "t", title+", without a pause")
 	for i, row := range table[1:] {
-		fmt.Fprintf(&b, "  <text x=\"16\" y=\"%d\" class=\"s\">%s</text>\n", top+i*rowHeight+16, html.EscapeString(row[0]))
+		text(b, margin, top+heading+i*rowHeight+14, class(row[0], "t", "s"), row[0])
 	}
-	b.WriteString("</svg>\n")
-	return b.String(), nil
+	for i, p := range panels() {
+		if err := p.draw(b, table, margin+labels+i*width, top); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func text(b *strings.Builder, x, y int, class, words string) {
+	fmt.Fprintf(b, "  <text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>\n", x, y, class, html.EscapeString(words))
+}
+
+// class returns ours for the locks of this project, and theirs for others.
+func class(name, ours, theirs string) string {
+	if strings.HasPrefix(name, "signalbox") {
+		return ours
+	}
+	return theirs
 }
 
 // draw draws the bars of a panel at x.
-func (p panel) draw(b *strings.Builder, table [][]string, x int) error {
-	column := -1
-	for i, name := range table[0] {
-		if name == p.column {
-			column = i
-		}
-	}
+func (p panel) draw(b *strings.Builder, table [][]string, x, top int) error {
+	column := slices.Index(table[0], p.column)
 	if column < 0 {
 		return fmt.Errorf("the table has no column %q", p.column)
 	}
@@ -79,14 +102,11 @@ func (p panel) draw(b *strings.Builder, table [][]string, x int) error {
 		}
 		most = max(most, values[i])
 	}
-	fmt.Fprintf(b, "  <text x=\"%d\" y=\"56\" class=\"s\">%s</text>\n", x, p.title)
+	text(b, x, top+heading-12, "s", p.title)
 	for i, row := range table[1:] {
-		class, y, length := "r", top+i*rowHeight, max(1, int(longest*values[i]/most))
-		if strings.HasPrefix(row[0], "signalbox") {
-			class = "o"
-		}
-		fmt.Fprintf(b, "  <rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"20\" class=\"%s\"/><text x=\"%d\" y=\"%d\" class=\"s\">%s</text>\n",
-			x, y, length, class, x+length+6, y+15, html.EscapeString(row[column]))
+		y, length := top+heading+i*rowHeight, max(1, int(longest*values[i]/most))
+		fmt.Fprintf(b, "  <rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"%s\"/>\n", x, y, length, barHeight, class(row[0], "o", "r"))
+		text(b, x+length+6, y+14, "s", row[column])
 	}
 	return nil
 }

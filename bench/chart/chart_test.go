@@ -35,18 +35,26 @@ func TestThePictureIsThatOfTheTable(t *testing.T) {
 
 func TestATableThatCannotBeDrawnIsAnError(t *testing.T) {
 	t.Parallel()
-	const head = "\n## " + chart.Title + "\n\n| implementation | ops/s | p99 | least/most served |\n|---|---|---|---|\n"
-	_, err := chart.Draw(head + "| a | 1,000 | 98.6 ms | 54/55 |\n")
+	const header = "| implementation | ops/s | p99 | max | least/most served |\n|---|---|---|---|---|\n"
+	page := func(table string) string {
+		var all string
+		for _, title := range chart.Titles() {
+			all += "\n## " + title + "\n\n" + table
+		}
+		return all
+	}
+	_, err := chart.Draw(page(header + "| a | 1,000 | 98.6 ms | 2 s | 54/55 |\n"))
 	require.NoError(t, err)
-	for page, want := range map[string]string{
-		"":                                   "no section",
-		head:                                 "no table",
-		head + "| a | many | 1 ms | 1/2 |\n": "ops/s of a",
-		head + "| a | 1 | long | 1/2 |\n":    "p99 of a",
-		head + "| a | 1 | 1 ms | - |\n":      "least/most served of a",
-		strings.Replace(head, "ops/s", "x", 1) + "| a | 1 | 1 ms | 1/2 |\n": "no column",
+	_, err = chart.Draw("")
+	require.ErrorContains(t, err, "no section")
+	for table, want := range map[string]string{
+		header: "no table",
+		header + "| a | many | 1 ms | 1 s | 1/2 |\n":                                "ops/s of a",
+		header + "| a | 1 | long | 1 s | 1/2 |\n":                                   "p99 of a",
+		header + "| a | 1 | 1 ms | 1 s | - |\n":                                     "least/most served of a",
+		strings.Replace(header, "ops/s", "x", 1) + "| a | 1 | 1 ms | 1 s | 1/2 |\n": "no column",
 	} {
-		_, err := chart.Draw(page)
+		_, err := chart.Draw(page(table))
 		require.ErrorContains(t, err, want)
 	}
 }
