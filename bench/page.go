@@ -60,8 +60,8 @@ func renew(path string, run io.Reader) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// renewed returns the page with the blocks of results in place of its own. It keeps those of which results has none, and
-// those of works that were left out, which have text alone.
+// renewed returns the page with the blocks of results in place of its own. A block that is not in results stays as it is.
+// So does one that has no table in results: its work was left out.
 func renewed(page, results string) (string, error) {
 	fresh := make(map[string]string)
 	for _, found := range blocks().FindAllStringSubmatch(results, -1) {

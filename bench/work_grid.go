@@ -151,10 +151,14 @@ func (b *bench) gridTable(rows []gridRow) table {
 }
 
 func (c gridCell) text(rival string, f gridFigure) string {
-	if ratio, ok := c.ratio(rival, f); ok {
-		return share(ratio)
+	ratio, ok := c.ratio(rival, f)
+	switch {
+	case !ok:
+		return none
+	case ratio > 0 && ratio < 0.005:
+		return "<0.01"
 	}
-	return none
+	return share(ratio)
 }
 
 // worstCells names, for each figure, the cell in which signalbox is worst beside a rival.
