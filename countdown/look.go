@@ -10,19 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 const (
-	// lookEvery is the pause between the polls of one latch by a session.
-	lookEvery = time.Second
-	// lookCeiling is the longest pause between polls, however many latches have waiters.
-	lookCeiling = 10 * time.Second
-	// lookCost is how much each further latch adds to the pause: the budget is a thousand polls a second.
-	lookCost = time.Millisecond
-	// deafEvery is the pause where messages do not arrive.
-	deafEvery = 100 * time.Millisecond
 	// lookPatience is how long a batch of polls waits for its replies.
 	lookPatience = time.Second
 	// maxLooks bounds a pipeline.
@@ -75,7 +68,7 @@ func (r *realm) prepare(watches []*watch) []look {
 // fenceLocked returns a fence for a poll, if a waiter for a nameless round has not heard one: a unique number
 // that Redisson ignores.
 func (w *watch) fenceLocked() (fence string) {
-	if !w.realm.scripts.Nameless || w.isDeaf() {
+	if !w.realm.scripts.Nameless || w.ends.IsDeaf() {
 		return ""
 	}
 	for _, a := range w.waits {
@@ -134,18 +127,13 @@ func (l look) answered(outcome wire.Outcome) {
 	r.mu.Unlock()
 	switch {
 	case over:
-		w.deafen()
+		w.ends.Close()
 	case again:
 		r.looks.Put(w)
 	}
 }
 
-// scheduleLocked schedules the next look.
+// scheduleLocked schedules the next poll.
 func (w *watch) scheduleLocked() {
-	every := lookEvery
-	if w.isDeaf() {
-		every = deafEvery
-	}
-	every = min(max(every, time.Duration(len(w.realm.mu.watches))*lookCost), lookCeiling)
-	w.realm.session.Timers.Schedule(&w.next, every*4/5+rand.N(every/5))
+	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.ends.IsDeaf(), len(w.realm.mu.watches)))
 }

@@ -47,7 +47,7 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 func (r *realm) join(k keys, round wire.Stamp) (*watch, *awaited, error) {
 	w, a, first, err := r.register(k, round)
 	if first {
-		w.listen()
+		w.ends.Open(r.session.Dispatch, k.ended, session.WaysOf(r.layout), w)
 		r.looks.Put(w)
 	}
 	return w, a, err
@@ -88,7 +88,7 @@ func (r *realm) leave(w *watch, a *awaited) {
 	over := w.overLocked()
 	r.mu.Unlock()
 	if over {
-		w.deafen()
+		w.ends.Close()
 	}
 }
 
@@ -112,7 +112,7 @@ func (r *realm) Refuse(err error) {
 	}
 	r.mu.Unlock()
 	for _, w := range over {
-		w.deafen()
+		w.ends.Close()
 	}
 }
 

@@ -5,12 +5,9 @@ package countdown
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -26,8 +23,7 @@ type watch struct {
 	last    error             // with what the server refused the last look, or nil
 	dropped bool              // there is no waiter any more, and the realm has forgotten it
 
-	open     sync.Once
-	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
+	ends dispatch.Subscription // guarded by itself
 }
 
 // wish is what a caller waits for: a round, and, if rounds are nameless, since when.
@@ -87,7 +83,7 @@ func (w *watch) endLocked(a *awaited, err error) {
 	delete(w.waits, a.wish)
 }
 
-// overLocked forgets w if it has no waiter any more, once. It reports whether w is to be deafened.
+// overLocked forgets w if it has no waiter any more, once. It reports whether w.ends is to be closed.
 func (w *watch) overLocked() bool {
 	if w.dropped || len(w.waits) > 0 {
 		return false
@@ -96,42 +92,6 @@ func (w *watch) overLocked() bool {
 	delete(w.realm.mu.watches, w.keys.latch)
 	w.realm.session.Timers.Cancel(&w.next)
 	return true
-}
-
-// listen begins to hear of the ends of rounds, once. Not under the lock: where the channel is live already it
-// calls Subscribed at once. w may be dropped meanwhile: either that finds the listener here, or this finds it
-// dropped.
-func (w *watch) listen() {
-	w.open.Do(func() {
-		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.ended, session.WaysOf(w.realm.layout), w))
-		w.realm.mu.Lock()
-		dropped := w.dropped
-		w.realm.mu.Unlock()
-		if dropped {
-			w.deafen()
-		}
-	})
-}
-
-// deafen ends the listening. Not under the lock.
-func (w *watch) deafen() {
-	if listener := w.listener.Load(); listener != nil {
-		listener.Close()
-	}
-}
-
-// isDeaf reports whether messages do not arrive, as things are now.
-func (w *watch) isDeaf() bool {
-	listener := w.listener.Load()
-	if listener == nil {
-		return false // about to listen
-	}
-	select {
-	case <-listener.Live():
-		return false
-	default:
-		return true
-	}
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
@@ -161,7 +121,7 @@ func (w *watch) Heard(message string) {
 		w.realm.looks.Put(w)
 	}
 	if over {
-		w.deafen()
+		w.ends.Close()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -53,7 +54,7 @@ func (r *realm) join(k keys) (w *watch, from uint64, err error) {
 	w.users++
 	from = w.sent + 1
 	r.mu.Unlock()
-	w.listen()
+	w.changes.Open(r.session.Dispatch, k.changed, dispatch.BySlot, w)
 	r.polls.Put(w)
 	return w, from, nil
 }
@@ -71,7 +72,7 @@ func (r *realm) leave(w *watch) {
 	}
 	r.mu.Unlock()
 	if over {
-		w.deafen()
+		w.changes.Close()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Term is the time in which a candidate leads. It is a small value, free to copy; all copies are
@@ -109,7 +109,7 @@ type term struct {
 	hold     string                  // what the server calls the hold
 	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
 	cancel   context.CancelCauseFunc // of root
-	entry    wheel.Entry             // the end of the term, or the next write of the value
+	entry    timers.Entry            // the end of the term, or the next write of the value
 	first    time.Time               // the deadline of the lease as it was granted
 	early    time.Duration           // how long before that the term ends, unless it is renewed
 
@@ -190,7 +190,7 @@ func (t *term) lose() {
 	_ = t.err() // which cancels
 }
 
-// Fire implements wheel.Event: the term is over, or its value is to be written.
+// Fire implements timers.Event: the term is over, or its value is to be written.
 func (t *term) Fire() {
 	if t.err() != nil {
 		return

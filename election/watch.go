@@ -4,30 +4,22 @@ package election
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 const (
-	// pollEvery is the pause between the polls of a session for one election, deafEvery that without messages.
-	pollEvery, deafEvery = time.Second, 100 * time.Millisecond
-	// pollCeiling is the longest pause between polls. One election more adds pollCost to the pause, so
-	// a session sends a thousand polls a second at the most.
-	pollCeiling, pollCost = 10 * time.Second, time.Millisecond
 	// pollPatience is how long a batch of polls waits for its replies.
 	pollPatience = time.Second
 	// maxPolls bounds a pipeline.
 	maxPolls = 100
-	// silence is how long the server may be silent before observers are told that the leader is not known.
+	// silence is how long the server may be silent before observers get the error.
 	silence = DefaultLease
 )
 
@@ -35,8 +27,8 @@ const (
 // fields, except those that say otherwise.
 type watch struct {
 	realm *realm
-	keys  keys        // assigned once
-	next  wheel.Entry // the next poll
+	keys  keys         // assigned once
+	next  timers.Entry // the next poll
 
 	users   int
 	sent    uint64 // polls so far
@@ -45,8 +37,7 @@ type watch struct {
 	heard   clock.Instant // when the last poll was sent that had a reply
 	refused error         // with what the server refused the last poll, or nil
 
-	open     sync.Once
-	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
+	changes dispatch.Subscription // guarded by itself
 }
 
 // poll is a poll that is under way.
@@ -83,7 +74,7 @@ func (w *watch) tellLocked(v view) {
 	w.changed = make(chan struct{})
 }
 
-// Fire implements wheel.Event: the next poll is due.
+// Fire implements timers.Event: the next poll is due.
 func (w *watch) Fire() { w.realm.polls.Put(w) }
 
 // pollAll polls for a tick's worth of elections.
@@ -150,50 +141,9 @@ func (p poll) answered(outcomes []wire.Outcome) {
 	w.scheduleLocked()
 }
 
-// scheduleLocked schedules the next poll, a fifth of the pause at random.
+// scheduleLocked schedules the next poll.
 func (w *watch) scheduleLocked() {
-	every := pollEvery
-	if w.isDeaf() {
-		every = deafEvery
-	}
-	every = min(max(every, time.Duration(len(w.realm.mu.watches))*pollCost), pollCeiling)
-	w.realm.session.Timers.Schedule(&w.next, every*4/5+rand.N(every/5))
-}
-
-// listen begins to listen for changes, once. Not under the lock: if the channel is live already it
-// calls Subscribed at once. The last observer may leave meanwhile: either that finds the listener here,
-// or this finds no observer.
-func (w *watch) listen() {
-	w.open.Do(func() {
-		w.listener.Store(w.realm.session.Dispatch.Listen(w.keys.changed, dispatch.BySlot, w))
-		w.realm.mu.Lock()
-		over := w.users == 0
-		w.realm.mu.Unlock()
-		if over {
-			w.deafen()
-		}
-	})
-}
-
-// deafen ends the listening. Not under the lock.
-func (w *watch) deafen() {
-	if listener := w.listener.Load(); listener != nil {
-		listener.Close()
-	}
-}
-
-// isDeaf reports whether messages do not arrive, as things are now.
-func (w *watch) isDeaf() bool {
-	listener := w.listener.Load()
-	if listener == nil {
-		return false // about to listen
-	}
-	select {
-	case <-listener.Live():
-		return false
-	default:
-		return true
-	}
+	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.changes.IsDeaf(), len(w.realm.mu.watches)))
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.

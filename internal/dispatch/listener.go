@@ -2,7 +2,11 @@
 
 package dispatch
 
-import "slices"
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
 
 // Hearer receives what a Listener hears. The reader of a connection calls it, or Listen does, with no lock
 // held. It must not block: all other messages wait behind it.
@@ -98,5 +102,47 @@ func (l *Listener) Close() {
 		if c != nil {
 			c.deafenLocked(l)
 		}
+	}
+}
+
+// Subscription is a Listener that the first of several goroutines opens and the last one closes, for good. The
+// zero value is not open.
+type Subscription struct {
+	open     sync.Once
+	listener atomic.Pointer[Listener] // nil until it is opened
+	closed   atomic.Bool
+}
+
+// Open registers the listener, once. Do not call it under a lock that hearer needs: if the channel is live
+// already, Listen calls Subscribed at once. A Close meanwhile either finds the listener, or is found here.
+func (s *Subscription) Open(d *Dispatcher, channel string, ways Ways, hearer Hearer) {
+	s.open.Do(func() {
+		l := d.Listen(channel, ways, hearer)
+		s.listener.Store(l)
+		if s.closed.Load() {
+			l.Close()
+		}
+	})
+}
+
+// Close ends the registration, also one that is about to begin.
+func (s *Subscription) Close() {
+	s.closed.Store(true)
+	if l := s.listener.Load(); l != nil {
+		l.Close()
+	}
+}
+
+// IsDeaf reports whether messages do not arrive, as things are now. One that is not open yet is about to be.
+func (s *Subscription) IsDeaf() bool {
+	l := s.listener.Load()
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.Live():
+		return false
+	default:
+		return true
 	}
 }

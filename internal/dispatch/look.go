@@ -62,7 +62,7 @@ func (w *Wait) looked(outcome wire.Outcome, i int) {
 	case outcome.Err != nil && wire.Judge(outcome.Err) == wire.Final:
 		w.wake() // its own try returns the reason
 	case outcome.Err != nil:
-		w.Held(lookCeiling) // no news: again in a while
+		w.Held(PollCeiling) // no news: again in a while
 		w.setLastError(outcome.Err)
 	case outcome.Reply.Int(i) == -2:
 		w.wake()

@@ -4,6 +4,7 @@ package dispatch
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,18 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-const (
-	// lookEvery is the pause between polls while few locks are waited for.
-	lookEvery = time.Second
-	// deafEvery is the pause between polls of a waiter that hears no messages, or not all of them.
-	deafEvery = 100 * time.Millisecond
-	// lookCeiling is the longest pause between polls, however many locks are waited for.
-	lookCeiling = 10 * time.Second
-	// lookBudget is how many polls a second a session sends at most, as far as the ceiling allows.
-	lookBudget = 1000
-
-	firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
-)
+// The tries of a waiter that neither polls nor hears messages are so far apart at first, and at last.
+const firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
 
 // Target is what a wait is for.
 type Target struct {
@@ -77,20 +68,12 @@ func (w *Wait) Held(left time.Duration) {
 		return
 	}
 	w.look = w.target.Look != nil
-	w.scheduleLocked(pauseBeforeLook(w.everyLocked(), left, len(w.d.mu.waits)))
+	w.scheduleLocked(pauseUntil(left, w.deafLocked(), len(w.d.mu.waits)))
 }
 
-// everyLocked returns the pause between polls while few locks are waited for.
-func (w *Wait) everyLocked() time.Duration {
-	if w.target.Silent {
-		return deafEvery
-	}
-	for _, c := range w.channels {
-		if c != nil && c.state != live {
-			return deafEvery
-		}
-	}
-	return lookEvery
+// deafLocked reports whether a release may come without a message.
+func (w *Wait) deafLocked() bool {
+	return w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != live })
 }
 
 func (w *Wait) scheduleLocked(pause time.Duration) {
@@ -103,26 +86,11 @@ func (w *Wait) scheduleLocked(pause time.Duration) {
 func (c *channel) hastenLocked() {
 	now := clock.Now().Mono()
 	for _, w := range c.waits {
-		pause := pauseBeforeLook(deafEvery, unlimited, len(c.d.mu.waits))
+		pause := Pause(true, len(c.d.mu.waits))
 		if w.look && now+pause < w.due {
 			w.scheduleLocked(pause)
 		}
 	}
-}
-
-// unlimited is the time left of a hold whose end is not known.
-const unlimited = -time.Millisecond
-
-// pauseBeforeLook returns the pause before the next poll of a lock that is held for left at the longest, if
-// waits locks are waited for. few is the pause if there are few of them. Polls at the end of a holder's key
-// are spread too: a process that dies may have held all of the locks.
-func pauseBeforeLook(few, left time.Duration, waits int) time.Duration {
-	turn := time.Duration(waits) * time.Second / lookBudget
-	every := min(max(few, turn), lookCeiling)
-	if left >= 0 && left < every {
-		return min(left+time.Millisecond+rand.N(turn+1), lookCeiling)
-	}
-	return every*4/5 + rand.N(every/5)
 }
 
 // LastError returns why the last poll had no reply, or nil.

@@ -149,7 +149,7 @@ func (a *Attempt) leaveLine(to state) (isGranted bool) {
 	left := a.goneLocked()
 	ls.mu.Unlock()
 	if left != nil {
-		left.close()
+		left.Close()
 	}
 	return isGranted
 }

@@ -4,8 +4,6 @@ package queue
 
 import (
 	"iter"
-	"sync"
-	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
@@ -18,8 +16,7 @@ type ear struct {
 	channel string
 	users   int // lines; guarded by the lock of its Lines
 
-	open     sync.Once
-	listener atomic.Pointer[dispatch.Listener] // nil until it is opened
+	dispatch.Subscription // guarded by itself
 }
 
 // earLocked returns the listener of a channel and counts a queue in.
@@ -41,33 +38,6 @@ func (e *ear) leaveLocked() bool {
 	}
 	delete(e.lines.mu.ears, e.channel)
 	return true
-}
-
-// listen begins the listening, once. Do not call it under the lock: if the channel is live already, listening
-// calls Subscribed at once.
-func (e *ear) listen() {
-	e.open.Do(func() { e.listener.Store(e.lines.session.Dispatch.Listen(e.channel, dispatch.BySlot, e)) })
-}
-
-// close ends the listening, if it was begun. Not under the lock.
-func (e *ear) close() {
-	if listener := e.listener.Load(); listener != nil {
-		listener.Close()
-	}
-}
-
-// isDeaf reports whether grants cannot be heard, as things are now.
-func (e *ear) isDeaf() bool {
-	listener := e.listener.Load()
-	if listener == nil {
-		return false // about to listen
-	}
-	select {
-	case <-listener.Live():
-		return false
-	default:
-		return true
-	}
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost, so each queue is polled in which an attempt

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -113,7 +114,7 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 
 // leaveAgain repeats the leaving for as long as what a may have had can last.
 func (a *Attempt) leaveAgain() {
-	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.wish.Life, lives*lookCeiling)))
+	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.wish.Life, lives*dispatch.PollCeiling)))
 }
 
 // leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is

@@ -78,7 +78,7 @@ type Lines struct {
 
 // New returns the lines of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Lines {
-	ls := &Lines{session: s, kind: kind, phase: rand.N(lookEvery)}
+	ls := &Lines{session: s, kind: kind, phase: rand.N(dispatch.PollEvery)}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)

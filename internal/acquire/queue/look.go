@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -184,7 +185,7 @@ func (l *look) failed(err error) {
 		l.q.refuseLocked(err)
 	}
 	l.q.last = err
-	l.q.scheduleLocked(lookEvery / 4)
+	l.q.scheduleLocked(dispatch.PollEvery / 4)
 }
 
 // refuseLocked ends the attempts of q: waiting does not help them.
@@ -244,7 +245,7 @@ func (q *Queue) scheduleLocked(left time.Duration) {
 	now := clock.Now().Mono()
 	q.planned, q.due = true, q.nextLocked(now)
 	if in := q.due - now; left > 0 && left < in {
-		turn := time.Duration(q.lines.mu.waited) * lookCost
+		turn := time.Duration(q.lines.mu.waited) * dispatch.PollCost
 		q.due = now + min(left+time.Millisecond+rand.N(turn+1), in)
 	}
 	q.lines.session.Timers.Schedule(&q.next, q.due-now)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -30,7 +31,7 @@ func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	holder.gives(held)
 	a := within(t, "the lock", waiting).mustHave(t)
 	await(t, "the message that vanished", func() bool { return p.proxy.DroppedPushes() > 0 })
-	require.Equal(t, lives*lookEvery, a.Grant().Life)
+	require.Equal(t, lives*dispatch.PollEvery, a.Grant().Life)
 	u.gives(a)
 	p.nothingLeft(holder, u)
 }
@@ -48,7 +49,7 @@ func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 		u.looks()
 		began := time.Now()
 		u.looks()
-		return time.Since(began) < lookEvery/2
+		return time.Since(began) < dispatch.PollEvery/2
 	})
 	holder.gives(held)
 	u.gives(within(t, "the lock", waiting).mustHave(t))
@@ -188,7 +189,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 		hinted()
 		began := time.Now()
 		hinted()
-		return time.Since(began) < lookEvery/2
+		return time.Since(began) < dispatch.PollEvery/2
 	})
 
 	u.mu.Lock()

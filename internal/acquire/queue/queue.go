@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -143,40 +144,21 @@ func (ls *Lines) nextNumberLocked() string {
 	return string(base64.RawURLEncoding.AppendEncode(number, random[:]))
 }
 
-const (
-	// lookEvery is the pause between the polls of one queue by a session.
-	lookEvery = time.Second
-	// lookCeiling is the longest pause between polls, however many queues a session waits in.
-	lookCeiling = 10 * time.Second
-	// lookCost is how much each further queue adds to the pause: the budget is a thousand polls a second.
-	lookCost = time.Millisecond
-	// deafEvery is the pause while grants are not heard.
-	deafEvery = 100 * time.Millisecond
-	// lives is how many pauses a waiter's life lasts: two polls may fail. The scripts reject a life of more
-	// than lives times lookCeiling.
-	lives = 3
-)
+// lives is how many pauses between polls a waiter's life lasts: two polls may fail. The scripts reject a life of
+// more than lives times dispatch.PollCeiling.
+const lives = 3
 
 // everyLocked returns the current pause between polls.
 func (q *Queue) everyLocked() time.Duration {
-	every := lookEvery
-	if q.ear != nil && q.ear.isDeaf() {
-		every = deafEvery
-	}
-	return q.lines.pauseLocked(every)
-}
-
-// pauseLocked is a pause between polls, stretched to the budget.
-func (ls *Lines) pauseLocked(every time.Duration) time.Duration {
-	return min(max(every, time.Duration(ls.mu.waited)*lookCost), lookCeiling)
+	return dispatch.Every(q.ear != nil && q.ear.IsDeaf(), q.lines.mu.waited)
 }
 
 // lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
 // serves calls for one life alone.
 func (ls *Lines) lifeLocked() time.Duration {
-	const step = lookEvery / 4
-	every := (time.Duration(ls.mu.waited)*lookCost + step - 1).Truncate(step)
-	return lives * min(max(lookEvery, every), lookCeiling)
+	const step = dispatch.PollEvery / 4
+	every := (time.Duration(ls.mu.waited)*dispatch.PollCost + step - 1).Truncate(step)
+	return lives * min(max(dispatch.PollEvery, every), dispatch.PollCeiling)
 }
 
 // Fire implements timers.Event: the next poll is due, or no caller has come for a while.
@@ -221,7 +203,7 @@ func (q *Queue) hear() {
 	}
 	e := q.ear
 	ls.mu.Unlock()
-	e.listen()
+	e.Open(ls.session.Dispatch, e.channel, dispatch.BySlot, e)
 }
 
 // hearAlready starts to listen for grants if that costs nothing: before the first enter, which then need not

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 )
 
 // P6: with any number of waiters, a poll lists the first ones each time, and every other one in its turn.
@@ -104,6 +105,6 @@ func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	require.False(t, q.beatenLocked(now), "none was answered")
 	q.heardLocked(now)
 	require.True(t, q.beatenLocked(now.Add(100*time.Millisecond)))
-	require.False(t, q.beatenLocked(now.Add(lives*lookEvery/8)))
+	require.False(t, q.beatenLocked(now.Add(lives*dispatch.PollEvery/8)))
 	require.False(t, q.beatenLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
 }

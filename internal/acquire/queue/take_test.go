@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -116,7 +117,7 @@ func (u *user) overtakes(holder *user) time.Duration {
 	holder.gives(held)
 	within(p, "the delay", late.Fired())
 	a := within(p, "the lock", waiting).mustHave(p)
-	require.Equal(p, lives*lookEvery, a.Grant().Life)
+	require.Equal(p, lives*dispatch.PollEvery, a.Grant().Life)
 	u.gives(a)
 	return a.Grant().Read.Mono() - before.Mono()
 }

@@ -17,7 +17,7 @@ import (
 // keeps the keys, and finds a ticket that was lost though others are there.
 func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	at := now.Mono()
-	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.isDeaf()
+	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.IsDeaf()
 }
 
 // waitAll sends the heartbeats among looks, for many locks in one call, and returns those that are left: the

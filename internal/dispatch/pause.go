@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Messages can be lost, so whatever waits for one polls as well. Locks, queues, latches and elections have one
+// schedule.
+const (
+	// PollEvery is the pause between the polls of one name while a session waits for few names.
+	PollEvery = time.Second
+	// DeafEvery is the same while messages do not arrive, or not all of them.
+	DeafEvery = 100 * time.Millisecond
+	// PollCost is how much each further name adds to the pause: the budget is a thousand polls a second.
+	PollCost = time.Millisecond
+	// PollCeiling is the longest pause, however many names a session waits for.
+	PollCeiling = 10 * time.Second
+)
+
+// Every returns the pause between the polls of one name in a session that waits for so many names.
+func Every(deaf bool, names int) time.Duration {
+	few := PollEvery
+	if deaf {
+		few = DeafEvery
+	}
+	return min(max(few, time.Duration(names)*PollCost), PollCeiling)
+}
+
+// Pause returns the time to the next poll: Every, less up to a fifth of it at random.
+func Pause(deaf bool, names int) time.Duration {
+	every := Every(deaf, names)
+	return every*4/5 + rand.N(every/5)
+}
+
+// unlimited is the time left of a hold whose end is not known.
+const unlimited = -time.Millisecond
+
+// pauseUntil returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
+// of a holder's key are spread too: a process that dies may have held all of the locks.
+func pauseUntil(left time.Duration, deaf bool, names int) time.Duration {
+	if left >= 0 && left < Every(deaf, names) {
+		return min(left+time.Millisecond+rand.N(time.Duration(names)*PollCost+1), PollCeiling)
+	}
+	return Pause(deaf, names)
+}
