@@ -34,8 +34,8 @@ func leftWaiting(all []series) string {
 			}
 		}
 		if stuck > 0 {
-			fmt.Fprintf(&text, " In %d of %d rounds %s left goroutines waiting for a lock that nobody held, %d in all.",
-				rounds, len(s.samples), s.impl.name, stuck)
+			fmt.Fprintf(&text, " In %d of %d rounds %s left %s waiting for a free lock.",
+				rounds, len(s.samples), s.impl.name, counted(int(stuck), "goroutine", "goroutines"))
 		}
 	}
 	return text.String()
