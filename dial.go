@@ -69,7 +69,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 		client.Close()
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
-	return (*Session)(s), nil
+	return (*Session)(s.Handle()), nil
 }
 
 // greet asks the server whether it is new enough.

@@ -18,7 +18,7 @@ import (
 //
 // A session that has held nothing and waited for nothing for some seconds costs nothing: no
 // goroutine, no connection of its own, no command.
-type Session session.Session
+type Session session.Handle
 
 // NewSession returns a session on client. It sends nothing: the first call of a lock asks the server
 // for its time and age, which takes one more round trip. Close does not close the client. Close the
@@ -26,16 +26,13 @@ type Session session.Session
 //
 // If the client is nil or an option is not valid, every call returns the error.
 func NewSession(client rueidis.Client, options ...SessionOption) *Session {
-	return (*Session)(session.New(client, collect(options), false))
+	return (*Session)(session.New(client, collect(options), false).Handle())
 }
 
 // ID returns the identity of the session: 22 random characters. Holder.Session of a lock that the
 // session holds is the same. The ID of a nil session is "".
 func (s *Session) ID() string {
-	if s == nil {
-		return ""
-	}
-	return (*session.Session)(s).ID()
+	return (*session.Handle)(s).Session().ID()
 }
 
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
@@ -53,4 +50,4 @@ func (s *Session) ID() string {
 // Close returns an error if it had to end leases or calls. If another Close is running, Close
 // blocks until that one is done, and returns an error if ctx or the grace ends first. Once the
 // session is closed, Close returns nil.
-func (s *Session) Close(ctx context.Context) error { return (*session.Session)(s).Close(ctx) }
+func (s *Session) Close(ctx context.Context) error { return (*session.Handle)(s).Session().Close(ctx) }

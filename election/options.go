@@ -63,7 +63,7 @@ const unset = -1
 // StepDown, unless the session has defaults for them.
 func begin(s *signalbox.Session) signalbox.LockOption {
 	return func(l *session.LockSettings) {
-		defaults := &(*session.Session)(s).Settings.Lock
+		defaults := &(*session.Handle)(s).Session().Settings.Lock
 		if defaults.Given&session.RenewedLease == 0 || defaults.Fixed {
 			l.Lease = DefaultLease
 		}

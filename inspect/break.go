@@ -35,13 +35,13 @@ import (
 // holder, whose fencing token is greater.
 func Break(ctx context.Context, s *signalbox.Session, name string, kinds ...string) error {
 	if err := breakName(ctx, s, name, kinds); err != nil {
-		return &signalbox.OpError{Op: "break", Name: (*session.Session)(s).Shown(name), Err: err}
+		return &signalbox.OpError{Op: "break", Name: (*session.Handle)(s).Session().Shown(name), Err: err}
 	}
 	return nil
 }
 
 func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []string) error {
-	entries, err := inspect(ctx, (*session.Session)(s), name)
+	entries, err := inspect(ctx, (*session.Handle)(s).Session(), name)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) err
 	case Countdown:
 		return bare(countdown.New(s, name).Reset(ctx))
 	case Semaphore:
-		return takePermits(ctx, (*session.Session)(s), name)
+		return takePermits(ctx, (*session.Handle)(s).Session(), name)
 	case Redlock:
-		return takePart(ctx, (*session.Session)(s), name)
+		return takePart(ctx, (*session.Handle)(s).Session(), name)
 	default:
 		return bare(reentrant.New(s, name).ForceUnlock(ctx))
 	}

@@ -83,7 +83,7 @@ func layoutOf(s *session.Session) *layout.Layout {
 // SCAN, and one or two pipelines of short calls. The loop keeps the keys of the names that it has yielded.
 func Names(ctx context.Context, s *signalbox.Session, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		l := &listing{ctx: ctx, session: (*session.Session)(s), prefix: prefix, yield: yield}
+		l := &listing{ctx: ctx, session: (*session.Handle)(s).Session(), prefix: prefix, yield: yield}
 		if err := l.session.Ready(); err != nil {
 			l.fail(Entry{}, err)
 			return
@@ -188,9 +188,9 @@ func (l *listing) fail(about Entry, err error) bool {
 
 // Name returns what name is used for, an entry for each kind; none if it is not in use. It takes one or two pipelines.
 func Name(ctx context.Context, s *signalbox.Session, name string) ([]Entry, error) {
-	entries, err := inspect(ctx, (*session.Session)(s), name)
+	entries, err := inspect(ctx, (*session.Handle)(s).Session(), name)
 	if err != nil {
-		return nil, &signalbox.OpError{Op: "inspect", Name: (*session.Session)(s).Shown(name), Err: err}
+		return nil, &signalbox.OpError{Op: "inspect", Name: (*session.Handle)(s).Session().Shown(name), Err: err}
 	}
 	return entries, nil
 }

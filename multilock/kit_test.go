@@ -86,7 +86,9 @@ func named(s *signalbox.Session, names ...string) []lock {
 
 // inOrder sorts locks of one session as they are taken.
 func inOrder(locks []lock) []lock {
-	slices.SortFunc(locks, func(a, b lock) int { return session.Compare(session.Place(a.Place()), session.Place(b.Place())) })
+	slices.SortFunc(locks, func(a, b lock) int {
+		return session.Compare(session.PlaceHandle(a.Place()).Place(), session.PlaceHandle(b.Place()).Place())
+	})
 	return locks
 }
 
@@ -118,7 +120,7 @@ func awaitFree(tb testing.TB, locks []lock, sessions ...*signalbox.Session) {
 	tb.Helper()
 	redistest.Await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
 	for _, s := range sessions {
-		redistest.Await(tb, "nothing is under way", (*session.Session)(s).IsIdle)
+		redistest.Await(tb, "nothing is under way", (*session.Handle)(s).Session().IsIdle)
 	}
 }
 
@@ -134,7 +136,7 @@ func scriptsRun(server *redistest.Server, do func()) int64 {
 }
 
 // nameOf returns the name of a lock.
-func nameOf(l lock) string { return session.Place(l.Place()).Name }
+func nameOf(l lock) string { return session.PlaceHandle(l.Place()).Place().Name }
 
 // pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
 const pooled, wanted = 3, 2

@@ -66,7 +66,7 @@ func (l *Lock) add(i int, m Member) error {
 	if m == nil {
 		return fmt.Errorf("%w: member %d is nil", errs.ErrBadOption, i)
 	}
-	place := session.Place(m.Place())
+	place := session.PlaceHandle(m.Place()).Place()
 	if place.Session == nil {
 		return cmp.Or(m.Check(), fmt.Errorf("%w: member %d has no place", errs.ErrBadOption, i))
 	}

@@ -55,7 +55,7 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 		theirs := mustLock(t, others[i])
 		_, err := all(mine).TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
-		require.ErrorContains(t, err, fmt.Sprintf("%q", session.Place(mine[i].Place()).Name), "the member that is held")
+		require.ErrorContains(t, err, fmt.Sprintf("%q", session.PlaceHandle(mine[i].Place()).Place().Name), "the member that is held")
 		require.Equal(t, []int{i}, held(t, mine))
 		require.NoError(t, theirs.Unlock())
 	}

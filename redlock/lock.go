@@ -41,7 +41,7 @@ type Lock struct {
 func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}
 	for i, s := range sessions {
-		l.members[i] = (*session.Session)(s)
+		l.members[i] = (*session.Handle)(s).Session()
 	}
 	if err := checkMembers(l.members); err != nil {
 		l.base.Name, l.base.Err = shown(l.members, name), err

@@ -173,10 +173,10 @@ func TestUnlockWithoutAReplyIsRepeatedInTheBackground(t *testing.T) {
 				waiting := locktest.Queue(t.Context(), t, mu.Lock)
 				defer func() { require.NoError(t, locktest.MustHave(t, waiting).Unlock()) }()
 			}
-			(*session.Session)(s).UnlockPatience = 10 * time.Millisecond
+			(*session.Handle)(s).Session().UnlockPatience = 10 * time.Millisecond
 			server.Freeze()
 			err := lease.Unlock()
-			(*session.Session)(s).UnlockPatience = redistest.Patience
+			(*session.Handle)(s).Session().UnlockPatience = redistest.Patience
 			server.Thaw()
 			require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 			var unconfirmed *signalbox.UnconfirmedError

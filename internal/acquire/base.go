@@ -42,7 +42,7 @@ func Make(s *signalbox.Session, name string, kind session.Kind, options []signal
 func MakeIn(
 	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
 ) Base {
-	b := Base{Session: (*session.Session)(s)}
+	b := Base{Session: (*session.Handle)(s).Session()}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
 		b.Settled = new(session.Settled)
@@ -195,9 +195,9 @@ func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalb
 		return signalbox.Place{}
 	}
 	key := b.Names.Holder
-	return signalbox.Place{
+	return signalbox.Place(session.Place{
 		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Side: side, Gatherer: g,
-	}
+	}.Handle())
 }
 
 // Evict ends a hold of the lock for cause, as Close does with leases that it does not wait for. A

@@ -56,7 +56,7 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
-	s := (*session.Session)(u.session)
+	s := (*session.Handle)(u.session).Session()
 	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Ground, nil)
 	session.PartOf(s, "semaphore", func() queue.Source { return kind.Source })
 	u.kind = &kind
@@ -116,7 +116,7 @@ func (p *place) holds() (n int) {
 // rests waits until neither the session nor the server know of anything, and nothing is counted in.
 func (u *user) rests() {
 	u.place.Helper()
-	s := (*session.Session)(u.session)
+	s := (*session.Handle)(u.session).Session()
 	redistest.Await(u.place, "rest", func() bool {
 		queues, attempts, _ := u.kind.Source.(interface {
 			Len() (queues, attempts, ears int)

@@ -29,7 +29,7 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)
 		for _, g := range []*layout.Ground{&l.Fair.Ground, &l.RWLock.Ground} {
-			kind := acquire.NewKind((*session.Session)(s), l, g, nil)
+			kind := acquire.NewKind((*session.Handle)(s).Session(), l, g, nil)
 			_, contests := kind.Source.(*contend.Contests)
 			require.Equal(t, g.Contest != nil, contests, g.Realm)
 			require.Equal(t, g.Line != nil, !contests, g.Realm)

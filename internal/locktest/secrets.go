@@ -74,7 +74,7 @@ func (s *Secrets) Keep(secrets ...string) {
 }
 
 // KeepSession makes secrets of the ids of a session and of all its holds, which begin with it.
-func (s *Secrets) KeepSession(of *signalbox.Session) { s.Keep((*session.Session)(of).ID()) }
+func (s *Secrets) KeepSession(of *signalbox.Session) { s.Keep((*session.Handle)(of).Session().ID()) }
 
 // Hear records an error that a caller got, and returns it.
 func (s *Secrets) Hear(err error) error {

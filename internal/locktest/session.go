@@ -38,7 +38,7 @@ func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOpt
 func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	s := signalbox.NewSession(client, options...)
-	(*session.Session)(s).UnlockPatience = redistest.Patience
+	(*session.Handle)(s).Session().UnlockPatience = redistest.Patience
 	tb.Cleanup(func() {
 		_ = s.Close(Ended()) // says that leases were left, which the test knows
 	})
@@ -47,15 +47,15 @@ func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.Sessio
 
 // Impatient lets Unlock wait for no longer than it does for others, a second.
 func Impatient(s *signalbox.Session) *signalbox.Session {
-	(*session.Session)(s).UnlockPatience = session.UnlockPatience
+	(*session.Handle)(s).Session().UnlockPatience = session.UnlockPatience
 	return s
 }
 
 // Settling returns how many outcomes the session is still settling in the background.
-func Settling(s *signalbox.Session) int { return (*session.Session)(s).Settler.Open() }
+func Settling(s *signalbox.Session) int { return (*session.Handle)(s).Session().Settler.Open() }
 
 // Channels returns how many channels the session listens to.
-func Channels(s *signalbox.Session) int { return (*session.Session)(s).Dispatch.Channels() }
+func Channels(s *signalbox.Session) int { return (*session.Handle)(s).Session().Dispatch.Channels() }
 
 // Confirmed ignores the error of an Unlock without a reply in time: even without a fault some fall on a busy
 // moment of the machine, and are repeated in the background.

@@ -4,8 +4,8 @@
 // server's clock, the timers, the keeper of leases, the dispatcher of messages, the parts of each kind of
 // lock, and the settling of calls with unknown outcomes.
 //
-// signalbox.Session is defined over Session here. So primitives reach the machinery although nothing of it is
-// exported: only packages of this module can write the conversion (*session.Session)(s).
+// signalbox.Session is defined over Handle here. So primitives reach the machinery although nothing of it is
+// exported: only packages of this module can write the conversion (*session.Handle)(s).Session().
 //
 // The package also checks all options in one place, and describes locks to callers that acquire several at
 // once: their positions in the order of all locks, and which of them one script can acquire together.

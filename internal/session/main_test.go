@@ -17,5 +17,5 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newSession returns a session on a connection of its own, closed when the test ends.
 func newSession(tb testing.TB, to redistest.Dialer) *session.Session {
 	tb.Helper()
-	return (*session.Session)(locktest.SteadySession(tb, to))
+	return (*session.Handle)(locktest.SteadySession(tb, to)).Session()
 }

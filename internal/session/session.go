@@ -137,8 +137,13 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	return s
 }
 
-// ID returns the session's id: 22 characters.
-func (s *Session) ID() string { return s.id }
+// ID returns the id of the session: 22 characters, "" for none.
+func (s *Session) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.id
+}
 
 // Made returns why s is no session, or nil.
 func (s *Session) Made() error {

@@ -21,7 +21,7 @@ type Keys struct {
 
 // KeysOf returns the keys of a name in a session, or why it is not a name.
 func KeysOf(s *signalbox.Session, name string) (Keys, error) {
-	set, err := (*session.Session)(s).Names(layout.Native(), name)
+	set, err := (*session.Handle)(s).Session().Names(layout.Native(), name)
 	if err != nil {
 		return Keys{}, err
 	}
@@ -45,7 +45,7 @@ type Epoch struct {
 func EpochOf(s *signalbox.Session, now time.Time) Epoch {
 	const week = 7 * 24 * time.Hour
 	return Epoch{
-		Key:   names.Epoch((*session.Session)(s).Settings.Prefix),
+		Key:   names.Epoch((*session.Handle)(s).Session().Settings.Prefix),
 		Value: fmt.Sprintf("sb1e%016d%016d", now.Add(-week).UnixMicro(), now.UnixMicro()),
 		Life:  week,
 	}
@@ -55,6 +55,6 @@ func EpochOf(s *signalbox.Session, now time.Time) Epoch {
 // does. It does not wait for the reply.
 func Recheck(s *signalbox.Session, keys Keys) {
 	for _, key := range keys.Holds {
-		(*session.Session)(s).Recheck(key)
+		(*session.Handle)(s).Session().Recheck(key)
 	}
 }

@@ -184,7 +184,7 @@ func (w *world) pattern() string {
 
 // knows reports whether a session is in a key of the lock, on any server that replies.
 func (w *world) knows(s *signalbox.Session) bool {
-	id := (*session.Session)(s).ID()
+	id := (*session.Handle)(s).Session().ID()
 	for _, server := range w.alive() {
 		keys, _ := server.Do("KEYS", w.pattern())
 		list, _ := keys.([]any)

@@ -23,7 +23,7 @@ func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
 	c.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, redistest.Slots-1)
 	of := func(s *signalbox.Session) (places []session.Place) {
 		for _, m := range everything(s) {
-			places = append(places, session.Place(m.Place()))
+			places = append(places, session.PlaceHandle(m.Place()).Place())
 		}
 		slices.SortFunc(places, session.Compare)
 		return places

@@ -141,7 +141,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 		lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
 		ended <- got{lease, w.secrets.Hear(err)}
 	}()
-	channel := names.Grants(names.DefaultPrefix) + (*session.Session)(s).ID()
+	channel := names.Grants(names.DefaultPrefix) + (*session.Handle)(s).Session().ID()
 	redistest.Await(t, "a waiter's subscription", func() bool {
 		reply, err := w.server.Do("PUBSUB", "NUMSUB", channel)
 		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})

@@ -69,7 +69,7 @@ func (w *world) forced() string { return w.name + " forced" }
 func (w *world) copied() string { return w.name + " copied" }
 func (w *world) kept() string   { return w.name + " kept" }
 
-func id(s *signalbox.Session) string { return (*session.Session)(s).ID() }
+func id(s *signalbox.Session) string { return (*session.Handle)(s).Session().ID() }
 
 // step is one thing that a program does with a lock.
 type step string

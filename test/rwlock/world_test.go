@@ -55,4 +55,4 @@ func long(t *testing.T) context.Context {
 	return ctx
 }
 
-func id(s *signalbox.Session) string { return (*session.Session)(s).ID() }
+func id(s *signalbox.Session) string { return (*session.Handle)(s).Session().ID() }

@@ -117,7 +117,7 @@ func packageAPI(p *types.Package) (lines []string) {
 		add("type %s %s", name, outline(named, short))
 		if s, isStruct := named.Type().Underlying().(*types.Struct); isStruct {
 			for field := range s.Fields() {
-				if field.Exported() && field.Pkg() == p { // else it is a field of the internal type that this one is defined over
+				if field.Exported() { // also one of an internal type that this one is defined over: users can reach it
 					add("field (%s) %s %s", name, field.Name(), types.TypeString(field.Type(), short))
 				}
 			}

@@ -152,7 +152,7 @@ func (w *world) immortal(name string) (left []string) {
 // knows reports whether a session stands in a key of a lock's name, as its holder or as one that waits.
 func (w *world) knows(name string, s *signalbox.Session) (found bool) {
 	w.Helper()
-	id := (*session.Session)(s).ID()
+	id := (*session.Handle)(s).Session().ID()
 	w.eachKey(name, func(c rueidis.Client, key string) {
 		bytes, err := c.Do(locktest.Context(w), c.B().Dump().Key(key).Build()).ToString()
 		if !rueidis.IsRedisNil(err) {

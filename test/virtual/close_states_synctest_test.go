@@ -63,7 +63,7 @@ func (w *world) owned(options ...signalbox.SessionOption) (*signalbox.Session, *
 	for _, option := range options {
 		option(&set)
 	}
-	return (*signalbox.Session)(session.New(c, set, true)), lines
+	return (*signalbox.Session)(session.New(c, set, true).Handle()), lines
 }
 
 // A forgotten lease delays Close for its context, or for the grace, and not for ever. The lease
@@ -291,7 +291,7 @@ func (w *world) unanswered(s *signalbox.Session, lines *wire, call func(ctx cont
 	defer cancel()
 	time.AfterFunc(30*time.Millisecond, lines.dead)
 	require.Error(w, call(ctx))
-	require.False(w, (*session.Session)(s).IsIdle())
+	require.False(w, (*session.Handle)(s).Session().IsIdle())
 }
 
 // later makes a call that waits.

@@ -155,6 +155,6 @@ func (w *world) struckSession(s *strike, options ...signalbox.SessionOption) (*s
 func requireIdle(t *testing.T, sessions ...*signalbox.Session) {
 	t.Helper()
 	for _, s := range sessions {
-		require.True(t, (*session.Session)(s).IsIdle(), "something is under way")
+		require.True(t, (*session.Handle)(s).Session().IsIdle(), "something is under way")
 	}
 }

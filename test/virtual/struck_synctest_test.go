@@ -99,7 +99,7 @@ func (s *struck) reopen(options ...signalbox.SessionOption) {
 		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = struckName, time.Second, time.Second
 	})
 	opened := signalbox.NewSession(c, options...)
-	(*session.Session)(opened).UnlockPatience = time.Minute
+	(*session.Handle)(opened).Session().UnlockPatience = time.Minute
 	s.wire, s.Session = lines, opened
 	s.close = sync.OnceFunc(func() {
 		_ = opened.Close(endedContext())
