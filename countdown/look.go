@@ -135,5 +135,5 @@ func (l look) answered(outcome wire.Outcome) {
 
 // scheduleLocked schedules the next poll.
 func (w *watch) scheduleLocked() {
-	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.ends.IsDeaf(), len(w.realm.mu.watches)))
+	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.ends.Every(), len(w.realm.mu.watches)))
 }

@@ -143,7 +143,7 @@ func (p poll) answered(outcomes []wire.Outcome) {
 
 // scheduleLocked schedules the next poll.
 func (w *watch) scheduleLocked() {
-	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.changes.IsDeaf(), len(w.realm.mu.watches)))
+	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.changes.Every(), len(w.realm.mu.watches)))
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.

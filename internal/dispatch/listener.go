@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Hearer receives what a Listener hears. The reader of a connection calls it, or Listen does, with no lock
@@ -131,6 +132,14 @@ func (s *Subscription) Close() {
 	if l := s.listener.Load(); l != nil {
 		l.Close()
 	}
+}
+
+// Every returns the pause between polls while few names are waited for.
+func (s *Subscription) Every() time.Duration {
+	if s.IsDeaf() {
+		return DeafEvery
+	}
+	return PollEvery
 }
 
 // IsDeaf reports whether messages do not arrive, as things are now. One that is not open yet is about to be.

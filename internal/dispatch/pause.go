@@ -20,18 +20,15 @@ const (
 	PollCeiling = 10 * time.Second
 )
 
-// Every returns the pause between the polls of one name in a session that waits for so many names.
-func Every(deaf bool, names int) time.Duration {
-	few := PollEvery
-	if deaf {
-		few = DeafEvery
-	}
+// Every returns the pause between the polls of one name in a session that waits for so many names. few is the
+// pause while they are few: PollEvery or DeafEvery.
+func Every(few time.Duration, names int) time.Duration {
 	return min(max(few, time.Duration(names)*PollCost), PollCeiling)
 }
 
 // Pause returns the time to the next poll: Every, less up to a fifth of it at random.
-func Pause(deaf bool, names int) time.Duration {
-	every := Every(deaf, names)
+func Pause(few time.Duration, names int) time.Duration {
+	every := Every(few, names)
 	return every*4/5 + rand.N(every/5)
 }
 
@@ -40,9 +37,9 @@ const unlimited = -time.Millisecond
 
 // pauseUntil returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
 // of a holder's key are spread too: a process that dies may have held all of the locks.
-func pauseUntil(left time.Duration, deaf bool, names int) time.Duration {
-	if left >= 0 && left < Every(deaf, names) {
+func pauseUntil(left, few time.Duration, names int) time.Duration {
+	if left >= 0 && left < Every(few, names) {
 		return min(left+time.Millisecond+rand.N(time.Duration(names)*PollCost+1), PollCeiling)
 	}
-	return Pause(deaf, names)
+	return Pause(few, names)
 }

@@ -68,12 +68,15 @@ func (w *Wait) Held(left time.Duration) {
 		return
 	}
 	w.look = w.target.Look != nil
-	w.scheduleLocked(pauseUntil(left, w.deafLocked(), len(w.d.mu.waits)))
+	w.scheduleLocked(pauseUntil(left, w.fewLocked(), len(w.d.mu.waits)))
 }
 
-// deafLocked reports whether a release may come without a message.
-func (w *Wait) deafLocked() bool {
-	return w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != live })
+// fewLocked returns the pause between polls while few locks are waited for.
+func (w *Wait) fewLocked() time.Duration {
+	if w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != live }) {
+		return DeafEvery
+	}
+	return PollEvery
 }
 
 func (w *Wait) scheduleLocked(pause time.Duration) {
@@ -86,7 +89,7 @@ func (w *Wait) scheduleLocked(pause time.Duration) {
 func (c *channel) hastenLocked() {
 	now := clock.Now().Mono()
 	for _, w := range c.waits {
-		pause := Pause(true, len(c.d.mu.waits))
+		pause := Pause(DeafEvery, len(c.d.mu.waits))
 		if w.look && now+pause < w.due {
 			w.scheduleLocked(pause)
 		}

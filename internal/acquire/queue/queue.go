@@ -150,7 +150,11 @@ const lives = 3
 
 // everyLocked returns the current pause between polls.
 func (q *Queue) everyLocked() time.Duration {
-	return dispatch.Every(q.ear != nil && q.ear.IsDeaf(), q.lines.mu.waited)
+	few := dispatch.PollEvery
+	if q.ear != nil {
+		few = q.ear.Every()
+	}
+	return dispatch.Every(few, q.lines.mu.waited)
 }
 
 // lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
