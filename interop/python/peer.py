@@ -8,16 +8,27 @@ try <name> <timeout>         says "held" or "timeout"
 
 It ends when its input ends. Leases and timeouts are seconds.
 """
+import asyncio
 import select
 import sys
 
 import redis
 
-from signalbox import Session
+import signalbox
 
 
 def say(*words):
     print(*words, flush=True)
+
+
+def ends():
+    """Reports whether the input has ended."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+async def until_it_ends():
+    while not ends():
+        await asyncio.sleep(0.01)
 
 
 def add_one(client, token):
@@ -29,44 +40,46 @@ def add_one(client, token):
     client.set("counter", int(client.get("counter") or 0) + 1)
 
 
-def work(session, times, host, port):
+async def work(session, times, host, port):
     client, done = redis.Redis(host, int(port)), 0
-    while done < int(times) or (times == "0" and not select.select([sys.stdin], [], [], 0)[0]):
-        hold = session.lock("work")
-        add_one(client, hold.token)
-        done += 1
+    while done < int(times) or (times == "0" and not ends()):
         try:
-            hold.unlock()
+            async with session.lock("work") as held:
+                add_one(client, held.token)
+                done += 1
         except redis.exceptions.LockNotOwnedError:
             raise
         except redis.exceptions.LockError:
             pass  # it is sent again in the background
-    session.close()
-    say("done", done)
+    return "done", done
 
 
-def hold(session, name, lease):
-    held = session.lock(name, lease=float(lease))
-    say("held", held.token)
-    while held.held() and not select.select([sys.stdin], [], [], 0.01)[0]:
-        pass
-    if not held.held():
-        say("lost")
-        sys.stdin.read()
-    held.unlock()
-    session.close()
+async def hold(session, name, lease):
+    async with session.lock(name, lease=float(lease)) as held:
+        say("held", held.token)
+        while held.held() and not ends():
+            await asyncio.sleep(0.01)
+        if not held.held():
+            say("lost")
+            await until_it_ends()
 
 
-def try_for(session, name, timeout):
-    held = session.lock(name, float(timeout))
-    say("held" if held else "timeout")
-    sys.stdin.read()
-    if held:
-        held.unlock()
-    session.close()
+async def try_for(session, name, timeout):
+    try:
+        async with session.lock(name, float(timeout)):
+            say("held")
+            await until_it_ends()
+    except TimeoutError:
+        say("timeout")
+        await until_it_ends()
+
+
+async def main(host, port, scripts, verb, *arguments):
+    async with signalbox.Session(host, int(port), scripts) as session:
+        words = await {"work": work, "hold": hold, "try": try_for}[verb](session, *arguments)
+    if words:
+        say(*words)
 
 
 if __name__ == "__main__":
-    host, port, scripts, verb = sys.argv[1:5]
-    verbs = {"work": work, "hold": hold, "try": try_for}
-    verbs[verb](Session(host, int(port), scripts), *sys.argv[5:])
+    asyncio.run(main(*sys.argv[1:]))

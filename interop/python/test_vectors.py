@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares signalbox.py with scripts/testdata/vectors.json. It needs redis-py, but no server."""
+import asyncio
 import hashlib
 import json
 import pathlib
-import threading
 import types
 import unittest
 from unittest import mock
@@ -71,30 +71,32 @@ class Vectors(unittest.TestCase):
     def test_exchange(self):
         """The calls of a recorded exchange are those that this client sends, at the same time."""
         for v in self.each("exchange"):
-            args, sent = v["args"], []
-            session = types.SimpleNamespace(
-                prefix="sb:", label="host:1", channel="sb:grants:", offset=0, counter=iter([1]),
-                cond=threading.Condition(), attempts={}, subscribed=True,
-                grants=lambda text: None, hurry=lambda holder: None,
-                call=lambda *call: sent.append(call) or (0, v["reply"]))
-            now = int(v["now"])
-            if v["script"] == "lock/enter":
-                ticket, number = args[0], args[5]
-            elif v["script"] == "lock/poll":
-                ticket, number = args[0] + args[6], args[2]
-            else:
-                ticket, number = args[0], None
-            session.id, session.heartbeat = ticket[:22], lambda: number
-            with mock.patch.object(signalbox, "clock", lambda: now):
-                hold = signalbox.Hold(session, "a", 30_000_000, 1)
-                hold.id, hold.ticket = ticket[22:41], ticket
-                session.attempts = {hold.id: hold}
-                if v["script"] == "lock/leave":
-                    hold.stamp, hold.sure = args[5], int(args[6])
-                getattr(hold, v["script"].rpartition("/")[2])()
-            script, keys, *sent = sent[0]
-            self.assertEqual((script, keys), (v["script"], hold.keys))
-            self.assertEqual([str(arg) for arg in sent], args)
+            asyncio.run(self.exchange(v["script"], int(v["now"]), v["args"], v["reply"]))
+
+    async def exchange(self, script, now, args, reply):
+        calls = []
+
+        async def call(*words):
+            calls.append(words)
+            return reply
+
+        ticket = args[0] + args[6] if script == "lock/poll" else args[0]
+        session = types.SimpleNamespace(
+            id=ticket[:22], prefix="sb:", label="host:1", channel="sb:grants:", offset=0,
+            counter=iter([1]), attempts={}, subscribed=asyncio.Event(), call=call,
+            heartbeat=lambda: args[2 if script == "lock/poll" else 5],
+            grants=lambda text: None, wake=lambda holder: None)
+        with mock.patch.object(signalbox, "clock", lambda: now):
+            attempt = signalbox.Attempt(session, "a", 30_000_000, 1)
+            attempt.task.cancel()
+            attempt.id, attempt.ticket = ticket[22:41], ticket
+            session.attempts = {attempt.id: attempt}
+            if script == "lock/leave":
+                attempt.stamp, attempt.deadline = args[5], now + 1
+                attempt.sent = attempt.replied = int(args[6])
+            await getattr(attempt, script.rpartition("/")[2])()
+        self.assertEqual(calls[0][:2], (script, attempt.keys))
+        self.assertEqual([str(arg) for arg in calls[0][2:]], args)
 
 
 if __name__ == "__main__":

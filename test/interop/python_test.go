@@ -88,6 +88,17 @@ func TestPythonKnowsTheVectors(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
+// The client of the page is short enough to be read in one go.
+func TestPythonClientIsShort(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(pythonFolder(t), "signalbox.py"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(text), "\n"), 300, "lines")
+	for line := range strings.Lines(string(text)) {
+		require.LessOrEqual(t, len(line), 101, line)
+	}
+}
+
 // P1, P3: three processes in Python and three in Go count by a read and a write that only the lock protects; tokens rise.
 func TestPythonAndGoLoseNoCount(t *testing.T) {
 	t.Parallel()
