@@ -6,7 +6,7 @@
 -- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: ticket (id (41), and for kind l the
 --          mode behind it), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
---          say, or ttl_ms is not a number of digits: nothing changed
+--          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
 --          nothing
 -- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only
@@ -16,7 +16,7 @@ for n, holder in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local value = redis.pcall('GET', holder)
   alive[n] = 0
-  if not string.find(ttl_ms, '^%d+$') then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
     alive[n] = -8 -- a life of -1 would delete the key
   elseif type(value) == 'string' then
     if string.sub(value, 1, 4) == 'sb1l' then
@@ -31,8 +31,8 @@ for n, holder in ipairs(KEYS) do
       end
     elseif string.sub(value, 21, 61) == ticket then
       alive[n] = 1
-      if ttl_ms ~= '0' then
-        alive[n] = redis.call('PEXPIRE', holder, ttl_ms)
+      if ttl_ms ~= '0' and type(redis.pcall('PEXPIRE', holder, ttl_ms)) == 'table' then
+        alive[n] = -8
       end
     end
   elseif value and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then

@@ -5,7 +5,7 @@
 -- KEYS[n]  holder   sorted set: hold -> when it ends
 -- ARGV[n]  terms    a pair by key, at 2n-1 and 2n: hold, ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
---          say
+--          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing
 -- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each
 local time = redis.call('TIME')
@@ -16,7 +16,9 @@ for n, holder in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local scores = redis.pcall('ZMSCORE', holder, hold, 'kept')
   alive[n] = 0
-  if scores['err'] then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+    alive[n] = -8
+  elseif scores['err'] then
     alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -8
   elseif scores[1] and tonumber(scores[1]) > now then
     alive[n] = 1

@@ -19,6 +19,10 @@
 -- effects  writes KEYS; publishes nothing
 -- cost     O(keys): TIME, MGET once; SET each; GET if MGET finds no string; held: PTTL
 
+for n = 1, #KEYS do
+  assert(string.find(ARGV[4 * n - 2], '^[1-9]%d*$') and #ARGV[4 * n - 2] < 16, 'not a number')
+end
+
 -- include line/now
 
 -- One command for all of them. It has nothing for a key of another type: that is asked for again.

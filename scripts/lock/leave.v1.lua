@@ -34,7 +34,7 @@ local ticket, session, verb, channel, keep_ms, used, sure = ARGV[1], ARGV[2], AR
 
 local has, last = hold == ticket, used
 if has then
-  if last == '' then
+  if #last ~= 16 or string.find(last, '%D') then
     last = string.format('%016.0f', tonumber(floor) + 255)
   elseif last < floor then
     last = floor

@@ -27,7 +27,7 @@ for n = 1, #KEYS do
     if string.sub(value, 63, 63) ~= 'q' then
       reply = 1
       local floor = string.sub(value, 5, 20)
-      if used == '' then
+      if #used ~= 16 or string.find(used, '%D') then
         floor = string.format('%016.0f', tonumber(floor) + 255)
       elseif used > floor then
         floor = used

@@ -7,7 +7,7 @@
 -- ARGV[n]  terms     a pair by key, at 2n-1 and 2n: hold (12 bytes, and 10 digits), ttl_ms
 --          (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 all live on, 0 the hold has some of them no more, -8 the server
---          refused to say
+--          refused to say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the permits; publishes nothing
 -- cost     O(n log permits): TIME; ZMSCORE and ZADD each
 local time = redis.call('TIME')
@@ -22,7 +22,9 @@ for n, timeouts in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local scores = redis.pcall('ZMSCORE', timeouts, unpack(ids))
   alive[n] = 1
-  if scores['err'] then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+    alive[n] = -8
+  elseif scores['err'] then
     alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -8
   else
     for i = 1, #ids do

@@ -6,7 +6,7 @@
 -- KEYS[n]  lock   hash: see redisson/acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
---          say
+--          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the KEYS; publishes nothing
 -- cost     O(keys): HGET and PEXPIRE each
 local alive = {}
@@ -15,10 +15,12 @@ for n, lock in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local value = redis.pcall('HGET', lock, hold)
   alive[n] = 0
-  if type(value) == 'string' then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+    alive[n] = -8 -- a life of -1 would delete the key
+  elseif type(value) == 'string' then
     alive[n] = 1
-    if ttl_ms ~= '0' then
-      alive[n] = redis.call('PEXPIRE', lock, ttl_ms)
+    if ttl_ms ~= '0' and type(redis.pcall('PEXPIRE', lock, ttl_ms)) == 'table' then
+      alive[n] = -8
     end
   elseif value and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
     alive[n] = -8

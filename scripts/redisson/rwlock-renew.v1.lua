@@ -6,7 +6,7 @@
 -- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
---          say
+--          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the KEYS and of the keys of the holds; publishes nothing
 -- cost     O(keys): HMGET, PTTL, PEXPIRE each, and PEXPIRE of the key of a hold that reads
 local alive = {}
@@ -19,7 +19,9 @@ for n, lock in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local fields = redis.pcall('HMGET', lock, hold, writes)
   alive[n] = 0
-  if fields['err'] then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+    alive[n] = -8 -- a life of -1 would delete the keys
+  elseif fields['err'] then
     alive[n] = string.sub(fields['err'], 1, 9) == 'WRONGTYPE' and 0 or -8
   elseif fields[1] or fields[2] then
     alive[n] = 1

@@ -25,7 +25,7 @@ if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~
   local now = time[1] .. string.sub('00000' .. time[2], -6)
   return {0, now}
 end
-if string.sub(value, 5, 20) > floor then
+if #floor ~= 16 or string.find(floor, '%D') or string.sub(value, 5, 20) > floor then
   floor = string.sub(value, 5, 20)
 end
 -- A SET is refused if memory is full. DEL never is, nor is what follows the first write.

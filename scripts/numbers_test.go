@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+var (
+	badNumbers = []string{"-1", "-9000000000000000000", "nan", "inf", "x", "", " 1", "1.5", "1e3", "0x10", "9000000000000000000", strings.Repeat("9", 30)}
+	duration   = regexp.MustCompile(`^[a-z]\w*_[mu]s$`)
+	goodLock   = regexp.MustCompile(`(?s)^sb1(-\d{16}$|l\d{16}.{41}[rf-][q-]|q\d{16}.{63})`)
+)
+
+// releases have durations that matter for the floor alone. A release is done whatever they say.
+var releases = []string{
+	"holder/force", "lock/force", "lock/leave", "lock/scatter", "redlock/release", "rwlock/downgrade", "rwlock/force", "rwlock/leave", "semaphore/leave",
+}
+
+// numbersOf returns the places of a script's durations among its arguments.
+func numbersOf(t *testing.T, script *scripts.Script) (at []int) {
+	t.Helper()
+	file, err := os.ReadFile(fmt.Sprintf("%s.v%d.lua", script.Name, script.Version))
+	require.NoError(t, err)
+	h, _ := parse(t, string(file))
+	if strings.HasSuffix(script.Name, "renew") {
+		return []int{1} // a hold and a duration for each key
+	}
+	names := make([]string, 0, len(h.args))
+	for _, f := range h.args {
+		if names = append(names, f.name); f.index == "n" {
+			names = f.parts
+		}
+	}
+	for i, name := range names {
+		if duration.MatchString(name) {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// eachBadNumber runs a check for every duration of every script, by the first of its rows of costs.
+func eachBadNumber(t *testing.T, check func(t *testing.T, m *measured, row costRow, keys []string, args []any)) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for _, row := range costRows() {
+		numbers := numbersOf(t, row.script)
+		if seen[row.script.Name] || len(numbers) == 0 {
+			continue
+		}
+		seen[row.script.Name] = true
+		t.Run(row.script.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, at := range numbers {
+				for _, bad := range badNumbers {
+					m := newMeasured(t)
+					if row.fill != nil {
+						row.fill(m, 1)
+					}
+					args := slices.Clone(row.args(m, 1))
+					args[at] = bad
+					t.Logf("argument %d is %q", at+1, bad)
+					check(t, m, row, row.keys(m, 1), args)
+				}
+			}
+		})
+	}
+}
+
+// P1, P4: a duration that is no number of 1 to 15 digits is refused before anything is written. A negative one would delete the
+// key of a hold, and a great one would shift what stands behind it. A renewal refuses it for its key alone.
+func TestScriptsRefuseDurationsThatAreNoNumbers(t *testing.T) {
+	t.Parallel()
+	eachBadNumber(t, func(t *testing.T, m *measured, row costRow, keys []string, args []any) {
+		t.Helper()
+		if slices.Contains(releases, row.script.Name) {
+			return
+		}
+		unchanged := m.unchangedKeys(func() []string { return keys })
+		reply, err := m.tryKeys(row.script, keys, args...)
+		if strings.HasSuffix(row.script.Name, "renew") {
+			require.NoError(t, err)
+			require.Equal(t, []any{int64(-8)}, reply)
+		} else {
+			require.ErrorContains(t, err, "not a number")
+		}
+		unchanged()
+	})
+}
+
+// P10: a release is done whatever it says of the floor's life, and leaves a key that others can use, with an end.
+func TestReleasesAreDoneWhateverTheFloorsLife(t *testing.T) {
+	t.Parallel()
+	eachBadNumber(t, func(t *testing.T, m *measured, row costRow, keys []string, args []any) {
+		t.Helper()
+		if !slices.Contains(releases, row.script.Name) {
+			return
+		}
+		_, err := m.tryKeys(row.script, keys, args...)
+		if err != nil {
+			require.Contains(t, row.script.Name, "semaphore/", "%v", err) // what comes behind the release needs the number
+		}
+		if m.server.MustDo(t, "TYPE", m.key) == "string" {
+			require.Regexp(t, goodLock, m.value())
+		}
+		for _, key := range keys {
+			require.NotEqual(t, int64(-1), m.server.MustDo(t, "PTTL", key), "%s has no end", key)
+		}
+	})
+}
+
+// P4: the stamp of the last token that was used stands in the key of a released lock, so what is none is not written there.
+func TestReleasesIgnoreStampsThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, bad := range append(slices.Clone(badNumbers), "178000000000000x", "17800000000000000") {
+		for name, run := range map[string]func(p *place) (any, error){
+			"Leave": func(p *place) (any, error) {
+				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
+				return p.tryKeys(scripts.LockLeave, []string{p.key, p.key + ":line", p.key + ":lives"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
+			},
+			"Scatter": func(p *place) (any, error) {
+				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
+				return p.tryKeys(scripts.LockScatter, []string{p.key}, ours+turnMode, bad, keepMS)
+			},
+			"Quorum": func(p *place) (any, error) {
+				p.set(votedFor(ours, noon, ""), time.Minute)
+				return p.tryKeys(scripts.RedlockRelease, []string{p.key}, ours, bad, "PUBLISH", "c", keepMS)
+			},
+		} {
+			t.Run(name+"/"+bad, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				_, err := run(p)
+				require.NoError(t, err)
+				floor := noon + 255
+				if name == "Quorum" {
+					floor = noon
+				}
+				require.Equal(t, released(floor), p.value())
+			})
+		}
+	}
+}
