@@ -60,6 +60,11 @@ func TestAPartHasAHeaderAndAUse(t *testing.T) {
 				header := partHeader.FindStringSubmatch(string(text))
 				require.NotNil(t, header, "%s has no header", file)
 				require.Equal(t, name, header[1])
+				for line := range strings.Lines(string(text)) {
+					if strings.HasPrefix(line, "-- ") && !strings.HasPrefix(line, "-- uses ") && !strings.HasPrefix(line, "-- defines ") {
+						require.LessOrEqual(t, len(line), 101, "%s: %s", file, line)
+					}
+				}
 			}
 		}
 	}

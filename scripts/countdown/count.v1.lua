@@ -8,7 +8,7 @@
 -- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         the id counts, and left more open the round: 0 is open, now or before
 --          {0, value, past}  another round is the newest, or this one was reset: both fields of the
---            key, '' if there is none
+--            key, '' if there is no such field
 --          {-2}              the key is no latch's
 -- effects  writes KEYS[1], and makes an open one live on; publishes stamp, 'o' and nonce if it
 --          opens the round

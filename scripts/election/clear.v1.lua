@@ -6,7 +6,7 @@
 -- ARGV[1]  id      of the hold, 41 characters
 -- ARGV[2]  verb    PUBLISH or SPUBLISH
 -- ARGV[3]  channel  on which observers listen
--- returns  {cleared}  1 if a value was removed, 0 if the hold has none there
+-- returns  {cleared}  1 if a value was removed, 0 if the hold has no value there
 -- effects  deletes KEYS[1] if hold wrote it; publishes '' in any case
 -- cost     O(1): GET, DEL, and the message
 local leader = KEYS[1]

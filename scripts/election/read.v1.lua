@@ -2,7 +2,7 @@
 -- Returns the value of the last term, and the hold that wrote it. It says nothing about who leads.
 --
 -- KEYS[1]  leader  string: 'sb1e', id (41), number (16), value; see README.md
--- returns  {1, id, text}  the value that this attempt wrote; both are '' if there is none
+-- returns  {1, id, text}  the value that this attempt wrote; both are '' if there is no value
 --          {-2}  the key is not an election's
 -- effects  none
 -- cost     O(1): GET

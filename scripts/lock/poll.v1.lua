@@ -22,8 +22,8 @@
 --          grants is '', or if an attempt of the session holds that attempt (19), stamp (16), and
 --          the number (20) of the heartbeat that its life counts from, dashes if that is not known;
 --          places has a 1 for each of attempts that has a ticket, else a 0, and is '' if only the
---          holder key was sent; more is 1 if a poll is due at once; stamp is that of the hold, ''
---          if there is none
+--          holder key was sent; more is 1 if a poll is due at once; stamp is that of the hold, or
+--          ''
 -- effects  writes the KEYS; marks a key that is held without a mark while an attempt has a ticket;
 --          publishes attempt, stamp and number to the channel of the session that is granted the
 --          lock, unless it sent this

@@ -4,7 +4,7 @@
 -- KEYS[1]  outcome  string: 'sb1o', stamp (16), the value; see README.md
 -- ARGV[1]  stamp  of the outcome that is to be deleted
 -- returns  {1}  deleted
---          {0}  there is none, or it has another stamp
+--          {0}  there is no outcome, or it has another stamp
 --          {-2}  the key is no outcome's
 -- effects  deletes KEYS[1]; publishes nothing
 -- cost     O(1): GET and DEL

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  outcome  string: 'sb1o', stamp (16), the value; see README.md
 -- returns  {1, stamp, value}  it is stored; stamp is that of the run's hold
---          {0}   there is none
+--          {0}   there is no outcome
 --          {-2}  the key is no outcome's
 -- effects  writes and publishes nothing
 -- cost     O(1): GET; the reply has the value

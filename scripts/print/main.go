@@ -8,6 +8,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/signalbox-go/signalbox/scripts"
@@ -16,7 +17,7 @@ import (
 func main() {
 	all, err := scripts.All()
 	if err == nil {
-		err = write(all, os.Args[1:])
+		err = write(os.Stdout, all, os.Args[1:])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -25,12 +26,12 @@ func main() {
 }
 
 // write writes the newest version of the scripts with these names; without names it lists all.
-func write(all []*scripts.Script, names []string) error {
+func write(w io.Writer, all []*scripts.Script, names []string) error {
 	newest := make(map[string]*scripts.Script)
 	for _, s := range all { // versions rise
 		newest[s.Name] = s
 		if len(names) == 0 {
-			fmt.Println(s.SHA1, s.Name, s.Version)
+			fmt.Fprintln(w, s.SHA1, s.Name, s.Version)
 		}
 	}
 	for _, name := range names {
@@ -38,7 +39,7 @@ func write(all []*scripts.Script, names []string) error {
 		if s == nil {
 			return fmt.Errorf("there is no script %q", name)
 		}
-		fmt.Print(s.Source)
+		fmt.Fprint(w, s.Source)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 -- redisson/acquire v1
--- Acquires a lock that is free, as Redisson's RLock has it. Sent again for the same hold it extends
--- that, and returns a later time: nobody had the tokens of the one before, which was lost with its
--- reply.
+-- Acquires a lock that is free, as Redisson's RLock has it. Sent again for the same hold it
+-- lengthens that, and returns a later time: no caller had the tokens of the one before, lost with
+-- its reply.
 --
 -- KEYS[1]  lock       hash: a field for the hold, of the value 1; see README.md
 -- ARGV[1]  hold       56 characters, fresh for every attempt

@@ -1,7 +1,7 @@
 -- redisson/fair-acquire v1
--- Takes a lock that is free, if the hold is the first waiter, as Redisson's RFairLock has it.
--- Otherwise the hold gets a place at the end of the line, or, where it came to try, leaves. Sent
--- again for the same hold it keeps place and lock, and lengthens either.
+-- Acquires a lock that is free, if the hold is the first waiter, as Redisson's RFairLock has it.
+-- Otherwise the hold gets a place at the end of the queue, unless it only tries. Sent again for the
+-- same hold it keeps place and lock, and lengthens either.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  queue      list: the holds that wait, the next one first
@@ -14,16 +14,16 @@
 -- ARGV[5]  channel    on which waiters listen, without the hold that it ends with
 -- ARGV[6]  waits      1 to queue, 0 to try
 -- ARGV[7]  wait_ms    how long a place is good for, the fairLockWaitTimeout of the Java clients
--- returns  {1, now}   taken, at the server's time now
---          {0, left_ms, now}  another has it for left_ms at the longest, or, if that is below 0,
---            is to have it
+-- returns  {1, now}   acquired, at the server's time now
+--          {0, left_ms, now}  another hold has it for left_ms at most; below 0 it is free, for
+--            another waiter
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to waiters that lost their places, and to the first in line
---          if the lock is free and it is another
+-- effects  writes the KEYS; publishes 0 to waiters that lost their places, and to the first waiter
+--          if the lock is free and that is another
 -- cost     O(1) without waiters: TIME, HLEN, HGET, LINDEX, ZRANGE, HSET, PEXPIRE. O(n log n) in
---          those who wait for a grant, and O(n) for a waiter, which looks for its place
+--          the waiters if it is acquired, and O(n) for a waiter, whose place is searched
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 assert(string.find(ttl_ms .. ' ' .. wait_ms, '^[1-9]%d* [1-9]%d*$') and ttl_ms + wait_ms < 1e15, 'not a number')
@@ -53,8 +53,8 @@ end
 
 local head = first()
 if fields == 0 and (not head or head == hold) then
-  -- Whoever stood in line has it also where memory is full: these take none, and nothing is refused
-  -- behind them.
+  -- A waiter gets the lock also if memory is full: these take none, and nothing is refused behind
+  -- them.
   if head then
     redis.call('LPOP', queue)
     redis.call('ZREM', deadlines, hold)
@@ -66,9 +66,9 @@ if fields == 0 and (not head or head == hold) then
   end
   for _, owner in ipairs(others) do
     if owner == hold then
-      redis.call('ZREM', deadlines, owner) -- somebody deleted the queue alone
+      redis.call('ZREM', deadlines, owner) -- the queue alone was deleted
     else
-      redis.call('ZINCRBY', deadlines, -wait_ms, owner) -- one less is before them
+      redis.call('ZINCRBY', deadlines, -wait_ms, owner) -- one waiter less is before them
     end
   end
   return {1, now}
@@ -76,8 +76,8 @@ end
 
 local left_ms = redis.call('PTTL', lock)
 if fields == 0 then
-  -- Its message was lost, or the key ended and nobody said so.
-  tell(verb, channel .. head, '0')
+  -- Its message was lost, or the key ended and no message was sent.
+  notify(verb, channel .. head, '0')
 end
 if waits == '0' then
   return {0, left_ms, now}

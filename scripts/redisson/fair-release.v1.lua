@@ -1,7 +1,6 @@
 -- redisson/fair-release v1
--- Gives a lock back that a hold still has, as Redisson's RFairLock has it, and tells the first in
--- line; or gives up its place there. It is also how an acquire is taken back whose outcome is not
--- known.
+-- Releases a lock that a hold still has, as Redisson's RFairLock has it, and notifies the first
+-- waiter; or removes the hold from the queue. It also undoes an acquire of unknown outcome.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  queue      list: see redisson/fair-acquire v1
@@ -11,12 +10,12 @@
 -- ARGV[3]  channel    on which waiters listen, without the hold that it ends with
 -- ARGV[4]  wait_ms    see redisson/fair-acquire v1
 -- returns  {0, now}   this hold does not have the lock; now is the server's time, a stamp
---          {1, now}   it had, and gave it back
+--          {1, now}   it had, and released it
 --          an error   the server's refusal
--- effects  writes the KEYS; publishes 0 to waiters that lost their places, and to the first in line
---          where the lock is free
--- cost     O(1) for a lock: TIME, HGET, DEL, LINDEX, ZSCORE, and the message; O(n log n) in those
---          who wait for a place
+-- effects  writes the KEYS; publishes 0 to waiters that lost their places, and to the first waiter
+--          if the lock is free
+-- cost     O(1) for a lock: TIME, HGET, DEL, LINDEX, ZSCORE, and the message; O(n log n) in the
+--          waiters for a place in the queue
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, verb, channel, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(string.find(wait_ms, '^[1-9]%d*$') and tonumber(wait_ms) < 1e15, 'not a number')
@@ -38,13 +37,13 @@ else
   if rank then
     redis.call('LREM', queue, '0', hold)
     for _, owner in ipairs(redis.call('LRANGE', queue, rank, '-1')) do
-      redis.call('ZINCRBY', deadlines, -wait_ms, owner) -- one less is before them
+      redis.call('ZINCRBY', deadlines, -wait_ms, owner) -- one waiter less is before them
     end
   end
 end
 local head = first()
 if head and redis.call('EXISTS', lock) == 0 then
-  tell(verb, channel .. head, '0')
+  notify(verb, channel .. head, '0')
 end
 if has then
   return {1, now}

@@ -3,9 +3,9 @@
 --
 -- KEYS[1]  queue      list: see redisson/fair-acquire v1
 -- KEYS[2]  deadlines  sorted set: see redisson/fair-acquire v1
--- ARGV[1]  after  how many stand before the page
+-- ARGV[1]  after  how many are before the page
 -- ARGV[2]  count  of waiters in the page
--- returns  {waiter, ...}  in order, four each: hold, how many stand before the next, 1 where its
+-- returns  {waiter, ...}  in order, four each: hold, how many are before the next, 1 if its
 --          deadline is not over, else 0, and the hold once more
 -- effects  none
 -- cost     O(after + count): TIME, LRANGE, ZSCORE each

@@ -1,7 +1,7 @@
 -- redisson/fence v1
 -- Acquires a lock that is free, as Redisson's RFencedLock has it, with the next number of its
--- counter for a token. Sent again for the same hold it extends that, and returns a later token:
--- nobody had the one before, which was lost with its reply.
+-- counter for a token. Sent again for the same hold it lengthens that, and returns a later token:
+-- no caller had the one before, which was lost with its reply.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1
 -- KEYS[2]  token      string: the last token of the lock, decimal; it never expires
@@ -43,7 +43,7 @@ end
 
 -- include redisson/seize
 
--- First: a number that nobody has is no harm, and a hold without one would be.
+-- The number comes first: one without a hold does no harm, and a hold without one would.
 local counted = redis.pcall('INCR', token)
 if type(counted) == 'table' then
   return counted

@@ -1,13 +1,12 @@
 -- redisson/force v1
--- Ends the hold of another on a lock, as Redisson's RLock has it. Sent again it finds the hold
--- gone.
+-- Ends a hold by force, as Redisson's RLock has it. Sent again it finds the hold gone.
 --
 -- KEYS[1]  lock     hash: see redisson/acquire v1
 -- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
 -- ARGV[1]  hold     the field of the hold, as far as the sender knows
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
--- ARGV[4]  forced   the channel of the hold's session, if it is one of ours
+-- ARGV[4]  forced   the channel of the hold's session, if it is one of this library
 -- returns  0        this hold has it no more
 --          1        ended; waiters and the hold's session get messages
 --          an error   the server's refusal
@@ -16,7 +15,7 @@
 local lock, _token = KEYS[1], KEYS[2]
 local hold, verb, channel, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- include redisson/tell
+-- include redisson/notify
 
 -- A hash with a mode is a read-write lock's. Java names the fields of both by client and thread.
 local fields = redis.pcall('HMGET', lock, hold, 'mode')
@@ -27,7 +26,7 @@ if not fields[1] or fields[2] then
   return 0
 end
 redis.call('DEL', lock)
-tell(verb, channel, '0')
+notify(verb, channel, '0')
 -- By the bus: whatever node the holder's session listens at.
 redis.pcall('PUBLISH', forced, lock)
 return 1

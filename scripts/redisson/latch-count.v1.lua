@@ -4,19 +4,19 @@
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
 -- ARGV[1]  _round   not used: rounds have no names
--- ARGV[2]  _id      not used: nobody remembers it
+-- ARGV[2]  _id      not used: ids are not kept
 -- ARGV[3]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         counted, and left more open it
 --          {0, value, past}  there is nothing to count: a later round has opened, in the words of
 --            countdown/look
 --          {-2}              the key is not a latch's
--- effects  writes KEYS[1]; publishes 0 where it opens
+-- effects  writes KEYS[1]; publishes 0 if it opens
 -- cost     O(1): GET, INCRBY; the last one: DEL, and the message
 local latch = KEYS[1]
 local _round, _id, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- include redisson/tell
+-- include redisson/notify
 
 local count = redis.call('GET', latch)
 if not count then
@@ -29,7 +29,7 @@ end
 if tonumber(count) > 1 then
   return {1, redis.call('INCRBY', latch, -1)}
 end
--- The last one: DEL, which memory that is full does not refuse.
+-- The last one: DEL, which is not refused if memory is full.
 redis.call('DEL', latch)
-tell(verb, channel, '0')
+notify(verb, channel, '0')
 return {1, 0}

@@ -7,7 +7,7 @@
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  deleted; now is the server's time
---          {0, now}  there is none
+--          {0, now}  there is no latch
 --          {-2}      the key is not a latch's
 -- effects  writes KEYS[1]; publishes 1
 -- cost     O(1): TIME, GET, DEL, and the message
@@ -15,7 +15,7 @@ local latch = KEYS[1]
 local _begun, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 
 local value = redis.call('GET', latch)
 if not value then
@@ -25,5 +25,5 @@ if not string.match(value, '^%-?%d+$') then
   return {-2}
 end
 redis.call('DEL', latch)
-tell(verb, channel, '1')
+notify(verb, channel, '1')
 return {1, now}

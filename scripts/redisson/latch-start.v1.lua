@@ -1,6 +1,6 @@
 -- redisson/latch-start v1
--- Starts a count, as Redisson's RCountDownLatch has it. Sent again it may start another one: who
--- sends it knows no more than that one is there.
+-- Starts a count, as Redisson's RCountDownLatch has it. Sent again it may start another one: its
+-- sender knows only that there is one.
 --
 -- KEYS[1]  latch  text: how many open it still, decimal; gone when it is open
 -- ARGV[1]  _begun     not used: rounds have no names
@@ -20,7 +20,7 @@ local _begun, total, _keep_ms, not_after, verb, channel = ARGV[1], ARGV[2], ARGV
 assert(string.find(total, '^%d+$') and tonumber(total) < 1e15, 'not a number')
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 
 if now > not_after then
   return {-1, now}
@@ -34,5 +34,5 @@ if value then
 end
 local stamp, count = '0000000000000001', string.format('%.0f', total)
 redis.call('SET', latch, count)
-tell(verb, channel, '1')
+notify(verb, channel, '1')
 return {1, stamp, now}

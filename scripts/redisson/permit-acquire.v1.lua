@@ -1,7 +1,7 @@
 -- redisson/permit-acquire v1
--- Takes permits that are free, all or none, as Redisson's RPermitExpirableSemaphore has them. Sent
--- again for the same hold it lengthens that; if some of the hold's permits are gone, it frees the
--- others.
+-- Acquires permits that are free, all or none, as Redisson's RPermitExpirableSemaphore has them.
+-- Sent again for the same hold it lengthens that; if some of the hold's permits are gone, it frees
+-- the others.
 --
 -- KEYS[1]  permits   text: how many are free, decimal
 -- KEYS[2]  timeouts  sorted set: permit (16 bytes) -> the millisecond in which it ends
@@ -10,28 +10,28 @@
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  verb       PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[5]  channel    on which waiters listen
--- ARGV[6]  _waits     not used: who waits has no place
+-- ARGV[6]  _waits     not used: no waiter has a place
 -- ARGV[7]  capacity   how many permits there are, if the key does not say
 -- ARGV[8]  exact      1 refuses if there is another number
--- ARGV[9]  summed     1 where all who have permits stand in timeouts, so that it is known how many
+-- ARGV[9]  summed     1 if timeouts has all permits that are held, so that it is known how many
 --          there are
--- returns  {1, now}          taken, at the server's time now
---          {0, left_ms, now}  there are too few; left_ms until the first of those that are out
---            ends, -1 if none has an end
+-- returns  {1, now}          acquired, at the server's time now
+--          {0, left_ms, now}  too few are free; left_ms until the first of those that are held
+--            ends, -1 if there is no end
 --          {-1, now}         later than not_after
 --          {-2, kind}        a key is no semaphore's ('?')
---          {-4, all}         there are fewer than the hold wants, all together
---          {-5, all}         there are others than capacity, and exact is 1
+--          {-4, all}         there are fewer permits than the hold wants
+--          {-5, all}         there is another number of permits, and exact is 1
 --          an error          the server's refusal
--- effects  writes KEYS; publishes how many are free, where some came back
+-- effects  writes KEYS; publishes how many are free, if some were released
 -- cost     O(n log permits): TIME, GET, ZCARD, ZADD, PTTL, INCRBY; ZMSCORE and ZRANGE if some are
---          out; ZREM and the message if some have ended
+--          held; ZREM and the message if some have ended
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, verb, channel, _waits, capacity, exact, summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + capacity < 1e15, 'not a number')
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/put
@@ -47,10 +47,10 @@ end
 local ids = ids_of(hold)
 local now_ms = string.sub(now, 1, 13)
 local ends = string.format('%.0f', now_ms + ttl_ms)
--- A repeated call finds permits of its own. It must look for each of them: any may have ended and
--- been taken out, in any order.
+-- A repeated call finds permits of its own. It has to ask for each of them: any may have ended and
+-- been removed, in any order.
 local there = 0
-for _, score in ipairs(out > 0 and redis.call('ZMSCORE', timeouts, unpack(ids)) or {}) do
+for _, score in ipairs(held > 0 and redis.call('ZMSCORE', timeouts, unpack(ids)) or {}) do
   if score then
     there = there + 1
   end
@@ -65,24 +65,24 @@ if there > 0 then
   local back = redis.call('ZREM', timeouts, unpack(ids))
   -- If the number was lost too, the next acquire sets it anew.
   if free and redis.call('INCRBY', permits, back) > 0 then
-    tell(verb, channel, string.format('%.0f', free + back))
+    notify(verb, channel, string.format('%.0f', free + back))
   end
   return {0, left_ms, now}
 end
 
--- What has ended comes back here, 100 at once: who finds too few comes again. What is written first
--- is what takes memory, so that none is taken where that is full.
+-- Permits that have ended become free here, 100 at once: a caller that finds too few calls again.
+-- What takes memory is written first, so that no permit is acquired if memory is full.
 local ended = {}
-if out > 0 then
+if held > 0 then
   ended = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
 end
 local changed = #ended > 0
 if not free then
-  -- As if Java had said so; less what is out, where the number alone was lost.
-  free, changed = capacity - out, true
+  -- As Java writes it; less what is held, if the number alone was lost.
+  free, changed = capacity - held, true
   redis.call('SET', permits, string.format('%.0f', free))
 end
-local all = free + out
+local all = free + held
 local reply
 if summed == '1' and #ids > all then
   reply = {-4, all}
@@ -97,13 +97,13 @@ if #ended > 0 then
   redis.call('ZREM', timeouts, unpack(ended))
   free = free + #ended
 end
-local more = string.format('%.0f', free - (all - out))
+local more = string.format('%.0f', free - (all - held))
 if more ~= '0' then
   local written = redis.pcall('INCRBY', permits, more)
   if type(written) == 'table' then
     redis.call('ZREM', timeouts, unpack(ids))
     for _, id in ipairs(ended) do
-      redis.call('ZADD', timeouts, now_ms, id) -- not counted: it is out still
+      redis.call('ZADD', timeouts, now_ms, id) -- not counted: it is held still
     end
     return written
   end
@@ -114,6 +114,6 @@ if not reply then
   reply = {0, left_ms, now}
 end
 if changed and free > 0 then
-  tell(verb, channel, string.format('%.0f', free))
+  notify(verb, channel, string.format('%.0f', free))
 end
 return reply

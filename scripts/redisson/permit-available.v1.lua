@@ -1,6 +1,6 @@
 -- redisson/permit-available v1
--- Tells how many permits there are, as Redisson's RPermitExpirableSemaphore has them, and how many
--- of them are out. Those that have ended are free, also while the key still has them.
+-- Returns how many permits there are, as Redisson's RPermitExpirableSemaphore has them, and how
+-- many of them are held. Those that have ended are free, also while the key still has them.
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
@@ -17,7 +17,7 @@ if foreign then
   local kind = '?'
   return {-2, kind}
 end
-local capacity = free and free + out or -1
+local capacity = free and free + held or -1
 local later = '(' .. string.sub(now, 1, 13)
 local used = redis.call('ZCOUNT', timeouts, later, '+inf')
 return {1, capacity, used}

@@ -1,6 +1,6 @@
 -- redisson/permit-list v1
--- Tells what permits are out, as Redisson's RPermitExpirableSemaphore has them, in the order in
--- which they end.
+-- Returns the permits that are held, as Redisson's RPermitExpirableSemaphore has them, in the order
+-- in which they end.
 --
 -- KEYS[1]  timeouts  sorted set: see redisson/permit-acquire v1
 -- ARGV[1]  _kind  not used
@@ -25,13 +25,13 @@ if page['err'] then
   local other = '?'
   return {-2, other}
 end
-local told = {}
-told[1], told[2] = '', ''
+local listed = {}
+listed[1], listed[2] = '', ''
 for n = 1, #page, 2 do
   local till = string.format('%016.0f', page[n + 1] * 1000)
   if #till > 16 then
     till = string.rep('0', 16)
   end
-  told[#told + 1], told[#told + 2] = page[n], till
+  listed[#listed + 1], listed[#listed + 2] = page[n], till
 end
-return told
+return listed

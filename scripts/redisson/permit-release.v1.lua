@@ -1,6 +1,6 @@
 -- redisson/permit-release v1
--- Gives the permits of a hold back, as Redisson's RPermitExpirableSemaphore has them: those that it
--- has still, once.
+-- Releases the permits of a hold, as Redisson's RPermitExpirableSemaphore has them: those that it
+-- still has, once.
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
@@ -8,27 +8,27 @@
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  it had all of them; now is the server's time
---          {0, now}  it had not; those that it had are given back
+--          {0, now}  it had not; those that it had are released
 -- effects  writes KEYS; publishes how many are free
 -- cost     O(n log permits): TIME, GET, ZCARD, ZREM, INCRBY, and the message
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
 
-if foreign or out == 0 then
+if foreign or held == 0 then
   return {0, now}
 end
 local ids = ids_of(hold)
 local back = redis.call('ZREM', timeouts, unpack(ids))
--- Where the number was lost, who takes permits next says it anew.
+-- If the number was lost, the next acquire writes it anew.
 if back > 0 and free then
   free = redis.call('INCRBY', permits, back)
   if free > 0 then
-    tell(verb, channel, string.format('%.0f', free))
+    notify(verb, channel, string.format('%.0f', free))
   end
 end
 if back < #ids then

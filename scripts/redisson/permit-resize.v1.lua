@@ -1,6 +1,6 @@
 -- redisson/permit-resize v1
--- Sets how many permits there are, as Redisson's RPermitExpirableSemaphore has them. Fewer take
--- nothing away from anybody: there may be fewer than none free, until as many came back.
+-- Sets how many permits there are, as Redisson's RPermitExpirableSemaphore has them. Fewer end no
+-- hold: the number of free ones may be below 0 until enough are released.
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
@@ -18,7 +18,7 @@ local capacity, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(string.find(capacity, '^%d+$') and tonumber(capacity) < 1e15, 'not a number')
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/permits
 
 if now > not_after then
@@ -28,8 +28,8 @@ if foreign then
   local kind = '?'
   return {-2, kind}
 end
--- What has ended, and nobody took out, is out still.
-local more = capacity - out - (free or 0)
+-- A permit that has ended is held until an acquire removes it.
+local more = capacity - held - (free or 0)
 if not free then
   free = more
   redis.call('SET', permits, string.format('%.0f', free))
@@ -37,6 +37,6 @@ elseif more ~= 0 then
   free = redis.call('INCRBY', permits, string.format('%.0f', more))
 end
 if more ~= 0 and free > 0 then
-  tell(verb, channel, string.format('%.0f', free))
+  notify(verb, channel, string.format('%.0f', free))
 end
 return {1, now}

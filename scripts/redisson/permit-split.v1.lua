@@ -1,6 +1,6 @@
 -- redisson/permit-split v1
--- Gives part of a hold's permits back, as Redisson's RPermitExpirableSemaphore has them: a hold of
--- fewer takes its place. Sent again for the same new hold it does no more than lengthen that.
+-- Releases a part of a hold's permits, as Redisson's RPermitExpirableSemaphore has them: a hold of
+-- fewer replaces it. Sent again for the same new hold it does no more than lengthen that.
 --
 -- KEYS[1]  permits   text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
@@ -25,7 +25,7 @@ local hold, ttl_ms, not_after, old, verb, channel, _capacity, _exact, _summed = 
 assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'not a number')
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/put
@@ -39,8 +39,8 @@ if foreign then
 end
 local ids, olds, left_ms = ids_of(hold), ids_of(old), -1
 local ends = string.format('%.0f', string.sub(now, 1, 13) + ttl_ms)
--- A repeated call finds permits of its own. It must look for each of them: any may have ended and
--- been taken out, in any order.
+-- A repeated call finds permits of its own. It has to ask for each of them: any may have ended and
+-- been removed, in any order.
 local there = 0
 for _, score in ipairs(redis.call('ZMSCORE', timeouts, unpack(ids))) do
   if score then
@@ -61,7 +61,7 @@ end
 if back > 0 and free then
   free = redis.call('INCRBY', permits, back)
   if free > 0 then
-    tell(verb, channel, string.format('%.0f', free))
+    notify(verb, channel, string.format('%.0f', free))
   end
 end
 if done then

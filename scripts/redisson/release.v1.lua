@@ -17,7 +17,7 @@ local lock, _token = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 
 local has = redis.pcall('HGET', lock, hold)
 if type(has) == 'table' and string.sub(has['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -30,5 +30,5 @@ local gone = redis.pcall('DEL', lock)
 if type(gone) == 'table' then
   return gone
 end
-local heard = math.min(tell(verb, channel, '0'), 1)
+local heard = math.min(notify(verb, channel, '0'), 1)
 return {1, now, heard}

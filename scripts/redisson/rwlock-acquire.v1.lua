@@ -1,5 +1,5 @@
 -- redisson/rwlock-acquire v1
--- Takes a lock to read or to write, as Redisson's RReadWriteLock has it. Sent again for the same
+-- Acquires a lock to read or to write, as Redisson's RReadWriteLock has it. Sent again for the same
 -- hold it lengthens that.
 --
 -- KEYS[1]  lock  hash: mode, and a field for each hold; a key beside it for each hold that reads;
@@ -7,11 +7,11 @@
 -- ARGV[1]  hold  56 characters, fresh for every attempt
 -- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  _verb  not used: there is no message
--- ARGV[5]  _channel  not used: there is no message
--- ARGV[6]  _waits  not used: nobody has a place
+-- ARGV[4]  _verb  not used: no message is sent
+-- ARGV[5]  _channel  not used: no message is sent
+-- ARGV[6]  _waits  not used: no waiter has a place
 -- ARGV[7]  side  r to read, w to write
--- returns  {1, now}   taken, at the server's time now
+-- returns  {1, now}   acquired, at the server's time now
 --          {0, left_ms, now}  another hold has it, left_ms until its key ends
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no key of Redisson's ('?')
@@ -55,7 +55,7 @@ end
 redis.call('HSET', lock, 'mode', wanted, field, '1')
 local ends = redis.pcall('PEXPIRE', lock, life)
 if type(ends) == 'table' then
-  -- A key without an end would keep the others out for ever: rather none.
+  -- A key without an end would block the others for ever.
   redis.pcall('HDEL', lock, field)
   if not mode then
     redis.pcall('DEL', lock)

@@ -1,6 +1,6 @@
 -- redisson/rwlock-door v1
 -- Asks whether a reader that has a lock, as Redisson's RReadWriteLock has it, may share it with
--- further readers of its session. Redisson lets readers in beside readers, whoever waits.
+-- further readers of its session. Redisson's readers join readers also while a writer waits.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  hold  56 characters

@@ -1,10 +1,10 @@
 -- redisson/rwlock-downgrade v1
--- Makes a writer's hold a reader's, as Redisson's RReadWriteLock has them, and tells the readers
+-- Makes a writer's hold a reader's, as Redisson's RReadWriteLock has them, and notifies the readers
 -- that wait. Sent again it finds a reader.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  hold  56 characters
--- ARGV[2]  _session  not used: it is told as all are
+-- ARGV[2]  _session  not used: it gets the message as all do
 -- ARGV[3]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[4]  channel  on which waiters listen
 -- returns  {0, now}  this hold has the lock no more; now is the server's time, a stamp
@@ -15,7 +15,7 @@ local lock = KEYS[1]
 local hold, _session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/timeout
 
 local writes = hold .. ':write'
@@ -28,6 +28,6 @@ if fields[2] then
   redis.call('SET', timeout, '1', 'PX', left_ms)
   redis.call('HSET', lock, 'mode', 'read', hold, '1')
   redis.call('HDEL', lock, writes)
-  tell(verb, channel, '1')
+  notify(verb, channel, '1')
 end
 return {1, now}

@@ -1,6 +1,5 @@
 -- redisson/rwlock-force v1
--- Ends holds of others on a lock, as Redisson's RReadWriteLock has it. Sent again it finds them
--- gone.
+-- Ends holds by force, as Redisson's RReadWriteLock has it. Sent again it finds them gone.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  verb  PUBLISH or SPUBLISH, or both with a blank between
@@ -16,7 +15,7 @@
 local lock = KEYS[1]
 local verb, channel, forced_channel, holds = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/timeout
 
 local taken, sessions = 0, {}
@@ -29,7 +28,7 @@ if type(mode) ~= 'string' then
   return {taken}
 end
 for session, field in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
-  -- Keys before fields: one may be refused, where the slot is on the move, and this is sent again.
+  -- Keys before fields: one may be refused while the slot moves, and this is sent again.
   for n = tonumber(redis.call('HGET', lock, field)) or 0, 1, -1 do
     local timeout = timeout_of(lock, field, n)
     redis.call('DEL', timeout)
@@ -41,7 +40,7 @@ for session, field in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
 end
 if taken > 0 and redis.call('HLEN', lock) == 1 then
   redis.call('DEL', lock)
-  tell(verb, channel, mode == 'write' and '1' or '0')
+  notify(verb, channel, mode == 'write' and '1' or '0')
 end
 for session in pairs(sessions) do
   -- By the bus: whatever node the hold's session listens at.

@@ -3,10 +3,10 @@
 -- order in which they end.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
--- ARGV[1]  _kind  not used: what the key is its fields tell
+-- ARGV[1]  _kind  not used: the fields say what the key is
 -- ARGV[2]  from  how many are left out at the beginning
 -- ARGV[3]  count  how many are returned at most
--- returns  {floor, phase, name, till, ...}  '', which is no floor; 1 where a writer has it; and of
+-- returns  {floor, phase, name, till, ...}  '', which is no floor; 1 if a writer has it; and of
 --          each hold its field, without :write, and the stamp at which it ends. Readers whose holds
 --          have ended are left out
 --          {-2, other}  the name is in use by another kind of lock, or is no key of Redisson's
@@ -50,9 +50,9 @@ for i = 1, #fields, 2 do
   end
 end
 table.sort(holds)
-local told = {}
-told[1], told[2] = '', mode == 'write' and '1' or ''
+local listed = {}
+listed[1], listed[2] = '', mode == 'write' and '1' or ''
 for i = from + 1, math.min(#holds, from + count) do
-  told[#told + 1], told[#told + 2] = string.sub(holds[i], 17), string.sub(holds[i], 1, 16)
+  listed[#listed + 1], listed[#listed + 2] = string.sub(holds[i], 17), string.sub(holds[i], 1, 16)
 end
-return told
+return listed

@@ -1,5 +1,5 @@
 -- redisson/rwlock-look v1
--- Checks whether readers may come in, as Redisson's RReadWriteLock has it, for a session of which
+-- Checks whether readers may enter, as Redisson's RReadWriteLock has it, for a session whose
 -- readers wait.
 --
 -- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1; one of every lock that is checked
@@ -13,7 +13,7 @@ local _mark = ARGV[1]
 local left = {}
 for n, lock in ipairs(KEYS) do
   left[n] = redis.call('PTTL', lock)
-  -- pcall: what is no key of Redisson's its own try tells of.
+  -- pcall: if the key is not Redisson's, the try that follows returns that.
   if redis.pcall('HGET', lock, 'mode') ~= 'write' then
     left[n] = -2
   end

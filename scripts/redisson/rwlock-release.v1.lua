@@ -1,24 +1,23 @@
 -- redisson/rwlock-release v1
--- Gives a lock back that a hold still has, to read or to write, as Redisson's RReadWriteLock has
--- it, and tells whoever waits where somebody may come in. It is also how an acquire is taken back
--- whose outcome is not known.
+-- Releases a lock that a hold still has, to read or to write, as Redisson's RReadWriteLock has it,
+-- and notifies the waiters if one may enter. It also undoes an acquire of unknown outcome.
 --
 -- KEYS[1]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[1]  hold  56 characters
 -- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
---          {1, now}  it had, and gave it back
+--          {1, now}  it had, and released it
 --          an error  the server's refusal
 -- effects  writes KEYS[1] and the key of the hold; publishes 0 to channel behind the last reader,
 --          and 1 behind a writer
--- cost     O(holds) at the worst: TIME, HGETALL, PTTL, and PTTL of the holds of others up to the
+-- cost     O(holds) at most: TIME, HGETALL, PTTL, and PTTL of the holds of others up to the
 --          first that ends no sooner than the hash; HDEL, DEL, PEXPIRE or HSET
 local lock = KEYS[1]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- include redisson/timeout
 
 local fields = redis.pcall('HGETALL', lock)
@@ -28,10 +27,9 @@ if fields['err'] then
   end
   return {0, now}
 end
--- What is asked is asked before the first write. longest is for how long the holds of others keep
--- the hash: those of a reader that died stand there still, and keep it no longer than they would
--- have lasted. Where somebody made the hash live for ever, or is just ending it, they count all the
--- same.
+-- All reads come before the first write. longest is for how long the holds of others keep the hash.
+-- Those of a reader that died are still there, and keep it no longer than they would have lasted.
+-- They count also if another program took away the end of the hash, or is ending it.
 local mode, had, others, longest, lasts = '', nil, 0, 0, redis.call('PTTL', lock)
 for i = 1, #fields, 2 do
   local field = fields[i]
@@ -61,10 +59,9 @@ elseif had ~= hold then
   redis.call('HSET', lock, 'mode', 'read')
 elseif mode == 'read' and longest == 0 then
   redis.call('DEL', lock, timeout)
-  tell(verb, channel, '0')
+  notify(verb, channel, '0')
 else
-  -- The key before the field: it may be refused, where the slot is on the move, and this is sent
-  -- again.
+  -- The key before the field: it may be refused while the slot moves, and this is sent again.
   redis.call('DEL', timeout)
   redis.call('HDEL', lock, had)
   if longest > 0 then
@@ -72,6 +69,6 @@ else
   end
 end
 if had ~= hold then
-  tell(verb, channel, '1')
+  notify(verb, channel, '1')
 end
 return {1, now}

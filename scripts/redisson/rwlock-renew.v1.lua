@@ -29,7 +29,7 @@ for n, lock in ipairs(KEYS) do
       if fields[1] then
         local timeout = timeout_of(lock, hold, 1)
         if redis.call('PEXPIRE', timeout, ttl_ms) == 0 then
-          -- It ended, but nobody was let in, or the field would be gone.
+          -- It ended, but no other hold was granted since, or the field would be gone.
           redis.call('SET', timeout, '1', 'PX', ttl_ms)
         end
       end

@@ -80,7 +80,7 @@ local before = queues == '1' and redis.call('HMGET', lives, session, 'from', 'fr
 if skips and queues == '1' then
   waiting = redis.call('ZCARD', line) + redis.call('ZCARD', readers)
 end
-take_out_ended()
+remove_ended()
 local free = not first
 local takes = free and waiting == 0
 if not takes then

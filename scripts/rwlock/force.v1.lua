@@ -38,7 +38,7 @@ end
 if taken == 0 then
   return {taken}
 end
-take_out_ended()
+remove_ended()
 hand_off()
 put_down()
 publish()

@@ -52,7 +52,7 @@ end
 if other then
   return {2, now, '', 0}
 end
-take_out_ended()
+remove_ended()
 hand_off()
 put_down()
 if had == 1 then

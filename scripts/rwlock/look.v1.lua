@@ -60,7 +60,7 @@ if #tickets > 0 then
       -- It waits for this reply: it has the lock for lw_us from now, also if its grant ran out
       -- unread. It counted until now, so no other hold was granted meanwhile.
       lengthen(holds[n], ends)
-      tell(ticket, number)
+      announce(ticket, number)
       places = places .. '2'
     else
       places = places .. ((writes[n] or reads[n]) and '1' or '0')
@@ -68,7 +68,7 @@ if #tickets > 0 then
   end
 end
 
-take_out_ended()
+remove_ended()
 hand_off()
 put_down()
 if grants > 0 then

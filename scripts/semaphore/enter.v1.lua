@@ -76,7 +76,7 @@ end
 
 if waiting == 0 and used + weight <= capacity then
   if used >= 1000 then
-    give_back(take_out_ended()) -- when they may be many, or they pile up to the capacity
+    deduct(remove_ended()) -- when they may be many, or they pile up to the capacity
   end
   give(own, full, used + weight, 'used', capacity, 'capacity', 0, 'queue')
   return {1, floor, now}
@@ -86,7 +86,7 @@ if skips and queues == '1' then
   waiting = redis.call('ZCARD', line) -- before the first write: a foreign key makes the call fail without an effect
 end
 local before, due = redis.call('HMGET', lives, session, 'from', 'from2'), 0
-give_back(take_out_ended())
+deduct(remove_ended())
 if queues == '1' then
   mark(used, 'used', capacity, 'capacity')
   join(line, {line}, ticket)

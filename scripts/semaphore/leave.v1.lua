@@ -54,14 +54,14 @@ if waiting > 0 then
 end
 local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 1 then
-  give_back({hold})
+  deduct({hold})
 elseif redis.call('ZREM', line, string.sub(hold, 1, 51)) == 0 then
   return {0, now}
 end
 if other or not capacity then
   return {2, now, '', 0}
 end
-give_back(take_out_ended())
+deduct(remove_ended())
 hand_off()
 outlive()
 if had == 1 then

@@ -58,7 +58,7 @@ if #tickets > 0 then
       -- unread. They counted until now, so no other hold has them.
       local block = reserve()
       give(holds[n], string.format('%016.0f', math.max(ends, tonumber(has[n]))), '-' .. block, kind)
-      tell(ticket, number)
+      announce(ticket, number)
       floor = block
       places = places .. '2'
     elseif waits[n] and capacity and weight_of(ticket) > capacity then
@@ -70,7 +70,7 @@ if #tickets > 0 then
   end
 end
 
-give_back(take_out_ended())
+deduct(remove_ended())
 if capacity then
   hand_off()
 else

@@ -46,7 +46,7 @@ else
 end
 capacity = tonumber(permits)
 redis.call('ZADD', holder, permits, 'capacity', after_ms, 'kept')
-give_back(take_out_ended())
+deduct(remove_ended())
 hand_off()
 publish()
 return {1, now, is_unfinished()}

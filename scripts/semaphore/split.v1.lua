@@ -54,10 +54,10 @@ if waiting > 0 then
   redis.call('HLEN', lives)
 end
 redis.call('ZREM', holder, hold)
-give_back({hold})
+deduct({hold})
 used = used + weight_of(ticket)
 give(fewer, string.format('%016.0f', math.max(ends, tonumber(kept))), used, 'used')
 local stamp = floor
-give_back(take_out_ended())
+deduct(remove_ended())
 hand_off()
 return {1, now, publish(), is_unfinished(), stamp}

@@ -59,8 +59,8 @@ if others == 0 and used <= capacity then
 end
 
 redis.call('ZREM', holder, hold)
-give_back({hold})
-give_back(take_out_ended())
+deduct({hold})
+deduct(remove_ended())
 hand_off()
 outlive()
 return {4, now, publish(), is_unfinished()}

@@ -1,7 +1,7 @@
 -- setnx/acquire v1
 -- Acquires a lock that is free, as SET with NX and PX makes it. Sent again for the same hold it
--- extends that, and returns a later time: no process had the tokens of the one before, lost
--- with its reply.
+-- lengthens that, and returns a later time: no caller had the tokens of the one before, lost with
+-- its reply.
 --
 -- KEYS[1]  lock       string: the hold, or whatever another client has written there
 -- ARGV[1]  hold       41 characters, fresh for every attempt

@@ -15,7 +15,7 @@
 local lock = KEYS[1]
 local hold, verb, channel, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- include redisson/tell
+-- include redisson/notify
 
 local value = redis.pcall('GET', lock)
 if type(value) == 'table' and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -25,7 +25,7 @@ if value ~= hold then
   return 0
 end
 redis.call('DEL', lock)
-tell(verb, channel, '0')
+notify(verb, channel, '0')
 -- By the bus: whatever node the holder's session listens at.
 redis.pcall('PUBLISH', forced, lock)
 return 1

@@ -16,7 +16,7 @@ local lock = KEYS[1]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 
 local value = redis.pcall('GET', lock)
 if type(value) == 'table' and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -29,5 +29,5 @@ local gone = redis.pcall('DEL', lock)
 if type(gone) == 'table' then
   return gone
 end
-local heard = math.min(tell(verb, channel, '0'), 1)
+local heard = math.min(notify(verb, channel, '0'), 1)
 return {1, now, heard}

@@ -1,5 +1,5 @@
 -- election/record
--- What the key of the value says: the hold that wrote it, '' if there is none, the number of its
+-- What the key of the value says: the hold that wrote it, '' without a value, the number of its
 -- last value, and the value. foreign: the key is not an election's.
 --
 -- uses     leader

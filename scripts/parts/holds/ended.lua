@@ -2,18 +2,18 @@
 -- include line/search
 -- holds/ended
 -- Holds that have ended are removed here and nowhere else: until then they count. first is when
--- the first of those that are left ends, nil if there is none, and left_us how long that is. A
+-- the first of those that are left ends, nil if no hold is left, and left_us how long that is. A
 -- thousand go at once; unended says that there are more.
 --
 -- uses     holder
--- defines  first, left_us, unended, find_first, take_out_ended, is_unfinished
+-- defines  first, left_us, unended, find_first, remove_ended, is_unfinished
 local first, left_us, unended
 local function find_first()
   first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   left_us = first and math.max(0, tonumber(first) - tonumber(now)) or 0
   unended = first and left_us == 0
 end
-local function take_out_ended()
+local function remove_ended()
   find_first()
   local ended = {}
   if unended then

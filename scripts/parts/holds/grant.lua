@@ -1,5 +1,5 @@
 -- include holds/give
--- include line/tell
+-- include line/publish
 -- holds/grant
 -- Grants a hold to a ticket: for the rest of its session's life, which the message says what
 -- heartbeat paid for, and at least a second, so that no ticket is lost for a few milliseconds.
@@ -16,6 +16,6 @@ local function grant(line, ticket, life, ...)
   give(ticket .. string.sub(life, 38), till, ...)
   granted[ticket], grants = floor, grants + 1
   if ticket ~= caller then
-    tell(ticket, string.sub(life, 17, 36))
+    announce(ticket, string.sub(life, 17, 36))
   end
 end

@@ -1,7 +1,7 @@
 -- holds/state
 -- What the key of the holds says: the scores of its members that are no holds, and of own, the hold
 -- that is asked about; and the floor of the tokens. other is the kind of another lock that has the
--- key, or '?' if it is none of ours. lost says that it is missing while sessions wait, or waited
+-- key, or '?' if it is not ours. lost says that it is missing while sessions wait, or waited
 -- in the last ten minutes.
 --
 -- uses     creates, holder, kind, lives, own

@@ -9,7 +9,7 @@
 -- comes back. more says that the search is not done.
 --
 -- uses     lives
--- defines  more, known, life_of, is_gone, take_out, rank_after, search
+-- defines  more, known, life_of, is_gone, remove, rank_after, search
 local more, known = 0, {} -- known: what is said of a session, or false
 local function life_of(ticket)
   local owner = string.sub(ticket, 1, 22)
@@ -21,7 +21,7 @@ end
 local function is_gone(said)
   return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
 end
-local function take_out(line, tickets)
+local function remove(line, tickets)
   if #tickets > 0 then
     redis.call('ZREM', line, unpack(tickets))
   end
@@ -35,7 +35,7 @@ local function rank_after(line, memory, head)
     end
     gone[#gone + 1] = ticket
   end
-  take_out(line, gone)
+  remove(line, gone)
   local from = redis.call('HGET', lives, memory)
   local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
   return rank and rank + 1 or 0
@@ -45,7 +45,7 @@ local function search(line, memory)
   local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay
   local gone, passed = {}, nil -- the tickets to remove, and the last that was passed over
   local function remember()
-    take_out(line, gone)
+    remove(line, gone)
     gone = {}
     if passed then
       -- Not worth a refusal, if memory is full: it spares the next search, no more.
@@ -83,7 +83,7 @@ local function search(line, memory)
         more = last and more or 1
         return nil
       end
-      take_out(line, gone)
+      remove(line, gone)
       rank = rank + stays
       page, at, stays, gone, pages = redis.call('ZRANGE', line, rank, rank + 127), 0, 0, {}, pages + 1
     end

@@ -35,13 +35,13 @@ local function prefer()
       end
     end
   end
-  take_out(line, gone)
+  remove(line, gone)
   first = first or second
   return page[first], said[first]
 end
 
 -- Grants the lock, which is free, to the ticket that is preferred, or else to the first one whose
--- session lives, if that is heard. If there is none the lock stays free, and only an empty queue
+-- session lives, if that is heard. Without one the lock stays free, and only an empty queue
 -- ends the mark. A ticket of another kind of lock, which used the name before, is dropped. Returns
 -- the ticket, or '', its stamp, the number of the heartbeat that paid, and how long the hold lasts.
 local function hand_off(floor)

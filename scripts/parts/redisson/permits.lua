@@ -1,14 +1,14 @@
 -- redisson/permits
--- How many permits are free, false where nobody has said how many there are. foreign: a key is no
--- semaphore's.
+-- How many permits are free, false if no key says how many there are, and how many are held.
+-- foreign: a key is no semaphore's.
 --
 -- uses     permits, timeouts
--- defines  free, foreign, out
+-- defines  free, foreign, held
 local free, foreign = redis.pcall('GET', permits), false
-local out = redis.pcall('ZCARD', timeouts)
-for _, answer in ipairs({free, out}) do
-  if type(answer) == 'table' then
-    if string.sub(answer['err'], 1, 9) ~= 'WRONGTYPE' then
+local held = redis.pcall('ZCARD', timeouts)
+for _, value in ipairs({free, held}) do
+  if type(value) == 'table' then
+    if string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
       redis.call('GET', permits) -- refused: so is this, and all
       redis.call('ZCARD', timeouts)
     end

@@ -1,5 +1,5 @@
 -- redisson/put
--- Writes permits down until then, in the place of as many free ones.
+-- Writes permits that are held until then, in place of as many free ones.
 --
 -- uses     permits, timeouts
 -- defines  put
@@ -9,7 +9,7 @@ local function put(ids, ends)
     members[2 * n - 1], members[2 * n] = ends, id
   end
   redis.call('ZADD', timeouts, unpack(members))
-  -- As Java does: who has the number end has all of it end.
+  -- As Java does: if the number of free permits has an end, so have those that are held.
   local ttl_ms = redis.call('PTTL', permits)
   if ttl_ms > 0 then
     redis.call('PEXPIRE', timeouts, ttl_ms)

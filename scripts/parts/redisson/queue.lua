@@ -1,10 +1,10 @@
 -- include line/now
--- include redisson/tell
+-- include redisson/notify
 -- redisson/queue
--- The first in line whose deadline is not over, or who is the sender of this, if there is one.
--- Those before it lose their place, as whoever comes takes it in Java; they are told, so that who
--- lives stands in line again. Deadlines are milliseconds: the server's here, and those of each
--- client's clock where Java wrote them.
+-- The first waiter whose deadline is not over, or that is the sender of this, if there is one.
+-- Those before it lose their place, as in Java, and get a message: one that lives queues again.
+-- Deadlines are milliseconds: of the server's clock here, and of each client's clock if Java wrote
+-- them.
 --
 -- uses     channel, deadlines, hold, queue, verb
 -- defines  ms, first
@@ -18,7 +18,7 @@ local function first()
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', deadlines, owner)
-    tell(verb, channel .. owner, '0')
+    notify(verb, channel .. owner, '0')
   end
-  return redis.call('LINDEX', queue, '0') -- not before the next call finds out whether it is
+  return redis.call('LINDEX', queue, '0') -- the next call finds out whether its deadline is over
 end

@@ -1,6 +1,6 @@
 -- redisson/seize
--- Gives a lock that is free, or that the hold has, to a hold. It answers what the server refused,
--- or nothing.
+-- Gives a lock that is free, or that the hold has, to a hold. Returns the server's refusal, or
+-- nothing.
 --
 -- uses     nothing
 -- defines  seize
@@ -9,7 +9,7 @@ local function seize(lock, hold, ttl_ms)
   if type(written) == 'table' then
     return written
   end
-  -- A key without an end would keep the others out for ever: rather none.
+  -- A key without an end would block the others for ever.
   local ends = redis.pcall('PEXPIRE', lock, ttl_ms)
   if type(ends) == 'table' then
     redis.pcall('DEL', lock)

@@ -6,7 +6,7 @@
 -- used is the sum of all holds in the key, those that have ended included.
 --
 -- uses     after_ms, holder, keep_ms, kind, line, skips
--- defines  used, capacity, waiting, weight_of, counted, give_back, reserve, mark_left, grant_in_line, outlive, hand_off
+-- defines  used, capacity, waiting, weight_of, counted, deduct, reserve, mark_left, grant_queue, outlive, hand_off
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
@@ -22,8 +22,8 @@ local function weight_of(hold)
   return tonumber(string.sub(hold, 42, 51))
 end
 local counted = tonumber(scores[3]) -- the sum as the key has it
--- Counts what was taken out, at once: whatever is refused behind this, no permits are lost.
-local function give_back(holds)
+-- Deducts holds that were removed, at once: whatever is refused behind this, no permits are lost.
+local function deduct(holds)
   for _, hold in ipairs(holds) do
     used = used - weight_of(hold)
   end
@@ -51,7 +51,7 @@ end
 local function mark_left()
   return marked and waiting > 0 and 1 or 0
 end
-local function grant_in_line()
+local function grant_queue()
   local next_ticket = search(line, 'from')
   while used < capacity do
     local ticket, life = next_ticket()
@@ -85,7 +85,7 @@ end
 local function hand_off()
   if waiting > 0 then
     mark(used, 'used', capacity, 'capacity')
-    grant_in_line()
+    grant_queue()
   end
   if made and (used ~= counted or not scores[4] or marked and waiting == 0) then
     redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_left(), 'queue')
