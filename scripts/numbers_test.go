@@ -93,7 +93,7 @@ func TestScriptsRefuseDurationsThatAreNoNumbers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []any{int64(-8)}, reply)
 		} else {
-			require.ErrorContains(t, err, "not a number")
+			require.ErrorContains(t, err, "bad argument")
 		}
 		unchanged()
 	})
@@ -151,4 +151,32 @@ func TestReleasesIgnoreStampsThatAreNone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// P4: a ticket, a number or a label of another length would shift what stands behind it in the key, and no script could read it.
+func TestScriptsRefuseTextsOfAnotherLength(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	for _, row := range costRows() {
+		file, err := os.ReadFile(fmt.Sprintf("%s.v%d.lua", row.script.Name, row.script.Version))
+		require.NoError(t, err)
+		h, body := parse(t, string(file))
+		for i, f := range h.args {
+			if !strings.Contains(body, "#"+f.name+" ") || f.name == "used" || f.name == "floor" {
+				continue // not checked, or ignored
+			}
+			checked++
+			t.Run(row.script.Name+"/"+f.name+"/"+row.crowd, func(t *testing.T) {
+				t.Parallel()
+				m := newMeasured(t)
+				args := slices.Clone(row.args(m, 1))
+				args[i] = strings.Repeat("1", 65)
+				unchanged := m.unchangedKeys(func() []string { return row.keys(m, 1) })
+				_, err := m.tryKeys(row.script, row.keys(m, 1), args...)
+				require.ErrorContains(t, err, "bad argument")
+				unchanged()
+			})
+		}
+	}
+	require.Greater(t, checked, 20)
 }

@@ -21,7 +21,7 @@
 -- cost     O(1): TIME, HGET twice, HLEN, HSET, PEXPIRE
 local latch = KEYS[1]
 local begun, total, keep_ms, not_after, first = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(#total == 8 and #keep_ms == 10 and not string.find(total .. keep_ms, '%D') and tonumber(keep_ms) > 0, 'not a number')
+assert(#total == 8 and #keep_ms == 10 and not string.find(total .. keep_ms, '%D') and tonumber(keep_ms) > 0, 'bad argument')
 
 -- include line/now
 

@@ -17,7 +17,7 @@
 -- cost     O(1): GET twice, PTTL, SET or PEXPIRE, and the message
 local holder, leader = KEYS[1], KEYS[2]
 local id, number, text, keep_ms, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'not a number')
+assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'bad argument')
 
 -- include lock/left
 if other or string.sub(hold, 1, 41) ~= id or left == 0 then

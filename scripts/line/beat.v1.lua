@@ -13,7 +13,8 @@
 -- cost     O(1): TIME, HMGET, HSET
 local lives = KEYS[1]
 local session, lw_us, number, label = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-assert(string.find(lw_us, '^[1-9]%d*$') and tonumber(lw_us) < 1e15, 'not a number')
+assert(string.find(lw_us, '^[1-9]%d*$') and tonumber(lw_us) < 1e15
+  and #number == 20 and #label <= 64, 'bad argument')
 
 -- include line/beat
 

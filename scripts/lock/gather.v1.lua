@@ -20,7 +20,8 @@
 -- cost     O(keys): TIME, MGET once; SET each; GET if MGET finds no string; held: PTTL
 
 for n = 1, #KEYS do
-  assert(string.find(ARGV[4 * n - 2], '^[1-9]%d*$') and #ARGV[4 * n - 2] < 16, 'not a number')
+  assert(string.find(ARGV[4 * n - 2], '^[1-9]%d*$') and #ARGV[4 * n - 2] < 16
+    and #ARGV[4 * n - 3] == 42 and #ARGV[4 * n] <= 64, 'bad argument')
 end
 
 -- include line/now

@@ -31,7 +31,8 @@
 --          lock is handed over
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15, 'not a number')
+assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15
+  and #number == 20 and #label <= 64, 'bad argument')
 
 -- include line/now
 -- include lock/holder

@@ -39,7 +39,7 @@
 --          cost more
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local old, new, life_us, not_after, lw_us, number, label, verb, channel, keep_ms, used, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15, 'not a number')
+assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15 and #new == 42 and #number == 20 and #label <= 64, 'bad argument')
 
 -- include line/now
 -- include lock/holder

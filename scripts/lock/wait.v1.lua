@@ -16,7 +16,8 @@
 -- effects  writes lives, and makes none; publishes nothing
 -- cost     O(locks): TIME, MGET and EXISTS; HMGET and HSET each; EXISTS each if a key is missing
 local session, lw_us, number, stamps = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-assert(string.find(lw_us, '^[1-9]%d*$') and tonumber(lw_us) < 1e15, 'not a number')
+assert(string.find(lw_us, '^[1-9]%d*$') and tonumber(lw_us) < 1e15
+  and #number == 20, 'bad argument')
 
 -- include line/living
 -- include line/now

@@ -17,7 +17,7 @@
 -- cost     O(1): GET twice, SET and the message; GET if an outcome is stored
 local outcome, holder = KEYS[1], KEYS[2]
 local stamp, keep_ms, value, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'not a number')
+assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'bad argument')
 
 -- include once/outcome
 if foreign then

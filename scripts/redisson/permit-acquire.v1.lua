@@ -28,7 +28,7 @@
 --          held; ZREM and the message if some have ended
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, verb, channel, _waits, capacity, exact, summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + capacity < 1e15, 'not a number')
+assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + capacity < 1e15, 'bad argument')
 
 -- include line/now
 -- include redisson/notify

@@ -30,7 +30,7 @@
 --          MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, mark, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < 1e15, 'not a number')
+assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < 1e15, 'bad argument')
 
 -- A stamp is 16 digits: the server's microseconds since 1970. Equal lengths compare as texts.
 local time = redis.call('TIME')

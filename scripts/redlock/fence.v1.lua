@@ -12,7 +12,7 @@
 -- cost     O(1): GET twice, SET twice
 local holder, fence = KEYS[1], KEYS[2]
 local id, stamp = ARGV[1], ARGV[2]
-assert(#stamp == 16 and not string.find(stamp, '%D'), 'not a stamp')
+assert(#stamp == 16 and not string.find(stamp, '%D'), 'bad argument')
 
 local value = redis.call('GET', holder)
 if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= id then

@@ -35,7 +35,8 @@
 --          PEXPIRE and the heartbeat; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, mode, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15, 'not a number')
+assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15
+  and #ticket == 41 and #number % 20 == 0 and #label <= 64, 'bad argument')
 local kind, after_ms, session, caller, asker = 'sb1w', 15000, string.sub(ticket, 1, 22), ticket, ''
 local own, creates = ticket .. label, true
 

@@ -35,7 +35,8 @@
 --          permits are held; EXISTS if the key is missing; more if another session waits
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, permits, exact, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms .. ' ' .. permits, '^[1-9]%d* [1-9]%d* %d+ %d+$') and life_us + lw_us + keep_ms + permits < 1e15, 'not a number')
+assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms .. ' ' .. permits, '^[1-9]%d* [1-9]%d* %d+ %d+$') and life_us + lw_us + keep_ms + permits < 1e15
+  and #ticket == 51 and not string.find(ticket, '%D', 42) and #number % 20 == 0 and #label <= 64, 'bad argument')
 local kind, after_ms, session, caller, asker = 'sb1s', keep_ms, string.sub(ticket, 1, 22), ticket, ''
 local own, creates = ticket .. label, false
 

@@ -24,7 +24,8 @@
 --          PEXPIRE, ZRANGE; more for each grant
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < 1e15, 'not a number')
+assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < 1e15
+  and #ticket == 51 and not string.find(ticket, '%D', 42), 'bad argument')
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
 local own, creates, skips = '', false, false
 
