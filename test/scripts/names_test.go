@@ -22,7 +22,7 @@ import (
 const folder = "../../scripts/"
 
 // builtIn are the names that a server defines and scripts use.
-var builtIn = strings.Fields("ARGV KEYS ipairs math pairs pcall redis select string table tonumber type unpack")
+var builtIn = strings.Fields("ARGV KEYS assert ipairs math pairs pcall redis select string table tonumber type unpack")
 
 // names is a set of Lua names.
 type names map[string]bool
