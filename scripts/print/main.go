@@ -31,7 +31,9 @@ func write(w io.Writer, all []*scripts.Script, names []string) error {
 	for _, s := range all { // versions rise
 		newest[s.Name] = s
 		if len(names) == 0 {
-			fmt.Fprintln(w, s.SHA1, s.Name, s.Version)
+			if _, err := fmt.Fprintln(w, s.SHA1, s.Name, s.Version); err != nil {
+				return err
+			}
 		}
 	}
 	for _, name := range names {
@@ -39,7 +41,9 @@ func write(w io.Writer, all []*scripts.Script, names []string) error {
 		if s == nil {
 			return fmt.Errorf("there is no script %q", name)
 		}
-		fmt.Fprint(w, s.Source)
+		if _, err := io.WriteString(w, s.Source); err != nil {
+			return err
+		}
 	}
 	return nil
 }
