@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,7 +194,8 @@ func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, cal
 
 func (r *Runner) byDigest(call Call) rueidis.Completed {
 	if call.Script == nil {
-		return r.client.B().Arbitrary(call.Command).Keys(call.Keys...).Args(call.Args...).Build()
+		// A copy: for the compiler Arbitrary keeps what it is given, and then the arguments of every call would be on the heap.
+		return r.client.B().Arbitrary(strings.Clone(call.Command)).Keys(call.Keys...).Args(call.Args...).Build()
 	}
 	return r.client.B().Evalsha().Sha1(call.Script.SHA1).Numkeys(int64(len(call.Keys))).Key(call.Keys...).Arg(call.Args...).Build()
 }
