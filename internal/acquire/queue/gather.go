@@ -93,7 +93,7 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 	for _, r := range all {
 		r.Attempt.Begin(nil) // see Release
 		call.Keys = append(call.Keys, r.Attempt.q.keys.Holder)
-		call.Args = append(call.Args, r.Attempt.Name(), floor(r.Used), r.Attempt.wish.Floor)
+		call.Args = append(call.Args, r.Attempt.Name(), r.Attempt.floor(r.Used), r.Attempt.wish.Floor)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	var rest []*Returned

@@ -92,15 +92,20 @@ func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	ls, keys := a.q.lines, a.q.keys
 	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
 	if ls.kind.isExclusive() {
-		args = append(args, floor(used))
+		args = append(args, a.floor(used))
 	}
 	return wire.Call{Script: ls.kind.Leave, Keys: keys.All, Args: append(args, flag(a.isSureLocked()))}
 }
 
-// floor returns a stamp as an argument of scripts: "" if it is not known.
-func floor(used wire.Stamp) string {
-	if used == 0 {
+// floor returns the stamp of the last token that was used as an argument of scripts: "" if it is not known. The scripts know
+// the stamp of the hold, and keep it if the argument is less. If it is known, the caller is the one that releases the hold,
+// whose grant does not change any more.
+func (a *Attempt) floor(used wire.Stamp) string {
+	switch {
+	case used == 0:
 		return ""
+	case used <= a.grant.Stamp:
+		return "0"
 	}
 	return used.Text()
 }

@@ -73,6 +73,7 @@ type Lines struct {
 		ears     map[string]*ear     // by channel; those of queues in which an attempt waits
 		number   int64               // of the newest heartbeat
 		beats    []beat              // those whose lives are not over, in the order of sending
+		texts    texts               // of the last enter
 	}
 }
 

@@ -287,11 +287,12 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	life := q.lines.lifeLocked()
-	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
+	notAfter := s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	a.sendLocked(notAfter - notAfter%notAfterGrain)
 	if a.queues && !q.beatenLocked(sent) {
 		number = q.lines.beatLocked(sent).number
 	}
-	return number, textOf(a.wish.Life, a.notAfter, life), a.enters > 1
+	return number, q.lines.mu.texts.of(a.wish.Life, a.notAfter, life), a.enters > 1
 }
 
 // unanswered handles the error of an enter.
