@@ -137,10 +137,12 @@ func (e entered) leftLocal() {
 // Candidate waits for the lock. One goroutine at a time uses it; that goroutine waits, and begins the hold or
 // leaves.
 type Candidate struct {
-	lock   *Lock
-	queue  queue.Asker
-	place  queue.Waiter
-	atOnce bool // the first reply granted the lock
+	lock    *Lock
+	queue   queue.Asker
+	place   queue.Waiter
+	atOnce  bool         // the first reply granted the lock
+	undated wire.Undated // of the first Enter
+	room    queue.Place  // for place
 }
 
 // Stand returns a candidate, or the reason why the session accepts none.
@@ -148,8 +150,9 @@ func (l *Lock) Stand() (*Candidate, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return nil, err
 	}
-	q := l.Kind.Use(&l.Keys)
-	return &Candidate{lock: l, queue: q, place: q.Stand(l.Wish)}, nil
+	c := &Candidate{lock: l, queue: l.Kind.Use(&l.Keys)}
+	c.place = c.queue.Stand(l.Wish, &c.room)
+	return c, nil
 }
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both.

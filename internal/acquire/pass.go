@@ -69,7 +69,7 @@ func (l *Lock) Ticket() (handoff.Ticket, error) {
 
 // Enter implements handoff.Ticket.
 func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
-	c.atOnce, err = c.place.Enter(ctx)
+	c.atOnce, err = c.place.Enter(c.undated.Of(ctx))
 	return c.atOnce, err
 }
 

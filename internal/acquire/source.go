@@ -62,7 +62,9 @@ func (q waiting) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, error
 	return granted(q.Queue.Try(ctx, wish))
 }
 
-func (q waiting) Stand(wish *queue.Wish) queue.Waiter { return place{q.Queue.Stand(wish)} }
+func (q waiting) Stand(wish *queue.Wish, room *queue.Place) queue.Waiter {
+	return place{q.Queue.Stand(wish, room)}
+}
 
 // place is a queue.Place as a queue.Waiter.
 type place struct{ *queue.Place }

@@ -209,16 +209,29 @@ func noScript(result rueidis.RedisResult) bool {
 	return ok && refusal.IsNoScript()
 }
 
-// undatedContext hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it
-// on the connection and does not check the context before that.
-type undatedContext struct{ context.Context } //nolint:containedctx // a context that wraps one
+// Undated hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it on the connection and
+// does not check the context before that. Run hides it by itself. A caller that has room for an Undated saves it the
+// allocation.
+type Undated struct{ context.Context } //nolint:containedctx // a context that wraps one
 
 // Deadline implements context.Context.
-func (undatedContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (*Undated) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Of returns ctx without its deadline. u serves one context: whoever was given that may keep it.
+func (u *Undated) Of(ctx context.Context) context.Context {
+	if _, dated := ctx.Deadline(); !dated {
+		return ctx
+	}
+	if u.Context != nil {
+		return &Undated{ctx}
+	}
+	u.Context = ctx
+	return u
+}
 
 func undated(ctx context.Context) context.Context {
 	if _, dated := ctx.Deadline(); !dated {
 		return ctx
 	}
-	return undatedContext{ctx}
+	return &Undated{ctx}
 }

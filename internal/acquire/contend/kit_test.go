@@ -133,7 +133,7 @@ func (w *waiter) Ready(int) error {
 
 // Ticket implements handoff.Source.
 func (w *waiter) Ticket() (handoff.Ticket, error) {
-	w.Waiter = w.user.queue.Stand(w.wish)
+	w.Waiter = w.user.queue.Stand(w.wish, nil)
 	return w, nil
 }
 

@@ -49,7 +49,7 @@ type place struct {
 }
 
 // Stand implements queue.Asker.
-func (q *contest) Stand(wish *queue.Wish) queue.Waiter {
+func (q *contest) Stand(wish *queue.Wish, _ *queue.Place) queue.Waiter {
 	p := &place{queue: q, wish: wish, attempt: q.begin(wish)}
 	p.attempt.waits = true
 	return p

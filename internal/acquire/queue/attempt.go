@@ -93,8 +93,8 @@ func (a *Attempt) beginLocked() {
 }
 
 // beginWaiting registers an attempt that is to wait in the queue, where it stays.
-func (q *Queue) beginWaiting(a *Attempt, wish *Wish) *Attempt {
-	*a = Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true, comes: true}
+func (q *Queue) beginWaiting(wish *Wish) *Attempt {
+	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true, comes: true}
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.beginLocked()

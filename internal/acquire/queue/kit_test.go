@@ -267,7 +267,7 @@ func told(attempt, paid string) string { return attempt + "1780000000000000" + p
 
 // Take waits in the queue until the caller holds the lock, in one step.
 func (q *Queue) Take(ctx context.Context, wish *Wish) (*Attempt, error) {
-	p := q.Stand(wish)
+	p := q.Stand(wish, new(Place))
 	err := p.Wait(ctx)
 	if a := p.Leave(); a != nil {
 		return a, nil

@@ -39,7 +39,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		"LostItsPlaceBefore":    {gone, "0", true, "its own", gone, false},
 		"OverAndNotYetReleased": {begun, "0", true, "", begun, false},
 	} {
-		a := u.q.beginWaiting(new(Attempt), wish)
+		a := u.q.beginWaiting(wish)
 		u.mu.Lock()
 		a.state, a.notAfter = c.before, 1
 		l := look{q: u.q, beat: u.beatLocked(clock.Now()), listed: []*Attempt{a}}
@@ -68,7 +68,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 func TestMalformedMessageIsNoGrant(t *testing.T) {
 	t.Parallel()
 	u := newPlace(t).plain()
-	a := u.q.beginWaiting(new(Attempt), wish)
+	a := u.q.beginWaiting(wish)
 	u.mu.Lock()
 	number := u.beatLocked(clock.Now()).number
 	u.mu.Unlock()

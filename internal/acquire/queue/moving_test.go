@@ -59,7 +59,7 @@ func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.mover()
-	next := u.q.Stand(wish)
+	next := u.q.Stand(wish, new(Place))
 	u.mu.Lock()
 	next.attempt.enters++ // its reply was lost
 	u.mu.Unlock()

@@ -18,7 +18,7 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 	a.Begin(nil) // see Release
 	q := a.q
 	q.hearAlready()
-	p := q.Stand(a.wish)
+	p := q.Stand(a.wish, new(Place))
 	call, sent := p.attempt.requeueCall(a, used)
 	runner := q.lines.session.Runner
 	reply, err := runner.Run(ctx, call)

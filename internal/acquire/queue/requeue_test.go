@@ -112,7 +112,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		if isMarked {
 			waiting = other.waiting(t.Context(), 1)
 		}
-		next := u.q.Stand(wish)
+		next := u.q.Stand(wish, new(Place))
 		call, sent := next.attempt.requeueCall(a, 0)
 		call.Args[3] = wire.Stamp(1780000000000000).Text()
 		reply, err := u.session.Runner.Run(t.Context(), call)
@@ -315,7 +315,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 
 	newer.end()
 	a := u.takes()
-	next := u.q.Stand(wish)
+	next := u.q.Stand(wish, new(Place))
 	call, sent := next.attempt.requeueCall(a, 0)
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)

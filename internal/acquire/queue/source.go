@@ -28,8 +28,8 @@ type Asker interface {
 	Done()
 	// Try acquires the lock if that is possible at once.
 	Try(ctx context.Context, wish *Wish) (Holder, error)
-	// Stand returns a Waiter. Nothing is sent before its Enter.
-	Stand(wish *Wish) Waiter
+	// Stand returns a Waiter, which may be made in room. Nothing is sent before its Enter.
+	Stand(wish *Wish, room *Place) Waiter
 }
 
 // Waiter is one request that waits. One goroutine at a time waits with it, and may leave the waiting to

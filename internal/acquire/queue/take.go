@@ -72,16 +72,11 @@ type Place struct {
 	last    wire.LastReply
 }
 
-// Stand returns a place in the queue. Nothing is sent before Wait.
-func (q *Queue) Stand(wish *Wish) *Place {
-	s := &struct {
-		Place
-
-		first Attempt
-	}{Place: Place{q: q, wish: wish}} // one object: mostly there is no other attempt
-	s.attempt = q.beginWaiting(&s.first, wish)
-	s.last.Follow(q)
-	return &s.Place
+// Stand makes p a place in the queue, and returns it. Nothing is sent before Enter.
+func (q *Queue) Stand(wish *Wish, p *Place) *Place {
+	p.q, p.wish, p.attempt = q, wish, q.beginWaiting(wish)
+	p.last.Follow(q)
+	return p
 }
 
 // Enter enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
@@ -103,7 +98,7 @@ func (p *Place) Wait(ctx context.Context) error {
 		}
 		p.attempt.leaveLine(over)
 		p.attempt.Abandon()
-		p.attempt = p.q.beginWaiting(new(Attempt), p.wish)
+		p.attempt = p.q.beginWaiting(p.wish)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.mover()
-	next := u.q.Stand(wish)
+	next := u.q.Stand(wish, new(Place))
 	a := next.attempt
 	p.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	p.moves()

@@ -42,7 +42,7 @@ func alike(like int) *Wish {
 // stands returns a place with a ticket.
 func (q *Queue) stands(t *testing.T, like int) *Place {
 	t.Helper()
-	p := q.Stand(alike(like))
+	p := q.Stand(alike(like), new(Place))
 	isGranted, err := p.Enter(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
@@ -55,7 +55,7 @@ func TestEnterAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	q := p.plain().permit()
-	free := q.Stand(alike(1))
+	free := q.Stand(alike(1), new(Place))
 	isGranted, err := free.Enter(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
