@@ -54,6 +54,10 @@ func (p *line) ask(script *scripts.Script, keys []string, args ...any) []any {
 	if list, ok := reply.([]any); ok {
 		return list
 	}
+	if stamp, ok := reply.(int64); ok && stamp > 1<<40 {
+		text := fmt.Sprintf("%016d", stamp)
+		return []any{int64(1), text, text} // what a lone stamp stands for
+	}
 	return []any{reply}
 }
 

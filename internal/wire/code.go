@@ -38,4 +38,9 @@ const (
 )
 
 // Code returns the code of the reply.
-func (r *Reply) Code() Code { return Code(r.Int(0)) }
+func (r *Reply) Code() Code {
+	if r.lone() != 0 {
+		return Done
+	}
+	return Code(r.Int(0))
+}

@@ -94,4 +94,24 @@ func (r *Reply) Text(i int) string {
 }
 
 // Stamp returns the i-th element, 0 if it is no stamp.
-func (r *Reply) Stamp(i int) Stamp { return ParseStamp(r.Text(i)) }
+func (r *Reply) Stamp(i int) Stamp {
+	if stamp := r.lone(); stamp != 0 {
+		return stamp
+	}
+	return ParseStamp(r.Text(i))
+}
+
+// lone returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp}, and saves the
+// objects that the client makes of an array.
+func (r *Reply) lone() Stamp {
+	if r.array != nil || r.numbers != nil {
+		return 0
+	}
+	if n := r.Int(0); n >= leastLone {
+		return Stamp(n)
+	}
+	return 0
+}
+
+// leastLone is less than any server's time, and greater than any code or count.
+const leastLone = 1 << 40

@@ -45,6 +45,16 @@ func TestBareReplyIsAnArrayOfOne(t *testing.T) {
 	require.Zero(t, reply.Int(0))
 }
 
+func TestLoneStampStandsForDoneAndTwoStamps(t *testing.T) {
+	t.Parallel()
+	reply := redistest.Outcome(int(noon)).Reply
+	require.Equal(t, wire.Done, reply.Code())
+	require.Equal(t, []wire.Stamp{noon, noon}, []wire.Stamp{reply.Stamp(1), reply.Stamp(2)})
+	count := redistest.Outcome(1 << 30).Reply
+	require.Equal(t, wire.Code(1<<30), count.Code(), "a count is no stamp")
+	require.Zero(t, count.Stamp(1))
+}
+
 func TestComposedReplyReadsAsOne(t *testing.T) {
 	t.Parallel()
 	reply := wire.Numbers([]int64{1, 0, -1})

@@ -136,6 +136,7 @@ class Session:
     async def call(self, script, keys, *args):
         """Runs a script, and returns its reply."""
         reply = await self.scripts[script](keys, args)
+        reply = [1, str(reply), reply] if isinstance(reply, int) else reply
         if reply[0] == -2:
             raise errors.ResponseError(f"{keys[0]} is in use by kind {reply[1]}")
         return reply

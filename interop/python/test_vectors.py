@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares signalbox.py with scripts/testdata/vectors.json. It needs redis-py, but no server."""
 import asyncio
+import functools
 import hashlib
 import json
 import pathlib
@@ -76,16 +77,17 @@ class Vectors(unittest.TestCase):
     async def exchange(self, script, now, args, reply):
         calls = []
 
-        async def call(*words):
-            calls.append(words)
+        async def run(keys, words):
+            calls.append((script, keys, *words))
             return reply
 
         ticket = args[0] + args[6] if script == "lock/poll" else args[0]
         session = types.SimpleNamespace(
             id=ticket[:22], prefix="sb:", label="host:1", channel="sb:grants:", offset=0,
-            counter=iter([1]), attempts={}, subscribed=asyncio.Event(), call=call,
+            counter=iter([1]), attempts={}, subscribed=asyncio.Event(), scripts={script: run},
             heartbeat=lambda: args[2 if script == "lock/poll" else 5],
             grants=lambda text: None, wake=lambda holder: None)
+        session.call = functools.partial(signalbox.Session.call, session)
         with mock.patch.object(signalbox, "clock", lambda: now):
             attempt = signalbox.Attempt(session, "a", 30_000_000, 1)
             attempt.task.cancel()

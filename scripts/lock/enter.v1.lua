@@ -21,6 +21,7 @@
 -- ARGV[10]  keep_ms  how long the floor of a free lock is kept
 -- returns  {1, stamp, now}  it holds, for life_us from now; the tokens of stamp to stamp + 255 are
 --          the hold's
+--          stamp  an integer and no array: the same, if stamp is now
 --          {0, left_us, more, now}  it does not; another hold lasts left_us at the most; more is 1
 --            if a poll is due at once
 --          {-1, now}  later than not_after
@@ -54,6 +55,9 @@ if hold == '' and not marked then
     stamp = string.format('%016.0f', tonumber(floor) + 1)
   end
   redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. '-' .. label, 'PX', ms)
+  if stamp == now then
+    return tonumber(stamp) -- of three elements a client would make five objects
+  end
   return {1, stamp, now}
 end
 

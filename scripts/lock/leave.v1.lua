@@ -16,7 +16,7 @@
 --          block then
 -- ARGV[7]  sure  1 if the attempt has no ticket for certain, else 0
 -- returns  {0, now}  the attempt has nothing here
---          {1}  it held, and is sure; no queue can exist
+--          1  an integer and no array: it held, and is sure; no queue can exist
 --          {1, now, grants, more}  it held; grants is '', or if an attempt of the session holds now
 --            that attempt (19), stamp (16) and number (20); more is 1 if a poll is due at once
 --          {2, now}  it had a ticket
@@ -45,7 +45,7 @@ if has then
       redis.call('DEL', holder)
       redis.pcall('SET', holder, 'sb1-' .. last, 'PX', keep_ms)
     end
-    return {1}
+    return 1
   end
 end
 
