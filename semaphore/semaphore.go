@@ -241,9 +241,11 @@ func (m *Semaphore) like(n int) handoff.Request {
 	if set.Fixed || set.MaxHold > 0 {
 		return handoff.Request{}
 	}
-	r := handoff.Request{Beside: true, Permits: n, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Count}
+	r := handoff.Request{Beside: true, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Few()}
+	r.Permits = int32(n) //nolint:gosec // at most MaxPermits
 	if m.base.Exact {
-		r.Capacity = m.capacity // if the server has another capacity, only an exact semaphore is refused
+		// If the server has another capacity, only an exact semaphore is refused.
+		r.Capacity = int32(m.capacity) //nolint:gosec // at most MaxPermits
 	}
 	return r
 }

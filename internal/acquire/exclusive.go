@@ -90,7 +90,7 @@ func wishFor(table *layout.Exclusive, mode Mode, s *session.Settled) *queue.Wish
 		w.Mark = string(mode)
 	}
 	if mode == Turns && !s.Set.Fixed && s.Set.MaxHold == 0 {
-		w.Like = handoff.Request{Most: 1, Lease: s.Set.Lease, First: s.Set.First(), Replicas: s.Replicas.Count}
+		w.Like = handoff.Request{Most: 1, Lease: s.Set.Lease, First: s.Set.First(), Replicas: s.Replicas.Few()}
 	}
 	w.Like = Like(&table.Ground, w.Like, handoff.Request{Way: handoff.Own, Most: 1})
 	return w

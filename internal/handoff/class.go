@@ -24,10 +24,10 @@ type class struct {
 	head, tail *waiter
 	// held counts the holds of the session. asking counts the goroutines that ask the server and are no waiters. seeking
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
-	held, asking, seeking int
-	ticket                Ticket // the newest one
+	held, asking, seeking int32
 	// scarce says that holds are handed over, and that the last goroutine that asked the server was told to wait.
 	scarce bool
+	ticket Ticket    // the newest one
 	open   *openHold // the newest shared one; nil if goroutines may enter none
 }
 
@@ -36,7 +36,7 @@ func (c *class) isUnused() bool { return c.head == nil && c.held+c.asking+c.seek
 
 // isFull reports whether the session can get no further hold before one ends.
 func (c *class) isFull() bool {
-	return c.request.Most > 0 && c.held+c.asking+c.seeking >= c.request.Most
+	return c.request.Most > 0 && c.held+c.asking+c.seeking >= int32(c.request.Most)
 }
 
 // waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold

@@ -13,7 +13,7 @@ import (
 )
 
 // Way is what becomes of a hold that a goroutine of the session got.
-type Way int
+type Way uint8
 
 const (
 	// Handed holds go to the next goroutine when they are released.
@@ -27,19 +27,19 @@ const (
 )
 
 // Request is what a goroutine wants. Goroutines with equal requests wait for each other. The zero Request is of goroutines
-// that have tickets of their own from the beginning; see Queue.TakeAlone.
+// that have tickets of their own from the beginning; see Queue.TakeAlone. It is small, because each lock in use has one.
 type Request struct {
 	Way Way
-	// Most is how many holds of it a session can have at once; 0 is any number.
-	Most int
 	// Beside says that several goroutines of the session can have the lock at the same time.
 	Beside bool
-	// Lease, First and Replicas are the terms of the hold: how long each renewal lengthens it, how long it lasts before the
-	// first one, and how many replicas had it before it was granted.
+	// Most is how many holds of it a session can have at once; 0 is any number.
+	Most uint8
+	// Replicas, Lease and First are the terms of the hold: how many replicas had it before it was granted, how long each
+	// renewal lengthens it, and how long it lasts before the first one.
+	Replicas     uint8
 	Lease, First time.Duration
-	Replicas     int
 	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
-	Permits, Capacity int
+	Permits, Capacity int32
 }
 
 // Ticket is a place in the server's queue. One goroutine at a time waits with it, and may leave it to another.
@@ -79,23 +79,27 @@ const sendsAfter = 20 * time.Millisecond
 type Queue struct {
 	key    string
 	timers *timers.Timers
-	users  int          // guarded by the lock of its shard
-	send   timers.Entry // see sendLater
+	users  int // guarded by the lock of its shard
 
 	mu struct {
 		sync.Mutex
-		class class // the first one; most locks need no other
-		sends bool  // send is scheduled
+		sends bool // send is scheduled
 		// waiters counts those of all classes, and the goroutines that wait in TakeAlone.
-		waiters int
+		waiters int32
+		send    *timers.Entry // see sendLater; nil until it is needed
+		class   class         // the first one; most locks need no other
 	}
 }
 
 // sendLater lets a waiter ask the server in a while. It is called under the lock of q.
 func (q *Queue) sendLater() {
+	if q.mu.send == nil {
+		q.mu.send = new(timers.Entry)
+		q.mu.send.Init(q)
+	}
 	if !q.mu.sends {
 		q.mu.sends = true
-		q.timers.Schedule(&q.send, sendsAfter)
+		q.timers.Schedule(q.mu.send, sendsAfter)
 	}
 }
 
@@ -248,7 +252,7 @@ func (q *Queue) aheadLocked(several bool) int {
 	for c := &q.mu.class; c != nil && !several; c = c.more {
 		n += c.asking
 	}
-	return n
+	return int(n)
 }
 
 // findLocked returns the class of a request, or nil if it is not in use.

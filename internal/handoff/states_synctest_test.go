@@ -242,7 +242,7 @@ func TestThereAreAsManyQueuesAsSortsOfWishes(t *testing.T) {
 	inRoom(t, func(m *room) {
 		guests := m.queued(2)
 		for n := range 100 {
-			sort := Request{Permits: n + 2}
+			sort := Request{Permits: int32(n + 2)}
 			other := m.takesThe(sort)
 			m.answers(errWaits)
 			also := m.takesThe(sort)

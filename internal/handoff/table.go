@@ -54,7 +54,6 @@ func (t *Table) Use(key string) *Queue {
 	if q == nil {
 		q = &Queue{key: key, timers: t.timers}
 		q.mu.class.queue = q
-		q.send.Init(q)
 		s.queues[key] = q
 		s.unused++
 	}

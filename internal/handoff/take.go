@@ -27,7 +27,7 @@ func (t *Table) Take(ctx context.Context, q *Queue, r Request, s Source) (hold.L
 // TakeAlone is Take for a goroutine whose ticket, and the hold that it gets, are its own: it asks the server at once, and only
 // counts as a waiter. If several goroutines of the session can have what it asks for, it counts when it has to wait.
 func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lease, error) { //nolint:revive // a fact about the lock, not a switch
-	counts := 1
+	var counts int32 = 1
 	if several {
 		counts = 0
 	}
@@ -50,7 +50,7 @@ func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lea
 
 // count counts n goroutines as waiters, 1 or 0, or returns why they may not ask the server. They wait with tickets of their
 // own, and uncount is to follow.
-func (q *Queue) count(n int, s Source) error {
+func (q *Queue) count(n int32, s Source) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	err := s.Ready(q.aheadLocked(n == 0))
@@ -61,7 +61,7 @@ func (q *Queue) count(n int, s Source) error {
 }
 
 // uncount counts n goroutines out that count counted in.
-func (q *Queue) uncount(n int) {
+func (q *Queue) uncount(n int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.waiters -= n

@@ -158,6 +158,9 @@ type Replicas struct {
 	Wait  time.Duration // for their replies
 }
 
+// Few returns how many, as a small number.
+func (r Replicas) Few() uint8 { return uint8(r.Count) } //nolint:gosec // at most MaxReplicas
+
 // Quorum is what locks over several servers ask for besides.
 type Quorum struct {
 	// Fenced locks have tokens that are ordered whatever the servers' clocks say.

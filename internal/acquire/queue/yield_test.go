@@ -36,7 +36,7 @@ func (u *user) permit() *Queue {
 
 // alike is a wish for the permit, with the same request as others.
 func alike(like int) *Wish {
-	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Beside: true, Permits: like}, Args: []string{"1", "0"}, Beside: true}
+	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Beside: true, Permits: int32(like)}, Args: []string{"1", "0"}, Beside: true}
 }
 
 // stands returns a place with a ticket.
