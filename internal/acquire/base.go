@@ -29,8 +29,7 @@ type Base struct {
 	Session *session.Session
 	Name    string // as errors call it
 	Names   names.Set
-	Slot    uint16 // whose node's clock counts; 0 outside a cluster
-	Err     error  // what New was given is no lock; the error of every call
+	Err     error // what New was given is no lock; the error of every call
 }
 
 // Make returns the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
@@ -59,7 +58,6 @@ func MakeIn(
 	if b.Err == nil {
 		b.Err = b.Homeless
 	}
-	b.Slot = b.Session.Slot(b.Names.Holder)
 	return b
 }
 

@@ -27,9 +27,7 @@ type Ground struct {
 type Keys struct {
 	// Holder is the key that names the holder.
 	Holder string
-	// Lives is the key with the lives of the waiting sessions.
-	Lives string
-	// All are the keys of the scripts that grant.
+	// All are the keys of the scripts that grant. The last one of a queue has the lives of the waiting sessions.
 	All []string
 	// Told is the channel that a contest listens on. If each waiter has a channel of its own, Told is its
 	// prefix and the hold its end. A queue has channels that the layout does not know.

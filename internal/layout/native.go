@@ -32,7 +32,7 @@ var native = Layout{
 		Ground: Ground{
 			Realm: "rwlock",
 			Keys: func(n names.Set, room []string) Keys {
-				return Keys{Holder: n.Holder, Lives: n.RWLives(), All: append(room, n.Holder, n.Writers(), n.Readers(), n.RWLives())}
+				return Keys{Holder: n.Holder, All: append(room, n.Holder, n.Writers(), n.Readers(), n.RWLives())}
 			},
 			Renew: scripts.HoldsRenew,
 			Line: &Line{
@@ -57,7 +57,7 @@ var nativeLock = Exclusive{
 		Realm: "lock",
 		Keys: func(n names.Set, room []string) Keys {
 			all := n.Queue(room)
-			return Keys{Holder: all[0], Lives: all[2], All: all}
+			return Keys{Holder: all[0], All: all}
 		},
 		Renew: scripts.HolderRenew,
 		Line: &Line{

@@ -28,8 +28,8 @@ var nativeSemaphore = Semaphore{
 	Ground: Ground{
 		Realm: "semaphore",
 		Keys: func(n names.Set, room []string) Keys {
-			holder, lives := n.Permits(), n.PermitsLives()
-			return Keys{Holder: holder, Lives: lives, All: append(room, holder, n.PermitsLine(), lives)}
+			holder := n.Permits()
+			return Keys{Holder: holder, All: append(room, holder, n.PermitsLine(), n.PermitsLives())}
 		},
 		Renew: scripts.HoldsRenew,
 		Line: &Line{

@@ -55,27 +55,28 @@ type Tenant interface {
 // Attempt is one hold id: a wish for the lock, the place in its line, and the hold that comes of it.
 // An id is not used for a second attempt. The fields are guarded by the lock of its Lines.
 type Attempt struct {
-	q      *Queue
-	name   string        // the ticket: the hold id, and the mark of the wish; assigned once
-	wish   *Wish         // assigned once
-	queues bool          // it waits in the queue, or came to try; assigned once, before it is sent
-	news   chan struct{} // room for one, coalesces; nil until a goroutine waits for it
+	q    *Queue
+	name string        // the ticket: the hold id, and the mark of the wish; assigned once
+	wish *Wish         // assigned once
+	news chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
+	told     context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
+	refusal  error              // why it is over before it began, if the server gave a reason
+	grant    Grant
+	tenant   Tenant
+	notAfter wire.Stamp // of the newest enter; 0 if none was sent
+	enters   int32      // how many were sent; a requeue for it is one
+
+	queues    bool // it waits in the queue, or came to try; assigned once, before it is sent
 	state     state
-	told      context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
-	refusal   error              // why it is over before it began, if the server gave a reason
-	grant     Grant
-	tenant    Tenant
-	urgent    bool       // the next poll lists it: it may have been granted
-	enters    int        // how many were sent; a requeue for it is one
-	atOnce    bool       // an enter replied that it has the lock
-	unknown   bool       // an enter of it had no reply
-	stood     bool       // an enter replied that it has the lock, or a ticket
-	refused   bool       // an enter of it was refused; see hasNothing
-	withdrawn bool       // Close ended it, and its leaving has begun
-	comes     bool       // it enters or waits: its line counts it
-	waits     bool       // it is among those that wait in its line
-	notAfter  wire.Stamp // of the newest enter; 0 if none was sent
+	urgent    bool // the next poll lists it: it may have been granted
+	atOnce    bool // an enter replied that it has the lock
+	unknown   bool // an enter of it had no reply
+	stood     bool // an enter replied that it has the lock, or a ticket
+	refused   bool // an enter of it was refused; see hasNothing
+	withdrawn bool // Close ended it, and its leaving has begun
+	comes     bool // it enters or waits: its line counts it
+	waits     bool // it is among those that wait in its line
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.

@@ -116,7 +116,7 @@ func keysOf(tb testing.TB, name string) *Keys {
 	n, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
 	return &Keys{
-		Holder: n.Holder, Lives: n.Lives(), All: []string{n.Holder, n.Line(), n.Lives()}, Grants: names.Grants(names.DefaultPrefix),
+		Holder: n.Holder, All: []string{n.Holder, n.Line(), n.Lives()}, Grants: names.Grants(names.DefaultPrefix),
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 
 // Keys are those of one lock, and the channel of its grants.
 type Keys struct {
-	// Holder is the key that names the holder, Lives the key with the lives of the waiting sessions.
-	Holder, Lives string
-	// All are the keys of Enter, Look and Leave, in their order.
+	// Holder is the key that names the holder.
+	Holder string
+	// All are the keys of Enter, Look and Leave, in their order. The last one has the lives of the waiting sessions.
 	All []string
 	// Grants is the channel without the session that it ends with, or, of a lock that has no line, that of its messages.
 	Grants string

@@ -73,7 +73,7 @@ func TestRequeue_Waiter_QueuesBehindIt(t *testing.T) {
 	require.False(t, isGranted)
 	held := within(t, "the lock", waiting).mustHave(t)
 	require.Equal(t, []string{next.attempt.ticket()[:41]}, p.inLine())
-	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.Lives, u.session.ID()), "a requeue is a heartbeat")
+	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()), "a requeue is a heartbeat")
 	other.gives(held)
 	b := p.gets(next)
 	require.Greater(t, b.Grant().Stamp, held.Grant().Stamp)

@@ -30,7 +30,7 @@ func permitsKeys(tb testing.TB) *Keys {
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
 	return &Keys{
-		Holder: n.Permits(), Lives: n.PermitsLives(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
+		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
 		Grants: names.Grants(names.DefaultPrefix),
 	}
 }
@@ -215,12 +215,12 @@ func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
 	p := newPlace(t)
 	u := p.sharer(p.server)
 	a := u.has(3)
-	p.server.MustDo(t, "SET", permitsKeys(t).Lives, "somebody's")
+	p.server.MustDo(t, "SET", permitsKeys(t).All[2], "somebody's")
 	p.server.MustDo(t, "ZADD", permitsKeys(t).All[1], 1, strings.Repeat("-", 41)+"0000000001") // so that lives is asked
 	_, err := u.swap(t.Context(), a)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Equal(t, []string{a.Name()}, p.sharing(), "nothing is half done")
-	p.server.MustDo(t, "DEL", permitsKeys(t).Lives, permitsKeys(t).All[1])
+	p.server.MustDo(t, "DEL", permitsKeys(t).All[2], permitsKeys(t).All[1])
 	a.Abandon()
 	p.notShared(u)
 }

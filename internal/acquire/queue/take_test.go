@@ -320,7 +320,7 @@ func TestWaiterAfterATryIsAlive(t *testing.T) {
 	_, err := u.q.Try(t.Context(), wish)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.waiting(t.Context(), 1)
-	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.Lives, u.session.ID()))
+	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()))
 	holder.gives(held)
 	u.gives(within(t, "the lock", waiting).mustHave(t))
 	p.nothingLeft(holder, u)

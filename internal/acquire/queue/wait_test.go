@@ -103,7 +103,7 @@ func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
 		return other.q.seen != 0
 	})
 	p.moves()
-	said := func() any { return p.server.MustDo(t, "HGET", u.q.keys.Lives, other.session.ID()) }
+	said := func() any { return p.server.MustDo(t, "HGET", u.q.keys.All[2], other.session.ID()) }
 	before := said()
 	await(t, "a heartbeat", func() bool { return said() != before })
 	p.arrives()

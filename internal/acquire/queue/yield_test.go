@@ -27,7 +27,7 @@ func (u *user) permit() *Queue {
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
 	q := ls.Use(&Keys{
-		Holder: n.Permits(), Lives: n.PermitsLives(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
+		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
 		Grants: names.Grants(names.DefaultPrefix),
 	})
 	tb.Cleanup(func() { ls.Done(q) })
