@@ -33,7 +33,7 @@
 // A session has one ticket in the server's queue for all its goroutines, and one for each that uses
 // WithFixedLease or WithMaxHold. In its turn it hands the lock from goroutine to goroutine without the
 // server. A turn lasts ten times as long as a hand-off to another process, at most 20 ms or 1,024
-// uses, at least one use.
+// uses, at least one use. It is shorter if the ticket waited for more than 200 ms.
 //
 // # Not promised
 //

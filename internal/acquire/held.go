@@ -29,9 +29,9 @@ type held struct {
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
 	local *handoff.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
-	// since is when the server granted it, or let it continue. Only the goroutine that begins or vacates the
-	// hold writes it; those follow each other, ordered by the lock of the queue.
-	since clock.Instant
+	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or vacates
+	// the hold writes it; those follow each other, ordered by the lock of the queue.
+	turnEnds time.Duration
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.

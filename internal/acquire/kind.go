@@ -92,7 +92,7 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 	a, err := e.queue.Try(ctx, l.Wish)
 	var lease hold.Lease
 	if err == nil {
-		lease, err = l.begin(ctx, e.queue, a)
+		lease, err = l.begin(ctx, e.queue, a, 0)
 	}
 	e.left(err == nil)
 	return lease, CutShort(ctx, err)
@@ -140,9 +140,10 @@ type Candidate struct {
 	lock    *Lock
 	queue   queue.Asker
 	place   queue.Waiter
-	atOnce  bool         // the first reply granted the lock
-	undated wire.Undated // of the first Enter
-	room    queue.Place  // for place
+	atOnce  bool          // the first reply granted the lock
+	queued  clock.Instant // when it began to wait; zero if the lock was granted at once
+	undated wire.Undated  // of the first Enter
+	room    queue.Place   // for place
 }
 
 // Stand returns a candidate, or the reason why the session accepts none.
@@ -166,7 +167,7 @@ func (c *Candidate) Wait(ctx context.Context) error { return c.place.Wait(ctx) }
 func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	if a := c.place.Leave(); a != nil {
 		var lease hold.Lease
-		if lease, err = c.lock.begin(ctx, c.queue, a); err == nil {
+		if lease, err = c.lock.begin(ctx, c.queue, a, c.waited(a)); err == nil {
 			if !c.atOnce {
 				lease.Queued()
 			}
@@ -177,15 +178,23 @@ func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	return hold.Lease{}, err
 }
 
+// waited returns how long the candidate waited for its grant.
+func (c *Candidate) waited(a queue.Holder) time.Duration {
+	if c.queued.IsZero() {
+		return 0
+	}
+	return a.Grant().Read.Mono() - c.queued.Mono()
+}
+
 // leave counts a call that failed, or a hold that is over, out of the queue and the session.
 func (l *Lock) leave(q queue.Asker) {
 	q.Done()
 	l.Base.Session.End()
 }
 
-// begin makes the hold that was granted. It releases the hold instead if too few replicas have it, or if the
-// session closed meanwhile.
-func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.Lease, error) {
+// begin makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
+// replicas have it, or if the session closed meanwhile.
+func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder, waited time.Duration) (hold.Lease, error) {
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
 		// If ctx ends meanwhile, the release continues in the background.
@@ -196,15 +205,16 @@ func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder) (hold.L
 		a.Abandon()
 		return hold.Lease{}, err
 	}
-	return l.start(q, a, clock.Instant{}), nil
+	return l.start(q, a, clock.Instant{}, waited), nil
 }
 
-// start makes the hold that was granted. It ends by until at the latest, unless until is the zero Instant.
-func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant) hold.Lease {
+// start makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
+// until is the zero Instant.
+func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant, waited time.Duration) hold.Lease {
 	n := &held{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
 	if l.meets() {
-		n.local, n.since = l.Kind.Queues.Use(l.Keys.Holder), grant.Read
+		n.local, n.turnEnds = l.Kind.Queues.Use(l.Keys.Holder), grant.Read.Mono()+l.Kind.Passing.turn(waited)
 		n.local.Began(l.Wish.Like)
 	}
 	first, last := grant.Tokens()

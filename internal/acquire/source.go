@@ -33,6 +33,9 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 		return k
 	}
 	k.Passing.Yield = g.Line.Yield
+	if g.Line.Requeue != nil {
+		k.Passing.cost.Store(int64(usualCost))
+	}
 	k.Source = lines{queue.New(s, queue.Kind{
 		Enter: g.Line.Enter, Look: g.Line.Look, Wait: g.Line.Wait, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
 		Labelled: g.Line.Labelled, Refusal: refusal,

@@ -38,7 +38,7 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 		return hold.Lease{}, err
 	}
 	n.leaveLocal()
-	next := l.start(n.queue, a, until) // which replaces n in the session and in the queue
+	next := l.start(n.queue, a, until, 0) // which replaces n in the session and in the queue
 	next.Succeed(lease)
 	return next, nil
 }

@@ -48,7 +48,7 @@ func together(ctx context.Context, batch []*Lock) (leases []hold.Lease, err erro
 		if i < len(attempts) {
 			if len(leases) < i {
 				attempts[i].Abandon()
-			} else if lease, err := e.lock.begin(ctx, e.queue, attempt{attempts[i]}); err == nil {
+			} else if lease, err := e.lock.begin(ctx, e.queue, attempt{attempts[i]}, 0); err == nil {
 				leases, hasHold = append(leases, lease), true
 			}
 		}

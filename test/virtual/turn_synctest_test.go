@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,48 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 		}
 		served.Store(true)
 		goroutines.Wait()
+	})
+}
+
+// P6: with many processes turns are shorter, and all alike: waits are short, and all are served alike.
+func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
+	t.Parallel()
+	const (
+		processes, each = 60, 2
+		latency, use    = 500 * time.Microsecond, 500 * time.Microsecond
+		lasts, longest  = 4 * time.Second, 400 * time.Millisecond
+	)
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, processes, latency)
+		defer closeAll()
+		var ( // guarded by the lock under test
+			served [processes]int
+			uses   int
+			waited time.Duration // the longest
+		)
+		ends := time.Now().Add(lasts)
+		locktest.Together(w.T, processes*each, func(i int) error {
+			mu := reentrant.New(users[i%processes].Session, "a")
+			for time.Now().Before(ends) {
+				asked := time.Now()
+				lease, err := mu.Lock(w.Context())
+				if err != nil {
+					return err
+				}
+				waited = max(waited, time.Since(asked))
+				served[i%processes]++
+				uses++
+				time.Sleep(use)
+				if err := lease.Unlock(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		w.Logf("waited for %v at most; of %d uses a process had %d to %d", waited, uses, slices.Min(served[:]), slices.Max(served[:]))
+		require.Less(w, waited, longest)
+		require.GreaterOrEqual(w, 10*slices.Min(served[:]), 7*slices.Max(served[:]))
+		require.Greater(w, 2*time.Duration(uses)*use, lasts, "hand-offs between processes take less than half of the time")
 	})
 }
 
