@@ -29,7 +29,12 @@ func RetryPause(fails int) time.Duration {
 // Pause waits before the next try, after so many that failed in a row. It returns early if wake is sent to or closed, or if
 // ctx ends.
 func (s *Session) Pause(ctx context.Context, fails int, wake <-chan struct{}) {
-	patience := s.Patient(RetryPause(fails))
+	s.Rest(ctx, RetryPause(fails), wake)
+}
+
+// Rest waits for d. It returns early if wake is sent to or closed, or if ctx ends.
+func (s *Session) Rest(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	patience := s.Patient(d)
 	defer patience.End()
 	select {
 	case <-patience.Done():

@@ -69,6 +69,7 @@ type Attempt struct {
 
 	queues    bool // it waits in the queue, or came to try; assigned once, before it is sent
 	state     state
+	behind    bool // the lock was held when its ticket was found lost
 	urgent    bool // the next poll lists it: it may have been granted
 	atOnce    bool // an enter replied that it has the lock
 	unknown   bool // an enter of it had no reply
@@ -250,6 +251,15 @@ func (a *Attempt) wakes() (<-chan struct{}, state) {
 		a.news = make(chan struct{}, 1)
 	}
 	return a.news, a.state
+}
+
+// rest waits for d, or until there is news of a.
+func (a *Attempt) rest(ctx context.Context, d time.Duration) {
+	s := a.q.lines.session
+	news, state := a.wakes()
+	if state == entering && s.Ready() == nil { // Close may have come before the channel
+		s.Rest(ctx, d, news)
+	}
 }
 
 // Grant returns what the server gave.

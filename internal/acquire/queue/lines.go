@@ -62,7 +62,10 @@ type Lines struct {
 	looks   *timers.Collector[*Queue]
 	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel  context.CancelFunc
-	phase   time.Duration // of the polls of the session: those of several lines meet in one call
+	// The polls of several lines of the session meet in one call, by its phase. Those of several sessions would too if an
+	// outage struck them together: so each session has another drift, up to a hundredth of a pause.
+	phase time.Duration
+	drift float64
 
 	mu struct {
 		sync.Mutex
@@ -79,7 +82,7 @@ type Lines struct {
 
 // New returns the lines of s. It starts nothing.
 func New(s *session.Session, kind Kind) *Lines {
-	ls := &Lines{session: s, kind: kind, phase: rand.N(dispatch.PollEvery)}
+	ls := &Lines{session: s, kind: kind, phase: rand.N(dispatch.PollEvery), drift: rand.Float64() / 100}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)

@@ -224,9 +224,10 @@ func (l *look) answered(reply wire.Reply) {
 	places := reply.Text(4)
 	for i, a := range l.listed {
 		if a.state == inLine && i < len(places) && places[i] == '0' && !has[a.attempt()] {
-			a.state = gone
+			a.state, a.behind = gone, left > 0
 			a.wake()
-			more = true // if one has lost its ticket, others that are not listed have too
+			q.heard = clock.Instant{}                     // the life may be lost too: the next enter is a heartbeat
+			more = more || len(q.waiting) > len(l.listed) // those that are not listed have lost theirs too
 		}
 	}
 	if more {
@@ -251,12 +252,12 @@ func (q *Queue) scheduleLocked(left time.Duration) {
 	q.lines.session.Timers.Schedule(&q.next, q.due-now)
 }
 
-// nextLocked returns when the next poll is due: after nine tenths of a pause, or eight. The polls of all
-// queues of the session fall on the same instants, so that many fit in one call.
+// nextLocked returns when the next poll is due: after eight to nine tenths of a pause. The polls of all queues of the
+// session fall on the same instants, so that many fit in one call. Those of several sessions drift apart.
 func (q *Queue) nextLocked(now time.Duration) time.Duration {
 	every := q.everyLocked()
 	next := now + every*9/10
-	return next - (next+q.lines.phase)%(every/10)
+	return next - (next+q.lines.phase)%(every/10-every/10_000*q.lines.drift)
 }
 
 // hastenLocked brings the next poll forward if one that is planned now comes earlier.

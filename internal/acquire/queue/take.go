@@ -5,9 +5,11 @@ package queue
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -96,11 +98,19 @@ func (p *Place) Wait(ctx context.Context) error {
 		if !errors.Is(err, errGone) {
 			return err
 		}
+		behind := p.attempt.behind // nothing writes it any more
 		p.attempt.leaveLine(over)
 		p.attempt.Abandon()
 		p.attempt = p.q.beginWaiting(p.wish)
+		if behind {
+			p.attempt.rest(ctx, rand.N(returnsWithin))
+		}
 	}
 }
+
+// returnsWithin is how long sessions take to queue again, each after a random part of it, once they have lost their tickets
+// and one of them, or another one, has the lock. After a failover all sessions find that out together.
+const returnsWithin = dispatch.PollEvery * 2 / 5
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both in this
 // place.
@@ -373,14 +383,10 @@ func (a *Attempt) grantAt(stamp, last wire.Stamp, life time.Duration, sent, read
 
 // pause waits before the next try of a, or until there is news of it.
 func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
-	s := a.q.lines.session
-	news, state := a.wakes()
 	fails := t.Fails
 	t.Fails++
-	if state == entering && s.Ready() == nil { // see wait
-		if s.Pause(ctx, fails, news); ctx.Err() != nil {
-			return t.Ended(ctx)
-		}
+	if a.rest(ctx, session.RetryPause(fails)); ctx.Err() != nil {
+		return t.Ended(ctx)
 	}
 	return nil
 }

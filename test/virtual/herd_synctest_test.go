@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// executions is when the server executed scripts, counted from a moment.
+type executions struct {
+	mu   sync.Mutex
+	from time.Time
+	at   map[*scripts.Script][]time.Duration
+}
+
+// executed records the executions of these scripts.
+func (w *world) executed(which ...*scripts.Script) *executions {
+	e := &executions{at: make(map[*scripts.Script][]time.Duration)}
+	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+		for _, s := range which {
+			if command == "EVALSHA" && args[0] == s.SHA1 || command == "EVAL" && args[0] == s.Source {
+				e.mu.Lock()
+				e.at[s] = append(e.at[s], time.Since(e.from))
+				e.mu.Unlock()
+			}
+		}
+		return false
+	})
+	return e
+}
+
+// begin forgets what was executed.
+func (e *executions) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.from = time.Now()
+	clear(e.at)
+}
+
+// within returns how often a script was executed in a part of the time since begin.
+func (e *executions) within(s *scripts.Script, from, to time.Duration) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, at := range e.at[s] {
+		if from <= at && at < to {
+			n++
+		}
+	}
+	return n
+}
+
+// P6: a server that lost its data gets the enters of the sessions that waited spread over the time, one poll of each, and the
+// first of them is granted the lock at once.
+func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
+	t.Parallel()
+	const sessions, window, most = 100, 100 * time.Millisecond, 60
+	for _, event := range []struct {
+		name    string
+		happens func(w *world, users []lineUser)
+		first   time.Duration // grant after it
+	}{
+		{"Flush", func(*world, []lineUser) {}, 300 * time.Millisecond},
+		{"Restart", func(_ *world, users []lineUser) {
+			for _, u := range users {
+				u.wire.cut()
+			}
+		}, 50 * time.Millisecond},
+	} {
+		for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
+			t.Run(event.name+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(w *world) {
+					users, closeAll := w.lineUsers(w.T, sessions+1, 0)
+					defer closeAll()
+					for i, u := range users {
+						u.wire.latency.Store(int64(time.Duration(500+10*i) * time.Microsecond))
+					}
+					seen := w.executed(scripts.LockEnter, scripts.LockPoll)
+					_ = atOnce(w.T, kind.New(users[sessions].Session, "a"))
+					granted := make(chan time.Time, sessions)
+					var waiting sync.WaitGroup
+					defer waiting.Wait()
+					ctx, cancel := context.WithCancel(w.Context())
+					defer cancel()
+					for _, u := range users[:sessions] {
+						waiting.Go(func() {
+							lease, err := kind.New(u.Session, "a").Lock(ctx)
+							if err != nil {
+								return
+							}
+							granted <- time.Now()
+							time.Sleep(time.Millisecond)
+							_ = lease.Unlock()
+						})
+					}
+					time.Sleep(12 * time.Second) // in which the polls of the sessions drift apart
+					require.Empty(w, granted)
+					seen.begin()
+					lost := time.Now()
+					w.redis.FlushAll()
+					event.happens(w, users)
+					require.LessOrEqual(w, (<-granted).Sub(lost), event.first)
+					time.Sleep(3 * time.Second)
+					require.Len(w, granted, sessions-1, "all had the lock")
+					for from := time.Duration(0); from < 2*time.Second; from += window / 2 {
+						require.LessOrEqual(w, seen.within(scripts.LockEnter, from, from+window), most)
+					}
+					require.LessOrEqual(w, seen.within(scripts.LockPoll, 0, time.Second), sessions*5/4)
+				})
+			})
+		}
+	}
+}
