@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
@@ -61,6 +62,45 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 			require.Greater(w, uses.Load()-before, int64(2*visits), "the others do not wait for ever")
 			require.Less(w, w.scripts.Load()-scripts, uses.Load()-before, "most uses are handed over inside the process")
 		}
+		served.Store(true)
+		goroutines.Wait()
+	})
+}
+
+// P6: in the layout of Redisson, too, a session that keeps the lock among its goroutines releases it after 20 ms, and the waiters
+// of all sessions try for it. Most uses are handed over without the server.
+func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
+	t.Parallel()
+	const latency, use, locals, visits = time.Millisecond, time.Millisecond, 4, 20
+	bubble(t, func(w *world) {
+		users, closeAll := w.lineUsers(w.T, 2, latency)
+		defer closeAll()
+		layout := signalbox.WithLayout(signalbox.Redisson())
+		busy, other := reentrant.New(users[0].Session, "a", layout), reentrant.New(users[1].Session, "a", layout)
+		var served atomic.Bool
+		var uses atomic.Int64
+		var goroutines sync.WaitGroup
+		for range locals {
+			goroutines.Go(func() {
+				for !served.Load() {
+					lease := atOnce(w.T, busy)
+					uses.Add(1)
+					time.Sleep(use)
+					require.NoError(w, lease.Unlock())
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		scripts, before := w.scripts.Load(), uses.Load()
+		for range visits {
+			asked := time.Now()
+			lease := atOnce(w.T, other)
+			require.LessOrEqual(w, time.Since(asked), longestTurn+use+6*latency)
+			require.NoError(w, lease.Unlock())
+		}
+		used := uses.Load() - before
+		require.Greater(w, used, int64(10*visits))
+		require.Less(w, 2*(w.scripts.Load()-scripts), used)
 		served.Store(true)
 		goroutines.Wait()
 	})
