@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// P6: a turn pays for its hand-off, and is shorter the longer its ticket waited.
+func TestTurnShrinksWithTheWaitOfItsTicket(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, c := range map[string]struct{ cost, waited, want time.Duration }{
+		"NotMeasured":    {0, time.Minute, longestTurn},
+		"Near":           {ms / 4, 0, 10 * ms / 4},
+		"Far":            {5 * ms, 0, longestTurn},
+		"WaitedABit":     {5 * ms, longQueue, longestTurn},
+		"WaitedLong":     {ms, 2 * longQueue, longestTurn / 8},
+		"NearWaitedLong": {ms / 5, 2 * longQueue, 2 * ms},
+		"WaitedForever":  {ms, time.Minute, 2 * ms},
+		"FarWaited":      {15 * ms, time.Minute, longestTurn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := new(Passing)
+			p.cost.Store(int64(c.cost))
+			require.Equal(t, c.want, p.turn(c.waited).Round(time.Microsecond))
+		})
+	}
+}
+
+// P6: many tickets settle where their turns are the wait.
+func TestTurnsOfManyTicketsSettle(t *testing.T) {
+	t.Parallel()
+	p := new(Passing)
+	p.cost.Store(int64(100 * time.Microsecond))
+	for tickets, want := range map[int]time.Duration{100: 100 * time.Millisecond, 1000: 632 * time.Millisecond} {
+		turns, wait := make([]time.Duration, tickets), time.Duration(0)
+		for n := range 20 * tickets { // the oldest turn goes, the newest comes
+			turn := p.turn(wait)
+			wait += turn - turns[n%tickets]
+			turns[n%tickets] = turn
+		}
+		require.InDelta(t, want.Seconds(), wait.Seconds(), want.Seconds()/20, tickets)
+	}
+}
