@@ -256,8 +256,8 @@ func (q *Queue) scheduleLocked(left time.Duration) {
 // session fall on the same instants, so that many fit in one call. Those of several sessions drift apart.
 func (q *Queue) nextLocked(now time.Duration) time.Duration {
 	every := q.everyLocked()
-	next := now + every*9/10
-	return next - (next+q.lines.phase)%(every/10-every/10_000*q.lines.drift)
+	next, grid := now+every*9/10, every/10-time.Duration(q.lines.drift*float64(every))
+	return next - (next+q.lines.phase)%grid
 }
 
 // hastenLocked brings the next poll forward if one that is planned now comes earlier.

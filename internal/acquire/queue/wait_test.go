@@ -17,7 +17,7 @@ import (
 // P7: polls of one session fall on common instants, each within a pause of the last one.
 func TestPollsOfManyQueuesMeet(t *testing.T) {
 	t.Parallel()
-	ls := &Lines{phase: 123 * time.Millisecond}
+	ls := &Lines{phase: 123 * time.Millisecond, drift: 0.003}
 	ls.mu.waited = 500
 	q, instants := &Queue{lines: ls}, map[time.Duration]bool{}
 	for n := range 1000 {
