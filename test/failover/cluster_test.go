@@ -62,8 +62,8 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	node.AwaitCopied(t, replica)
 
 	fault := time.Now()
-	told := followAll(held, life)
 	strike(node)
+	told := followAll(held, life)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
@@ -131,7 +131,7 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	var waiters []*waiter
 	var crowds []*crowd
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
 		waiters = append(waiters, w.wait(ended(t, wait)))
 		busy[i].rename("busy", good)
 		busy[i].strict = true
@@ -177,7 +177,7 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	var held []signalbox.Lease
 	var sessions []*signalbox.Session
 	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long))))
+		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
 		sessions = append(sessions, w.session())
 	}
 	fault := time.Now()

@@ -18,6 +18,7 @@ import (
 func TestLocksFollowTheirSlot(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second // renewed each three
+	whole := []signalbox.LockOption{signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life)}
 	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
 	slot := slotOf(t, c)
 	all := worlds(t, c, anyKey)
@@ -30,11 +31,11 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	var held, first []signalbox.Lease
 	waiters := make([][]*waiter, len(all))
 	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
+		held = append(held, w.mustLock(w.lock(w.session(), whole...)))
 		busy[i].rename("busy", inSlot)
 		busy[i].strict = true
 		lines[i].rename("line", inSlot)
-		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), signalbox.WithRenewedLease(life))))
+		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), whole...)))
 		for range 3 {
 			q := lines[i].wait(ended(t, wait))
 			q.handOn()

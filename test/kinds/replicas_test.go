@@ -92,6 +92,10 @@ func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 	for s := range leases {
 		sites[s] = of(s.rival(), locktest.SteadySession(t, replica), s.name)
 	}
+	for s, lease := range leases { // a new hold lasts for three seconds, which a slow machine may need for what follows
+		redistest.Await(t, s.kind.Name+": its whole lease", func() bool { return time.Until(lease.Deadline()) > redistest.Patience })
+	}
+	primary.AwaitCopied(t, replica)
 	primary.Kill()
 	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
 	for s, mu := range sites {

@@ -124,7 +124,8 @@ func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a replica takes over")
 	c := newTown(t)
-	s, other := locktest.Session(t, c), locktest.Session(t, c)
+	// The members that are held outlast the failover, however long that takes.
+	s, other := locktest.Session(t, c, signalbox.WithDefaults(signalbox.WithFirstLease(limit))), locktest.Session(t, c)
 	dead := c.Owner(t, c.slots[2])
 	warm, err := multilock.New(c.members(s)...).Lock(long(t))
 	require.NoError(t, err)
