@@ -4,6 +4,7 @@ package locktest
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -24,16 +25,33 @@ func Runs(these ...*scripts.Script) redistest.Match {
 	}
 }
 
-// Names returns which script a request runs, or else its command.
-func Names(req []string) string {
+// scriptsByText has every script by its digest and by its text. To compose them all takes longer than most requests.
+//
+//nolint:gochecknoglobals // made once, and only read
+var scriptsByText = sync.OnceValue(func() map[string]*scripts.Script {
 	all, err := scripts.All()
 	if err != nil {
 		panic(err) // they are embedded
 	}
+	byText := make(map[string]*scripts.Script)
 	for _, s := range all {
-		if Runs(s)(req) {
-			return s.Name
-		}
+		byText[s.SHA1], byText[s.Source] = s, s
+	}
+	return byText
+})
+
+// Script returns the script that a request runs, nil if it runs none.
+func Script(req []string) *scripts.Script {
+	if len(req) < 2 || !strings.EqualFold(req[0], "EVALSHA") && !strings.EqualFold(req[0], "EVAL") {
+		return nil
+	}
+	return scriptsByText()[req[1]]
+}
+
+// Names returns which script a request runs, or else its command.
+func Names(req []string) string {
+	if s := Script(req); s != nil {
+		return s.Name
 	}
 	return strings.ToUpper(req[0])
 }

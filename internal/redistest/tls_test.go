@@ -4,6 +4,7 @@ package redistest_test
 
 import (
 	"crypto/tls"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,7 +23,9 @@ func TestServerWithTLSIsSpokenToInNothingElse(t *testing.T) {
 
 	_, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
 	require.Error(t, err, "in plain")
-	_, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, TLSConfig: &tls.Config{}})
+	_, err = rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()}, TLSConfig: &tls.Config{}, Dialer: net.Dialer{Timeout: redistest.Patience}, // 5 s if unset
+	})
 	require.ErrorContains(t, err, "unknown authority")
 
 	s.Restart()

@@ -66,8 +66,8 @@ func nightly(ctx context.Context, s *signalbox.Session, table *nights, night str
 // three seconds apart, or, by a clock that is wrong, a minute.
 func TestANightlyJobRunsOnceANight(t *testing.T) {
 	t.Parallel()
-	const processes, ticks = 5, 8
-	for _, apart := range []time.Duration{100 * time.Millisecond, time.Minute, 0, 3 * time.Second}[:redistest.Rounds(2, 4)] {
+	const processes, ticks, apart = 5, 8, 5 * time.Minute // the nights, which are quiet
+	for _, spread := range []time.Duration{100 * time.Millisecond, time.Minute, 0, 3 * time.Second}[:redistest.Rounds(2, 4)] {
 		bubble(t, func(w *world) {
 			table := &nights{recorded: make(map[string]uint64), begun: make(map[string]int)}
 			var all sync.WaitGroup
@@ -76,18 +76,18 @@ func TestANightlyJobRunsOnceANight(t *testing.T) {
 				defer closeAll()
 				all.Go(func() {
 					for tick := range ticks {
-						late := rand.N(apart + 1)
+						late := rand.N(spread + 1)
 						time.Sleep(late)
 						if err := nightly(w.Context(), s, table, fmt.Sprint(tick), 200*time.Millisecond); err != nil {
 							w.Error(err)
 						}
-						time.Sleep(time.Hour - late)
+						time.Sleep(apart - late)
 					}
 				})
 			}
 			all.Wait()
 			for tick := range ticks {
-				require.Equal(w, 1, table.begun[fmt.Sprint(tick)], "apart by %v", apart)
+				require.Equal(w, 1, table.begun[fmt.Sprint(tick)], "apart by %v", spread)
 				require.NotZero(w, table.recorded[fmt.Sprint(tick)])
 			}
 		})

@@ -185,7 +185,7 @@ func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	bubble(t, func(w *world) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
-		r := doOnce(w.Context(), once.New(s, "a", once.Keep(time.Second)), "x", time.Hour)
+		r := doOnce(w.Context(), once.New(s, "a", once.Keep(time.Second)), "x", 10*time.Minute)
 		require.Equal(w, did{"x", true, nil, r.at}, r)
 		require.Equal(w, "x", doOnce(w.Context(), once.New(s, "a"), "y", 0).value)
 	})
@@ -358,7 +358,7 @@ func TestOnceRunBeyondCloseStoresNothing(t *testing.T) {
 // it may meet calls that asked before.
 func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Rounds(20, 200)) {
+	for seed := range uint64(redistest.Rounds(10, 100)) {
 		bubble(t, func(w *world) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var all sync.WaitGroup
@@ -458,7 +458,7 @@ func TestOnceWaitersHaveNoGoroutines(t *testing.T) {
 		defer closeRunner()
 		waiters, _, closeWaiters := w.session(w.T)
 		defer closeWaiters()
-		running := laterOnce(w.Context(), once.New(runner, "a"), "x", time.Hour)
+		running := laterOnce(w.Context(), once.New(runner, "a"), "x", 3*time.Minute)
 		var waiting []<-chan did
 		for range 100 {
 			waiting = append(waiting, laterOnce(w.Context(), once.New(waiters, "a"), "y", 0))

@@ -15,13 +15,11 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // runName is the name of connections of the test itself.
@@ -43,6 +41,9 @@ type struck struct {
 
 	one   sync.Mutex // held while a script runs, whoever runs it
 	after func()     // called after each of them, nil for nothing; guarded by one
+
+	loading sync.Mutex
+	loaded  map[string]bool // the digests of scripts that the server was told; guarded by loading, which is held meanwhile
 
 	mu     sync.Mutex
 	before func(k int)                     // called before the k-th request
@@ -74,17 +75,12 @@ func (w *world) user(options ...signalbox.SessionOption) lineUser {
 	return lineUser{s, lines}
 }
 
-// struck opens a session. The server knows all scripts then, so that each call is one request.
+// struck opens a session. The server knows each script when it is first asked for it, so that each call is one request.
 func (w *world) struck(match redistest.Match, options ...signalbox.SessionOption) *struck {
 	w.T.Helper()
-	s := &struck{w: w, match: match, silent: make(map[*server.Peer]redistest.Kind)}
+	s := &struck{w: w, match: match, silent: make(map[*server.Peer]redistest.Kind), loaded: make(map[string]bool)}
 	s.delay.Store(int64(1500 * time.Millisecond)) // it is given up before
 	w.redis.Server().SetPreHook(s.strike)
-	all, err := scripts.All()
-	require.NoError(w.T, err)
-	for _, script := range all {
-		s.run([]string{"SCRIPT", "LOAD", script.Source})
-	}
 	s.reopen(options...)
 	w.ends = append(w.ends, func() { s.close() })
 	return s
@@ -120,6 +116,19 @@ func (s *struck) run(request []string) string {
 		s.after()
 	}
 	return reply.String()
+}
+
+// load tells the server the script that a request is about to run.
+func (s *struck) load(request []string) {
+	script := locktest.Script(request)
+	if script == nil {
+		return
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if !s.loaded[script.SHA1] {
+		s.loaded[script.SHA1] = strings.HasPrefix(s.run([]string{"SCRIPT", "LOAD", script.Source}), "$")
+	}
 }
 
 // next returns what strikes a request.
@@ -230,6 +239,7 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 		return false
 	}
 	request := append([]string{command}, args...)
+	s.load(request)
 	if command != "PING" {
 		s.w.commands.Add(1)
 	}

@@ -105,29 +105,68 @@ type parcel struct {
 	due  time.Time
 }
 
+// mail is parcels on their way, in the order in which they were sent. A channel with room for all of them would be most of the
+// memory of a connection.
+type mail struct {
+	mu      sync.Mutex
+	parcels []parcel
+	over    bool
+	changed chan struct{} // has a value if something changed since receive looked
+}
+
+func (m *mail) change(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mail) send(p parcel) { m.change(func() { m.parcels = append(m.parcels, p) }) }
+
+func (m *mail) close() { m.change(func() { m.over = true }) }
+
+// receive returns what was sent since the last call. It waits until that is something, and returns nothing if mail is over.
+func (m *mail) receive() (parcels []parcel) {
+	for {
+		m.mu.Lock()
+		over := m.over
+		parcels, m.parcels = m.parcels, nil
+		m.mu.Unlock()
+		if len(parcels) > 0 || over {
+			return parcels
+		}
+		<-m.changed
+	}
+}
+
 // pump passes on what it reads, until either end is closed, and then closes both.
 func (w *wire) pump(from, to net.Conn, swallows *atomic.Bool) {
-	parcels := make(chan parcel, 4096)
+	under := &mail{changed: make(chan struct{}, 1)}
 	go func() {
 		defer from.Close()
 		defer to.Close()
-		for p := range parcels {
-			time.Sleep(time.Until(p.due))
-			if swallows.Load() || w.losesMessages.Load() && bytes.Contains(p.data, []byte("$7\r\nmessage\r\n")) {
-				continue
-			}
-			if _, err := to.Write(p.data); err != nil {
-				_ = from.Close()
+		for parcels := under.receive(); len(parcels) > 0; parcels = under.receive() {
+			for _, p := range parcels {
+				time.Sleep(time.Until(p.due))
+				if swallows.Load() || w.losesMessages.Load() && bytes.Contains(p.data, []byte("$7\r\nmessage\r\n")) {
+					continue
+				}
+				if _, err := to.Write(p.data); err != nil {
+					_ = from.Close()
+				}
 			}
 		}
 	}()
-	defer close(parcels)
-	buffer := make([]byte, 64<<10)
+	defer under.close()
+	buffer := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buffer)
 		if err != nil {
 			return
 		}
-		parcels <- parcel{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(w.latency.Load()))}
+		under.send(parcel{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(w.latency.Load()))})
 	}
 }
