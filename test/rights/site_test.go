@@ -47,7 +47,7 @@ func newSite(t *testing.T, topology redistest.Topology) *site {
 	for _, server := range s.data {
 		server.MustDo(t, "CONFIG", "SET", "acllog-max-len", "10000")
 	}
-	s.admin = topology.Client(t, locktest.Tuned)
+	s.admin = topology.Client(t, locktest.Steady)
 	return s
 }
 

@@ -221,6 +221,7 @@ func (w *world) close() error {
 // clean demands that nothing is held, waited for, settled, listened to or without an end.
 func (w *world) clean(t *testing.T) {
 	t.Helper()
+	redistest.Await(t, "nothing is settled", func() bool { return locktest.Settling(w.a)+locktest.Settling(w.b) == 0 })
 	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
 		redistest.Await(t, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
 		keys := locktest.Keys(name)
@@ -232,7 +233,6 @@ func (w *world) clean(t *testing.T) {
 			require.NotEqual(t, "-1", w.text(t, "PTTL", key), "%s has no end", key)
 		}
 	}
-	redistest.Await(t, "nothing is settled", func() bool { return locktest.Settling(w.a)+locktest.Settling(w.b) == 0 })
 	redistest.Await(t, "no subscription is left", func() bool {
 		return len(w.channels(t, "{"+w.name, id(w.a), id(w.b))) == 0
 	})
