@@ -43,7 +43,7 @@ type struck struct {
 	after func()     // called after each of them, nil for nothing; guarded by one
 
 	loading sync.Mutex
-	loaded  map[string]bool // the digests of scripts that the server was told; guarded by loading, which is held meanwhile
+	loaded  map[string]bool // the digests of scripts that the server knows; guarded by loading, which is held while one is loaded
 
 	mu     sync.Mutex
 	before func(k int)                     // called before the k-th request
@@ -118,7 +118,7 @@ func (s *struck) run(request []string) string {
 	return reply.String()
 }
 
-// load tells the server the script that a request is about to run.
+// load sends the server the script that a request is about to run, unless the server knows it.
 func (s *struck) load(request []string) {
 	script := locktest.Script(request)
 	if script == nil {
