@@ -26,7 +26,7 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	proxy.SetMatch(func([]string) bool { return true })
 	proxy.OnRequest(func(_ int, words []string) { _, _ = fmt.Fprintln(secrets, words) })
 	session := func() *signalbox.Session {
-		return locktest.Session(t, proxy, signalbox.WithHashedNames(), signalbox.WithLogger(secrets.Logger()))
+		return locktest.Session(t, proxy, whole(), signalbox.WithHashedNames(), signalbox.WithLogger(secrets.Logger()))
 	}
 	one, two := session(), session()
 	lease, err := reentrant.New(one, name).Lock(locktest.Context(t))
@@ -51,7 +51,7 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, secrets.Hear(<-waited))
 
-	plain := locktest.Session(t, server)
+	plain := locktest.Session(t, server, whole())
 	for _, other := range []string{name, names.Hash(name)} {
 		lease, err := reentrant.New(one, name).Lock(locktest.Context(t))
 		require.NoError(t, err)

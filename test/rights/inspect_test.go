@@ -39,7 +39,7 @@ func occupy(t *testing.T, s *site) map[string]string {
 	waits := func(name string, call func(ctx context.Context) (signalbox.Lease, error)) {
 		lease, err := call(ctx)
 		require.NoError(t, err)
-		waiting, leave := context.WithCancel(ctx)
+		waiting, leave := context.WithCancel(t.Context()) // as long as the test: a waiter that has left needs fewer rights
 		other := locktest.LaterWith(waiting, func(ctx context.Context) (signalbox.Lease, error) {
 			if name == "semaphore" {
 				return semaphore.New(b, name, 1).Acquire(ctx, 1)
@@ -58,10 +58,10 @@ func occupy(t *testing.T, s *site) map[string]string {
 			require.NoError(t, locktest.Confirmed(lease.Unlock()))
 		})
 	}
-	waits("fair", fair.New(a, "fair", signalbox.WithFixedLease(time.Minute)).Lock)
-	waits("rwlock", rwlock.New(a, "rwlock", signalbox.WithFixedLease(time.Minute)).RLock)
+	waits("fair", fair.New(a, "fair", signalbox.WithFixedLease(time.Hour)).Lock)
+	waits("rwlock", rwlock.New(a, "rwlock", signalbox.WithFixedLease(time.Hour)).RLock)
 	waits("semaphore", func(ctx context.Context) (signalbox.Lease, error) {
-		return semaphore.New(a, "semaphore", 1, signalbox.WithFixedLease(time.Minute)).Acquire(ctx, 1)
+		return semaphore.New(a, "semaphore", 1, signalbox.WithFixedLease(time.Hour)).Acquire(ctx, 1)
 	})
 	_, err := countdown.New(a, "countdown").Start(ctx, 2)
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 func (s *site) permits(t *testing.T, user string) {
 	t.Helper()
 	const name = "permits"
-	one, other := locktest.Session(t, s.as(user)), locktest.Session(t, s.as(user))
+	one, other := locktest.Session(t, s.as(user), whole()), locktest.Session(t, s.as(user))
 	sem := semaphore.New(one, name, 3, signalbox.WithRenewedLease(6*time.Second))
 	elsewhere := semaphore.New(other, name, 3)
 	held, err := sem.TryAcquire(t.Context(), 2)
@@ -100,7 +100,7 @@ func TestWithoutZcardNobodyWaitsForPermits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Start(t))
 	s.allow(t, "zcard", append(append([]string{}, users(t)[oneServer]...), "-zcard"))
-	sem := semaphore.New(locktest.Session(t, s.as("zcard")), "a", 1)
+	sem := semaphore.New(locktest.Session(t, s.as("zcard"), whole()), "a", 1)
 	lease, err := sem.Acquire(locktest.Context(t), 1)
 	require.NoError(t, err)
 	other := semaphore.New(locktest.Session(t, s.as("zcard")), "a", 1)
