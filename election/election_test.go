@@ -138,6 +138,7 @@ func TestABadElectionIsTheErrorOfEveryCall(t *testing.T) {
 		"StepDown":      {election.New(s, "a", election.StepDown(8*time.Second)), signalbox.ErrBadOption},
 		"StepDownBelow": {election.New(s, "a", election.StepDown(-1)), signalbox.ErrBadOption},
 		"StepDownLease": {election.New(s, "a", election.StepDown(time.Second), signalbox.WithRenewedLease(time.Second)), signalbox.ErrBadOption},
+		"StepDownFirst": {election.New(s, "a", election.StepDown(2*time.Second), signalbox.WithFirstLease(3*time.Second)), signalbox.ErrBadOption},
 		"ShortLease":    {election.New(s, "a", signalbox.WithRenewedLease(time.Millisecond)), signalbox.ErrBadOption},
 		"NilSession":    {election.New(nil, "a"), signalbox.ErrBadOption},
 		"Nil":           {nil, signalbox.ErrBadOption},

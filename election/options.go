@@ -17,13 +17,17 @@ const (
 	DefaultLease = 15 * time.Second
 	// MaxValue is the length of the longest value, in bytes.
 	MaxValue = 4096
-	// stepDownParts is which part of the lease StepDown is by default, and at most.
-	stepDownParts, leastParts = 3, 2
+	// stepDownParts is which part of the lease StepDown is by default, and mostParts which it is at most.
+	stepDownParts, mostParts = 3, 2
 )
 
 // StepDown sets how long before the end of its lease a term ends: the time that a leader has to
-// stop its work after it lost touch with the server. d is from 0 to half of the lease; a third of
-// the lease by default.
+// stop its work after it lost touch with the server. d is from 0 to half of the lease, and of the
+// first lease if signalbox.WithFirstLease sets a shorter one. It is a third of the lease by default.
+//
+// A term whose candidate waited begins with what is left of 3 s, and its renewal is sent at once. If
+// the server does not reply, the term ends in the middle of that time or d before its end, whichever
+// is later.
 func StepDown(d time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.StepDown)
@@ -77,11 +81,13 @@ func begin(s *signalbox.Session) signalbox.LockOption {
 // copies them to set.
 func end(set *session.LockSettings) signalbox.LockOption {
 	return func(l *session.LockSettings) {
-		if l.Leading.StepDown == unset {
+		most := l.First() / mostParts
+		switch {
+		case l.Leading.StepDown == unset:
 			l.Leading.StepDown = l.Lease / stepDownParts
-		}
-		if most := l.Lease / leastParts; l.Leading.StepDown > most {
-			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be at most %v", errs.ErrBadOption, l.Leading.StepDown, most))
+		case l.Leading.StepDown > most:
+			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be at most %v, half of the first lease",
+				errs.ErrBadOption, l.Leading.StepDown, most))
 		}
 		*set = *l
 	}

@@ -54,9 +54,8 @@ func (t Term) Deadline() time.Time {
 	if t.term == nil || t.term.err() != nil {
 		return time.Time{}
 	}
-	t.term.mu.Lock()
-	defer t.term.mu.Unlock()
-	return time.Now().Add(t.term.leftLocked())
+	at := time.Now() // read before the clock of left, so that a pause between the two makes it too early
+	return at.Add(t.term.left())
 }
 
 // Bind returns a child of ctx that also ends with the term, before the lease is released.
@@ -110,13 +109,10 @@ type term struct {
 	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
 	cancel   context.CancelCauseFunc // of root
 	entry    timers.Entry            // the end of the term, or the next write of the value
-	first    time.Time               // the deadline of the lease as it was granted
-	early    time.Duration           // how long before that the term ends, unless it is renewed
 
 	mu struct {
 		sync.Mutex
 		cause    error // why it ended; nil while it lasts
-		renewed  bool  // the lease had its first renewal
 		resigned bool
 		value    string
 		number   uint64        // of value
@@ -129,12 +125,12 @@ const holdSize = 41
 
 // begin makes the term of a lease that was granted.
 func (e *Election) begin(lease signalbox.Lease) *term {
-	t := &term{election: e, lease: lease, hold: hold.Lease(lease).Name()[:holdSize], first: lease.Deadline()}
+	t := &term{election: e, lease: lease, hold: hold.Lease(lease).Name()[:holdSize]}
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
 	t.entry.Init(t)
-	// A lease that was granted from the queue is short until its first renewal: the term may not end
-	// before that.
-	t.early = min(e.stepDown, time.Until(t.first)/stepDownParts)
+	if set := &e.base.Set; set.First() == set.Lease {
+		hold.Lease(lease).Hasten(set.Lease) // it may have what was left of a waiter's life
+	}
 	e.mu.Lock()
 	e.mu.terms[t] = struct{}{}
 	e.mu.Unlock()
@@ -162,22 +158,21 @@ func (t *term) overLocked() error {
 	if err := t.lease.Err(); err != nil {
 		return err
 	}
-	if t.leftLocked() <= 0 {
+	if t.left() <= 0 {
 		return fmt.Errorf("%w: it was not renewed, and steps down before its lease ends", errs.ErrLost)
 	}
 	return nil
 }
 
-// leftLocked returns how long the term lasts without a renewal. The lease says so by both clocks.
-func (t *term) leftLocked() time.Duration {
-	deadline := t.lease.Deadline()
-	// A first renewal moves the deadline by a twelfth of the lease at the least. Two readings of one
-	// deadline differ by what passed between two looks at the clock.
-	t.mu.renewed = t.mu.renewed || deadline.Sub(t.first) > t.election.base.Set.Lease/24
-	if t.mu.renewed {
-		return time.Until(deadline) - t.election.stepDown
+// left returns how long the term lasts without a renewal. The lease says so by both clocks. Until its first
+// renewal a lease may be shorter than twice StepDown: then the term ends the same share of that before its end.
+func (t *term) left() time.Duration {
+	left, given := hold.Lease(t.lease).Life()
+	early := t.election.stepDown
+	if early > given/mostParts {
+		early = time.Duration(float64(early) * float64(given) / float64(t.election.base.Set.Lease))
 	}
-	return time.Until(deadline) - t.early
+	return left - early
 }
 
 // lose ends the term because the server said that its hold is gone.
@@ -212,7 +207,7 @@ func (t *term) Fire() {
 // goroutines the later one knows what the other has changed, and none schedules after resign.
 func (t *term) scheduleLocked(now time.Duration) {
 	if t.mu.cause == nil {
-		t.election.base.Session.Timers.Schedule(&t.entry, min(t.leftLocked(), t.mu.due-now))
+		t.election.base.Session.Timers.Schedule(&t.entry, min(t.left(), t.mu.due-now))
 	}
 }
 

@@ -52,6 +52,13 @@ func (l Lease) Deadline() time.Time {
 	return at.Add(l.hold.left(clock.Now()))
 }
 
+// Life returns how long the lease can be trusted without a further renewal, and for how long the server lets
+// its hold live, from its last reply on. The hold is that of one lock.
+func (l Lease) Life() (left, given time.Duration) { return l.hold.Term.Life(clock.Now()) }
+
+// Hasten brings the next renewal of the hold forward to now, if the server gave it less than life.
+func (l Lease) Hasten(life time.Duration) { l.hold.Term.Hasten(life) }
+
 // Unlock ends the lease.
 func (l Lease) Unlock() error {
 	if l.hold == nil {

@@ -175,3 +175,24 @@ func TestYoungLocksAreRenewedTogetherAndSpread(t *testing.T) {
 		}
 	})
 }
+
+// P7: a term that was given less than its life can be renewed at once; one that has its life is not.
+func TestHastenRenewsAShortTermAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		short, whole := b.given(renewed(life), life/10), b.take(renewed(life))
+		short.Hasten(life)
+		whole.Hasten(life)
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(b, 1, b.server.requests())
+		left, given := short.Life(clock.Now())
+		require.Equal(b, life, given)
+		require.Greater(b, left, life-clock.Allowance(life)-20*time.Millisecond)
+		short.Hasten(life)
+		require.NoError(b, short.Stop(clock.Now()))
+		short.Hasten(2 * life)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(b, 1, b.server.requests())
+	})
+}

@@ -118,6 +118,25 @@ func (t *Term) Given() time.Duration {
 	return t.mu.given
 }
 
+// Life returns how long the term can be trusted without a further renewal, and for how long the server lets
+// the hold live, from its last reply on: both as of one moment.
+func (t *Term) Life(now clock.Instant) (left, given time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Deadline().Until(now), t.mu.given
+}
+
+// Hasten brings the next renewal of a renewed term forward to now, if the server gave it less than life.
+func (t *Term) Hasten(life time.Duration) {
+	now := clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.state == resting && t.mu.due != 0 && t.mu.given < life {
+		t.mu.due = now.Mono()
+		t.scheduleLocked(now)
+	}
+}
+
 // Deadline returns until when the term can be trusted, as of now, or could be until it ended by
 // itself.
 func (t *Term) Deadline() clock.Instant { return t.deadline.Load() }
