@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// scale is how much is measured.
+type scale struct {
+	candidates, handOvers int
+	crashes, atOnce       int           // rounds, and elections that lose their leaders in each
+	crashLease            time.Duration // etcd's are whole seconds, from 2 on
+	idleLease, idle       time.Duration
+}
+
+// leading is a term of a member.
+type leading struct {
+	member member
+	resign func() error
+	err    error
+}
+
+// handOvers measures how long the call of Resign takes to the next leader.
+func (s *side) handOvers(c scale) (took, asked []time.Duration, requests float64, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	led := make(chan leading)
+	campaign := func(m member) {
+		resign, err := m.campaign(ctx, "a")
+		select {
+		case led <- leading{m, resign, err}:
+		case <-ctx.Done():
+		}
+	}
+	var campaigns sync.WaitGroup
+	members := make([]member, c.candidates)
+	for i := range members {
+		if members[i], err = join(s.join, c.idleLease); err != nil {
+			return nil, nil, 0, err
+		}
+		defer members[i].close() //nolint:errcheck // measured by now
+		campaigns.Go(func() { campaign(members[i]) })
+	}
+	defer func() {
+		cancel()
+		campaigns.Wait()
+	}()
+	now := <-led
+	var before int64
+	for i := -c.candidates; i < c.handOvers && now.err == nil; i++ { // the first of each warm up
+		if i == 0 {
+			if before, err = s.requests(); err != nil {
+				return nil, nil, 0, err
+			}
+		}
+		rest() // the last one is in the queue again
+		began := time.Now()
+		resigned := make(chan error, 1)
+		go func() { resigned <- now.resign() }()
+		next := <-led
+		if i >= 0 {
+			took = append(took, time.Since(began))
+		}
+		if err := <-resigned; err != nil {
+			return nil, nil, 0, fmt.Errorf("resign: %w", err)
+		}
+		again := now.member
+		campaigns.Go(func() { campaign(again) })
+		now = next
+	}
+	if now.err != nil {
+		return nil, nil, 0, fmt.Errorf("campaign: %w", now.err)
+	}
+	after, err := s.requests()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for range c.handOvers {
+		began := time.Now()
+		if err := members[0].leader(ctx, "a"); err != nil {
+			return nil, nil, 0, fmt.Errorf("leader: %w", err)
+		}
+		asked = append(asked, time.Since(began))
+	}
+	return took, asked, float64(after-before) / float64(c.handOvers), now.resign()
+}
+
+// rest lets a candidate reach the queue. etcd notifies a watch up to 100 ms late if it began less than 100 ms before, and
+// that is not what is measured.
+func rest() { pause(110*time.Millisecond + rand.N(10*time.Millisecond)) }
+
+func pause(d time.Duration) { <-time.NewTimer(d).C }
+
+const joinEnv, leaseEnv, nameEnv = "JOIN", "LEASE", "NAME"
+
+// runLeader is a process that leads until it is killed.
+func runLeader(_ io.Reader, stdout io.Writer) {
+	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
+	if err == nil {
+		var m member
+		if m, err = join(os.Getenv(joinEnv), lease); err == nil {
+			_, err = m.campaign(context.Background(), os.Getenv(nameEnv))
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprintln(stdout, "leads")
+	select {}
+}
+
+// crash measures how long the death of a leader takes to the next one, in several elections.
+func (s *side) crashes(c scale) (took []time.Duration, err error) {
+	results := make(chan time.Duration)
+	failed := make(chan error)
+	for round := range c.crashes {
+		for i := range c.atOnce {
+			go func() {
+				took, err := s.crash(c.crashLease, strconv.Itoa(round)+"/"+strconv.Itoa(i))
+				if err != nil {
+					failed <- err
+					return
+				}
+				results <- took
+			}()
+		}
+		for range c.atOnce {
+			select {
+			case d := <-results:
+				took = append(took, d)
+			case e := <-failed:
+				err = e
+			}
+		}
+	}
+	return took, err
+}
+
+// crash kills the leader of an election after a random time, and returns how long it takes until the candidate leads.
+func (s *side) crash(lease time.Duration, name string) (time.Duration, error) {
+	leader, err := redistest.StartChild("leader", joinEnv+"="+s.join, leaseEnv+"="+lease.String(), nameEnv+"="+name)
+	if err != nil {
+		return 0, err
+	}
+	defer leader.Close()
+	if _, err := leader.ReadLine(patience); err != nil {
+		return 0, fmt.Errorf("the leader: %w: %s", err, leader.Stderr())
+	}
+	m, err := join(s.join, lease)
+	if err != nil {
+		return 0, err
+	}
+	defer m.close() //nolint:errcheck // measured by now
+	ctx, cancel := context.WithTimeout(context.Background(), patience+2*lease)
+	defer cancel()
+	led := make(chan leading, 1)
+	go func() {
+		resign, err := m.campaign(ctx, name)
+		led <- leading{m, resign, err}
+	}()
+	pause(lease/2 + rand.N(lease)) // in whichever moment between two renewals
+	began := time.Now()
+	leader.Kill()
+	term := <-led
+	if term.err != nil {
+		return 0, fmt.Errorf("campaign: %w", term.err)
+	}
+	return time.Since(began), term.resign()
+}
+
+// idle measures the requests a minute of an election with a leader alone, what a candidate adds, and what an observer adds.
+func (s *side) idle(c scale) (leader, candidate, observer float64, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	var counts [3]float64
+	for i, begin := range []func(m member) error{
+		func(m member) error {
+			_, err := m.campaign(ctx, "idle")
+			return err
+		},
+		func(m member) error {
+			others.Go(func() { _, _ = m.campaign(ctx, "idle") }) // until ctx ends
+			return nil
+		},
+		func(m member) error {
+			seen := make(chan struct{}, 1)
+			others.Go(func() { m.observe(ctx, "idle", func() { seen <- struct{}{} }) })
+			<-seen
+			return nil
+		},
+	} {
+		m, err := join(s.join, c.idleLease)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		defer m.close() //nolint:errcheck // measured by now
+		if err := begin(m); err != nil {
+			return 0, 0, 0, err
+		}
+		if counts[i], err = s.countFor(c.idle); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	return counts[0], counts[1] - counts[0], counts[2] - counts[1], nil
+}
+
+// countFor returns how many requests a minute the server gets while d passes.
+func (s *side) countFor(d time.Duration) (float64, error) {
+	pause(time.Second) // what a beginning costs
+	before, err := s.requests()
+	if err != nil {
+		return 0, err
+	}
+	pause(d)
+	after, err := s.requests()
+	return float64(after-before) / d.Minutes(), err
+}
+
+// quantile returns the value that the share q of all does not exceed.
+func quantile(all []time.Duration, q float64) time.Duration {
+	slices.Sort(all)
+	return all[min(int(q*float64(len(all))), len(all)-1)]
+}
