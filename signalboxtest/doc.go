@@ -24,8 +24,10 @@
 //	the lock is lost, its holder is notified  Kit.Lose, Fake.Lose
 //	the lock is lost, its holder is not       Kit.Expire
 //	a session is cut off                      Kit.Partition, Kit.Heal
+//	a process stands still                    Kit.Pause, Kit.Resume
 //	the server is away, or loses its data     Kit.Stop, Kit.Start, LoseData
 //	time passes                               Kit.Advance, in a bubble
+//	a lock of other clients, such as SET NX   Kit.In
 //	a lock returns an error                   Fake.Fail
 //	an assertion                              Kit.IsHeld, Kit.HeldBy, Fake.IsHeld
 //
@@ -34,7 +36,7 @@
 //  1. Nothing remains: when the test ends, sessions, clients and the server are closed, and no
 //     goroutine is left.
 //  2. A waiter is granted a released lock by a message, at once. In a bubble that takes no time.
-//  3. Tokens rise, also after Lose and Expire.
+//  3. Tokens rise, also after Lose and Expire; in another layout, if time passes.
 //  4. A wrong name fails the test with a message that lists the names that are held.
 //  5. Every call works the same inside a bubble and outside. Only Advance needs a bubble.
 //
@@ -48,7 +50,9 @@
 //   - What an embedded server cannot show: failover, replicas, clusters, rights, eviction. Run the
 //     tests that need them on a real server.
 //   - A Kit for signalbox.Dial: a Kit has no address. Pass the session to the code under test.
-//   - Locks in the layout signalbox.Redisson or SetNX: they work, but Hold, Lose and Expire do not know their keys.
+//   - That a Pause stops the code under test: it stops the session. Call Pause, Advance and Resume in the middle of the
+//     work that is to stand still.
+//   - Lose and Expire of permits and latches in the layout of Redisson.
 //   - What WithReplicas does: the embedded server has no replicas.
 //   - A Fake of every kind. A Fake excludes its own callers, one at a time, and no others.
 //

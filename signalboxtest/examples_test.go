@@ -44,6 +44,20 @@ func ExampleKit_Hold() {
 	// true <nil>
 }
 
+// Another client holds a lock by SET NX.
+func ExampleKit_In() {
+	t, end := exampleT() // in a test it is the test's own
+	defer end()
+	kit := signalboxtest.New(t)
+	lock := reentrant.New(kit.Session(), "order/42", signalbox.WithLayout(signalbox.SetNX()))
+
+	other := kit.In(signalbox.SetNX()).Hold("order/42")
+	_, err := lock.TryLock(context.Background())
+	fmt.Println(err)
+	other.Release()
+	// Output: signalbox: try lock "order/42": the lock is held
+}
+
 // A hold ends at the server, and its holder does not know it yet: the store has to refuse its token.
 func ExampleKit_Expire() {
 	t, end := exampleT() // in a test it is the test's own

@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testkit"
 )
 
 // Partition cuts a session off: what it sends and receives is swallowed, and no connection breaks, as when a cable is
@@ -21,20 +22,41 @@ import (
 // lease (signalbox.WithRenewedLease). Heal ends it.
 func (k *Kit) Partition(s *signalbox.Session) {
 	k.tb.Helper()
-	k.wireOf("Partition", s).swallow()
+	k.userOf("Partition", s).wire.swallow()
 }
 
 // Heal ends a Partition. The session connects anew.
 func (k *Kit) Heal(s *signalbox.Session) {
 	k.tb.Helper()
-	k.wireOf("Heal", s).hear()
+	k.userOf("Heal", s).wire.hear()
 }
 
-func (k *Kit) wireOf(call string, s *signalbox.Session) *wire {
+// Pause makes a session stand still, as SIGSTOP, a suspended host or a long garbage collection does to a process: its timers
+// fire nothing, it sends nothing, and what the server sends waits for it. Keys expire meanwhile, and its connections stay
+// open. So its leases do not end in the process before Resume, and the locks go to other processes.
+//
+// The code under test is not stopped: let it call Pause, Advance and Resume itself, in the middle of its work. Code that
+// runs beside it sees the time pass. Its calls wait for Resume, and Lease.Err and the Err of a lease's context
+// compare the clock.
+func (k *Kit) Pause(s *signalbox.Session) {
+	k.tb.Helper()
+	k.userOf("Pause", s).wire.pause()
+	testkit.Pause(s)
+}
+
+// Resume ends a Pause. What was due meanwhile happens now: leases that are over end, and what the server sent arrives.
+func (k *Kit) Resume(s *signalbox.Session) {
+	k.tb.Helper()
+	u := k.userOf("Resume", s)
+	testkit.Resume(s)
+	u.wire.resume()
+}
+
+func (k *Kit) userOf(call string, s *signalbox.Session) *user {
 	k.tb.Helper()
 	for _, u := range k.all() {
 		if s != nil && u.session == s {
-			return u.wire
+			return u
 		}
 	}
 	k.tb.Fatalf("signalboxtest: %s: the session is not one of Kit.Session", call)
@@ -81,10 +103,10 @@ func (k *Kit) Start() {
 func (k *Kit) forgetAll() {
 	k.tb.Helper()
 	k.mu.Lock()
-	names := slices.Collect(maps.Keys(k.leases))
+	keys := slices.Collect(maps.Keys(k.held))
 	k.mu.Unlock()
-	for _, name := range names {
-		k.forget(name)
+	for _, key := range keys {
+		k.forget(key)
 	}
 }
 

@@ -5,9 +5,9 @@ package signalboxtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +68,7 @@ func Permits(n, capacity int) HoldOption { return func(w *want) { *w = want{"per
 func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 	k.tb.Helper()
 	k.mustRun("Hold")
-	k.keys("Hold", name)
+	keys := k.keys("Hold", name)
 	w := want{kind: "reentrant"}
 	for _, option := range options {
 		option(&w)
@@ -77,7 +77,7 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 	if err != nil {
 		k.tb.Fatalf("signalboxtest: Hold(%q): %v", name, err)
 	}
-	return k.holding(name, lease)
+	return k.holding(name, keys, lease)
 }
 
 // Lose takes a lock from its holder, as a failover does that loses the write, and gives it to another process, which
@@ -104,7 +104,7 @@ func (k *Kit) Lose(name string) *Holding {
 			testkit.Recheck(u.session, keys)
 		}
 	}
-	return k.holding(name, leases...)
+	return k.holding(name, keys, leases...)
 }
 
 // seize takes a name from its holders. A waiter whose request arrives between the two steps may get it first, and loses
@@ -144,7 +144,7 @@ func (k *Kit) Expire(name string) {
 	if !k.delete(keys.Stored...) && len(grips) == 0 {
 		k.notHeld("Expire", name)
 	}
-	k.forget(name)
+	k.forget(keys.Holds[0])
 }
 
 // IsHeld reports whether a session holds the lock, or permits of the semaphore, of that name.
@@ -172,18 +172,18 @@ func (k *Kit) take(name string, w want) (signalbox.Lease, error) {
 	defer cancel()
 	switch w.kind {
 	case "rwlock":
-		return rwlock.New(k.own, name).TryLock(ctx)
+		return rwlock.New(k.own, name, k.layout...).TryLock(ctx)
 	case "read":
-		return rwlock.New(k.own, name).TryRLock(ctx)
+		return rwlock.New(k.own, name, k.layout...).TryRLock(ctx)
 	case "permits":
-		return semaphore.New(k.own, name, w.capacity).TryAcquire(ctx, w.permits)
+		return semaphore.New(k.own, name, w.capacity, k.layout...).TryAcquire(ctx, w.permits)
 	}
-	return reentrant.New(k.own, name).TryLock(ctx)
+	return reentrant.New(k.own, name, k.layout...).TryLock(ctx)
 }
 
-func (k *Kit) holding(name string, leases ...signalbox.Lease) *Holding {
+func (k *Kit) holding(name string, keys testkit.Keys, leases ...signalbox.Lease) *Holding {
 	k.mu.Lock()
-	k.leases[name] = append(k.leases[name], leases...)
+	k.held[keys.Holds[0]] = held{keys, append(k.held[keys.Holds[0]].leases, leases...)}
 	k.mu.Unlock()
 	h := &Holding{failed: func(err error) {
 		k.tb.Helper()
@@ -203,24 +203,24 @@ func (k *Kit) holding(name string, leases ...signalbox.Lease) *Holding {
 	return h
 }
 
-// forget ends the kit's own leases of a name that the server has lost, so that the next Hold or Lose acquires it anew.
-func (k *Kit) forget(name string) {
+// forget ends the kit's own leases of a key that the server has lost, so that the next Hold or Lose acquires it anew.
+func (k *Kit) forget(key string) {
 	k.tb.Helper()
 	k.mu.Lock()
-	leases := k.leases[name]
-	delete(k.leases, name)
+	lost := k.held[key]
+	delete(k.held, key)
 	k.mu.Unlock()
-	if leases == nil {
+	if lost.leases == nil {
 		return
 	}
-	testkit.Recheck(k.own, k.keys("Expire", name))
+	testkit.Recheck(k.own, lost.keys)
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	for _, lease := range leases {
+	for _, lease := range lost.leases {
 		select {
 		case <-lease.Done():
 		case <-late.C:
-			k.tb.Fatalf("signalboxtest: the kit's own lease of %q outlives its loss", name)
+			k.tb.Fatalf("signalboxtest: the kit's own lease of %q outlives its loss", key)
 		}
 	}
 }
@@ -250,13 +250,14 @@ func (k *Kit) grips(call, name string, keys testkit.Keys) (all []grip) {
 	k.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for i, read := range []func(context.Context, string) (grip, error){k.lockGrip, k.permitsGrip} {
-		g, err := read(ctx, name)
+	readers := []func(context.Context, string) (grip, error){k.lockGrip, k.permitsGrip}
+	for i, key := range keys.Holds {
+		g, err := readers[i](ctx, name)
 		if err != nil {
 			k.tb.Fatalf("signalboxtest: %s(%q): %v", call, name, err)
 		}
 		if g.sessions != nil {
-			g.key = keys.Holds[i]
+			g.key = key
 			all = append(all, g)
 		}
 	}
@@ -265,13 +266,13 @@ func (k *Kit) grips(call, name string, keys testkit.Keys) (all []grip) {
 
 // lockGrip returns the sessions that hold the lock of a name, of whatever kind.
 func (k *Kit) lockGrip(ctx context.Context, name string) (g grip, err error) {
-	h, err := reentrant.New(k.own, name).Holder(ctx)
+	h, err := reentrant.New(k.own, name, k.layout...).Holder(ctx)
 	if errors.Is(err, signalbox.ErrNotHeld) {
 		return grip{}, nil
 	}
 	g = grip{want: want{kind: h.Kind}, sessions: []string{h.Session}}
 	if err == nil && h.Kind == "rwlock" {
-		for h, err := range rwlock.New(k.own, name).Holders(ctx) {
+		for h, err := range rwlock.New(k.own, name, k.layout...).Holders(ctx) {
 			if err != nil {
 				return g, err
 			}
@@ -300,9 +301,13 @@ func (k *Kit) permitsGrip(ctx context.Context, name string) (g grip, err error) 
 	return g, err
 }
 
-// notHeld fails the test for a name that is not held, and lists those that are.
+// notHeld fails the test for a name that is not held. It lists those that are; in a layout of other clients any string may
+// be a lock.
 func (k *Kit) notHeld(call, name string) {
 	k.tb.Helper()
+	if k.layout != nil {
+		k.tb.Fatalf("signalboxtest: %s(%q): no session holds it in this layout", call, name)
+	}
 	var held []string
 	for _, key := range k.server.Keys() {
 		_, rest, _ := strings.Cut(key, "{")
@@ -311,7 +316,7 @@ func (k *Kit) notHeld(call, name string) {
 		if !found || err != nil {
 			continue
 		}
-		if shown := fmt.Sprintf("%q", other); !slices.Contains(held, shown) && len(k.grips(call, other, k.keys(call, other))) > 0 {
+		if shown := strconv.Quote(other); !slices.Contains(held, shown) && len(k.grips(call, other, k.keys(call, other))) > 0 {
 			held = append(held, shown)
 		}
 	}

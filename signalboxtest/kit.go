@@ -22,6 +22,13 @@ import (
 // Kit is a server in memory, with sessions on it. New makes one. It is safe for concurrent use. As with testing.T.FailNow,
 // a call that fails the test must be made on the test's own goroutine.
 type Kit struct {
+	*core
+
+	layout []signalbox.LockOption // of In; none is the default of the sessions
+}
+
+// core is what all views of a kit share.
+type core struct {
 	tb       testing.TB
 	server   *miniredis.Miniredis
 	defaults []signalbox.SessionOption
@@ -29,9 +36,15 @@ type Kit struct {
 	own      *signalbox.Session // another process, which Hold and Lose give the lock to
 
 	mu      sync.Mutex
-	stopped bool                         // guarded by mu
-	users   []*user                      // guarded by mu; the first is the kit's own
-	leases  map[string][]signalbox.Lease // of Hold and Lose, by name, until the server loses them; guarded by mu
+	stopped bool            // guarded by mu
+	users   []*user         // guarded by mu; the first is the kit's own
+	held    map[string]held // by Hold and Lose, under the holder key, until the server loses it; guarded by mu
+}
+
+// held is what the kit itself has of a name.
+type held struct {
+	keys   testkit.Keys
+	leases []signalbox.Lease
 }
 
 // user is a client with a wire of its own, and the session on it.
@@ -42,16 +55,16 @@ type user struct {
 }
 
 // Option is an option of New.
-type Option func(*Kit)
+type Option func(*core)
 
 // SessionDefaults sets options for every session of the kit. WithPrefix and WithHashedNames must be set here, since the
 // kit has to know the keys.
 func SessionDefaults(options ...signalbox.SessionOption) Option {
-	return func(k *Kit) { k.defaults = append(k.defaults, options...) }
+	return func(c *core) { c.defaults = append(c.defaults, options...) }
 }
 
 // LoseData makes Stop lose all data, as a server without persistence does. Without it the data is kept.
-func LoseData() Option { return func(k *Kit) { k.forgets = true } }
+func LoseData() Option { return func(c *core) { c.forgets = true } }
 
 // New starts a server in memory. It is closed when the test ends, with every session of the kit. In a bubble of
 // testing/synctest, tb must be the bubble's.
@@ -61,15 +74,23 @@ func New(tb testing.TB, options ...Option) *Kit {
 	if d := time.Until(tokens); d > 0 {
 		pause(d) // only a bubble is so early
 	}
-	k := &Kit{tb: tb, server: miniredis.NewMiniRedis(), leases: make(map[string][]signalbox.Lease)}
+	k := &Kit{core: &core{tb: tb, server: miniredis.NewMiniRedis(), held: make(map[string]held)}}
 	for _, option := range options {
-		option(k)
+		option(k.core)
 	}
 	k.server.ClockTTL(true)
 	tb.Cleanup(k.close)
 	k.own = k.open(signalbox.WithLabel("signalboxtest")).session
 	k.settle()
 	return k
+}
+
+// In returns the kit for locks in the layout of other clients, such as kit.In(signalbox.SetNX()): its Hold, Lose, Expire,
+// IsHeld and HeldBy mean those. All else is shared. Lose, Expire, IsHeld and HeldBy know reentrant, fair and
+// read-write locks there, and no permits. Tokens are the server's clock there: in a bubble, let time pass between two
+// grants.
+func (k *Kit) In(l signalbox.Layout) *Kit {
+	return &Kit{k.core, []signalbox.LockOption{signalbox.WithLayout(l)}}
 }
 
 // settle makes the server one that has had its data for long, since a redlock gets no vote of a new one.
@@ -120,7 +141,9 @@ func (k *Kit) dial() *user {
 		InitAddress: []string{"signalboxtest"}, ForceSingleClient: true, AlwaysRESP2: true,
 		// A connection's memory is a megabyte by default, which took longer than most tests.
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
-		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return u.wire.dial() },
+		DialCtxFn: func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return u.wire.dial(ctx)
+		},
 	}
 	o.Dialer.KeepAlive = 10 * time.Second // an hour in a bubble has 360 of them
 	signalbox.Tune(&o)
@@ -150,11 +173,14 @@ func (k *Kit) all() []*user {
 	return slices.Clone(k.users)
 }
 
-// close ends everything. The server is back before, so that leases that are left are released at once. Sessions wait for
-// no lease: their context has ended.
+// close ends everything. The server is back before, and paused processes run, so that leases that are left are released at
+// once. Sessions wait for no lease: their context has ended.
 func (k *Kit) close() {
 	for _, u := range k.all() {
 		u.wire.restore()
+		if u.session != nil {
+			testkit.Resume(u.session)
+		}
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -184,7 +210,7 @@ func (k *Kit) mustRun(call string) {
 // keys returns the keys of a name, or fails the test.
 func (k *Kit) keys(call, name string) testkit.Keys {
 	k.tb.Helper()
-	keys, err := testkit.KeysOf(k.own, name)
+	keys, err := testkit.KeysOf(k.own, name, k.layout...)
 	if err != nil {
 		k.tb.Fatalf("signalboxtest: %s(%q): %v", call, name, err)
 	}

@@ -43,6 +43,7 @@ func TestNoGoroutineIsLeft(t *testing.T) { //nolint:paralleltest // counts all g
 		"a stopped server":    func(kit *signalboxtest.Kit, _ *signalbox.Session) { kit.Stop() },
 		"a started server":    func(kit *signalboxtest.Kit, _ *signalbox.Session) { kit.Stop(); kit.Start() },
 		"a session cut off":   func(kit *signalboxtest.Kit, s *signalbox.Session) { kit.Partition(s) },
+		"a session paused":    func(kit *signalboxtest.Kit, s *signalbox.Session) { kit.Pause(s) },
 		"a lock that is lost": func(kit *signalboxtest.Kit, _ *signalbox.Session) { kit.Lose("a") },
 		"a session closed":    func(_ *signalboxtest.Kit, s *signalbox.Session) { _ = s.Close(context.Background()) },
 	} {
@@ -315,6 +316,10 @@ func TestMistakesFailTheTestInClearWords(t *testing.T) {
 			hold(kit, "order")
 			kit.Lose("ordre")
 		},
+		`signalboxtest: Lose("order"): no session holds it in this layout`: func(kit *signalboxtest.Kit) {
+			hold(kit, "order")
+			kit.In(signalbox.SetNX()).Lose("order")
+		},
 		`signalboxtest: Expire("ordre"): no session holds it; held: nothing`:          func(kit *signalboxtest.Kit) { kit.Expire("ordre") },
 		`signalboxtest: Hold("order"): signalbox: try lock "order": the lock is held`: func(kit *signalboxtest.Kit) { hold(kit, "order"); kit.Hold("order") },
 		`signalboxtest: Lose("order"): the kit itself holds it; call Release first`:   func(kit *signalboxtest.Kit) { kit.Hold("order"); kit.Lose("order") },
@@ -324,6 +329,8 @@ func TestMistakesFailTheTestInClearWords(t *testing.T) {
 		`signalboxtest: Stop: the server is stopped; call Start first`:                func(kit *signalboxtest.Kit) { kit.Stop(); kit.Stop() },
 		`signalboxtest: Start: the server is running; call Stop first`:                func(kit *signalboxtest.Kit) { kit.Start() },
 		`signalboxtest: Partition: the session is not one of Kit.Session`:             func(kit *signalboxtest.Kit) { kit.Partition(nil) },
+		`signalboxtest: Pause: the session is not one of Kit.Session`:                 func(kit *signalboxtest.Kit) { kit.Pause(nil) },
+		`signalboxtest: Resume: the session is not one of Kit.Session`:                func(kit *signalboxtest.Kit) { kit.Resume(nil) },
 		`signalboxtest: Session: pass WithPrefix and WithHashedNames to New, by SessionDefaults`: func(kit *signalboxtest.Kit) {
 			kit.Session(signalbox.WithPrefix("shop:"))
 		},

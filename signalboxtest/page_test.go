@@ -22,7 +22,7 @@ func TestThePageShowsTheTests(t *testing.T) {
 	page, err := os.ReadFile("../docs/how-to/testing.md")
 	require.NoError(t, err)
 	blocks := strings.Split(string(page), "```go\n")[1:]
-	require.Len(t, blocks, 8)
+	require.Len(t, blocks, 9)
 	for _, block := range blocks {
 		block, _, closed := strings.Cut(block, "```\n")
 		require.True(t, closed)

@@ -101,6 +101,25 @@ func TestShipStopsWhenItIsCutOff(t *testing.T) {
 	})
 }
 
+func TestAShipmentAfterAPauseIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		session := kit.Session()
+		shop, other, store := NewShop(session), NewShop(kit.Session()), new(books)
+		shop.Book, other.Book = store.Book, store.Book
+		shop.Pack = func(context.Context, string) error {
+			kit.Pause(session) // the process stands still
+			kit.Advance(time.Minute)
+			require.NoError(t, other.Ship(t.Context(), "42"))
+			kit.Resume(session)
+			return nil
+		}
+		require.ErrorIs(t, shop.Ship(t.Context(), "42"), errStale)
+		require.Equal(t, []string{"42"}, store.shipped)
+	})
+}
+
 func TestShipWithoutAServer(t *testing.T) {
 	t.Parallel()
 	lock := signalboxtest.NewFake(t, "order/42")

@@ -3,48 +3,67 @@
 package signalboxtest
 
 import (
+	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/alicebob/miniredis/v2"
 )
 
-// wire is the connections of one client. Each is a pipe to the server, so that a bubble can wait for it.
+const (
+	// chunk is how much of a connection is read at once.
+	chunk = 4 << 10
+	// backlog is how many chunks the host of a paused process takes in.
+	backlog = 1024
+)
+
+// wire is the connections of one client.
 type wire struct {
 	server *miniredis.Miniredis
-	silent atomic.Bool // what is sent is swallowed, in both directions; written under mu
 
-	mu    sync.Mutex
-	away  bool               // connections are refused; guarded by mu
-	links map[*link]struct{} // those that are open; guarded by mu
+	mu     sync.Mutex
+	away   bool               // connections are refused; guarded by mu
+	silent bool               // what is sent is swallowed, in both directions; guarded by mu
+	paused chan struct{}      // closed when the process runs again, nil while it runs; guarded by mu
+	links  map[*link]struct{} // those that are open; guarded by mu
 }
 
-// link is one connection.
+// link is one connection. It is two pipes, so that a bubble can wait for it, and that the deadlines which a client sets
+// work as ever. Three goroutines carry what passes; they end when either end is closed.
 type link struct {
-	net.Conn
-
-	wire   *wire
-	closed atomic.Bool // by either end; then it swallows nothing any more, since the client waits for the error
+	wire            *wire
+	client, process net.Conn // the two ends of the client's pipe
+	host            net.Conn // the end of the server's pipe
 }
 
-func (w *wire) dial() (net.Conn, error) {
+// dial opens a connection. A process that is paused does so when it runs again.
+func (w *wire) dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case <-w.running():
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.away {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	conn, err := w.server.Dial()
+	host, err := w.server.Dial()
 	if err != nil {
 		return nil, err
 	}
-	l := &link{Conn: conn, wire: w}
+	l := &link{wire: w, host: host}
+	l.client, l.process = net.Pipe()
 	if w.links == nil {
 		w.links = make(map[*link]struct{})
 	}
 	w.links[l] = struct{}{}
-	return l, nil
+	arrived := make(chan []byte, backlog)
+	go l.send()
+	go l.receive(arrived)
+	go l.deliver(arrived)
+	return l.client, nil
 }
 
 // refuse cuts the connections, and refuses new ones.
@@ -59,7 +78,7 @@ func (w *wire) refuse() {
 func (w *wire) swallow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.silent.Store(true)
+	w.silent = true
 }
 
 // accept ends refuse.
@@ -74,48 +93,118 @@ func (w *wire) accept() {
 func (w *wire) hear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.silent.Swap(false) {
+	if w.silent {
+		w.silent = false
 		w.cutLocked()
 	}
 }
 
-// restore ends refuse and swallow.
+// pause holds up the process: it sends nothing, and what it is sent waits for it.
+func (w *wire) pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused == nil {
+		w.paused = make(chan struct{})
+	}
+}
+
+// resume ends pause.
+func (w *wire) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused != nil {
+		close(w.paused)
+		w.paused = nil
+	}
+}
+
+// restore ends refuse, swallow and pause.
 func (w *wire) restore() {
 	w.accept()
 	w.hear()
+	w.resume()
+}
+
+// running returns a channel that is closed as soon as the process runs.
+func (w *wire) running() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused != nil {
+		return w.paused
+	}
+	runs := make(chan struct{})
+	close(runs)
+	return runs
+}
+
+func (w *wire) isSilent() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.silent
 }
 
 func (w *wire) cutLocked() {
 	for l := range w.links {
-		l.closed.Store(true)
-		_ = l.Conn.Close() // a pipe's Close returns no error
+		l.closeEnds()
 	}
 	clear(w.links)
 }
 
-// Read implements net.Conn. What arrives while the wire is silent is dropped.
-func (l *link) Read(b []byte) (int, error) {
+// send carries what the client sends. A paused process closes no connection either.
+func (l *link) send() {
+	defer l.close()
+	buffer := make([]byte, chunk)
 	for {
-		n, err := l.Conn.Read(b)
-		if err != nil || !l.wire.silent.Load() {
-			return n, err
+		n, err := l.process.Read(buffer)
+		<-l.wire.running()
+		if n > 0 && !l.wire.isSilent() {
+			if _, err := l.host.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
 		}
 	}
 }
 
-// Write implements net.Conn.
-func (l *link) Write(b []byte) (int, error) {
-	if l.wire.silent.Load() && !l.closed.Load() {
-		return len(b), nil
+// receive takes in what the server sends, also for a paused process.
+func (l *link) receive(arrived chan<- []byte) {
+	defer close(arrived)
+	for {
+		buffer := make([]byte, chunk)
+		n, err := l.host.Read(buffer)
+		if n > 0 && !l.wire.isSilent() {
+			arrived <- buffer[:n]
+		}
+		if err != nil {
+			return
+		}
 	}
-	return l.Conn.Write(b)
 }
 
-// Close implements net.Conn.
-func (l *link) Close() error {
+// deliver hands the client what has arrived. It ends after receive, which it never keeps waiting when the link is closed.
+func (l *link) deliver(arrived <-chan []byte) {
+	for data := range arrived {
+		<-l.wire.running()
+		if _, err := l.process.Write(data); err != nil {
+			l.close()
+		}
+	}
+	<-l.wire.running()
+	l.close()
+}
+
+// close closes the link, which may be closed already.
+func (l *link) close() {
 	l.wire.mu.Lock()
 	defer l.wire.mu.Unlock()
-	l.closed.Store(true)
 	delete(l.wire.links, l)
-	return l.Conn.Close()
+	l.closeEnds()
+}
+
+// closeEnds closes both pipes, whose Close returns no error.
+func (l *link) closeEnds() {
+	_ = l.process.Close()
+	_ = l.host.Close()
 }

@@ -23,12 +23,13 @@ func main() {
 		return
 	}
 	quick := flag.Bool("short", false, "run everything in its short form, for CI")
+	what := flag.String("only", "", "print one of the `tables`: hand-overs, crashes, idle")
 	flag.Parse()
 	c := full()
 	if *quick {
 		c = short()
 	}
-	err := run(os.Stdout, c)
+	err := run(os.Stdout, c, *what)
 	if errors.Is(err, exec.ErrNotFound) {
 		fmt.Println("left out:", err)
 		return
@@ -47,8 +48,8 @@ func short() scale {
 	return scale{3, 10, 1, 2, 2 * time.Second, 2 * time.Second, 2 * time.Second}
 }
 
-// run measures and prints everything. The error is exec.ErrNotFound if there is no etcd.
-func run(out io.Writer, c scale) error {
+// run measures and prints the table that only names, or everything. The error is exec.ErrNotFound if there is no etcd.
+func run(out io.Writer, c scale, only string) error {
 	binary, err := etcdBinary()
 	if err != nil {
 		return err
@@ -68,14 +69,20 @@ func run(out io.Writer, c scale) error {
 		return err
 	}
 	fmt.Fprintf(out, "- %s, %s/%s, %d cores\n- %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), first)
-	if err := printHandOvers(out, sides, c); err != nil {
-		return err
-	}
 	inMemory := []*side{sides[0], sides[2]} // a disk is not what a lease waits for
-	if err := printCrashes(out, inMemory, c); err != nil {
-		return err
+	for _, t := range []struct {
+		name  string
+		print func(io.Writer, []*side, scale) error
+		sides []*side
+	}{{"hand-overs", printHandOvers, sides}, {"crashes", printCrashes, inMemory}, {"idle", printIdle, inMemory}} {
+		if only != "" && only != t.name {
+			continue
+		}
+		if err := t.print(out, t.sides, c); err != nil {
+			return err
+		}
 	}
-	return printIdle(out, inMemory, c)
+	return nil
 }
 
 // start starts the servers.
@@ -130,11 +137,15 @@ func printIdle(out io.Writer, sides []*side, c scale) error {
 	fmt.Fprintf(out, "\n### Requests a minute of an idle election, lease %v\n\n", c.idleLease)
 	fmt.Fprint(out, "| implementation | the leader | each candidate | each observing process |\n|---|---:|---:|---:|\n")
 	for _, s := range sides {
-		leader, candidate, observer, err := s.idle(c)
+		each, err := s.idle(c)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Fprintf(out, "| %s | %.0f | %.0f | %.0f |\n", s.name, leader, candidate, observer)
+		fmt.Fprintf(out, "| %s |", s.name)
+		for _, n := range each {
+			fmt.Fprintf(out, " %d and %d pings |", n.requests, n.pings)
+		}
+		fmt.Fprintln(out)
 	}
 	return nil
 }

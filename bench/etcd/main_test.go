@@ -27,7 +27,7 @@ func TestEverythingIsMeasured(t *testing.T) {
 		t.Skip(err)
 	}
 	var out strings.Builder
-	require.NoError(t, run(&out, short()))
+	require.NoError(t, run(&out, short(), ""))
 	require.Equal(t, 8, strings.Count(out.String(), "\n| signalbox")+strings.Count(out.String(), "\n| etcd"), out.String())
 	t.Log(out.String())
 }

@@ -57,7 +57,7 @@ func (s *side) handOvers(c scale) (took, asked []time.Duration, requests float64
 		campaigns.Wait()
 	}()
 	now := <-led
-	var before int64
+	var before count
 	for i := -c.candidates; i < c.handOvers && now.err == nil; i++ { // the first of each warm up
 		if i == 0 {
 			if before, err = s.requests(); err != nil {
@@ -93,7 +93,7 @@ func (s *side) handOvers(c scale) (took, asked []time.Duration, requests float64
 		}
 		asked = append(asked, time.Since(began))
 	}
-	return took, asked, float64(after-before) / float64(c.handOvers), now.resign()
+	return took, asked, float64(after.requests-before.requests) / float64(c.handOvers), now.resign()
 }
 
 // rest lets a candidate reach the queue. etcd notifies a watch up to 100 ms late if it began less than 100 ms before, and
@@ -180,14 +180,14 @@ func (s *side) crash(lease time.Duration, name string) (time.Duration, error) {
 	return time.Since(began), term.resign()
 }
 
-// idle measures the requests a minute of an election with a leader alone, what a candidate adds, and what an observer adds.
-func (s *side) idle(c scale) (leader, candidate, observer float64, err error) {
+// idle measures what an election with a leader alone costs a minute, what a candidate adds, and what an observer adds.
+func (s *side) idle(c scale) (each [3]count, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer cancel()
-	var counts [3]float64
+	var last count
 	for i, begin := range []func(m member) error{
 		func(m member) error {
 			_, err := m.campaign(ctx, "idle")
@@ -206,29 +206,33 @@ func (s *side) idle(c scale) (leader, candidate, observer float64, err error) {
 	} {
 		m, err := join(s.join, c.idleLease)
 		if err != nil {
-			return 0, 0, 0, err
+			return each, err
 		}
 		defer m.close() //nolint:errcheck // measured by now
 		if err := begin(m); err != nil {
-			return 0, 0, 0, err
+			return each, err
 		}
-		if counts[i], err = s.countFor(c.idle); err != nil {
-			return 0, 0, 0, err
+		now, err := s.aMinute(c.idle)
+		if err != nil {
+			return each, err
 		}
+		each[i] = count{now.requests - last.requests, now.pings - last.pings}
+		last = now
 	}
-	return counts[0], counts[1] - counts[0], counts[2] - counts[1], nil
+	return each, nil
 }
 
-// countFor returns how many requests a minute the server gets while d passes.
-func (s *side) countFor(d time.Duration) (float64, error) {
-	pause(time.Second) // what a beginning costs
+// aMinute returns what the server gets in a minute, as measured while d passes.
+func (s *side) aMinute(d time.Duration) (count, error) {
+	pause(2 * time.Second) // what a beginning costs
 	before, err := s.requests()
 	if err != nil {
-		return 0, err
+		return count{}, err
 	}
 	pause(d)
 	after, err := s.requests()
-	return float64(after-before) / d.Minutes(), err
+	times := int64(time.Minute / d)
+	return count{(after.requests - before.requests) * times, (after.pings - before.pings) * times}, err
 }
 
 // quantile returns the value that the share q of all does not exceed.

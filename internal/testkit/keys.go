@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -12,26 +13,43 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Keys are the keys that a name has at the server, in the library's own layout.
+// Keys are the keys that a name has at the server.
 type Keys struct {
-	Holds  []string // of the holders: of a lock, and of a semaphore
+	Holds  []string // of the holders: of a lock, and of a semaphore in the library's own layout
 	Queues []string // of the waiters
 	Stored []string // of a latch, and of the outcome of a once
 }
 
-// KeysOf returns the keys of a name in a session, or why it is not a name.
-func KeysOf(s *signalbox.Session, name string) (Keys, error) {
-	set, err := (*session.Handle)(s).Session().Names(layout.Native(), name)
+// KeysOf returns the keys of a name in a session, in the layout of options or of the session's defaults, or why it is
+// not a name.
+func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) (Keys, error) {
+	of := (*session.Handle)(s).Session()
+	set := of.Settings.Lock
+	session.Apply(&set, options)
+	in := cmp.Or(set.Layout, layout.Native())
+	all, err := of.Names(in, name)
 	if err != nil {
 		return Keys{}, err
 	}
+	if in != layout.Native() {
+		return foreign(in, all), nil
+	}
 	return Keys{
-		Holds: []string{set.Holder, set.Permits()},
+		Holds: []string{all.Holder, all.Permits()},
 		Queues: []string{
-			set.Line(), set.Lives(), set.Writers(), set.Readers(), set.RWLives(), set.PermitsLine(), set.PermitsLives(),
+			all.Line(), all.Lives(), all.Writers(), all.Readers(), all.RWLives(), all.PermitsLine(), all.PermitsLives(),
 		},
-		Stored: []string{set.Latch(), set.Outcome()},
+		Stored: []string{all.Latch(), all.Outcome()},
 	}, nil
+}
+
+// foreign returns the keys of a lock in a layout of other clients.
+func foreign(in *layout.Layout, of names.Set) Keys {
+	keys := Keys{Holds: []string{of.Holder}}
+	if in.Fair != nil {
+		keys.Queues = in.Fair.Ground.Keys(of, nil).All[1:] // without the holder
+	}
+	return keys
 }
 
 // Epoch is the key that says since when a server has its data. A redlock gets no vote of a server that has had it for less

@@ -83,3 +83,30 @@ func TestCloseInTheMiddleOfABatchDropsTheRest(t *testing.T) {
 		require.Equal(t, 3, fires.get())
 	})
 }
+
+// What is due in a pause fires when it is over, and not before; Close does not wait for its end.
+func TestNothingFiresInAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed()
+		var fired count
+		x, y, z := newTimed(fired.add), newTimed(fired.add), newTimed(fired.add)
+		b.Schedule(&x.Entry, time.Second)
+		b.Schedule(&y.Entry, time.Hour)
+		b.Pause()
+		b.Pause()
+		time.Sleep(time.Minute)
+		require.Zero(t, fired.get())
+		b.Schedule(&z.Entry, 0)
+		synctest.Wait()
+		require.Zero(t, fired.get())
+		b.Resume()
+		b.Resume()
+		synctest.Wait()
+		require.Equal(t, 2, fired.get())
+		b.Pause()
+		time.Sleep(2 * time.Hour)
+		b.Close()
+		require.Equal(t, 2, fired.get())
+	})
+}

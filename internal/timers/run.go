@@ -74,11 +74,29 @@ func (t *Timers) run() {
 				continue
 			}
 		}
+		if t.stoodStill() {
+			continue
+		}
 		due = t.wheel.Advance(t.nowTick(), due[:0])
 		t.woke(len(due))
 		t.fire(due)
 		clear(due) // what was fired must not be kept alive by the buffer
 	}
+}
+
+// stoodStill waits for the end of a Pause, or for a wake-up, and reports whether it had to wait.
+func (t *Timers) stoodStill() bool {
+	t.mu.Lock()
+	paused := t.mu.paused
+	t.mu.Unlock()
+	if paused == nil {
+		return false
+	}
+	select {
+	case <-paused:
+	case <-t.wake: // to end, or for an earlier target, which waits as well
+	}
+	return true
 }
 
 // next decides whether the goroutine continues, and until when it sleeps.

@@ -52,6 +52,8 @@ type Timers struct {
 		sync.Mutex
 		// running says that a goroutine will call next once more.
 		running bool
+		// paused is closed by Resume, and nil without a Pause.
+		paused chan struct{}
 		// target is the tick the goroutine sleeps until, or is asked to. It has no
 		// meaning while the goroutine is awake or not running.
 		target int64
@@ -85,6 +87,26 @@ func (t *Timers) Schedule(e *Entry, in time.Duration) {
 // about to.
 func (t *Timers) Cancel(e *Entry) bool {
 	return t.wheel.Cancel(e)
+}
+
+// Pause makes time stand still: nothing fires until Resume. A Fire that has begun, or is about to, ends.
+// It is for tests, in which a process stops and the others continue.
+func (t *Timers) Pause() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.paused == nil {
+		t.mu.paused = make(chan struct{})
+	}
+}
+
+// Resume ends Pause. What is due by then fires at once, oldest first.
+func (t *Timers) Resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.paused != nil {
+		close(t.mu.paused)
+		t.mu.paused = nil
+	}
 }
 
 // Close stops the goroutine and waits for it. What is still scheduled never fires. A

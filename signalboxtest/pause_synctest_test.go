@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signalboxtest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/signalboxtest"
+)
+
+// P2: a session that stands still past its lease does not know that it is over. Another one gets the lock meanwhile, and the
+// first check after the pause reports the loss.
+func TestEveryKindFindsOutAfterAPause(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
+		holder, err := one(t.Context())
+		require.NoError(t, err)
+		kits[0].Advance(2 * time.Second)
+		next := waits(t, two)
+		for i, k := range kits {
+			k.Pause(first[i])
+		}
+		got := <-next
+		require.Greater(t, got.token, holder.token)
+		kits[0].Advance(time.Minute)
+		select {
+		case <-holder.done:
+			t.Fatal("it was notified")
+		default:
+		}
+		for i, k := range kits {
+			k.Resume(first[i])
+		}
+		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
+		<-holder.done
+		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
+		kits[0].Advance(time.Minute)
+		require.NoError(t, got.err())
+		require.NoError(t, got.release())
+	})
+}
+
+// A pause that is shorter than what is left of the lease loses nothing.
+func TestAShortPauseLosesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s := kit.Session()
+		lease, err := reentrant.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		kit.Pause(s)
+		kit.Pause(s)
+		require.True(t, kit.HeldBy("a", s))
+		kit.Resume(s)
+		kit.Resume(s)
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Unlock())
+		require.False(t, kit.IsHeld("a"))
+	})
+}
+
+// Calls and messages wait for the end of a pause: a waiter that was granted the lock in it has the lock then.
+func TestMessagesWaitForTheEndOfAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		waiter := kit.Session()
+		other := kit.Hold("a")
+		got := make(chan signalbox.Lease, 2)
+		lock := func(name string) {
+			lease, err := reentrant.New(waiter, name).Lock(t.Context())
+			if err == nil {
+				got <- lease
+			}
+		}
+		go lock("a")
+		kit.Advance(100 * time.Millisecond)
+		kit.Pause(waiter)
+		other.Release()
+		go lock("b")
+		kit.Advance(time.Second)
+		require.Empty(t, got)
+		require.True(t, kit.HeldBy("a", waiter), "it does not know yet")
+		require.False(t, kit.IsHeld("b"))
+		kit.Resume(waiter)
+		ended := time.Now()
+		for range 2 {
+			require.NoError(t, (<-got).Unlock())
+		}
+		require.LessOrEqual(t, time.Since(ended), 200*time.Millisecond)
+	})
+}
+
+// A leader that stands still is followed by another one, and steps down when it runs again.
+func TestALeaderThatStandsStillIsFollowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s := kit.Session()
+		first, err := election.New(s, "a").Campaign(t.Context())
+		require.NoError(t, err)
+		kit.Pause(s)
+		second, err := election.New(kit.Session(), "a").Campaign(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, second.Token(), first.Token())
+		kit.Resume(s)
+		require.ErrorIs(t, first.SetValue(t.Context(), "late"), signalbox.ErrLost)
+		<-first.Done()
+		require.ErrorIs(t, first.Resign(), signalbox.ErrLost)
+		require.NoError(t, second.Resign())
+	})
+}
