@@ -22,20 +22,20 @@ func TestTheLeaderAloneRunsJobs(t *testing.T) {
 	bubble(t, func(w *world) {
 		var mu sync.Mutex
 		var runs []int
-		ends := make([]func(), processes)
+		stops := make([]func(), processes)
 		for i := range processes {
-			s, closeSession := w.session()
+			s := w.Session()
 			elector := sbgocron.NewElector(s, "schedulers", signalbox.WithRenewedLease(5*time.Second))
 			stop := w.schedule(gocron.CronJob("* * * * * *", true), func(context.Context) {
 				mu.Lock()
 				defer mu.Unlock()
 				runs = append(runs, i)
 			}, gocron.WithDistributedElector(elector))
-			ends[i] = sync.OnceFunc(func() {
+			stops[i] = sync.OnceFunc(func() {
 				stop()
-				closeSession()
+				ends(s)
 			})
-			defer ends[i]()
+			defer stops[i]()
 		}
 		leaders := make(map[int]bool)
 		for range 3 {
@@ -50,7 +50,7 @@ func TestTheLeaderAloneRunsJobs(t *testing.T) {
 			mu.Unlock()
 			require.False(w, leaders[leader])
 			leaders[leader] = true
-			ends[leader]()
+			stops[leader]()
 		}
 	})
 }
@@ -59,11 +59,7 @@ func TestTheLeaderAloneRunsJobs(t *testing.T) {
 func TestResignHandsOver(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
-		one, closeOne := w.session()
-		defer closeOne()
-		other, closeOther := w.session()
-		defer closeOther()
-		first, second := sbgocron.NewElector(one, "a"), sbgocron.NewElector(other, "a")
+		first, second := sbgocron.NewElector(w.Session(), "a"), sbgocron.NewElector(w.Session(), "a")
 		require.NoError(w, second.Resign())
 		require.NoError(w, first.IsLeader(w.Context()))
 		require.NoError(w, first.IsLeader(w.Context()))

@@ -3,17 +3,18 @@ module github.com/signalbox-go/signalbox/gocron
 go 1.25.0
 
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/jonboulle/clockwork v0.5.0
-	github.com/redis/rueidis v1.0.79
 	github.com/signalbox-go/signalbox v0.0.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
@@ -22,3 +23,5 @@ require (
 )
 
 replace github.com/signalbox-go/signalbox => ../
+
+replace github.com/signalbox-go/signalbox/signalboxtest => ../signalboxtest

@@ -4,59 +4,34 @@ package gocron_test
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/go-co-op/gocron/v2"
 	"github.com/jonboulle/clockwork"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
-// world is an embedded server in a bubble of virtual time.
+// world is a server in memory, in a bubble of virtual time.
 type world struct {
 	*testing.T
-
-	redis *miniredis.Miniredis
+	*signalboxtest.Kit
 }
 
 func bubble(t *testing.T, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		w := &world{T: t, redis: miniredis.NewMiniRedis()}
-		w.redis.ClockTTL(true)
-		first, err := w.redis.Dial() // which makes the server
-		require.NoError(t, err)
-		require.NoError(t, first.Close())
-		defer w.redis.Close()
-		test(w)
-	})
+	synctest.Test(t, func(t *testing.T) { test(&world{t, signalboxtest.New(t)}) })
 }
 
-// session returns a session, as another process would have it, and what ends it.
-func (w *world) session() (*signalbox.Session, func()) {
-	w.Helper()
-	o := rueidis.ClientOption{
-		InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
-		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return w.redis.Dial() },
-	}
-	signalbox.Tune(&o)
-	client, err := rueidis.NewClient(o)
-	require.NoError(w, err)
-	s := signalbox.NewSession(client)
-	return s, func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ended) // leases may be left
-		client.Close()
-	}
+// ends closes a session at once: leases may be left.
+func ends(s *signalbox.Session) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Close(ended)
 }
 
 // skewed is a clock that is wrong.

@@ -32,10 +32,8 @@ func TestEachTickRunsOnceThoughClocksDiffer(t *testing.T) {
 				runs := make(map[int64]int)
 				began := time.Now()
 				for i := range processes {
-					s, closeSession := w.session()
-					defer closeSession()
 					clock := clockAhead(rand.N(200*time.Millisecond) + time.Duration(i-2)*time.Millisecond)
-					locker := sbgocron.NewLocker(s, period).WithNow(clock.Now)
+					locker := sbgocron.NewLocker(w.Session(), period).WithNow(clock.Now)
 					defer w.schedule(gocron.CronJob("* * * * * *", true), func(context.Context) {
 						tick := clock.Now().Round(period).Unix()
 						time.Sleep(work)
@@ -61,10 +59,7 @@ func TestEachTickRunsOnceThoughClocksDiffer(t *testing.T) {
 func TestALateSchedulerSkipsTheTick(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
-		one, closeOne := w.session()
-		defer closeOne()
-		other, closeOther := w.session()
-		defer closeOther()
+		one, other := w.Session(), w.Session()
 		lock, err := sbgocron.NewLocker(one, time.Minute).Lock(w.Context(), "job")
 		require.NoError(w, err)
 		require.NoError(w, lock.Unlock(w.Context()))
@@ -87,10 +82,7 @@ func TestAWaitingSchedulerTakesOver(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		bubble(t, func(w *world) {
-			one, closeOne := w.session()
-			defer closeOne()
-			other, closeOther := w.session()
-			defer closeOther()
+			one, other := w.Session(), w.Session()
 			lock, err := sbgocron.NewLocker(one, time.Minute).Lock(w.Context(), "job")
 			require.NoError(w, err)
 			got := make(chan error, 1)
@@ -107,7 +99,7 @@ func TestAWaitingSchedulerTakesOver(t *testing.T) {
 				require.ErrorIs(w, <-got, sbgocron.ErrRan)
 				return
 			}
-			closeOne()
+			ends(one)
 			require.NoError(w, <-got)
 			require.ErrorIs(w, lock.Unlock(w.Context()), signalbox.ErrClosed)
 			require.NoError(w, next.Unlock(w.Context()))
@@ -119,8 +111,7 @@ func TestAWaitingSchedulerTakesOver(t *testing.T) {
 func TestLockReturnsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
-		s, closeSession := w.session()
-		defer closeSession()
+		s := w.Session()
 		lock, err := sbgocron.NewLocker(s, time.Minute).Lock(w.Context(), "job")
 		require.NoError(w, err)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
