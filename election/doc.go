@@ -17,7 +17,8 @@
 //  1. No two terms of a name overlap, in any process, while each leader stops when its term ends
 //     and the server keeps its lease until then.
 //  2. A term ends in its process 5 s before its lease can end on the server, or as StepDown says.
-//     The first check after a pause reports a loss.
+//     The first check after a pause reports a loss. A term whose candidate waited begins with at most
+//     3 s, and ends in the middle of that unless the server replies to its first renewal, sent at once.
 //  3. Run releases the lease when lead has returned, and not before.
 //  4. The token of a term is greater than those of all terms before.
 //  5. Candidates lead in the order in which the server received them. After Resign the next one
@@ -47,7 +48,7 @@
 //
 // # Cost
 //
-//	Campaign          1 round trip, and a message if it waits; 1 write in the background
+//	Campaign          1 round trip, and a message if it waits; 1 or 2 writes in the background
 //	leading           3 renewals and 1 write of the value in each lease
 //	waiting           1 poll a second
 //	Resign            2 round trips; the next candidate leads after the first

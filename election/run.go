@@ -60,17 +60,15 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 func (e *Election) once(ctx context.Context, lead func(context.Context, Term) error) (again bool, err error) {
 	t, err := e.campaign(ctx)
 	if err != nil {
-		again = ctx.Err() == nil && (errors.Is(err, errs.ErrNotReplicated) || wire.Judge(err) != wire.Final)
+		again = errors.Is(err, errs.ErrNotReplicated) || wire.Judge(err) != wire.Final
+	} else {
+		again, err = t.lead(ctx, lead)
+	}
+	if ctx.Err() == nil {
 		return again, err
 	}
-	lost, err := t.lead(ctx, lead)
-	switch {
-	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-		return false, err
-	case ctx.Err() != nil:
-		return false, errs.Join(errs.Ended(ctx), err)
-	case lost:
-		return true, err
+	if !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		err = errs.Join(errs.Ended(ctx), err)
 	}
 	return false, err
 }

@@ -46,7 +46,7 @@ func TestEachTickRunsOnceThoughClocksDiffer(t *testing.T) {
 				mu.Lock()
 				seen := maps.Clone(runs)
 				mu.Unlock()
-				for n := 1; n < ticks; n++ {
+				for n := 1; n <= ticks; n++ {
 					tick := began.Add(time.Duration(n) * period).Unix()
 					require.Equal(w, 1, seen[tick], n)
 				}

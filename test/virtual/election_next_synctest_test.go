@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
+)
+
+// P6: the next leader leads one script and one message after the call of Resign, and observers see it by message as well.
+func TestNextLeaderComesOneMessageAfterResign(t *testing.T) {
+	t.Parallel()
+	const latency = 20 * time.Millisecond
+	bubbleOfUsers(t, func(w *world) {
+		first, second, observer := w.user(), w.user(), w.user()
+		for _, user := range []lineUser{first, second, observer} {
+			user.wire.latency.Store(int64(latency))
+		}
+		elections := []*election.Election{
+			election.New(first.Session, "a", election.Value("first")), election.New(second.Session, "a", election.Value("second")),
+		}
+		seen := observing(w.Context(), election.New(observer.Session, "a"))
+		require.Zero(w, (<-seen).Token)
+		term := leads(w, elections[0])
+		for i := range 20 {
+			next := candidate(w, elections[(i+1)%2])
+			time.Sleep(time.Second + time.Duration(i)*77*time.Millisecond) // in whichever moment between two polls
+			began := time.Now()
+			resigned := make(chan error, 1)
+			go func() { resigned <- term.Resign() }()
+			led := <-next
+			if i > 0 { // the server knows the scripts
+				require.LessOrEqual(w, time.Since(began), 2*latency+5*time.Millisecond)
+			}
+			require.NoError(w, <-resigned)
+			term = led
+			for s := range seen {
+				require.NoError(w, s.err)
+				if s.Token == term.Token() && s.Value != "" {
+					// The value is written in one trip, its message takes another, and the poll two.
+					if i > 0 {
+						require.LessOrEqual(w, s.at.Sub(began), 7*latency)
+					}
+					break
+				}
+			}
+		}
+		require.NoError(w, term.Resign())
+	})
+}
+
+// P7: Run pauses longer after each term that is lost young, up to a second, and hardly after one that lasted.
+func TestRunPausesLongerAfterEachLoss(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *world) {
+		mu := fair.New(w.user().Session, "a")
+		ctx, cancel := context.WithCancel(w.Context())
+		terms := make(chan election.Term)
+		returned := w.later(func() error {
+			return election.New(w.user().Session, "a").Run(ctx, func(ctx context.Context, term election.Term) error {
+				terms <- term
+				<-ctx.Done()
+				return nil
+			})
+		})
+		again := func(lasted time.Duration) time.Duration {
+			term := <-terms
+			time.Sleep(lasted)
+			require.NoError(w, mu.ForceUnlock(w.Context()))
+			<-term.Done()
+			began := time.Now()
+			term = <-terms
+			took := time.Since(began)
+			go func() { terms <- term }() // for the next call
+			return took
+		}
+		first := again(0)
+		require.Less(w, first, 100*time.Millisecond)
+		var last time.Duration
+		for range 12 {
+			last = again(0)
+			require.LessOrEqual(w, last, 1100*time.Millisecond)
+		}
+		require.GreaterOrEqual(w, last, 400*time.Millisecond)
+		require.Less(w, again(election.DefaultLease+time.Second), 100*time.Millisecond)
+		<-terms
+		cancel()
+		require.ErrorIs(w, <-returned, context.Canceled)
+	})
+}
