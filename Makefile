@@ -11,8 +11,8 @@ BIN := .bin
 # The modules that hold code, each by itself: what it needs has to stand in its own go.mod.
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 
-# Those of them that are not in go.work: tools, and a module whose rivals need a newer Go than the library.
-ALONE := tools/% test/migration
+# Those of them that are not in go.work: tools, and modules whose rivals need a newer Go than the library.
+ALONE := tools/% test/migration bench/etcd
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h.
 FUZZTIME ?= 30s
@@ -117,6 +117,10 @@ fuzz: redis ## every fuzz target for FUZZTIME
 .PHONY: bench
 bench: redis ## the locks against their rivals, one table a work; BENCHFLAGS=-short for less
 	@cd bench && GOWORK=off go run . $(BENCHFLAGS)
+
+.PHONY: bench-etcd
+bench-etcd: redis ## elections beside those of etcd, which is left out where it is not installed; BENCHFLAGS=-short for less
+	@cd bench/etcd && GOWORK=off go run . $(BENCHFLAGS)
 
 .PHONY: bench-code
 bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code

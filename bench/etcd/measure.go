@@ -18,10 +18,11 @@ import (
 
 // scale is how much is measured.
 type scale struct {
-	candidates, handOvers int
-	crashes, atOnce       int           // rounds, and elections that lose their leaders in each
-	crashLease            time.Duration // etcd's are whole seconds, from 2 on
-	idleLease, idle       time.Duration
+	candidates        int
+	rounds, handOvers int           // in each
+	crashes, atOnce   int           // rounds, and elections that lose their leaders in each
+	crashLease        time.Duration // etcd's are whole seconds, from 2 on
+	idleLease, idle   time.Duration
 }
 
 // leading is a term of a member.
@@ -31,69 +32,87 @@ type leading struct {
 	err    error
 }
 
-// handOvers measures how long the call of Resign takes to the next leader.
-func (s *side) handOvers(c scale) (took, asked []time.Duration, requests float64, err error) {
+// handOvers is what was measured of a side.
+type handOvers struct {
+	took     []time.Duration // from the call of Resign until the next one leads
+	asked    []time.Duration // a call of Leader
+	requests int64
+}
+
+// handOver measures a round.
+func (s *side) handOver(c scale, to *handOvers) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	led := make(chan leading)
-	campaign := func(m member) {
-		resign, err := m.campaign(ctx, "a")
-		select {
-		case led <- leading{m, resign, err}:
-		case <-ctx.Done():
-		}
-	}
 	var campaigns sync.WaitGroup
-	members := make([]member, c.candidates)
-	for i := range members {
-		if members[i], err = join(s.join, c.idleLease); err != nil {
-			return nil, nil, 0, err
-		}
-		defer members[i].close() //nolint:errcheck // measured by now
-		campaigns.Go(func() { campaign(members[i]) })
-	}
-	defer func() {
-		cancel()
-		campaigns.Wait()
-	}()
-	now := <-led
-	var before count
-	for i := -c.candidates; i < c.handOvers && now.err == nil; i++ { // the first of each warm up
-		if i == 0 {
-			if before, err = s.requests(); err != nil {
-				return nil, nil, 0, err
+	defer campaigns.Wait()
+	defer cancel()
+	campaign := func(m member) {
+		campaigns.Go(func() {
+			resign, err := m.campaign(ctx, "a")
+			select {
+			case led <- leading{m, resign, err}:
+			case <-ctx.Done():
 			}
-		}
-		rest() // the last one is in the queue again
-		began := time.Now()
-		resigned := make(chan error, 1)
-		go func() { resigned <- now.resign() }()
-		next := <-led
-		if i >= 0 {
-			took = append(took, time.Since(began))
-		}
-		if err := <-resigned; err != nil {
-			return nil, nil, 0, fmt.Errorf("resign: %w", err)
-		}
-		again := now.member
-		campaigns.Go(func() { campaign(again) })
-		now = next
+		})
 	}
-	if now.err != nil {
-		return nil, nil, 0, fmt.Errorf("campaign: %w", now.err)
+	for range c.candidates {
+		m, err := join(s.join, c.idleLease)
+		if err != nil {
+			return err
+		}
+		defer m.close() //nolint:errcheck // measured by now
+		defer cancel()
+		campaign(m)
+	}
+	now := <-led
+	for range c.candidates { // the first of each
+		if err := s.next(&now, led, campaign, new(handOvers)); err != nil {
+			return err
+		}
+	}
+	before, err := s.requests()
+	if err != nil {
+		return err
+	}
+	for range c.handOvers {
+		if err := s.next(&now, led, campaign, to); err != nil {
+			return err
+		}
 	}
 	after, err := s.requests()
 	if err != nil {
-		return nil, nil, 0, err
+		return err
 	}
+	to.requests += after.requests - before.requests
 	for range c.handOvers {
 		began := time.Now()
-		if err := members[0].leader(ctx, "a"); err != nil {
-			return nil, nil, 0, fmt.Errorf("leader: %w", err)
+		if err := now.member.leader(ctx, "a"); err != nil {
+			return fmt.Errorf("leader: %w", err)
 		}
-		asked = append(asked, time.Since(began))
+		to.asked = append(to.asked, time.Since(began))
 	}
-	return took, asked, float64(after.requests-before.requests) / float64(c.handOvers), now.resign()
+	return now.resign()
+}
+
+// next lets the leader resign and campaign again, and measures when the next one leads.
+func (*side) next(now *leading, led <-chan leading, campaign func(member), to *handOvers) error {
+	if now.err != nil {
+		return fmt.Errorf("campaign: %w", now.err)
+	}
+	rest() // the last one is in the queue again
+	resigned := make(chan error, 1)
+	resign := now.resign
+	began := time.Now()
+	go func() { resigned <- resign() }()
+	next := <-led
+	to.took = append(to.took, time.Since(began))
+	if err := <-resigned; err != nil {
+		return fmt.Errorf("resign: %w", err)
+	}
+	campaign(now.member)
+	*now = next
+	return nil
 }
 
 // rest lets a candidate reach the queue. etcd notifies a watch up to 100 ms late if it began less than 100 ms before, and
@@ -117,11 +136,11 @@ func runLeader(_ io.Reader, stdout io.Writer) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Fprintln(stdout, "leads")
+	_, _ = io.WriteString(stdout, "leads\n") // or the parent is gone
 	select {}
 }
 
-// crash measures how long the death of a leader takes to the next one, in several elections.
+// crashes measures how long the death of a leader takes to the next one, in several elections.
 func (s *side) crashes(c scale) (took []time.Duration, err error) {
 	results := make(chan time.Duration)
 	failed := make(chan error)
