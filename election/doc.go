@@ -18,7 +18,7 @@
 //     and the server keeps its lease until then.
 //  2. A term ends in its process 5 s before its lease can end on the server, or as StepDown says.
 //     The first check after a pause reports a loss. A term whose candidate waited begins with at most
-//     3 s, and ends in the middle of that unless the server replies to its first renewal, sent at once.
+//     3 s, less a third of it, until the server replies to its first renewal, which is sent at once.
 //  3. Run releases the lease when lead has returned, and not before.
 //  4. The token of a term is greater than those of all terms before.
 //  5. Candidates lead in the order in which the server received them. After Resign the next one

@@ -26,8 +26,8 @@ const (
 // first lease if signalbox.WithFirstLease sets a shorter one. It is a third of the lease by default.
 //
 // A term whose candidate waited begins with what is left of 3 s, and its renewal is sent at once. If
-// the server does not reply, the term ends in the middle of that time or d before its end, whichever
-// is later.
+// the server does not reply, the term ends before its end by d, or by the same share of it as of the
+// whole lease if d is more than half of it.
 func StepDown(d time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.StepDown)

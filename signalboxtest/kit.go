@@ -55,16 +55,16 @@ type user struct {
 }
 
 // Option is an option of New.
-type Option func(*core)
+type Option func(*Kit)
 
 // SessionDefaults sets options for every session of the kit. WithPrefix and WithHashedNames must be set here, since the
 // kit has to know the keys.
 func SessionDefaults(options ...signalbox.SessionOption) Option {
-	return func(c *core) { c.defaults = append(c.defaults, options...) }
+	return func(k *Kit) { k.defaults = append(k.defaults, options...) }
 }
 
 // LoseData makes Stop lose all data, as a server without persistence does. Without it the data is kept.
-func LoseData() Option { return func(c *core) { c.forgets = true } }
+func LoseData() Option { return func(k *Kit) { k.forgets = true } }
 
 // New starts a server in memory. It is closed when the test ends, with every session of the kit. In a bubble of
 // testing/synctest, tb must be the bubble's.
@@ -76,7 +76,7 @@ func New(tb testing.TB, options ...Option) *Kit {
 	}
 	k := &Kit{core: &core{tb: tb, server: miniredis.NewMiniRedis(), held: make(map[string]held)}}
 	for _, option := range options {
-		option(k.core)
+		option(k)
 	}
 	k.server.ClockTTL(true)
 	tb.Cleanup(k.close)

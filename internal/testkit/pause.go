@@ -8,7 +8,7 @@ import (
 )
 
 // Pause makes the timers of the session stand still: renewals, polls, deadlines and retries.
-func Pause(s *signalbox.Session) { (*session.Session)(s).Timers.Pause() }
+func Pause(s *signalbox.Session) { (*session.Handle)(s).Session().Timers.Pause() }
 
 // Resume ends Pause. What is due by then fires at once.
-func Resume(s *signalbox.Session) { (*session.Session)(s).Timers.Resume() }
+func Resume(s *signalbox.Session) { (*session.Handle)(s).Session().Timers.Resume() }
