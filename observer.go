@@ -28,6 +28,8 @@ import (
 //  3. Hooks run under no lock of the library. A slow hook delays the call that it is about, and no other call, no
 //     renewal and no hand-over.
 //  4. A panic of a hook is recovered and logged as an error. The lock stays as if the hook had returned.
+//  5. Session.Close blocks until each Lost, Renewed, Polling and Subscribed has returned, for as long as it waits for
+//     releases. The other hooks return before the call that they are about.
 //
 // # Not guaranteed
 //

@@ -36,7 +36,7 @@ func (c *channel) hearsLocked() {
 func (d *Dispatcher) reportLocked() {
 	if h := &d.mu.hearing; !h.reporting && !d.mu.closed {
 		h.reporting = true
-		go d.report()
+		d.running.Go(d.report) // closed is set before Close waits
 	}
 }
 

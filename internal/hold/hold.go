@@ -127,6 +127,7 @@ func (h *Hold) TermEnded(end renewal.End) {
 		h.home.Lost(end)
 		return
 	}
+	over.reporting()
 	go func() {
 		over.cancel(end.Cause)
 		h.home.Lost(end)

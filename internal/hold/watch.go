@@ -87,11 +87,21 @@ func (e *ends) observed() *observe.Call {
 	return e.call
 }
 
+// reporting counts what report will report, so that Close of the session waits for it. It is called before the hold is
+// counted out of the session.
+func (e *ends) reporting() {
+	for ; e != nil; e = e.next {
+		if e.call != nil {
+			e.call.Ending()
+		}
+	}
+}
+
 // report reports to observers that the entries were lost. The caller holds no lock: hooks are callers' code.
 func (e *ends) report(end renewal.End) {
 	for ; e != nil; e = e.next {
 		if e.call != nil {
-			e.call.Ended(end.Cause, end.Gone, end.Left)
+			e.call.EndedLater(end.Cause, end.Gone, end.Left)
 		}
 	}
 }

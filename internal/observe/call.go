@@ -93,6 +93,15 @@ func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 	c.observer.call(c.observer.Lost, c.ctx, e)
 }
 
+// Ending counts a loss that a goroutine of its own reports later, by EndedLater: Await waits for it.
+func (c *Call) Ending() { c.observer.pending.add() }
+
+// EndedLater is Ended for a loss that Ending counted.
+func (c *Call) EndedLater(cause error, gone bool, left time.Duration) {
+	defer c.observer.pending.done()
+	c.Ended(cause, gone, left)
+}
+
 func (c *Call) ended() Event {
 	e := c.event
 	e.Held = clock.Now().Mono() - c.since

@@ -9,6 +9,9 @@
 // terms (Renewed), or one of its own (Lost otherwise; Polling and Subscribed, one after the other). So a slow hook delays
 // the call that it is about, and no other.
 //
+// Session.Close waits for the hooks of the last two sorts, within its limits: those of losses are counted here (pending), the
+// others run on goroutines that the keeper and the dispatcher wait for.
+//
 // A hook that panics must not leave a lock that no goroutine knows: the panic is recovered and logged.
 //
 // Without an observer every caller compares one pointer with nil, and nothing is allocated.
@@ -52,13 +55,21 @@ type Observer struct {
 	Names                                        bool
 
 	panicked func(cause any, stack []byte)
+	pending  *pending
 }
 
 // With returns an Observer with the hooks of o that calls panicked with what a hook panicked with.
 func (o *Observer) With(panicked func(cause any, stack []byte)) *Observer {
 	with := *o
-	with.panicked = panicked
+	with.panicked, with.pending = panicked, new(pending)
 	return &with
+}
+
+// Await blocks until every loss that Ending counted is reported, or until ctx ends. It is called with no observer, too.
+func (o *Observer) Await(ctx context.Context) {
+	if o != nil {
+		o.pending.await(ctx)
+	}
 }
 
 // Labels are the labels of a lock.

@@ -159,4 +159,5 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	case <-ended:
 	case <-ctx.Done():
 	}
+	s.Settings.Observer.Await(ctx) // after the releases: a slow hook delays none of them
 }

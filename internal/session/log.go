@@ -94,12 +94,20 @@ func (g *gathering) add(of observe.Labels, attributes ...any) {
 	g.mu.events++
 	first := g.mu.events == 1
 	if first {
-		g.mu.first = append([]any{"kind", of.Kind, "class", of.Class, "name", of.Name}, attributes...)
+		g.mu.first = append(attributesOf(of), attributes...)
 	}
 	g.mu.Unlock()
 	if first {
 		g.session.Timers.Schedule(&g.entry, gatherFor)
 	}
+}
+
+// attributesOf returns what a line says about a lock. Most locks have no class.
+func attributesOf(of observe.Labels) []any {
+	if of.Class == "" {
+		return []any{"kind", of.Kind, "name", of.Name}
+	}
+	return []any{"kind", of.Kind, "class", of.Class, "name", of.Name}
 }
 
 // Fire implements timers.Event: the line is due. It is written on a goroutine of its own: a handler that blocks must not hold

@@ -131,7 +131,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Timers = timers.New()
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
-	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, set.Observer)
+	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
 	s.Settler = NewSettler(s.Runner, s.Timers)
 	return s

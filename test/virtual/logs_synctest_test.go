@@ -86,6 +86,7 @@ func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 		refused := matching(lines.String(), "refused a call")
 		require.Len(w, refused, 1)
 		require.Contains(w, refused[0], `op="try lock"`)
+		require.Contains(w, refused[0], "kind=reentrant name=b ", "no class is logged as none")
 		require.Contains(w, refused[0], "events=3")
 		require.Len(w, matching(lines.String(), "did not confirm"), 1)
 	})

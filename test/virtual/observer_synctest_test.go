@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -442,6 +443,48 @@ func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 	})
 }
 
+// Close returns after the hooks of losses have, those that it caused itself included. A hook that never returns is waited
+// for no longer than ctx, or for the second of the releases.
+func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		hook, limit, took time.Duration
+		left              bool // a lease, for Close to end
+	}{
+		{name: "lost before", hook: 300 * time.Millisecond, limit: time.Minute, took: 300 * time.Millisecond},
+		{name: "lost before, for longer", hook: time.Hour, limit: 2 * time.Second, took: 2 * time.Second},
+		{name: "lost by Close", hook: 300 * time.Millisecond, left: true, took: 300 * time.Millisecond},
+		{name: "lost by Close, for longer", hook: time.Hour, left: true, took: time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(w *world) {
+				var over atomic.Bool
+				s, _, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
+					time.Sleep(c.hook)
+					over.Store(true)
+				}}))
+				defer end()
+				mu := reentrant.New(s, "a")
+				_, err := mu.Lock(w.Context())
+				require.NoError(w, err)
+				if !c.left {
+					require.NoError(w, mu.ForceUnlock(w.Context()))
+					synctest.Wait()
+				}
+				ctx, cancel := context.WithTimeout(w.Context(), c.limit)
+				defer cancel()
+				begun := time.Now()
+				require.Equal(w, c.left, s.Close(ctx) != nil)
+				require.InDelta(w, c.took, time.Since(begun), float64(50*time.Millisecond))
+				require.Equal(w, c.hook < time.Hour, over.Load())
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
 // A panic in a hook neither reaches the caller nor leaves a lock behind.
 func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 	t.Parallel()
@@ -450,7 +493,7 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 		starts := func(context.Context, signalbox.Event) context.Context { panic("a bug") }
 		ends := func(context.Context, signalbox.Event) { panic(errors.New("a bug")) }
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
-			Waiting: starts, Acquired: starts, Refused: ends, Released: ends,
+			Waiting: starts, Acquired: starts, Refused: ends, Released: ends, Renewed: ends, Lost: ends, Forced: ends,
 		}))
 		defer end()
 		mu := reentrant.New(s, "a")
@@ -461,6 +504,13 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 		require.NoError(w, lease.Unlock())
 		require.Zero(w, w.left("a"))
 		require.Equal(w, 5, strings.Count(lines.String(), "level=ERROR"))
+
+		_, err = mu.Lock(w.Context())
+		require.NoError(w, err)
+		time.Sleep(2 * time.Second) // it is renewed once
+		require.NoError(w, mu.ForceUnlock(w.Context()))
+		time.Sleep(time.Second) // the holder is notified
+		require.Equal(w, 10, strings.Count(lines.String(), "level=ERROR"))
 		require.Contains(w, lines.String(), "a bug")
 	})
 }
