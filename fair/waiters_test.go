@@ -82,6 +82,22 @@ for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.f
 	server.MustDo(t, "DEL", "sb:{a}:line")
 }
 
+// Tickets of another kind are passed over, however many of them are in a page.
+func TestTicketsOfAnotherKindEndNoPage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "EVAL", `for i = 1, 250 do
+local ticket = string.format('%022d%019d', i, i)
+if i % 125 == 0 then ticket = ticket .. 'f' end
+redis.call('ZADD', KEYS[1], 1780000000000000 + i, ticket) end`, 1, "sb:{a}:line")
+	var arrivals []int64
+	for w, err := range fair.New(locktest.SteadySession(t, server), "a").Waiters(t.Context()) {
+		require.NoError(t, err)
+		arrivals = append(arrivals, w.Since.UnixMicro()-1780000000000000)
+	}
+	require.Equal(t, []int64{125, 250}, arrivals)
+}
+
 func TestAnErrorEndsTheWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -200,6 +200,9 @@ func (n native) queue(p *probe, q queue) {
 	p.ask(page, func(reply wire.Reply) {
 		for i := 0; i+3 < reply.Len(); i += 4 {
 			ticket := reply.Text(i)
+			if ticket == "" {
+				continue // of another kind
+			}
 			w := Waiter{
 				Label: reply.Text(i + 3), Session: layout.Native().Session(ticket),
 				Since: reply.Stamp(i + 1).Time(), Alive: reply.Int(i+2) == 1, Shared: q.shared,

@@ -285,9 +285,10 @@ func TestWaitersOfALockAreItsTickets(t *testing.T) {
 	q.server.MustDo(t, "ZADD", q.tickets, noon+1, holdOf("c")) // of another kind
 	require.Equal(t, []any{
 		ours + turnMode, digits(noon), int64(0), label,
+		"", digits(noon + 1), int64(0), "",
 		theirs + fairMode, digits(noon + life), int64(1), label,
 	}, q.lockWaiters("0", 10))
-	require.Equal(t, []any{theirs + fairMode, digits(noon + life), int64(1), label}, q.lockWaiters(digits(noon), 10))
+	require.Equal(t, []any{"", digits(noon + 1), int64(0), ""}, q.lockWaiters(digits(noon), 1), "it counts as one of the page")
 }
 
 // alone sends a call with the holder key alone, as a client does while a slot moves.

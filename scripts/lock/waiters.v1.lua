@@ -5,7 +5,7 @@
 -- KEYS[2]  lives  hash: session -> life (16), number (20), ear (1), label
 -- ARGV[1]  after  the arrival before the page, or 0
 -- ARGV[2]  count  of tickets in the page
--- ARGV[3]  size  how long tickets of the kind are; others are left out
+-- ARGV[3]  size  how long tickets of the kind are; another one is returned as ''
 -- returns  {waiter, ...}  four each: ticket, arrival (a stamp), 1 if its session lives or 0, label
 -- effects  none
 -- cost     O(log n + count): TIME, ZRANGE, HGET each
@@ -19,11 +19,10 @@ local waiters = {}
 local from = '(' .. after
 local page = redis.call('ZRANGE', line, from, '+inf', 'BYSCORE', 'LIMIT', 0, count, 'WITHSCORES')
 for i = 1, #page, 2 do
-  if #page[i] == tonumber(size) then
-    local life = redis.call('HGET', lives, string.sub(page[i], 1, 22))
-    local n = #waiters
-    waiters[n + 1], waiters[n + 2] = page[i], string.format('%016.0f', page[i + 1])
-    waiters[n + 3], waiters[n + 4] = living(life, now) and 1 or 0, life and string.sub(life, 38) or ''
-  end
+  local ticket = #page[i] == tonumber(size) and page[i] or ''
+  local life = redis.call('HGET', lives, string.sub(ticket, 1, 22))
+  local n = #waiters
+  waiters[n + 1], waiters[n + 2] = ticket, string.format('%016.0f', page[i + 1])
+  waiters[n + 3], waiters[n + 4] = living(life, now) and 1 or 0, life and string.sub(life, 38) or ''
 end
 return waiters
