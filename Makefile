@@ -104,6 +104,10 @@ interop: ## install redis-py and build the Java side of test/interop, for make t
 faketime: ## install libfaketime, by which tests give servers clocks of their own; Linux with glibc
 	.ci/ensure-faketime
 
+.PHONY: prometheus
+prometheus: ## check the alert rules and the dashboard of examples/observed with promtool, unpacked into .bin
+	.ci/prometheus
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
