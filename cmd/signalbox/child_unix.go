@@ -90,13 +90,15 @@ func ends(s os.Signal) bool {
 }
 
 // forward sends a signal that this process got to the group. ^Z stops both: a program must not work on
-// while nothing renews its lease.
+// while nothing renews its lease. Without a shell ^Z does nothing; see orphaned.
 func (c *child) forward(s os.Signal) {
-	if s == syscall.SIGTSTP {
+	number, _ := s.(syscall.Signal) // on Unix each is one
+	switch {
+	case number != syscall.SIGTSTP:
+		c.send(number)
+	case !orphaned():
 		c.send(syscall.SIGSTOP)
 		c.stopSelf()
-	} else if number, is := s.(syscall.Signal); is { // on Unix each is one
-		c.send(number)
 	}
 }
 
@@ -105,14 +107,22 @@ func (c *child) onStop(by syscall.Signal) {
 	switch by {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
 		front, known := c.foreground()
-		if known && front != unix.Getpgrp() && front != c.pid {
-			c.stopSelf() // a job in the background, until the shell continues it
+		switch background := known && front != unix.Getpgrp() && front != c.pid; {
+		case background && orphaned():
+			c.send(syscall.SIGHUP) // as the kernel does: it would wait for a terminal that no shell gives it
+		case background:
+			c.stopSelf() // until the shell continues it
 			return
+		default:
+			c.setForeground(c.pid)
 		}
-		c.setForeground(c.pid)
 		c.send(syscall.SIGCONT)
 	case syscall.SIGTSTP:
-		c.stopSelf()
+		if orphaned() {
+			c.send(syscall.SIGCONT)
+		} else {
+			c.stopSelf()
+		}
 	default:
 	}
 }
@@ -120,13 +130,32 @@ func (c *child) onStop(by syscall.Signal) {
 // stopSelf stops this process, and the others of its job, as the terminal would have done. The SIGCONT
 // that ends it is forwarded.
 func (c *child) stopSelf() {
-	if os.Getpid() == 1 {
-		// The first process of a container cannot be stopped, and no shell would continue it: so the program continues.
-		c.send(syscall.SIGCONT)
-		return
-	}
 	c.takeTerminal()
 	_ = syscall.Kill(0, syscall.SIGSTOP) // it cannot fail: the group has this process
+}
+
+// orphaned reports whether no shell would continue this process if it stopped: it leads its session, as under
+// "ssh -t host signalbox run", or is the first process of a container. The kernel stops no such group at ^Z. Its child would
+// stop, since this process is its parent. A group has a shell if the parent of one of its processes is in another group of
+// the session; only the ancestors of this process are searched.
+func orphaned() bool {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false // cannot be
+	}
+	parent, known := os.Getppid(), true
+	for known && parent > 0 { // 0: it is outside of the container
+		group, err := unix.Getpgid(parent)
+		if err != nil {
+			return true // it has ended
+		}
+		if group != unix.Getpgrp() {
+			other, err := unix.Getsid(parent)
+			return err != nil || other != session
+		}
+		parent, known = parentOf(parent)
+	}
+	return known
 }
 
 // foreground returns the group that has the terminal, if there is one. It opens the terminal.

@@ -7,6 +7,7 @@ package main_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,14 +20,28 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// onTerminal starts the command as a shell starts a job, with a terminal of its own. What it writes to
+// onTerminal starts the command as ssh -t does, with a terminal of its own and no shell. What it writes to
 // standard error is not shown.
 func onTerminal(tb testing.TB, url string, args ...string) *process {
+	tb.Helper()
+	return programOnTerminal(tb, url, binary, args...)
+}
+
+// inShell starts a program as a job of a shell that has a terminal. When the job stops, the shell prints "stopped", reads
+// a line and continues the job.
+func inShell(tb testing.TB, url string, job ...string) *process {
+	tb.Helper()
+	// The standard error is the terminal that bash hands to its jobs.
+	const script = `exec 2>/dev/tty; set -m; "$@"; code=$?; if [ $code -gt 128 ]; then echo stopped; read line; fg; code=$?; fi; exit $code`
+	return programOnTerminal(tb, url, "bash", append([]string{"-c", script, "bash"}, job...)...)
+}
+
+func programOnTerminal(tb testing.TB, url, program string, args ...string) *process {
 	tb.Helper()
 	stderr, err := os.CreateTemp(tb.TempDir(), "stderr")
 	require.NoError(tb, err)
 	p := &process{tb: tb, stderr: stderr, lines: make(chan string, 1000), exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.Env, p.cmd.Stderr = environment(url), stderr
 	p.stdin, err = pty.Start(p.cmd)
 	require.NoError(tb, err)
@@ -73,19 +88,65 @@ func TestInterruptOfTheTerminalEndsTheMinimum(t *testing.T) {
 	require.Contains(t, []int{3, 130}, p.code())
 }
 
-// ^Z stops the program and signalbox, and a shell's SIGCONT continues both.
+// The two ways of a program with a terminal: it never reads from it, but from the pipe $0; or it is given it.
+var terminalScripts = []string{"echo $PPID; echo $$; read x <$0", "stty -echo; echo $PPID; echo $$; read x"}
+
+// pipe returns a named pipe, open to write to.
+func pipe(tb testing.TB) *os.File {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "pipe")
+	require.NoError(tb, syscall.Mkfifo(path, 0o600))
+	end, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { end.Close() })
+	return end
+}
+
+// ^Z stops the program and signalbox, and the shell continues both, a signalbox in a script too.
 func TestStopOfTheTerminalStopsBoth(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	for _, script := range []string{"echo $$; while ! read x; do sleep 0.01; done", "stty -echo; echo $$; read x"} {
-		p := onTerminal(t, url, "run", "a", "--", "sh", "-c", script)
-		child := p.pid()
-		_, err := p.stdin.WriteString("\x1a")
-		require.NoError(t, err)
-		redistest.Await(t, "a stop", func() bool { return stopped(t, p.cmd.Process.Pid) && stopped(t, child) })
-		p.signal(syscall.SIGCONT)
-		p.send("")
-		p.ended(0)
+	for _, script := range terminalScripts {
+		for _, job := range [][]string{{binary}, {"sh", "-c", `"$0" "$@"; exit $?`, binary}} {
+			end := pipe(t)
+			p := inShell(t, url, append(job, "run", "a", "--", "sh", "-c", script, end.Name())...)
+			self, child := p.pid(), p.pid()
+			_, err := p.stdin.WriteString("\x1a")
+			require.NoError(t, err)
+			redistest.Await(t, "a stop", func() bool { return stopped(t, self) && stopped(t, child) })
+			for p.line() != "stopped" { // behind what the terminal echoes
+			}
+			p.send("")
+			redistest.Await(t, "the end of the stop", func() bool { return !stopped(t, self) && !stopped(t, child) })
+			_, err = end.WriteString("\n")
+			require.NoError(t, err)
+			p.send("")
+			p.ended(0)
+		}
+	}
+}
+
+// Where no shell would continue it, ^Z stops nothing: under ssh -t, say, or with a wrapper that leads the session.
+func TestStopOfATerminalWithoutAShellStopsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, script := range terminalScripts {
+		for _, start := range []func(args ...string) *process{
+			func(args ...string) *process { return onTerminal(t, server.URL(), args...) },
+			func(args ...string) *process {
+				return programOnTerminal(t, server.URL(), "sh", append([]string{"-c", `"$0" "$@"; exit $?`, binary}, args...)...)
+			},
+		} {
+			end := pipe(t)
+			p := start("run", "--lease", "3s", "a", "--", "sh", "-c", script, end.Name())
+			p.pid()
+			p.pid()
+			_, err := p.stdin.WriteString("\x1a\x1a\n")
+			require.NoError(t, err)
+			_, err = end.WriteString("\n")
+			require.NoError(t, err)
+			p.ended(0)
+		}
 	}
 }
 
