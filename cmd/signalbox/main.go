@@ -33,8 +33,8 @@ func execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "signalbox",
-		Short: "Hold a lock on Redis or Valkey while a program runs, see who holds locks, and break them",
-		Long: `Hold a lock on Redis or Valkey while a program runs, see who holds locks, and break them.
+		Short: "Hold a lock on Redis or Valkey while a program runs, see holders and waiters, and break locks",
+		Long: `Hold a lock on Redis or Valkey while a program runs, see holders and waiters, and break locks.
 
 The server is named by --redis or by SIGNALBOX_REDIS, such as redis://db.example.com:6379.`,
 		Version:       version(),

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
@@ -19,16 +20,24 @@ const waitHelp = `Wait until no process holds NAME, as whatever kind of lock, an
 name counts. It acquires nothing and does not queue: when it ends, another process may have
 acquired the lock already. To run something while no other process has the lock, use run.
 
-A lock that is released while no process waits for it publishes no message, so wait asks the server,
-at most four times a second. A gap between two holders that is shorter than that is not seen.
+A latch reports by message that its round is over. A lock that is released while no process waits for it publishes no
+message, and a place in its queue would make the command a holder, or a leader. So wait polls locks: at first 50
+times a second, and ever more rarely, so that it ends late by a sixteenth of its wait, and by 2 s at most. It does
+not see a shorter gap between two holders.
 
 Exit codes: 0 if no process holds NAME, 75 if --wait is over, otherwise those of run.`
 
-// The pauses between two polls of wait grow from the first to the last.
+// The pause between two polls of wait is a share of the time that it has waited, within two limits.
 const (
 	firstPause = 20 * time.Millisecond
-	lastPause  = 250 * time.Millisecond
+	lastPause  = 2 * time.Second
+	pauseShare = 16
 )
+
+// pauseAfter returns how long wait pauses if it has waited for so long.
+func pauseAfter(waited time.Duration) time.Duration {
+	return min(max(waited/pauseShare, firstPause), lastPause)
+}
 
 func newWait(s *server) *cobra.Command {
 	var limit patience
@@ -57,8 +66,9 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit pat
 	}
 	poll := time.NewTimer(0)
 	defer poll.Stop()
+	begun := time.Now()
 	var last error // what the last poll that was not cut off found
-	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
+	for {
 		busy, err := holdersOf(bounded, s, name)
 		switch {
 		case bounded.Err() != nil:
@@ -73,12 +83,24 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit pat
 		if last = err; limit.set && limit.d == 0 {
 			return last
 		}
-		poll.Reset(pause)
+		awaitRound(bounded, s, name, busy)
+		poll.Reset(pauseAfter(time.Since(begun)))
 		select {
 		case <-bounded.Done():
 			return last
 		case <-poll.C:
 		}
+	}
+}
+
+// awaitRound waits for the round of a latch, if it is the one use of the name. What the wait returned says less than the next
+// poll.
+func awaitRound(ctx context.Context, s *signalbox.Session, name string, busy []inspect.Entry) {
+	if len(busy) != 1 || busy[0].Kind != inspect.Countdown {
+		return
+	}
+	if round, err := countdown.New(s, name).Round(ctx); err == nil {
+		_ = round.Wait(ctx)
 	}
 }
 

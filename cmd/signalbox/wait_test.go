@@ -40,8 +40,31 @@ func TestWaitEndsWhenNoProcessHoldsTheName(t *testing.T) {
 	_, err := latch.Start(locktest.Context(t), 1)
 	require.NoError(t, err)
 	start(t, server.URL(), "wait", "-w", "0", "latch").ended(75, "1 of 1")
+	start(t, server.URL(), "wait", "-w", "50ms", "latch").ended(75, "1 of 1")
 	require.NoError(t, latch.Reset(locktest.Context(t)))
 	start(t, server.URL(), "wait", "latch").ended(0)
+}
+
+// A latch's messages end the wait for it, whether its round opens or is reset.
+func TestWaitForALatchListens(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	for name, end := range map[string]func(countdown.Round, *countdown.Latch) error{
+		"opens": func(r countdown.Round, _ *countdown.Latch) error {
+			_, err := r.CountDown(locktest.Context(t), "1")
+			return err
+		},
+		"reset": func(_ countdown.Round, l *countdown.Latch) error { return l.Reset(locktest.Context(t)) },
+	} {
+		latch := countdown.New(s, name)
+		round, err := latch.Start(locktest.Context(t), 1)
+		require.NoError(t, err)
+		p := start(t, server.URL(), "wait", name)
+		redistest.Await(t, "a subscription", func() bool { return len(server.MustDo(t, "PUBSUB", "CHANNELS", "*"+name+"*").([]any)) > 0 })
+		require.NoError(t, end(round, latch))
+		p.ended(0)
+	}
 }
 
 func TestWaitContinuesWhileTheServerIsAway(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
-const whoHelp = `Print who holds NAME, as whatever kind of lock, and which sessions wait for it, in the order of the queue. A
+const whoHelp = `Print the holders of NAME, as whatever kind of lock, and the sessions that wait for it, in the order of the queue. A
 waiter that is "silent" was not heard of lately, and is passed over. --json prints the same objects as ls, with up
 to 1,000 holders and waiters.
 
@@ -25,7 +25,7 @@ func newWho(s *server) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "who [flags] NAME",
 		GroupID: groupSee,
-		Short:   "Print who holds a name and who waits for it",
+		Short:   "Print the holders of a name and its waiters",
 		Long:    whoHelp,
 		Args:    cobra.ExactArgs(1),
 	}
