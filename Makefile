@@ -104,6 +104,10 @@ interop: ## install redis-py and build the Java side of test/interop, for make t
 faketime: ## install libfaketime, by which tests give servers clocks of their own; Linux with glibc
 	.ci/ensure-faketime
 
+.PHONY: screens
+screens: ## install tmux and a headless Chromium, in which tests see the command's live view and its page
+	.ci/ensure-screens
+
 .PHONY: prometheus
 prometheus: ## check the alert rules and the dashboard of examples/observed with promtool, unpacked into .bin
 	.ci/prometheus

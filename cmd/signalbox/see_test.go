@@ -99,6 +99,49 @@ func TestExitCodesOfSeeing(t *testing.T) {
 	start(t, server.URL(), "who", "x").ended(69, "")
 }
 
+// address returns where serve listens, with a slash.
+func (p *process) address() (address string) {
+	p.tb.Helper()
+	redistest.Await(p.tb, "the address", func() bool {
+		_, rest, _ := strings.Cut(p.said(), "http://")
+		whole := false
+		address, _, whole = strings.Cut(rest, "\n")
+		return whole
+	})
+	return address
+}
+
+// A browser shows what serve serves without a script, within the page's own policy, with the styles.
+func TestServeInChromium(t *testing.T) {
+	t.Parallel()
+	browser := screen(t, "chromium-headless-shell")
+	redistest.Slow(t, "a browser takes seconds to start")
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	for _, name := range []string{`order/<script>alert("x")</script>`, "order/\x1b[2J", "order/1"} {
+		lease := locktest.Must(t, reentrant.New(s, name).Lock)
+		defer lease.Unlock()
+	}
+	waiter := start(t, server.URL(), "run", "order/1", "--", "true")
+	redistest.Await(t, "a waiter", func() bool {
+		entries, err := inspect.Name(locktest.Context(t), s, "order/1")
+		return err == nil && entries[0].WaiterCount == 1
+	})
+	p := startWith(t, environment(server.URL(), "SIGNALBOX_BREAK_TOKEN=the token of the test"), "serve", "--listen", "127.0.0.1:0", "--allow-break", "order/")
+	cmd := exec.Command(browser, "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", "http://"+p.address())
+	var said strings.Builder
+	cmd.Stderr = &said
+	dom, err := cmd.Output()
+	require.NoError(t, err, said.String())
+	require.NotContains(t, said.String(), "Content Security Policy", "nothing was blocked")
+	for _, text := range []string{"<summary>order/1</summary>", `&lt;script&gt;alert`, `"order/\x1b[2J"`, "3 names, 3 holders, 1 waiters", "/break?key="} {
+		require.Contains(t, string(dom), text)
+	}
+	require.NotContains(t, string(dom), "<script")
+	waiter.signal(syscall.SIGTERM)
+	waiter.code()
+}
+
 func TestServeBreaksANameForTheTokenAndEndsAtASignal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -106,12 +149,7 @@ func TestServeBreaksANameForTheTokenAndEndsAtASignal(t *testing.T) {
 	lease := locktest.Must(t, reentrant.New(s, "order/<b>").Lock)
 	const token = "the token of the test"
 	p := startWith(t, environment(server.URL(), "SIGNALBOX_BREAK_TOKEN="+token), "serve", "--listen", "127.0.0.1:0", "--every", "100ms", "--allow-break", "order/")
-	var address string
-	redistest.Await(t, "the address", func() bool {
-		_, rest, found := strings.Cut(p.said(), "http://")
-		address, _, _ = strings.Cut(rest, "\n")
-		return found && address != ""
-	})
+	address := p.address()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address)
 	require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,32 +188,4 @@ func TestAListIsReadAnewWhenItIsOld(t *testing.T) {
 	s.ask("GET", "/", nil)
 	s.ask("GET", "/metrics", nil)
 	require.Equal(t, int32(2), s.reads.Load())
-}
-
-// A browser shows the page without a script, and within its own policy.
-func TestPageInChromium(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("a browser takes seconds to start")
-	}
-	browser, err := exec.LookPath("chromium-headless-shell")
-	if err != nil {
-		t.Skip("chromium-headless-shell is not installed")
-	}
-	e := entry(strange)
-	e.Value = "a value"
-	s := newTestSite(e, entry("order/1"))
-	web := httptest.NewServer(s.handler())
-	defer web.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", web.URL)
-	var said strings.Builder
-	cmd.Stderr = &said
-	dom, err := cmd.Output()
-	require.NoError(t, err, said.String())
-	require.NotContains(t, said.String(), "Content Security Policy", "nothing was blocked")
-	require.Contains(t, string(dom), "<summary>order/1</summary>")
-	require.NotContains(t, string(dom), "<script")
-	require.Contains(t, string(dom), `&lt;script&gt;alert`)
 }
