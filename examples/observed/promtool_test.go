@@ -29,7 +29,7 @@ func promtool(t *testing.T, arguments ...string) {
 // Prometheus reads the rules, and each alert fires when it should, and not when it should not.
 func TestEachAlertFiresWhenItShould(t *testing.T) {
 	t.Parallel()
-	promtool(t, "check", "rules", "alerts.yaml")
+	promtool(t, "check", "config", "prometheus.yml") // with the rules
 	promtool(t, "test", "rules", "alerts_test.yaml")
 	rules, err := os.ReadFile("alerts.yaml")
 	require.NoError(t, err)
