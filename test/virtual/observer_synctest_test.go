@@ -510,6 +510,7 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 		time.Sleep(2 * time.Second) // it is renewed once
 		require.NoError(w, mu.ForceUnlock(w.Context()))
 		time.Sleep(time.Second) // the holder is notified
+		synctest.Wait()
 		require.Equal(w, 10, strings.Count(lines.String(), "level=ERROR"))
 		require.Contains(w, lines.String(), "a bug")
 	})
