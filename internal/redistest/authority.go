@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// certificateLife is how long certificates are good. No test lives as long; and an hour before now, since
-// clocks may be set while it runs.
+// certificateLife is how long certificates are valid, which is longer than any test. They are valid from an
+// hour before now, because a test may set clocks back while it runs.
 const certificateLife = 24 * time.Hour
 
 // authority signs certificates.

@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Dialer is what answers clients: a server, several that a client sees as one, or a proxy before one.
+// Dialer makes clients of a server, of several servers that a client sees as one, or of a proxy before a
+// server.
 type Dialer interface {
 	// Client returns a client that is closed when the test ends. mod, if not nil, changes its options.
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client

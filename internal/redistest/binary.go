@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// ServerEnv names the environment variable that holds the server binary to run, a path or
-// a name on PATH. Without it redis-server is run. A script will do if it ends by
-// exec-ing the server: signals go to the process that was started. The same binary runs as
-// a node of a cluster and as a sentinel.
+// ServerEnv names the environment variable that holds the server binary to run, a path or a name on PATH.
+// Without it redis-server is run. It may be a script that execs the server at its end, because signals are
+// sent to the process that was started. The same binary runs as a node of a cluster and as a sentinel.
 const ServerEnv = "SIGNALBOX_TEST_SERVER"
 
 // serverBinary finds the server to run.
@@ -30,7 +29,7 @@ func serverBinary() (string, error) {
 	return path, nil
 }
 
-// missing tells the tests of a process that there is no server to run.
+// missing reports to the tests of a process that there is no server to run.
 type missing struct{ told atomic.Bool }
 
 //nolint:gochecknoglobals // a process says it once

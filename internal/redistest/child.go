@@ -96,9 +96,8 @@ func (p *Process) CloseInput() {
 	}
 }
 
-// ReadLine returns the next line of the child's standard output, without its end. The
-// error is os.ErrDeadlineExceeded if there is none within limit, io.EOF if there will
-// be none.
+// ReadLine returns the next line of the child's standard output, without its end. The error is
+// os.ErrDeadlineExceeded if no line comes within limit, and io.EOF if no line will come.
 func (p *Process) ReadLine(limit time.Duration) (string, error) {
 	if err := p.stdout.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return "", fmt.Errorf("redistest: child %s: %w", p.name, err)
@@ -129,7 +128,7 @@ func (p *Process) Freeze() {
 	}
 }
 
-// Thaw lets a frozen child go on (SIGCONT).
+// Thaw continues a frozen child (SIGCONT).
 func (p *Process) Thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,17 +16,20 @@ const (
 	// FaketimeEnv names the environment variable that holds the path of libfaketime, by which servers have clocks of
 	// their own. Without it the library is looked for where distributions put it.
 	FaketimeEnv = "SIGNALBOX_TEST_FAKETIME"
-	// NeedFaketimeEnv names the environment variable that says "required" where tests of such clocks must not be skipped.
+	// NeedFaketimeEnv names the environment variable that is "required" if tests of such clocks must not be
+	// skipped.
 	NeedFaketimeEnv = "SIGNALBOX_FAKETIME"
 )
 
-// WithClockAhead lets the server's wall clock run so far ahead of this machine's, or behind it where ahead is negative. Keys
-// end by that clock, and TIME tells it. The monotonic clock is the machine's. A test that uses it calls NeedClocks first.
+// WithClockAhead sets the server's wall clock ahead of this machine's, or behind it if ahead is negative.
+// Keys expire by that clock, and TIME returns it. The monotonic clock is the machine's. A test that uses it
+// calls NeedClocks first.
 func WithClockAhead(ahead time.Duration) Option {
 	return func(c *config) { c.ahead = ahead }
 }
 
-// NeedClocks skips a test where no server can have a clock of its own, or fails it where NeedFaketimeEnv says so.
+// NeedClocks skips a test if servers cannot have clocks of their own here, or fails it if NeedFaketimeEnv
+// says so.
 func NeedClocks(tb testing.TB) {
 	tb.Helper()
 	_, err := faketime()
@@ -51,7 +54,7 @@ func faketime() (string, error) {
 		return path, nil
 	}
 	for _, place := range []string{"/usr/lib*/faketime", "/usr/lib/*/faketime"} {
-		// The one for programs with threads, MT, counts calls, which is of no use here.
+		// The variant for programs with threads, libfaketimeMT, counts calls, which is of no use here.
 		if found, err := filepath.Glob(filepath.Join(place, "libfaketime.so.1")); err == nil && len(found) > 0 {
 			return found[0], nil
 		}
@@ -59,10 +62,12 @@ func faketime() (string, error) {
 	return "", errNoFaketime
 }
 
-// clocked returns how a program is run with a wall clock of its own: by env, which becomes the program.
+// clocked returns how to run a program with a wall clock of its own: env sets the clock and execs the
+// program.
 //
-// The C library comes before what else has malloc, such as the jemalloc of a server: that asks for the time while it is made ready,
-// libfaketime asks for memory to answer, and the two wait for each other.
+// The C library is preloaded before other libraries with a malloc, such as a server's jemalloc. Otherwise
+// jemalloc asks for the time during its initialisation, libfaketime allocates memory to return it, and the
+// two wait for each other.
 func clocked(p program, ahead time.Duration) (program, error) {
 	if ahead == 0 {
 		return p, nil
@@ -81,10 +86,10 @@ func clocked(p program, ahead time.Duration) (program, error) {
 	return p, nil
 }
 
-// forgetClock removes the names of what libfaketime shares with children of the process pid. It has none, and would leave them when it is
-// killed.
+// forgetClock removes the shared memory that libfaketime makes for children of the process pid. The process
+// has no children, and leaves that memory behind if it is killed.
 func forgetClock(pid int) {
 	for _, name := range []string{"faketime_shm_", "sem.faketime_sem_"} {
-		_ = os.Remove(filepath.Join("/dev/shm", name+strconv.Itoa(pid))) // there is none where no clock is its own
+		_ = os.Remove(filepath.Join("/dev/shm", name+strconv.Itoa(pid))) // missing if the process has the machine's clock
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// The clock of a server is so far from this machine's, before and after a restart; its keys live as long as elsewhere; and what the
-// clock is made by leaves nothing behind.
+// The server's clock differs from this machine's by the given time, before and after a restart. Its keys
+// live as long as on other servers, and libfaketime leaves nothing behind.
 func TestServerHasAClockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	redistest.NeedClocks(t)

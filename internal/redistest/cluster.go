@@ -16,10 +16,10 @@ import (
 const (
 	// Slots is how many slots a cluster has.
 	Slots = 16384
-	// primaries is the smallest number of which one may be away; each has a replica.
+	// primaries is the smallest number of primaries of which one may fail. Each has a replica.
 	primaries = 3
-	// clusterFailover is the node time-out: how long a primary must not have been heard of. A shorter
-	// one would make dead of slow.
+	// clusterFailover is the node time-out: a primary that was silent for so long has failed. A shorter one
+	// would make slow primaries fail.
 	clusterFailover = 1500 * time.Millisecond
 	// ClusterRefresh is the goroutine in which a client of a cluster closes connections that it has
 	// replaced, after five seconds, for which its own Close does not wait: tests with such
@@ -31,7 +31,7 @@ const (
 	// ClusterRedirect is a third: the goroutine in which a client of a cluster that was sent back to the node it had asked
 	// closes, after five seconds, the connection that it had to it.
 	ClusterRedirect = "github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"
-	// nodesFile is where a node keeps what it knows and what it has promised.
+	// nodesFile is where a node stores what it knows and how it has voted.
 	nodesFile = "nodes.conf"
 )
 
@@ -45,9 +45,9 @@ type Cluster struct {
 	nodes []*Server // primaries first, and then their replicas in the same order, as they were made
 }
 
-// StartCluster runs a cluster until the test ends. It returns when every node knows that all
-// is well and the replicas have their links, after some two seconds. It fails the test at
-// once if that does not come about.
+// StartCluster runs a cluster until the test ends. It returns when every node knows that the cluster is
+// healthy and the replicas have their links, after about two seconds. It fails the test at once if that
+// does not happen.
 func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 	tb.Helper()
 	NeedServer(tb)
@@ -59,8 +59,8 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// RunCluster is StartCluster for programs that are no tests. The caller must Close it; if the
-// program ends without, it ends with it.
+// RunCluster is StartCluster for programs that are no tests. The caller must Close it. If the program ends
+// without Close, the cluster ends with it.
 func RunCluster(opts ...Option) (*Cluster, error) {
 	return startCluster(reporter{}, newConfig(opts))
 }
@@ -89,7 +89,7 @@ func node(conf config) setup {
 			"--cluster-enabled", "yes",
 			"--cluster-config-file", nodesFile,
 			"--cluster-node-timeout", milliseconds(cmp.Or(conf.failover, clusterFailover)),
-			// A primary keeps its replica, also when all its slots are moved away.
+			// A primary keeps its replica, even when all its slots are moved away.
 			"--cluster-allow-replica-migration", "no",
 			"--repl-diskless-sync-delay", "0",
 		}, conf.args...),
@@ -114,7 +114,7 @@ func (c *Cluster) Servers() []*Server { return slices.Clone(c.nodes) }
 // Close kills all nodes.
 func (c *Cluster) Close() { closeAll(c.nodes) }
 
-// Slot returns the slot of a key, as a node tells it.
+// Slot returns the slot of a key, as a node computes it.
 func (c *Cluster) Slot(tb testing.TB, key string) int {
 	tb.Helper()
 	for _, n := range c.nodes {
@@ -127,13 +127,13 @@ func (c *Cluster) Slot(tb testing.TB, key string) int {
 	return 0
 }
 
-// Owner returns the node that has the slot: a primary that says so itself, and is alive.
+// Owner returns the node that has the slot: a live primary that says so itself.
 func (c *Cluster) Owner(tb testing.TB, slot int) *Server {
 	tb.Helper()
 	return c.awaitNode(tb, fmt.Sprintf("an owner of slot %d", slot), func() *Server { return c.owner(slot) })
 }
 
-// Replica returns the node that is the replica of the slot's owner, and is alive.
+// Replica returns the live node that is the replica of the slot's owner.
 func (c *Cluster) Replica(tb testing.TB, slot int) *Server {
 	tb.Helper()
 	return c.awaitNode(tb, fmt.Sprintf("a replica of the owner of slot %d", slot), func() *Server {
@@ -141,8 +141,8 @@ func (c *Cluster) Replica(tb testing.TB, slot int) *Server {
 	})
 }
 
-// AwaitFailover waits until another node than old has the slot and every node that answers knows
-// that, and returns it. Old must have been killed or frozen, or a failover have been asked for.
+// AwaitFailover waits until another node than old has the slot and every node that replies knows that, and
+// returns it. Old must have been killed or frozen, or a failover must have been requested.
 func (c *Cluster) AwaitFailover(tb testing.TB, slot int, old *Server) *Server {
 	tb.Helper()
 	return c.awaitNode(tb, fmt.Sprintf("another owner of slot %d than %s", slot, old.Addr()), func() *Server {
@@ -153,8 +153,8 @@ func (c *Cluster) AwaitFailover(tb testing.TB, slot int, old *Server) *Server {
 	})
 }
 
-// AwaitReady waits until all six are up, every slot has an owner, every replica its link, and every
-// node knows: until the next failover could happen.
+// AwaitReady waits until all six nodes run, every slot has an owner, every replica has its link, and every
+// node knows that. Then the next failover could happen.
 func (c *Cluster) AwaitReady(tb testing.TB) {
 	tb.Helper()
 	mustBecome(tb, "six nodes to which all is well", c.ready, c.describe)
@@ -169,8 +169,8 @@ func (c *Cluster) awaitNode(tb testing.TB, what string, find func() *Server) (fo
 	return found
 }
 
-// owner returns the node that has the slot by its own account, nil if there is none that
-// answers. Of several it is the one with the latest vote: the others have yet to hear of it.
+// owner returns the node that says it has the slot, or nil if no node that replies does. Of several it
+// returns the one with the latest vote: the others have not heard of that vote yet.
 func (c *Cluster) owner(slot int) (found *Server) {
 	epoch := int64(-1)
 	for n, m := range c.selves() {
@@ -192,12 +192,12 @@ func (c *Cluster) replica(slot int) *Server {
 	return nil
 }
 
-// agreed reports whether the nodes that answer, other than one, see that owner has the slot, and that
-// all is well.
+// agreed reports whether all nodes that reply, except without, see that owner has the slot and that the
+// cluster is healthy.
 func (c *Cluster) agreed(slot int, owner, without *Server) bool {
 	own, err := owner.view()
 	return err == nil && all(c.nodes, func(n *Server) bool {
-		if n == without || !n.answers() {
+		if n == without || !n.replies() {
 			return true
 		}
 		v, err := n.view()
@@ -205,7 +205,7 @@ func (c *Cluster) agreed(slot int, owner, without *Server) bool {
 	})
 }
 
-// ready reports whether every node sees all others, and that all is well.
+// ready reports whether every node sees all others, and that the cluster is healthy.
 func (c *Cluster) ready() bool {
 	return all(c.nodes, func(n *Server) bool {
 		v, err := n.view()

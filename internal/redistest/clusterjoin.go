@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// form joins the nodes and returns when all is well. Meanwhile their time-out is short, also if it is to be
-// a long one: a node that has seen too few others waits for that long before it says that all is
-// well.
+// form joins the nodes and returns when the cluster is healthy. Meanwhile their time-out is short, whatever
+// it will be later: a node that has seen too few others waits for that long before it says that the cluster
+// is healthy.
 func (c *Cluster) form(timeout time.Duration) error {
 	if err := c.configure("cluster-node-timeout", milliseconds(clusterFailover)); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (c *Cluster) join() error {
 	return c.replicate()
 }
 
-// share gives each primary its part of the slots. Each has an epoch of its own from the start: who
-// finds a slot claimed twice goes by that, and nodes that had the same would have to agree first.
+// share gives each primary its third of the slots. Each has an epoch of its own from the start: a node that
+// finds a slot claimed twice decides by the epochs, and nodes with equal epochs would have to agree first.
 func (c *Cluster) share() error {
 	for i, n := range c.nodes {
 		if _, err := n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
@@ -65,8 +65,8 @@ func (c *Cluster) share() error {
 	return nil
 }
 
-// meetLimit is when nodes are introduced anew. They meet within milliseconds, and give up where they have not within their
-// time-out, as on a machine that stands still.
+// meetLimit is when nodes are introduced anew. They meet within milliseconds, and give up after their
+// time-out, as on a machine that is suspended.
 const meetLimit = 3 * clusterFailover
 
 // meet introduces the nodes to the first one until each has heard of all others.
@@ -105,7 +105,7 @@ func (c *Cluster) replicate() error {
 		selves = c.selves()
 		return len(selves) == len(c.nodes)
 	}) {
-		return fmt.Errorf("redistest: not all nodes answered within %v:\n%s", startLimit, c.describe())
+		return fmt.Errorf("redistest: not all nodes replied within %v:\n%s", startLimit, c.describe())
 	}
 	for i, n := range c.nodes[primaries:] {
 		if _, err := n.Do("CLUSTER", "REPLICATE", selves[c.nodes[i]].id); err != nil {

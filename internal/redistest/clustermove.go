@@ -29,8 +29,9 @@ func (c *Cluster) MoveSlot(tb testing.TB, slot int, to *Server) {
 	m.Finish(tb)
 }
 
-// BeginMove opens a slot at both of its ends: its owner sends who asks for a key that it does not have
-// to the other one (ASK), and who asks for several of which it has some away (TRYAGAIN).
+// BeginMove opens a slot at both of its ends. From then on its owner redirects a request for a key that it
+// does not have to the other node (ASK), and refuses a request for several keys if only some of them are
+// away (TRYAGAIN).
 func (c *Cluster) BeginMove(tb testing.TB, slot int, to *Server) *Move {
 	tb.Helper()
 	m := &Move{Slot: slot, From: c.Owner(tb, slot), To: to, cluster: c}
@@ -43,7 +44,7 @@ func (c *Cluster) BeginMove(tb testing.TB, slot int, to *Server) *Move {
 	return m
 }
 
-// selves is that of the cluster once both ends have answered.
+// selves waits until both ends of the move reply, and returns what each node says of itself.
 func (m *Move) selves(tb testing.TB) (selves map[*Server]member) {
 	tb.Helper()
 	mustBecome(tb, "both ends of slot "+strconv.Itoa(m.Slot), func() bool {
@@ -69,9 +70,9 @@ func (m *Move) Keys(tb testing.TB, keys ...string) {
 	m.From.MustDo(tb, words...)
 }
 
-// Finish transfers what was left, gives the slot to its new owner, and returns when every node that
-// answers knows. The new owner is told first: told last, it might be asked for the slot by
-// clients that the others had sent, and send them back.
+// Finish transfers what was left, gives the slot to its new owner, and returns when every node that replies
+// knows. The new owner is notified first. Otherwise clients that the other nodes redirect could reach it
+// before it knows, and it would send them back.
 func (m *Move) Finish(tb testing.TB) {
 	tb.Helper()
 	m.Keys(tb)

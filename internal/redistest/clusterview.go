@@ -121,7 +121,7 @@ func (v view) whole(n int) bool {
 	return len(v) == n && 2*replicas == n
 }
 
-// selves returns what each node that answers says of itself.
+// selves returns what each node that replies says of itself.
 func (c *Cluster) selves() map[*Server]member {
 	var mu sync.Mutex
 	selves := make(map[*Server]member)
@@ -137,8 +137,8 @@ func (c *Cluster) selves() map[*Server]member {
 	return selves
 }
 
-// answers reports whether the node is neither down nor frozen.
-func (s *Server) answers() bool {
+// replies reports whether the node is neither down nor frozen.
+func (s *Server) replies() bool {
 	_, err := s.at().do(viewLimit, "PING")
 	return err == nil
 }

@@ -27,9 +27,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts the server again on its port, empty, after killing it if it still runs.
-// It returns when the server answers. A node of a cluster and a sentinel know what they
-// knew before of the others.
+// Restart starts the server again on its port, empty, after killing it if it still runs. It returns when
+// the server accepts commands. A node of a cluster and a sentinel know what they knew before of the others.
 func (s *Server) Restart() {
 	s.Kill()
 	if err := s.launch(); err != nil {
@@ -60,9 +59,8 @@ func withoutFolder(text string) string {
 	return kept.String()
 }
 
-// Freeze stops the process (SIGSTOP) and returns when it is stopped: connections stay open,
-// new ones are accepted by the kernel, nothing is answered. Kill and the end of the
-// test need no Thaw.
+// Freeze stops the process (SIGSTOP) and returns when it is stopped. Connections stay open, the kernel
+// accepts new ones, and the server sends no replies. Kill and the end of the test need no Thaw.
 func (s *Server) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +69,7 @@ func (s *Server) Freeze() {
 	}
 }
 
-// Thaw lets a frozen server go on (SIGCONT).
+// Thaw continues a frozen server (SIGCONT).
 func (s *Server) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package redistest gives tests and benchmarks real Redis or Valkey servers, alone, under
-// sentinels, in a cluster or behind TLS, a wire that fails where it is told to, and child
+// sentinels, in a cluster or behind TLS, a proxy that fails at chosen requests, and child
 // processes that can be killed or stopped.
 //
 // # Usage
 //
-// [Start] runs a server for one test, [NewProxy] puts a failing wire before it, [Child]
+// [Start] runs a server for one test, [NewProxy] puts a failing proxy before it, [Child]
 // runs a registered function in a process of its own. See the package example.
 // Programs without a test use [StartServer] and [StartProxy] and close what they get.
 //
 // [Await] and [Receive] wait for what must come. A TestMain runs its tests [Beside] a server for its examples, and more
-// of them [AtATime] than there are processors where they mostly wait.
+// of them [AtATime] than there are processors if they mostly wait.
 //
 // [StartSentinel] and [StartCluster] run servers that fail over, [WithTLS] and
-// [WithClientCertificates] are options of a single one. Each is a [Topology], and a test that is
-// to hold on all of them goes through [Topologies], and through [Protocols]:
+// [WithClientCertificates] are options of a single one. Each is a [Topology]. A test that applies
+// to all of them runs with each of [Topologies] and [Protocols]:
 //
 //	for _, s := range redistest.Topologies() {
 //		top, err := s.Start(redistest.WithFailoverAfter(time.Minute))
@@ -37,8 +37,8 @@
 //
 //  1. Nothing outlives the process that started it: no server, no child, no folder;
 //     also if that process is killed with SIGKILL, and if what it started is stopped
-//     by [Server.Freeze]. The supervisor that sees to it is explained in supervise.go.
-//  2. Start returns a server that answers, and that is the one just started, not
+//     by [Server.Freeze]. supervise.go explains the supervisor that does this.
+//  2. Start returns a server that replies, and it is the one just started, not
 //     another one that happens to listen on the same port.
 //  3. Freeze returns when every thread is stopped, Thaw when none is.
 //  4. A proxy forwards bytes unchanged and in order, and matches each reply to its
@@ -47,7 +47,7 @@
 //  6. A server that is down keeps its port until Close: no other server or proxy of this
 //     package, in any process, is given it.
 //  7. A cluster, or what sentinels watch, is ready for a failover when its start returns: every
-//     node knows all others, and every replica has what its primary had.
+//     node knows all others, and every replica has the data of its primary.
 //
 // # Not guaranteed
 //

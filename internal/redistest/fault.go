@@ -122,8 +122,8 @@ func (a *Armed) fire() {
 	}
 }
 
-// Match tells which requests count for a proxy. It gets the words of a request and is
-// called from many goroutines.
+// Match reports whether a request counts for a proxy. It gets the words of a request and is called from
+// many goroutines.
 type Match func(req []string) bool
 
 // Commands matches requests by their command, in any case.

@@ -212,7 +212,7 @@ func TestCutAfterRequestHitsTheReplyAndNotThePushBeforeIt(t *testing.T) {
 	c := dial(t, p.Addr())
 	hello(t, c, "3")
 	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	// The server sends the message to its own connection before it answers the script.
+	// The server sends the message to its own connection before it replies to the script.
 	c.send(words("SUBSCRIBE", "c"), words("EVAL", "return redis.call('PUBLISH', 'c', 'x')", "0"))
 	c.lines(">3", "$9", "subscribe", "$1", "c", ":1")
 	rest := readAll(c)

@@ -47,15 +47,15 @@ func closeAll(servers []*Server) {
 	group.Wait()
 }
 
-// all asks every server at once, and reports whether it answered true for each.
+// all asks every server at once, and reports whether ask returned true for each.
 func all(servers []*Server, ask func(*Server) bool) bool {
-	answers := make([]bool, len(servers))
+	replies := make([]bool, len(servers))
 	var group sync.WaitGroup
 	for i, s := range servers {
-		group.Go(func() { answers[i] = ask(s) })
+		group.Go(func() { replies[i] = ask(s) })
 	}
 	group.Wait()
-	return !slices.Contains(answers, false)
+	return !slices.Contains(replies, false)
 }
 
 // linked reports whether the server is a replica that has all that its primary had.
@@ -64,9 +64,9 @@ func (s *Server) linked() bool {
 	return err == nil && info["role"] == "slave" && info["master_link_status"] == "up"
 }
 
-// AwaitCopied waits until a replica of the server has all that was written up to the call, so that nothing of it is
-// lost if the replica takes over. (WAIT would not tell: it asks about what its own connection
-// wrote, and Do has one for each command.)
+// AwaitCopied waits until a replica of the server has all that was written before the call, so that none of
+// it is lost if the replica takes over. (WAIT does not help: it reports on the writes of its own
+// connection, and Do opens a connection for each command.)
 func (s *Server) AwaitCopied(tb testing.TB, replica *Server) {
 	tb.Helper()
 	written := s.integer(s.info("replication")["master_repl_offset"])
@@ -83,7 +83,8 @@ func (s *Server) isPrimary() bool {
 	return err == nil && info["role"] == "master"
 }
 
-// mustBecome fails the test unless done answers true in time. saw says what there was instead.
+// mustBecome fails the test unless done returns true in time. saw describes the last state for the failure
+// message.
 func mustBecome(tb testing.TB, what string, done func() bool, saw func() string) {
 	tb.Helper()
 	if !Became(changeLimit, done) {

@@ -124,12 +124,12 @@ func newClient(tb testing.TB, opt rueidis.ClientOption, mod func(*rueidis.Client
 	}
 	var c rueidis.Client
 	var err error
-	// The client waits for a connection for a second or two, and a machine may stand still for as long. What a server answers
-	// is final.
+	// The client waits for a connection for a second or two, and a machine may be suspended for as long. A
+	// reply of the server is final.
 	Became(startLimit, func() bool {
 		c, err = rueidis.NewClient(opt)
-		_, answered := rueidis.IsRedisErr(err)
-		return err == nil || answered
+		_, replied := rueidis.IsRedisErr(err)
+		return err == nil || replied
 	})
 	if err != nil {
 		tb.Fatalf("redistest: client of %v: %v", opt.InitAddress, err)

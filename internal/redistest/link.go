@@ -110,7 +110,7 @@ func (l *link) ended(err error, muted *atomic.Bool) {
 	}
 }
 
-// writeRequests passes on that the client will send nothing more, unless it is silenced.
+// writeRequests forwards the end of the client's requests, unless the connection is silenced.
 func (l *link) writeRequests() {
 	l.forward(l.server, l.up)
 	if !l.silent.Load() {
@@ -171,10 +171,10 @@ func (l *link) isSevered() bool {
 	}
 }
 
-// sever closes the server's side, and of the client's side the half that the client reads.
-// The other half is read, and dropped, until the client closes it. Closed as a whole, the
-// kernel would answer what the client still sends with a reset, and the client would see that
-// instead of the end, on some systems even instead of replies that it has not yet read.
+// sever closes the server's side, and the half of the client's side that the client reads. The other half
+// is read, and dropped, until the client closes it. If both halves were closed, the kernel would send a
+// reset for what the client still sends. The client would see the reset instead of the end, on some systems
+// even instead of replies that it has not read yet.
 func (l *link) sever() {
 	l.once.Do(func() {
 		l.upMuted.Store(true)

@@ -32,10 +32,10 @@ func WithArgs(args ...string) Option {
 	return func(c *config) { c.args = append(c.args, args...) }
 }
 
-// WithFailoverAfter sets how long sentinels, or the nodes of a cluster, must not have heard of a
-// primary before its replica takes over. Without it that is as short as it can be, for tests that wait
-// for it. A test in which no failover must happen asks for a time that no busy machine
-// reaches, since a machine that stalls looks like a dead primary.
+// WithFailoverAfter sets how long sentinels, or the nodes of a cluster, must not have heard of a primary
+// before its replica takes over. The default is as short as possible, for tests that wait for a failover. A
+// test in which no failover must happen sets a time that no busy machine reaches, since a dead primary
+// and a machine that stalls are alike.
 func WithFailoverAfter(d time.Duration) Option {
 	return func(c *config) { c.failover = d }
 }

@@ -20,7 +20,7 @@ func Outcome(returned any) wire.Outcome {
 	return wire.Outcome{Reply: reply, Err: err}
 }
 
-// Result is Outcome as the client answers it.
+// Result is Outcome as a client returns it.
 func Result(returned any) rueidis.RedisResult {
 	// The client makes messages out of two things, its connection and its cache. This is the cache.
 	var message rueidis.RedisMessage

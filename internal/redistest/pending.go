@@ -7,13 +7,12 @@ import (
 	"sync"
 )
 
-// pending holds the requests of one connection that the server has yet to answer. Redis
-// answers in order, so the next reply belongs to the oldest one. Only two things that it
-// sends are no replies: RESP3 pushes, and published messages, which in RESP2 are arrays
-// like any other.
+// pending holds the requests of one connection that have no reply yet. Redis replies in order, so the next
+// reply belongs to the oldest request. Only two things that it sends are no replies: RESP3 pushes, and
+// published messages, which in RESP2 are arrays like any other.
 //
-// A subscription is answered by confirmations, one for each channel. They are pushes in
-// RESP3 and arrays in RESP2, but an error that it meets is an ordinary reply in both.
+// The reply to a subscription is a confirmation for each channel. Confirmations are pushes in RESP3 and
+// arrays in RESP2, but an error is an ordinary reply in both.
 type pending struct {
 	mu struct {
 		sync.Mutex
@@ -28,7 +27,7 @@ type pending struct {
 // request is one that has been forwarded.
 type request struct {
 	step step
-	verb string // of the confirmations that answer it; empty for an ordinary reply
+	verb string // of the confirmations that are its reply; empty for an ordinary reply
 	left int    // confirmations to come; 0: one for each channel subscribed to, at least one
 }
 
@@ -36,7 +35,7 @@ type request struct {
 type class int
 
 const (
-	classReply   class = iota + 1 // answers a request; confirmations after the first have no step
+	classReply   class = iota + 1 // the reply to a request; confirmations after the first have no step
 	classMessage                  // published
 	classPush                     // any other push
 )
@@ -63,7 +62,7 @@ var undoes = map[string]string{
 	"unsubscribe": "subscribe", "punsubscribe": "psubscribe", "sunsubscribe": "ssubscribe",
 }
 
-// match tells what a frame is, and for a reply the step of its request.
+// match returns what a frame is, and for a reply the step of its request.
 func (p *pending) match(f frame) (class, step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,13 +4,13 @@ package redistest
 
 import "os"
 
-// pipes opens pipes and closes each end that nobody kept.
+// pipes opens pipes and closes each end that was not kept.
 type pipes struct {
 	rest []*os.File
 	err  error // the first one
 }
 
-// pipe is both ends of one, closed on exec unless passed on.
+// pipe is both ends of one, closed on exec unless it is inherited.
 type pipe struct{ r, w *os.File }
 
 func (p *pipes) open() pipe {

@@ -21,20 +21,19 @@ const (
 	portTries = 100
 )
 
-// reservation keeps a loopback port from every other server and proxy of this package, in any
-// process, also while nobody listens on it. That is more than convenience: sentinels and nodes of
-// a cluster go on calling one of them that is down, and would take whoever answers there
-// for it.
+// reservation keeps a loopback port from every other server and proxy of this package, in any process, even
+// while nothing listens on it. That is more than convenience: sentinels and nodes of a cluster keep calling
+// one of them that is down, and would mistake any server on its port for it.
 //
-// It is a UDP socket of the same number, which nothing else here uses: a TCP one would be
-// in the way of the server. The kernel closes it however the process ends.
+// It is a UDP socket of the same number, which nothing else here uses. A TCP socket would conflict with the
+// server. The kernel closes it however the process ends.
 type reservation struct {
 	port   int
 	socket net.PacketConn
 }
 
-// reserve finds a port that is not reserved and that nobody listens on. A program that is none of ours
-// may take it before it is used; who uses it tries again with another.
+// reserve finds a port that is not reserved and on which nothing listens. Another program may bind it
+// before it is used; then the caller tries again with another port.
 func reserve() (*reservation, error) {
 	for range portTries {
 		port := firstPort + rand.N(endPort-firstPort)

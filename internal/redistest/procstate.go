@@ -27,7 +27,7 @@ func (s *supervised) freeze() error {
 	return s.signalUntil(syscall.SIGSTOP, allStopped)
 }
 
-// thaw lets a stopped program go on and returns when no thread of it is stopped.
+// thaw continues a stopped program and returns when no thread of it is stopped.
 func (s *supervised) thaw() error {
 	return s.signalUntil(syscall.SIGCONT, noneStopped)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Proxy forwards connections to a server and fails where it is told to. It understands
-// RESP2 and RESP3. All methods may be called from any goroutine.
+// Proxy forwards connections to a server and fails as tests direct. It understands RESP2 and RESP3. All
+// methods may be called from any goroutine.
 //
-// Each connection costs four goroutines, a reader and a writer for each direction: what is
-// delayed must wait without keeping what follows from being read, or latencies would add up.
+// Each connection costs four goroutines, a reader and a writer for each direction. What follows a delayed
+// request must be read meanwhile, or latencies would add up.
 type Proxy struct {
 	report   reporter
 	upstream string
@@ -113,8 +113,8 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// shutDown ends a listener for everybody who has it. Closing alone would not do: a process that is being started has it as
-// well, until it becomes another program, and the kernel would accept for that.
+// shutDown ends a listener in every process that has it. Close is not enough: a process that is being
+// started has inherited it until its exec, and until then the kernel would accept connections.
 func shutDown(l *net.TCPListener) error {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// childEnv tells a test binary which registered function to run instead of its tests.
+// childEnv names the registered function that a test binary runs instead of its tests.
 const childEnv = "SIGNALBOX_TEST_CHILD"
 
 //nolint:gochecknoglobals // a process has one TestMain, which fills it

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// reporter tells of failures that no caller gets as an error.
+// reporter reports failures that no caller gets as an error.
 type reporter struct{ tb testing.TB } // nil in a program without a test
 
 // failf marks the test as failed. It does not end it, because that is allowed only in the

@@ -12,8 +12,8 @@ import (
 // Tests are those of a package, as its TestMain has them: a *testing.M, or what was made of one here.
 type Tests interface{ Run() int }
 
-// Beside returns tests that run while a server runs, which use is told of before them. It is for the examples of
-// a package, and for tests that need no server of their own.
+// Beside returns tests that run while a server runs. use is called with the server before them. It is for
+// the examples of a package, and for tests that need no server of their own.
 func Beside(tests Tests, use func(server *Server)) Tests { return beside{tests, use} }
 
 type beside struct {

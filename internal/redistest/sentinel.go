@@ -30,13 +30,13 @@ const (
 // sentinelFile is the configuration that a sentinel rewrites as it learns.
 const sentinelFile = "sentinel.conf"
 
-// Sentinel is a primary, its replica, and three sentinels that watch them and make the replica
-// the primary where the primary is away. All methods may be called from any goroutine; those
-// that take a test, from its own.
+// Sentinel is a primary, its replica, and three sentinels that watch them and make the replica the primary
+// when the primary has failed. All methods may be called from any goroutine; those with a test as an
+// argument, from the test's own.
 //
-// A data server that is restarted comes back as an empty primary of nobody, and the
-// sentinels make it a replica of the present one a second or two later. One that is restarted
-// before they have missed it is the primary still, and its replica becomes as empty.
+// A data server that is restarted comes back as an empty primary without a replica, and the sentinels make
+// it a replica of the present primary a second or two later. A primary that is restarted before the
+// sentinels have noticed remains the primary, and its replica becomes as empty.
 type Sentinel struct {
 	data, watch []*Server
 }
@@ -116,9 +116,9 @@ func (s *Sentinel) follow() error {
 	return nil
 }
 
-// hasten lets the sentinels tell of themselves and ask for news more often than they do by
-// themselves, each two and ten seconds. How long a primary must be away does not change, but all
-// around it is quicker. A sentinel that is restarted is slow again.
+// hasten makes the sentinels publish and ask for news more often than by default, every two and ten
+// seconds. The time after which a primary has failed does not change, but all else is quicker. A sentinel
+// that is restarted is slow again.
 func (s *Sentinel) hasten() error {
 	for _, w := range s.watch {
 		if _, err := w.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", 250, "INFO-PERIOD", 500); err != nil {
@@ -150,7 +150,7 @@ func (s *Sentinel) Sentinels() []*Server { return slices.Clone(s.watch) }
 // Close kills all five.
 func (s *Sentinel) Close() { closeAll(s.Servers()) }
 
-// Primary returns the primary of the moment: the one that all sentinels which answer name, once it agrees.
+// Primary returns the present primary: the server that all sentinels that reply name, once it agrees.
 func (s *Sentinel) Primary(tb testing.TB) *Server {
 	tb.Helper()
 	return s.awaitPrimary(tb, "a primary", func(*Server) bool { return true })

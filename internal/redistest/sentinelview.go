@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// elected returns the data server that all sentinels that answer name, if they are enough for a vote, or
-// nil.
+// elected returns the data server that all sentinels that reply name, or nil if they are too few for a
+// vote.
 func (s *Sentinel) elected() *Server {
 	votes := make(chan string, sentinels)
 	all(s.watch, func(w *Server) bool {
@@ -17,22 +17,22 @@ func (s *Sentinel) elected() *Server {
 		return true
 	})
 	close(votes)
-	count, answered := make(map[string]int), 0
+	count, replied := make(map[string]int), 0
 	for addr := range votes {
 		if addr != "" {
 			count[addr]++
-			answered++
+			replied++
 		}
 	}
 	for _, d := range s.data {
-		if n := count[d.Addr()]; n >= quorum && n == answered {
+		if n := count[d.Addr()]; n >= quorum && n == replied {
 			return d
 		}
 	}
 	return nil
 }
 
-// named returns the address that a sentinel has for the primary, "" if it does not answer.
+// named returns the address that a sentinel has for the primary, "" if it does not reply.
 func (s *Server) named() string {
 	reply, err := s.at().do(viewLimit, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterSet)
 	if pair, ok := reply.([]any); err == nil && ok && len(pair) == 2 {
@@ -41,8 +41,9 @@ func (s *Server) named() string {
 	return ""
 }
 
-// ready reports whether the next failover could happen, and no sentinel has anything to put right still: one that
-// sees a replica which is none yet makes it one, and cuts all its connections.
+// ready reports whether the next failover could happen and no sentinel has anything left to correct. A
+// sentinel that sees a server which is not yet the replica it should be makes it one, and cuts all its
+// connections.
 func (s *Sentinel) ready() bool {
 	primary := s.elected()
 	if primary == nil || !primary.isPrimary() {

@@ -39,11 +39,11 @@ const (
 	startTries = 5
 )
 
-// errNotStarted says that a server ended before it answered, as it does if its port is taken.
+// errNotStarted reports that a server ended before its first reply, for example because its port is in use.
 var errNotStarted = errors.New("redistest: server ended at its start")
 
-// Start runs a server until the test ends. It fails the test at once if there is none to
-// run or it does not answer.
+// Start runs a server until the test ends. It fails the test at once if there is no server to run or it
+// sends no replies.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	NeedServer(tb)
@@ -162,7 +162,7 @@ func (s *Server) freePorts() {
 // at is where the server is.
 func (s *Server) at() target { return target{s.Addr(), s.TLSConfig()} }
 
-// launch starts a process on the server's port and waits until it answers.
+// launch starts a process on the server's port and waits for its first reply.
 func (s *Server) launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,11 +188,11 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// await returns when proc answers. It asks for the process id, since after a lost race for
-// the port the server that answers is another one.
+// await returns when proc replies. It asks for the process id: if another server has got the port
+// meanwhile, that one replies.
 func (s *Server) await(proc *supervised) error {
 	var last error
-	answers := func() bool {
+	replies := func() bool {
 		var info infoSections
 		if info, last = s.at().info(time.Second, "server"); last != nil {
 			return false
@@ -203,11 +203,11 @@ func (s *Server) await(proc *supervised) error {
 		}
 		return true
 	}
-	if Became(startLimit, func() bool { return !proc.running() || answers() }) && proc.running() {
+	if Became(startLimit, func() bool { return !proc.running() || replies() }) && proc.running() {
 		return nil
 	}
 	if !proc.running() {
 		return errNotStarted
 	}
-	return fmt.Errorf("redistest: server did not answer within %v: %w", startLimit, last)
+	return fmt.Errorf("redistest: server did not reply within %v: %w", startLimit, last)
 }

@@ -60,5 +60,5 @@ func (s *setup) contents(kept string) []file {
 	return append(files, file{s.keeps, kept})
 }
 
-// milliseconds is a duration as servers are told it.
+// milliseconds formats a duration for the command line of a server.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -75,7 +75,7 @@ func (p *Proxy) Requests() int {
 	return p.steps.mu.requests
 }
 
-// Replies returns how many of these requests the server has answered.
+// Replies returns how many of these requests the server has replied to.
 func (p *Proxy) Replies() int {
 	p.steps.mu.Lock()
 	defer p.steps.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *steps) note(entry string) {
 	s.mu.log = append(s.mu.log, entry)
 }
 
-// reply counts the answer to a request.
+// reply counts the reply to a request.
 func (s *steps) reply(to step) {
 	if to.k == 0 {
 		return

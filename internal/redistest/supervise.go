@@ -165,8 +165,7 @@ func (s *supervised) end() int {
 	return s.code
 }
 
-// endAlone does the work of a supervisor that somebody has killed. After any other it finds
-// nothing to do.
+// endAlone does the work of the supervisor if something has killed it. Otherwise it finds nothing to do.
 func (s *supervised) endAlone() {
 	if s.code >= 0 || s.pid == 0 {
 		return // not ended by a signal, or nothing was started
@@ -174,7 +173,7 @@ func (s *supervised) endAlone() {
 	if s.running() {
 		_ = syscall.Kill(s.pid, syscall.SIGKILL) // an error means that it has just ended
 	}
-	_ = os.RemoveAll(s.dir) // nobody to tell, and the system clears its temporary folder
+	_ = os.RemoveAll(s.dir) // there is no caller to report to, and the system clears its temporary folder
 }
 
 // running reports whether the program has not yet ended.

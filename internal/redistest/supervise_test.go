@@ -59,7 +59,7 @@ func runTopology(stdin io.Reader, stdout io.Writer) {
 	// Ends without Close.
 }
 
-// workingFolder returns the folder of a process: a sentinel does not tell it.
+// workingFolder returns the folder of a process; a sentinel does not report it.
 func workingFolder(t *testing.T, pid int) string {
 	t.Helper()
 	dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))

@@ -17,8 +17,8 @@ const (
 	keyFile         = "key.pem"
 )
 
-// tlsSetup is what a server and its clients need to speak TLS. All of it is made in this process, for
-// one server, and trusted by nobody else.
+// tlsSetup is what a server and its clients need to speak TLS. All of it is made in this process for one
+// server, and no other client or server trusts it.
 type tlsSetup struct {
 	authority, certificate, key string // PEM
 	client                      *tls.Config
