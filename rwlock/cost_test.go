@@ -14,7 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// Speed: a reader and a writer that nobody waits for cost the server 10 commands, those of their scripts included.
+// Speed: a reader or a writer for which no other waits costs the server 10 commands, those of its scripts
+// included.
 func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
 	t.Parallel()
 	const pairs, most = 20, 10

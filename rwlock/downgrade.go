@@ -43,7 +43,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	if err := lease.Err(); err != nil {
 		return err
 	}
-	// It writes no more from here on: readers may come in before the answer does.
+	// It writes no more from here on: readers may enter before the reply arrives.
 	lease.Move(&l.realm.readers)
 	s, keys := l.base.Session, l.reads.Keys
 	call := wire.Call{
@@ -70,8 +70,8 @@ func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
 	return lease.Of(&l.realm.readers, l.base.Names.Holder)
 }
 
-// downgradeLater repeats a call of unknown outcome until it is answered: readers wait for it. It may come after the
-// release: then the hold that it names is gone.
+// downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It
+// may arrive after the release: then the hold that it names is gone.
 func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 	l.base.Session.Settler.Settle(&session.Settlement{
 		Call: call, Until: clock.Now().Add(term.Terms().Life),
@@ -82,7 +82,7 @@ func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 	})
 }
 
-// downgraded takes an answer: the hold is gone, or readers came in.
+// downgraded handles a reply: the hold is gone, or readers entered.
 func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
 	if reply.Code() == wire.Undone {
 		term.Gone()

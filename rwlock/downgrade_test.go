@@ -19,7 +19,7 @@ import (
 )
 
 // P3: the token stays, and with it the lease.
-func TestADowngradedLeaseGoesOnWithItsToken(t *testing.T) {
+func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mu := w.lock()
@@ -40,8 +40,9 @@ func TestADowngradedLeaseGoesOnWithItsToken(t *testing.T) {
 	require.NoError(t, beside.Unlock())
 }
 
-// Waiting readers of this and of other sessions come in by the downgrade, told by its answer and by messages, before
-// the next writer, which has its turn after that. A downgrade that wakes nobody would leave them for a look.
+// The downgrade admits waiting readers of this session and of others, by its reply and by messages, before
+// the next writer. That writer has its turn after them. A downgrade that notified no reader would leave
+// them to a poll.
 func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
@@ -81,8 +82,9 @@ func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 	})
 }
 
-// P5: a downgrade whose answer is lost is asked again, by nobody's doing, and lets readers in while the holder stays.
-func TestADowngradeWithoutAnAnswerIsAskedAgain(t *testing.T) {
+// P5: a downgrade whose reply is lost is repeated in the background, and admits readers while the holder
+// stays.
+func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{
 		redistest.CutBeforeRequest, redistest.CutAfterRequest,
@@ -116,8 +118,9 @@ func TestADowngradeWithoutAnAnswerIsAskedAgain(t *testing.T) {
 	}
 }
 
-// P5: it goes on behind the release: a downgrade that comes late finds nothing, and touches nobody's lock.
-func TestADowngradeThatComesLateTouchesNobodysLock(t *testing.T) {
+// P5: it is repeated after the release too. A downgrade that arrives late finds nothing, and changes no
+// other hold.
+func TestALateDowngradeChangesNoOtherHold(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	proxy := w.proxy()
@@ -178,8 +181,9 @@ func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrReleased)
 }
 
-// A reader's lease stays as it is: nobody is let in past a writer that waits, though it be called again and again.
-func TestDowngradeOfAReadersLeaseLetsNobodyInPastAWriter(t *testing.T) {
+// A reader's lease does not change: no reader enters past a writer that waits, however often it is
+// downgraded.
+func TestDowngradeOfAReadersLeaseAdmitsNoReader(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mus := w.locks(3)
@@ -190,7 +194,7 @@ func TestDowngradeOfAReadersLeaseLetsNobodyInPastAWriter(t *testing.T) {
 	for range 3 {
 		require.NoError(t, mus[1].Downgrade(t.Context(), lease))
 	}
-	require.Equal(t, 2, w.inLine())
+	require.Equal(t, 2, w.queued())
 	require.NoError(t, lease.Unlock())
 	next := locktest.MustHave(t, writer)
 	require.False(t, locktest.IsClosed(late))
@@ -198,7 +202,7 @@ func TestDowngradeOfAReadersLeaseLetsNobodyInPastAWriter(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, late).Unlock())
 }
 
-// write2 gives back a reader's lease, writes, and downgrades.
+// write2 releases a reader's lease, writes, and downgrades.
 func write2(before signalbox.Lease) side {
 	return func(mu *rwlock.Lock, ctx context.Context) (signalbox.Lease, error) {
 		if err := before.Unlock(); err != nil {
@@ -237,7 +241,8 @@ func TestDowngradeIsThatOfAllEntries(t *testing.T) {
 	require.NoError(t, beside.Unlock())
 }
 
-// Downgrade beside Unlock, loss or itself answers nil or why the lease ended, and leaves nothing.
+// Downgrade at the same time as Unlock, a loss or another Downgrade returns nil or why the lease ended, and
+// leaves nothing.
 func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
 	t.Parallel()
 	w := here(t)

@@ -37,7 +37,8 @@ func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	}
 }
 
-// A reader that asks to write is told at once, without a command: two that waited would wait for each other for ever.
+// A reader that asks to write gets an error at once, without a command: two that waited would wait for each
+// other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -70,8 +71,8 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	require.NoError(t, must(t, mus[0], write).Unlock())
 }
 
-// Whoever gives its lease back asks as everybody else, and two that do come in one behind the other.
-func TestTwoReadersThatWantToWriteDoSoOneBehindTheOther(t *testing.T) {
+// Readers that release their leases may ask to write, and two of them write one after the other.
+func TestTwoReadersThatReleaseWriteOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mus := w.locks(2)

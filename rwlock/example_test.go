@@ -47,7 +47,7 @@ func Example() {
 	// a reader beside the writer: false
 }
 
-// Who has written, and is to use what it wrote, lets the readers in without letting anybody write in between.
+// A writer that wants to use what it wrote admits the readers, and no other writer writes in between.
 func ExampleLock_Downgrade() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -62,7 +62,7 @@ func ExampleLock_Downgrade() {
 		if err := mu.Downgrade(ctx, lease); err != nil {
 			return err
 		}
-		reader, err := mu.TryRLock(context.Background()) // as somebody else would
+		reader, err := mu.TryRLock(context.Background()) // as another goroutine would
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ func ExampleLock_Downgrade() {
 	// printing it, beside other readers: true
 }
 
-// A reader cannot become a writer: two that tried would wait for each other. It gives its lease back first, and looks
-// again at what it read.
+// A reader cannot become a writer: two that tried would wait for each other. It releases its lease first,
+// and then checks what it has read again.
 func ExampleLock_Lock() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -153,7 +153,7 @@ func ExampleLock_RLocker() {
 	// Output: false <nil>
 }
 
-// Holders tells who has the lock, for people who want to know whom a writer waits for.
+// Holders returns the holders of the lock: it shows for whom a writer waits.
 func ExampleLock_Holders() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("worker 1"))

@@ -21,7 +21,7 @@ const (
 	mark = "sb1w"
 	// writing is the phase of a lock that a writer has.
 	writing = "1"
-	// holdersPage is how many holders one script tells of.
+	// holdersPage is how many holders one script returns.
 	holdersPage = 100
 )
 
@@ -30,13 +30,13 @@ const (
 // round trip.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsLocked(ctx) }
 
-// Holders returns who holds the lock, as the server says, in the order in which their leases end: a
-// writer, or readers, one for all that share a hold in a session. If the lock is free it returns an
+// Holders returns the holders of the lock, as the server knows them, in the order in which their leases
+// end: a writer, or readers, one for all that share a hold in a session. If the lock is free it returns an
 // empty sequence. Shared is set for readers. Since and Token are those of a writer; the server keeps
 // neither for readers, so both are zero.
 //
-// One round trip for 100 holders. They come and go meanwhile, so together they are a picture and no
-// promise. An error ends the sequence: ErrWrongKind if a lock of another kind has the name.
+// It takes one round trip for 100 holders. Holders may change meanwhile, so the result is no consistent
+// snapshot. An error ends the sequence: ErrWrongKind if a lock of another kind has the name.
 func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 	return func(yield func(signalbox.Holder, error) bool) {
 		for from := 0; ; from += holdersPage {
@@ -132,8 +132,8 @@ func (l *Lock) force(ctx context.Context) error {
 	return nil
 }
 
-// take takes the lock from those holds, as far as they have it still. Where the answer is lost it is sent once more: the
-// holds that it took are gone then.
+// take removes those of the holds that still exist. If the reply is lost it sends the script once more: the
+// holds that the first one removed are gone then.
 func (l *Lock) take(ctx context.Context, holds []holding) error {
 	var text strings.Builder
 	for _, h := range holds {
@@ -153,6 +153,6 @@ func (l *Lock) take(ctx context.Context, holds []holding) error {
 	if err != nil {
 		return acquire.CutShort(ctx, err)
 	}
-	l.realm.Recheck(l.base.Names.Holder) // as the message would, and also where nobody listens
+	l.realm.Recheck(l.base.Names.Holder) // as the message would, also without a listener
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// holders returns who has the lock.
+// holders returns the holders of the lock.
 func holders(t *testing.T, mu *rwlock.Lock) []signalbox.Holder {
 	t.Helper()
 	var all []signalbox.Holder
@@ -61,7 +61,8 @@ func TestAWriterIsTheOnlyHolder(t *testing.T) {
 	require.False(t, isLocked(t, watcher))
 }
 
-// Readers are told apart from a writer, one for all that share a hold; so is a writer that was downgraded.
+// Holders returns one entry for all readers that share a hold, and marks readers as shared, also a writer
+// that was downgraded.
 func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -88,8 +89,8 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	require.False(t, isLocked(t, other))
 }
 
-// P6: a crowd of readers is told in pages, whole, and whoever asks may stop.
-func TestManyReadersAreToldInPages(t *testing.T) {
+// P6: many readers are listed in pages, all of them, and the caller may stop between pages.
+func TestManyReadersAreListedInPages(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	proxy := w.proxy()
@@ -171,8 +172,8 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	require.NoError(t, must(t, mu, write).Unlock())
 }
 
-// P5: a ForceUnlock whose answer is lost is sent again, and spares whoever has the lock by then.
-func TestAForceUnlockWithoutAnAnswerIsRepeated(t *testing.T) {
+// P5: a ForceUnlock whose reply is lost is sent again, and spares the present holder.
+func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {

@@ -121,8 +121,8 @@ func (w site) isHeld() bool {
 	return len(w.holds()) > 0
 }
 
-// inLine returns how many readers and writers wait in the queues of the server.
-func (w site) inLine() int {
+// queued returns how many readers and writers wait in the queues of the server.
+func (w site) queued() int {
 	w.Helper()
 	keys := locktest.Keys(w.name)
 	return locktest.Count(w, w.server, "ZCARD", keys.Writers()) + locktest.Count(w, w.server, "ZCARD", keys.Readers())
@@ -131,7 +131,7 @@ func (w site) inLine() int {
 // awaitFree waits until the lock is neither held nor waited for.
 func (w site) awaitFree() {
 	w.Helper()
-	redistest.Await(w, "a free lock and empty queues", func() bool { return !w.isHeld() && w.inLine() == 0 })
+	redistest.Await(w, "a free lock and empty queues", func() bool { return !w.isHeld() && w.queued() == 0 })
 }
 
 // channels returns how many channels of a kind the sessions subscribe to: session, or grants.
@@ -151,7 +151,7 @@ func (w site) awaitChannels(kind string, n int) {
 func (w site) queue(ctx context.Context, mu *rwlock.Lock, take side, n int) <-chan result {
 	w.Helper()
 	got := later(ctx, mu, take)
-	redistest.Await(w, "a place in a queue", func() bool { return w.inLine() == n })
+	redistest.Await(w, "a place in a queue", func() bool { return w.queued() == n })
 	return got
 }
 
@@ -200,5 +200,5 @@ func second(_ signalbox.Lease, err error) error { return err }
 // shareFor is for how long readers enter beside each other before the server is asked: the package documentation names it.
 const shareFor = 20 * time.Millisecond
 
-// aged lets so much time pass that a reader who comes asks the server whether a writer waits.
+// aged waits until the next reader has to ask the server whether a writer waits.
 func aged() { <-time.NewTimer(2 * shareFor).C }

@@ -132,7 +132,7 @@ func TestATryLockThatFailsClosesNothing(t *testing.T) {
 		if mu != mus[5] {
 			leases = append(leases, must(t, mu, tryRead))
 		}
-		require.Zero(t, w.inLine())
+		require.Zero(t, w.queued())
 	}
 	for _, lease := range leases {
 		require.NoError(t, lease.Unlock())

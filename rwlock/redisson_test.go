@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// The lock in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
+// The lock in the layout of Redisson, as far as Go alone can test it. test/interop has the Java client on
+// the other side.
 
 // shared returns the lock in Redisson's layout, in a session of its own.
 func (w site) shared(options ...signalbox.LockOption) *rwlock.Lock {
@@ -115,7 +116,8 @@ func TestASharedWriterIsDowngraded(t *testing.T) {
 	w.awaitGone()
 }
 
-// P2: holds that this library forces are told at once, whatever their lease; and are listed before.
+// P2: a hold that this library removes by force is reported at once, whatever its lease; before that it is
+// listed.
 func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -141,8 +143,8 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 	}
 }
 
-// P9: a lock of another kind, or what is none, is told.
-func TestASharedLockOfAnotherKindIsTold(t *testing.T) {
+// P9: a lock of another kind, or a key that is no lock, is reported.
+func TestASharedLockOfAnotherKindIsReported(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mu := w.shared()
@@ -177,8 +179,8 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 	}
 }
 
-// P4: Close gives back what is held, and sends away who waits.
-func TestASessionThatClosesGivesSharedLocksBack(t *testing.T) {
+// P4: Close releases what is held, and refuses the waiters.
+func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	s := w.session()

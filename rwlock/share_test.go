@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// led: those who come while one asks for all wait for it, and enter with what it gets, without a command.
+// led: readers that arrive while one asks for all wait for it, and enter its hold without a command.
 func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -89,9 +89,9 @@ func TestAReaderWhoAskedSharesTheHoldThatThereIs(t *testing.T) {
 	require.Zero(t, mu.InUse())
 }
 
-// led -> led: at a closed door the old hold goes on for those who have it, and those who come stand in line for a new
-// one, by one ticket.
-func TestAtAClosedDoorTheOldHoldGoesOnAndThoseWhoComeQueue(t *testing.T) {
+// led -> led: if a hold may not be shared further, it stays with its readers, and later readers queue for a
+// new one with one ticket.
+func TestReadersQueueIfAHoldMayNotBeShared(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mu := w.lock()
@@ -102,7 +102,7 @@ func TestAtAClosedDoorTheOldHoldGoesOnAndThoseWhoComeQueue(t *testing.T) {
 	for n := range 5 {
 		late = append(late, follow(t.Context(), t, mu, n+2))
 	}
-	require.Equal(t, 2, w.inLine())
+	require.Equal(t, 2, w.queued())
 	for _, lease := range old {
 		require.False(t, locktest.IsClosed(writer))
 		require.NoError(t, lease.Err())
@@ -122,9 +122,9 @@ func TestAtAClosedDoorTheOldHoldGoesOnAndThoseWhoComeQueue(t *testing.T) {
 	require.Zero(t, mu.InUse())
 }
 
-// led -> led, led -> empty: a leader whose context ends leaves its place to the next who waits; the last one takes
-// it out of the line.
-func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
+// led -> led, led -> empty: a leader whose context ends leaves its ticket to the next waiter; the last
+// waiter removes it from the queue.
+func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	proxy := w.proxy()
@@ -146,7 +146,7 @@ func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 	}
 	redistest.Await(t, "a look, after the answer", func() bool { return proxy.Replies() > 0 })
 	place := ticket()
-	for _, n := range []int{0, 2, 1} { // the leader, one who waits for it, and who leads then
+	for _, n := range []int{0, 2, 1} { // the leader, one that waits for it, and the next leader
 		leave[n]()
 		err := locktest.MustFail(t, waiting[n])
 		require.ErrorIs(t, err, context.Canceled)
@@ -164,7 +164,7 @@ func TestALeaderThatLeavesLeavesItsPlaceToTheNext(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, locktest.MustFail(t, alone), context.Canceled)
 	require.Zero(t, mu.InUse())
-	redistest.Await(t, "the leaving", func() bool { return w.inLine() == 0 })
+	redistest.Await(t, "the leaving", func() bool { return w.queued() == 0 })
 	require.NoError(t, holder.Unlock())
 }
 
@@ -198,7 +198,8 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 	require.Zero(t, rwlock.New(s, w.name).InUse())
 }
 
-// P7: those who wait for a leader cost the server one ticket, and the process nothing but their own goroutines.
+// P7: readers that wait for a leader cost the server one ticket, and the process nothing but their own
+// goroutines.
 //
 //nolint:paralleltest // goroutines are counted
 func TestReadersThatWaitCostNoGoroutineAndOneTicket(t *testing.T) {
@@ -213,7 +214,7 @@ func TestReadersThatWaitCostNoGoroutineAndOneTicket(t *testing.T) {
 		waiting = append(waiting, follow(t.Context(), t, mu, n+3))
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+readers+readers/3)
-	require.Equal(t, 1, w.inLine())
+	require.Equal(t, 1, w.queued())
 	require.NoError(t, holder.Unlock())
 	for _, w := range waiting {
 		require.NoError(t, locktest.MustHave(t, w).Unlock())

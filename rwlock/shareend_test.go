@@ -16,7 +16,7 @@ import (
 )
 
 // led --refused--> the leader's error; the next leads, and hears its own.
-func TestARefusalIsToldToEveryReader(t *testing.T) {
+func TestARefusalReachesEveryReader(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	proxy := w.proxy()
@@ -41,7 +41,7 @@ func TestARefusalIsToldToEveryReader(t *testing.T) {
 	w.server.MustDo(t, "DEL", w.key()) // else Close waits a second for withdrawals that are refused
 }
 
-// P6: Close sends them all away, the leader and those who wait for it, and waits for readers.
+// P6: Close refuses all waiting readers, the leader too, and waits for the readers that hold the lock.
 func TestCloseRefusesAllReaders(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -68,7 +68,7 @@ func TestCloseRefusesAllReaders(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, writer).Unlock())
 }
 
-// open -> empty: whoever joins as the last one leaves has the lock, of that hold or of another.
+// open -> empty: a reader that joins as the last one leaves has the lock, of that hold or of another.
 func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -96,8 +96,8 @@ func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 	require.False(t, w.isHeld())
 }
 
-// A question at the door that is not answered lets nobody in, and keeps nobody out.
-func TestAQuestionAtTheDoorThatIsNotAnsweredKeepsNobodyOut(t *testing.T) {
+// A share request without a reply admits no reader, and keeps none out.
+func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		for name, take := range map[string]side{"RLock": read, "TryRLock": tryRead} {

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The Try forms take what is free: a reader beside readers, a writer where nobody is.
+// The Try forms acquire what is free: a reader beside readers, a writer if the lock is free.
 func TestTryTakesWhatIsFree(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -68,7 +68,7 @@ func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
-// TryRLock answers ErrHeld for a writer, and never because another reader is about to enter.
+// TryRLock returns ErrHeld for a writer, and never because another reader is about to enter.
 func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 	t.Parallel()
 	w := here(t)

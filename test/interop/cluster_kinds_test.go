@@ -26,7 +26,7 @@ func awaitAll(t *testing.T, cluster *redistest.Cluster, channel string, n map[st
 
 // P6: where some Java clients listen by the bus and others by slot, a release in Go reaches both, of a read-write lock and of permits too; and a
 // release in either reaches Go.
-func TestReadersWritersAndPermitsAreToldInBothWays(t *testing.T) {
+func TestRWLockAndPermitsPublishToBothKindsOfChannel(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
@@ -42,7 +42,7 @@ func TestReadersWritersAndPermitsAreToldInBothWays(t *testing.T) {
 	})
 }
 
-// inBothWays makes locks that are told in both ways.
+// inBothWays makes locks that publish by both kinds of channel, ordinary and sharded.
 func inBothWays() signalbox.LockOption {
 	return signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels, signalbox.ShardedChannels))
 }
@@ -67,7 +67,7 @@ func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*
 		readers = append(readers, javaHalf{p, "a", reading}.take(name))
 	}
 	awaitAll(t, cluster, rwChannel(name), listen)
-	g.giveBack(t, name)
+	g.release(t, name)
 	for way, messages := range told {
 		require.Equal(t, "1", within(t, messages), way)
 	}
@@ -81,7 +81,7 @@ func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*
 		p.must(t, "a", "rw.unlock", name, reading)
 	}
 	took(t, writer)
-	g.giveBack(t, name)
+	g.release(t, name)
 }
 
 func permitsInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*peer, kind permitKind, name string) {
@@ -95,13 +95,13 @@ func permitsInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[strin
 		taken := waiter.take(name, 3)
 		awaitAll(t, cluster, channel, map[string]int64{command: 1})
 		require.Empty(t, taken)
-		sem.giveBack(t, name)
+		sem.release(t, name)
 		took(t, taken)
 		again := sem.take(name, 3)
 		awaitAll(t, cluster, channel, map[string]int64{"NUMSUB": 1, "SHARDNUMSUB": 1})
 		require.Empty(t, again)
-		waiter.giveBack(t, name)
+		waiter.release(t, name)
 		took(t, again)
-		sem.giveBack(t, name)
+		sem.release(t, name)
 	}
 }

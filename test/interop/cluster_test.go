@@ -42,7 +42,8 @@ var clusterModes = map[string]struct {
 	"off":  {signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels)), "NUMSUB"},
 }
 
-// P1, P6: in a cluster too whoever waits is woken by whoever holds, as long as both sides tell by the same kind of channel.
+// P1, P6: in a cluster too every waiter is woken by every holder, as long as both sides publish to the same
+// kind of channel.
 func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
@@ -73,9 +74,9 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 								return listenersOf(t, cluster, c.command, "redisson_lock__channel:{"+key+"}") == 1
 							})
 							require.Empty(t, taken, "taken while it is held")
-							from.giveBack(t, key)
+							from.release(t, key)
 							took(t, taken)
-							to.giveBack(t, key)
+							to.release(t, key)
 						}
 					}
 				}
@@ -132,18 +133,18 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 					})
 				}
 				require.Empty(t, taken, "taken while it is held")
-				from.giveBack(t, key)
+				from.release(t, key)
 				took(t, taken)
 				for _, way := range tells {
 					require.Equal(t, "0", within(t, told[way]), "%s to %s, %s", holder, waiter, way)
 				}
-				to.giveBack(t, key)
+				to.release(t, key)
 			}
 		}
 	})
 }
 
-// hearIn returns what is told on a channel, by way.
+// hearIn returns what is published on a channel, by kind of channel.
 func hearIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string]<-chan string {
 	t.Helper()
 	told := make(map[string]<-chan string)
@@ -174,7 +175,7 @@ func within(t *testing.T, messages <-chan string) string {
 }
 
 // P9: what Redisson could not release in a cluster is no name there.
-func TestANameThatRedissonSplitsIsNoneInACluster(t *testing.T) {
+func TestANameThatRedissonSplitsIsRefusedInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
 	s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))

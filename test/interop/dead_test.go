@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// runHolder takes the lock "a", says so, and holds it until its input ends. Each line it answers by what it thinks of its lease, and by
-// what becomes of it when it is given back.
+// runHolder acquires the lock "a", says so, and holds it until its input ends. It replies to each line with
+// the state of its lease, and with what Unlock returned if the line asks for a release.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	s := dial()
 	lease, err := reentrant.New(s, "a").Lock(context.Background())
@@ -72,7 +72,7 @@ func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
 		last := ends(t, server, "a")
 		took(t, taken)
 		require.GreaterOrEqual(t, now(), last)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		awaitNothing(t, server)
 	})
 }
@@ -134,7 +134,7 @@ func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
 		require.Equal(t, until, ends(t, server, "a"))
 		require.Contains(t, refused(t, p.ask("a", "unlock", "a")), "IllegalMonitorStateException")
 		require.NoError(t, g.leases["a"].Err())
-		g.giveBack(t, "a")
+		g.release(t, "a")
 	})
 }
 

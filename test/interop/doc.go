@@ -5,15 +5,17 @@
 //
 // # Guarantees
 //
-//  1. docs/redisson-protocol.md says what the Java client does on the server, and each of its statements names the test of
-//     this package that looks at it.
+//  1. docs/redisson-protocol.md says what the Java client does on the server. Each of its statements names the test of
+//     this package that checks it.
 //  2. The tests run against two lines of Redisson, the newest of each.
 //
-// All tests share one Java process for each line, in which each has Redisson clients of its own: to start Java takes seconds.
-// A client that dies is cut off at a proxy; two tests kill and stop a process of their own.
+// All tests share one Java process for each line, in which each test has Redisson clients of its own, since
+// starting Java takes seconds. A client that dies is cut off at a proxy; two tests kill and stop a process
+// of their own.
 //
-// A client in Python of the default lock (interop/python) was written from scripts/README.md alone. Processes of it share locks
-// with processes in Go, which shows that the page is enough.
+// A client in Python of the default lock (interop/python) was written from scripts/README.md alone. Its
+// processes share locks with processes in Go, which shows that the page is enough.
 //
-// The tests need what make interop builds and installs, and are skipped without it, unless SIGNALBOX_INTEROP is "required".
+// The tests need what make interop builds and installs, and are skipped without it, unless
+// SIGNALBOX_INTEROP is "required".
 package interop

@@ -29,12 +29,12 @@ func (j javaFair) take(name string) <-chan error {
 	return j.peer.later(j.peer.ask(j.thread, "fair-lock", name, time.Hour.Milliseconds()))
 }
 
-func (j javaFair) giveBack(t *testing.T, name string) {
+func (j javaFair) release(t *testing.T, name string) {
 	t.Helper()
 	j.peer.must(t, j.thread, "fair-unlock", name)
 }
 
-// goFair is one who waits in Go.
+// goFair is a waiter in Go.
 type goFair struct {
 	lock  *fair.Lock
 	lease *signalbox.Lease
@@ -57,13 +57,14 @@ func (g goFair) take(string) <-chan error {
 	return taken
 }
 
-func (g goFair) giveBack(t *testing.T, _ string) {
+func (g goFair) release(t *testing.T, _ string) {
 	t.Helper()
 	require.NoError(t, g.lease.Unlock())
 }
 
-// P1, P6: whoever holds and whoever waits, in the order in which they came, over both sides; each is told on its own channel.
-func TestTheLineIsOneForBothSides(t *testing.T) {
+// P1, P6: holders and waiters of both sides get the lock in the order of their requests, and each is
+// notified on a channel of its own.
+func TestBothSidesShareOneQueue(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -84,10 +85,10 @@ func TestTheLineIsOneForBothSides(t *testing.T) {
 				taken[i+1] = s.take("a")
 				stands(t, server, i+1)
 			}
-			waiting := inLine(t, server)
+			waiting := queued(t, server)
 			for i := range order[1:] {
 				told := hear(t, server, lineChannel+waiting[i])
-				order[i].giveBack(t, "a")
+				order[i].release(t, "a")
 				took(t, taken[i+1])
 				require.Equal(t, lineChannel+waiting[i]+" 0", next(t, told))
 				require.Equal(t, map[string]string{waiting[i]: "1"}, hash(t, server, "a"))
@@ -95,15 +96,15 @@ func TestTheLineIsOneForBothSides(t *testing.T) {
 					require.Empty(t, later, "out of order")
 				}
 			}
-			order[len(order)-1].giveBack(t, "a")
+			order[len(order)-1].release(t, "a")
 			awaitNothing(t, server)
 			order = append(order[1:], order[0]) // other pairs
 		}
 	})
 }
 
-// P6: who gives up, on either side, leaves the others their order, and holds nobody up.
-func TestWhoGivesUpLeavesTheLineToTheOthers(t *testing.T) {
+// P6: a waiter that gives up, on either side, changes nothing in the order of the others and delays none.
+func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -126,11 +127,11 @@ func TestWhoGivesUpLeavesTheLineToTheOthers(t *testing.T) {
 		giveUp()
 		require.ErrorIs(t, <-gone, context.Canceled)
 		require.Equal(t, "false", p.take(t, short))
-		redistest.Await(t, "the end of two places", func() bool { return len(inLine(t, server)) == 2 })
-		require.Equal(t, owner, inLine(t, server)[1])
+		redistest.Await(t, "the end of two places", func() bool { return len(queued(t, server)) == 2 })
+		require.Equal(t, owner, queued(t, server)[1])
 		p.must(t, "a", "fair-unlock", "a")
 		took(t, taken)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		p.take(t, last)
 		p.must(t, "c", "fair-unlock", "a")
 		awaitNothing(t, server)
@@ -154,19 +155,19 @@ func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
 		taken := other.take("a")
 		stands(t, server, 2)
 		require.ElementsMatch(t, []any{"a", queueKey, deadlinesKey}, server.MustDo(t, "KEYS", "*"))
-		for _, owner := range inLine(t, server) {
+		for _, owner := range queued(t, server) {
 			require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[1-9][0-9]*$`, owner)
 		}
-		require.InDelta(t, deadline(t, server, owners[0])+waitMS, deadline(t, server, inLine(t, server)[1]), 1, "Java's rule")
+		require.InDelta(t, deadline(t, server, owners[0])+waitMS, deadline(t, server, queued(t, server)[1]), 1, "Java's rule")
 		var labels []string
 		for w, err := range g.lock.Waiters(locktest.Context(t)) {
 			require.NoError(t, err)
 			require.True(t, w.Alive)
 			labels = append(labels, w.Label)
 		}
-		require.Equal(t, inLine(t, server), labels)
+		require.Equal(t, queued(t, server), labels)
 		require.Equal(t, owners[0], labels[0])
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		p.take(t, waiting)
 		h, err := g.lock.Holder(locktest.Context(t))
 		require.NoError(t, err)
@@ -177,7 +178,7 @@ func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
 		p.must(t, "a", "fair-unlock", "a")
 		took(t, taken)
 
-		// By force, from either side, to the first in line.
+		// By force, from either side, to the head of the queue.
 		waiting = p.ask("b", "fair-lock", "a", 60_000)
 		stands(t, server, 1)
 		require.NoError(t, g.lock.ForceUnlock(locktest.Context(t)))
@@ -187,7 +188,7 @@ func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
 		stands(t, server, 1)
 		require.Equal(t, "true", p.must(t, "a", "fair-force", "a"))
 		took(t, taken)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		awaitNothing(t, server)
 	})
 }
@@ -203,8 +204,9 @@ func runFairWaiter(stdin io.Reader, stdout io.Writer) {
 	}
 }
 
-// P1, P6: where a holder was killed, on either side, the first in line has the lock when the key ends, and not before.
-func TestALineGoesOnBehindADeadHolder(t *testing.T) {
+// P1, P6: if a holder was killed, on either side, the head of the queue has the lock when the key ends, and
+// not before.
+func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -221,7 +223,7 @@ func TestALineGoesOnBehindADeadHolder(t *testing.T) {
 		took(t, taken)
 		require.GreaterOrEqual(t, now(), last)
 		require.Empty(t, second)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		p.take(t, second)
 		p.must(t, "a", "fair-unlock", "a")
 
@@ -241,14 +243,14 @@ func TestALineGoesOnBehindADeadHolder(t *testing.T) {
 		require.Empty(t, taken)
 		p.must(t, "a", "fair-unlock", "a")
 		took(t, taken)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		awaitNothing(t, server)
 	})
 }
 
-// P6: where a waiter was killed, on either side, the line goes on at the deadline of its place. That is 5 minutes away, as Java has it, so
-// it is moved here.
-func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
+// P6: if a waiter was killed, on either side, the queue continues at the deadline of its ticket. In Java
+// that is 5 minutes away, so the test moves it.
+func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -264,7 +266,7 @@ func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
 			p.must(t, "a", "fair-lock", "a", 60_000)
 			dies := waits()
 			stands(t, server, 1)
-			dead := inLine(t, server)[0]
+			dead := queued(t, server)[0]
 			taken := g.take("a")
 			stands(t, server, 2)
 			last := p.ask("b", "fair-lock", "a", 60_000)
@@ -275,7 +277,7 @@ func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
 			require.Empty(t, taken, name)
 			server.MustDo(t, "ZADD", deadlinesKey, "XX", now(), dead)
 			took(t, taken)
-			g.giveBack(t, "a")
+			g.release(t, "a")
 			p.take(t, last)
 			p.must(t, "b", "fair-unlock", "a")
 			awaitNothing(t, server)
@@ -283,8 +285,9 @@ func TestALineGoesOnBehindADeadWaiter(t *testing.T) {
 	})
 }
 
-// P6: a place that the other side dropped is taken again, by either: Go is told or finds out, and tells Java.
-func TestWhoLosesItsPlaceComesAgain(t *testing.T) {
+// P6: a waiter of either side that lost its ticket to the other side queues again. A Go waiter is notified
+// or finds out, and then notifies Java.
+func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -293,16 +296,16 @@ func TestWhoLosesItsPlaceComesAgain(t *testing.T) {
 		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		taken := g.take("a")
 		stands(t, server, 1)
-		ours := inLine(t, server)[0]
+		ours := queued(t, server)[0]
 		waiting := p.ask("b", "fair-lock", "a", 60_000)
 		stands(t, server, 2)
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
 		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
 		redistest.Await(t, "its place", func() bool {
 			in := placed(t, server)
-			return len(in) == 2 && slices.Contains(inLine(t, server), ours) && slices.Min(in) > now()+waitMS/2
+			return len(in) == 2 && slices.Contains(queued(t, server), ours) && slices.Min(in) > now()+waitMS/2
 		})
-		// Java asks again after an hour at the soonest, unless it is told.
+		// Java asks again after an hour, unless it is notified.
 		server.MustDo(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) "+stand, 2, queueKey, deadlinesKey, owner, now()-1)
 		redistest.Await(t, "a new place of the Java waiter", func() bool {
 			in := placed(t, server)
@@ -313,7 +316,7 @@ func TestWhoLosesItsPlaceComesAgain(t *testing.T) {
 			select {
 			case err := <-taken:
 				require.NoError(t, err)
-				g.giveBack(t, "a")
+				g.release(t, "a")
 			case text := <-waiting:
 				require.Equal(t, "ok true", text)
 				p.must(t, "b", "fair-unlock", "a")
@@ -351,8 +354,9 @@ func runFairWorker(_ io.Reader, stdout io.Writer) {
 	fmt.Fprintln(stdout, "done")
 }
 
-// P1, P4: no update is lost that either side makes under the fair lock, whoever comes, gives up and comes again; and nothing is left.
-func TestNoCountIsLostInTheLine(t *testing.T) {
+// P1, P4: under the fair lock no update of either side is lost, also if waiters give up and return; and no
+// key is left.
+func TestNoCountIsLostUnderTheFairLock(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		countBy(t, line, 60, 5*time.Minute, "fair-work", "fairworker")

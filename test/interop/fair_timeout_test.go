@@ -44,7 +44,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		last := p.ask("b", "fair-lock", "a", 60_000)
 		stands(t, server, 4)
 		dead.dies(t)
-		waiting := inLine(t, server)
+		waiting := queued(t, server)
 		from := deadline(t, server, waiting[0])
 		for i, owner := range waiting {
 			chained := from + int64(i)*short.Milliseconds()
@@ -59,9 +59,9 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		// The line moves on when the dead waiter's ticket ends. That was counted from the end of
 		// the first lease, which is an hour away, so it is moved to a timeout from now.
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()+short.Milliseconds(), waiting[1])
-		before.giveBack(t, "a")
+		before.release(t, "a")
 		took(t, third)
-		behind.giveBack(t, "a")
+		behind.release(t, "a")
 		p.take(t, last)
 		p.must(t, "b", "fair-unlock", "a")
 		awaitNothing(t, server)

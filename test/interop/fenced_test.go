@@ -27,7 +27,7 @@ func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentran
 	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced)))...)
 }
 
-func TestJavaAnswersTheCounterAsTheTokenOfAnybody(t *testing.T) {
+func TestJavaReturnsTheCounterAsTokenOfAnyHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -105,7 +105,7 @@ func noteTokens(mu *reentrant.Lock, client rueidis.Client, times int) error {
 	return nil
 }
 
-// P3: who comes after a holder that died has a greater token, on either side.
+// P3: the holder after a holder that died has a greater token, on either side.
 func TestTokensRiseAfterADeath(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {

@@ -18,9 +18,10 @@ import (
 // rounds is how often a lock changes hands in a test of hand-offs.
 const rounds = 25
 
-// P1, P6: whoever holds and whoever waits, the waiter has the lock when it is given back, and not before; and it is the message
-// that wakes it. A Java waiter knows nothing else within the hour that the key lives. A Go waiter looks by itself about once a second, so of
-// its hand-offs those count between which it did not look, and there are more of them until there are enough of those.
+// P1, P6: the waiter has the lock when the holder releases it, and not before, on whichever side each of
+// them is; and the message wakes it. A Java waiter does nothing else within the hour that the key lives. A
+// Go waiter polls about once a second, so the test counts the hand-offs in which it did not poll, and
+// repeats until there are enough of them.
 func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -45,14 +46,14 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 					awaitListeners(t, server, key, 1)
 					looks := proxy.Requests()
 					require.Empty(t, taken, "taken while it is held")
-					from.giveBack(t, key)
+					from.release(t, key)
 					given := time.Now()
 					took(t, taken)
 					latencies = append(latencies, time.Since(given))
 					if proxy.Requests() == looks {
 						woken++
 					}
-					to.giveBack(t, key)
+					to.release(t, key)
 				}
 				require.Greater(t, woken, rounds/2, "%s: woken by looks", name)
 				slices.Sort(latencies)
@@ -64,7 +65,7 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	})
 }
 
-// P1: Java's count of entries goes on while Go waits, and the last of them is what frees the lock.
+// P1: Java counts its entries while Go waits, and only the last release frees the lock.
 func TestEntriesInJavaAreCountedWhileGoWaits(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -83,7 +84,7 @@ func TestEntriesInJavaAreCountedWhileGoWaits(t *testing.T) {
 		}
 		took(t, taken)
 		require.Equal(t, "0", p.must(t, "a", "count", "a"))
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		awaitNothing(t, server)
 	})
 }

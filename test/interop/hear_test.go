@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// hear returns what is told on channels from now on: "channel message", in order.
+// hear returns what is published on channels from now on: "channel message", in order.
 func hear(t *testing.T, server *redistest.Server, channels ...string) <-chan string {
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()

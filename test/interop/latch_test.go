@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// latchChannel is where a latch is told of.
+// latchChannel is the channel of a latch.
 func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
 
 // waits returns what becomes of a wait for a round.
@@ -29,7 +29,7 @@ func waits(r countdown.Round) <-chan error {
 	return answered
 }
 
-// P1, P6: whoever starts it and whoever counts last, a latch opens for both sides, and not before.
+// P1, P6: a latch opens for both sides, and not before, whichever side starts it and whichever counts last.
 func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -94,7 +94,7 @@ func awaitFence(t *testing.T, told <-chan string) {
 }
 
 // P6: a Java process that starts the next round as soon as it is woken leaves no waiter in Go behind, in none of many rounds.
-func TestRoundsThatFollowEachOtherLeaveNobodyBehind(t *testing.T) {
+func TestRoundsThatFollowEachOtherWakeAllWaiters(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -112,7 +112,8 @@ func TestRoundsThatFollowEachOtherLeaveNobodyBehind(t *testing.T) {
 			require.Equal(t, "true", p.take(t, started))
 			took(t, waiting)
 			leave()
-			// What is heard behind this is of the next round: a look of this one may have been under way until now.
+			// Messages after this one are of the next round: a poll of this round may have been under way
+			// until now.
 			server.MustDo(t, "PUBLISH", latchChannel("a"), "left")
 			for message := ""; message != "left"; {
 				_, message, _ = strings.Cut(next(t, told), " ")
@@ -140,7 +141,8 @@ func joins(t *testing.T, server *redistest.Server, name string) (leave func(), w
 	}, waits(countdown.New(s, name).RoundOf(1))
 }
 
-// A latch that is deleted is open: who waits in Go finds out by a look. Java tells none of its own waiters.
+// A latch that is deleted is open. A waiter in Go finds out by a poll. Java notifies no waiter, not even
+// its own.
 func TestALatchThatIsDeletedIsOpen(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -161,7 +163,8 @@ func TestALatchThatIsDeletedIsOpen(t *testing.T) {
 	})
 }
 
-// P6: in a cluster too, as long as both sides tell by the same kind of channel. P9: a name that Redisson splits is none.
+// P6: in a cluster too, if both sides publish to the same kind of channel. P9: a name that Redisson splits
+// is refused.
 func TestALatchOpensInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")

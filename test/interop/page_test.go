@@ -29,7 +29,8 @@ func testsOf(t *testing.T, pattern string) (tests []string) {
 	return tests
 }
 
-// What the page says of the Java client names a test that looks at it, and every test of protocol*_test.go stands there.
+// Each statement of the page on the Java client names a test that checks it, and the page names every test
+// of protocol*_test.go.
 func TestThePageNamesTheTestsOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/redisson-protocol.md")

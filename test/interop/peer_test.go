@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// What a child is told by its environment.
+// The environment of a child.
 const (
 	programEnv   = "SIGNALBOX_INTEROP_PROGRAM"
 	argumentsEnv = "SIGNALBOX_INTEROP_ARGUMENTS"
@@ -136,7 +136,7 @@ func (t withJava) Run() int {
 	return t.Tests.Run()
 }
 
-// peer is a Redisson client in a Java process: what other processes can tell apart is the client.
+// peer is a Redisson client in a Java process. To other processes each client is a holder of its own.
 type peer struct {
 	*jvm
 
@@ -211,7 +211,7 @@ func newProcess(tb testing.TB, line string, server *redistest.Server) *peer {
 	return p
 }
 
-// read hands the answers out until there are no more.
+// read hands out the replies until there are no more.
 func (j *jvm) read() {
 	defer close(j.done)
 	for {
@@ -230,7 +230,7 @@ func (j *jvm) read() {
 	}
 }
 
-// ask lets a thread do something, and answers where its answer will be: "ok value" or "error what".
+// ask makes a thread do something. Its reply arrives on the channel: "ok value" or "error what".
 func (p *peer) ask(thread, verb string, arguments ...any) <-chan string {
 	answer := make(chan string, 1)
 	p.mu.Lock()
@@ -242,7 +242,7 @@ func (p *peer) ask(thread, verb string, arguments ...any) <-chan string {
 	return answer
 }
 
-// take waits for an answer, which must be ok, and answers its value.
+// take waits for a reply, which must be ok, and returns its value.
 func (p *peer) take(tb testing.TB, answer <-chan string) string {
 	tb.Helper()
 	late := time.NewTimer(6 * redistest.Patience) // a JVM that starts on a busy machine takes its time
@@ -260,7 +260,7 @@ func (p *peer) take(tb testing.TB, answer <-chan string) string {
 	return ""
 }
 
-// refused waits for an answer, which must be an error, and returns what it says.
+// refused waits for a reply, which must be an error, and returns its text.
 func refused(t *testing.T, answer <-chan string) string {
 	t.Helper()
 	select {
@@ -274,7 +274,7 @@ func refused(t *testing.T, answer <-chan string) string {
 	return ""
 }
 
-// must lets a thread do something, waits until it is done, and answers its value.
+// must makes a thread do something, waits until it is done, and returns its value.
 func (p *peer) must(tb testing.TB, thread, verb string, arguments ...any) string {
 	tb.Helper()
 	return p.take(tb, p.ask(thread, verb, arguments...))

@@ -50,7 +50,7 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 		told = append(told, message)
 	}
 	require.Equal(t, "false", p.must(t, "a", "other-try", class, names, 0, 60_000))
-	g.giveBack(t, key)
+	g.release(t, key)
 	require.Equal(t, "true", p.must(t, "a", "other-try", class, names, 2*redistest.Patience.Milliseconds(), 60_000))
 	p.must(t, "a", "other-unlock", class, names)
 	return told
@@ -143,7 +143,7 @@ func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 		waiting := p.ask("a", "tx-set", "other", "v")
 		awaitListeners(t, server, "other:transaction_lock", 1)
 		require.Empty(t, waiting)
-		g.giveBack(t, "other:transaction_lock")
+		g.release(t, "other:transaction_lock")
 		p.take(t, waiting)
 		p.must(t, "a", "tx-commit", "other")
 	})

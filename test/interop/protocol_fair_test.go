@@ -22,12 +22,13 @@ const (
 	lineChannel            = "redisson_lock__channel:{a}:"
 	// waitMS is what a place is good for, by default.
 	waitMS int64 = 300_000
-	// stays is how long somebody waits who gives up, in ms: until others stand in line behind it, also on a busy machine.
+	// stays is how long a waiter waits that then gives up, in ms: until others have queued behind it, also
+	// on a busy machine.
 	stays int64 = 8000
 )
 
-// inLine returns who stands in line, the first one first.
-func inLine(t *testing.T, server *redistest.Server) (owners []string) {
+// queued returns the owners in the queue, the head first.
+func queued(t *testing.T, server *redistest.Server) (owners []string) {
 	t.Helper()
 	list, _ := server.MustDo(t, "LRANGE", queueKey, 0, -1).([]any)
 	for _, owner := range list {
@@ -37,7 +38,7 @@ func inLine(t *testing.T, server *redistest.Server) (owners []string) {
 	return owners
 }
 
-// deadline answers from when on somebody's place is lost, in ms.
+// deadline returns when an owner loses its ticket, in ms.
 func deadline(t *testing.T, server *redistest.Server, owner string) int64 {
 	t.Helper()
 	text, _ := server.MustDo(t, "ZSCORE", deadlinesKey, owner).(string)
@@ -46,24 +47,24 @@ func deadline(t *testing.T, server *redistest.Server, owner string) int64 {
 	return ms
 }
 
-// stands waits until so many stand in line, and the last of them listens.
+// stands waits until n owners are queued and the last of them listens.
 func stands(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
-	redistest.Await(t, "a place in line", func() bool { return len(inLine(t, server)) == n })
-	last := lineChannel + inLine(t, server)[n-1]
+	redistest.Await(t, "a place in line", func() bool { return len(queued(t, server)) == n })
+	last := lineChannel + queued(t, server)[n-1]
 	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
 }
 
-// stand puts somebody at the end of the line, in one step: others look at the line by themselves.
+// stand puts an owner at the tail of the queue in one step, because other clients poll the queue meanwhile.
 const stand = `redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])`
 
-// standing puts somebody at the end of the line who is neither Java nor Go.
+// standing puts an owner that is neither Java nor Go at the tail of the queue.
 func standing(t *testing.T, server *redistest.Server, owner string, deadline int64) {
 	t.Helper()
 	server.MustDo(t, "EVAL", stand, 2, queueKey, deadlinesKey, owner, deadline)
 }
 
-// placed answers from when on each place in line is lost, the first one first, in ms.
+// placed returns when each ticket is lost, the head's first, in ms.
 func placed(t *testing.T, server *redistest.Server) (deadlines []int64) {
 	t.Helper()
 	const script = `local all = {}
@@ -78,7 +79,7 @@ return all`
 	return deadlines
 }
 
-// ownersOf returns the owners that threads are. Who waits does not answer, so they are asked before.
+// ownersOf returns the owner names of threads. A waiting thread does not reply, so they are asked before.
 func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 	t.Helper()
 	for _, thread := range threads {
@@ -101,7 +102,7 @@ func TestAFairLockOfJavaIsAnRLockAndALine(t *testing.T) {
 		stands(t, server, 1)
 		c := p.ask("c", "fair-lock", "a", 60_000)
 		stands(t, server, 2)
-		require.Equal(t, owners[1:], inLine(t, server))
+		require.Equal(t, owners[1:], queued(t, server))
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
 		for _, key := range []string{queueKey, deadlinesKey} {
 			require.Equal(t, int64(-1), server.MustDo(t, "PTTL", key), "it has no end")
@@ -146,18 +147,18 @@ func TestJavaChainsTheDeadlinesOfALine(t *testing.T) {
 		near(first+waitMS+stays, owners[2])
 		near(first+2*waitMS+stays, owners[3])
 		require.Equal(t, "false", p.take(t, d), "it gives up")
-		redistest.Await(t, "the end of its place", func() bool { return len(inLine(t, server)) == 3 })
+		redistest.Await(t, "the end of its place", func() bool { return len(queued(t, server)) == 3 })
 		near(first+waitMS, owners[1])
 		near(first+2*waitMS, owners[3]) // less by the wait of the one that has gone
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", lineChannel+owners[0], "0")
-		redistest.Await(t, "a grant", func() bool { return len(inLine(t, server)) == 2 })
+		redistest.Await(t, "a grant", func() bool { return len(queued(t, server)) == 2 })
 		near(first, owners[1])
 		near(first+waitMS, owners[3])
 	})
 }
 
-func TestJavaTellsTheFirstInLine(t *testing.T) {
+func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -193,7 +194,7 @@ func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestJavaDropsTheFirstInLineAtItsDeadline(t *testing.T) {
+func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -203,7 +204,7 @@ func TestJavaDropsTheFirstInLineAtItsDeadline(t *testing.T) {
 		standing(t, server, "z", now()-1)
 		told := hear(t, server, lineChannel+"x")
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
-		require.Equal(t, []string{"y", "z"}, inLine(t, server), "who is not the first is left alone, and who tries gets no place")
+		require.Equal(t, []string{"y", "z"}, queued(t, server), "who is not the first is left alone, and who tries gets no place")
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
 		require.Empty(t, told, "it is not told")
 	})
@@ -216,10 +217,10 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 		p := newPeer(t, line, server)
 		standing(t, server, "x", now()+waitMS)
 		p.ask("a", "fair-lock", "a", 60_000)
-		redistest.Await(t, "a place in line", func() bool { return len(inLine(t, server)) == 2 })
+		redistest.Await(t, "a place in line", func() bool { return len(queued(t, server)) == 2 })
 		// It sleeps first, for as long as the place before it is good for; a message is enough to let it begin.
 		stands(t, server, 2)
-		server.MustDo(t, "PUBLISH", lineChannel+inLine(t, server)[1], "0")
+		server.MustDo(t, "PUBLISH", lineChannel+queued(t, server)[1], "0")
 		before := server.CommandStats()["hexists"].Calls
 		redistest.Await(t, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
 	})
@@ -240,7 +241,7 @@ func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
 		holder.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
 		require.Contains(t, refused(t, p.ask("a", "fair-lock", "a", 60_000)), "RedisTimeoutException")
-		require.Equal(t, []string{owner}, inLine(t, server))
+		require.Equal(t, []string{owner}, queued(t, server))
 
 		g := newGoFair(t, server)
 		taken := g.take("a")
@@ -255,7 +256,7 @@ func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
 		require.Empty(t, taken)
 		p.must(t, "a", "fair-unlock", "a")
 		took(t, taken)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		awaitNothing(t, server)
 	})
 }

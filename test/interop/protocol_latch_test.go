@@ -34,7 +34,7 @@ func TestJavaCountsALatchInANumber(t *testing.T) {
 	})
 }
 
-func TestJavaTellsWhatBecomesOfALatch(t *testing.T) {
+func TestJavaPublishesTheStateOfALatch(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -71,7 +71,7 @@ func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
 		server.MustDo(t, "PUBLISH", channel, "1")
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", channel, "1")
-		p.must(t, "b", "latch-count", "a") // another round trip of the client's: what was told before it has heard
+		p.must(t, "b", "latch-count", "a") // another round trip of the client: by now it has received what was published before
 		require.Empty(t, answer, "it does not look, and a 1 wakes nobody")
 		server.MustDo(t, "PUBLISH", channel, "0")
 		require.Equal(t, "true", p.take(t, answer))

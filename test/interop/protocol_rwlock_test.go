@@ -22,7 +22,7 @@ func timeoutOf(name, owner, n string) string {
 	return "{" + name + "}:" + owner + ":rwlock_timeout:" + n
 }
 
-// keys returns all keys but the answers of releases, in order.
+// keys returns all keys in order, except those that keep the results of releases.
 func keys(t *testing.T, server *redistest.Server) (names []string) {
 	t.Helper()
 	for _, key := range server.Keys("*") {
@@ -147,7 +147,7 @@ func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 	})
 }
 
-func TestJavaTellsTheEndOfReadingByAZeroAndOfWritingByAOne(t *testing.T) {
+func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -155,7 +155,7 @@ func TestJavaTellsTheEndOfReadingByAZeroAndOfWritingByAOne(t *testing.T) {
 		told := hear(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 60_000)
-		p.must(t, "b", "rw.unlock", "x", "read") // told to nobody: it is read still
+		p.must(t, "b", "rw.unlock", "x", "read") // publishes nothing: another reader is left
 		p.must(t, "a", "rw.unlock", "x", "read")
 		require.Equal(t, rwChannel("x")+" 0", next(t, told))
 		p.must(t, "a", "rw.lock", "{y}:z", "write", 60_000)
@@ -203,7 +203,7 @@ func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
 		server.MustDo(t, "DEL", "x")
 		server.MustDo(t, "PUBLISH", rwChannel("x"), "1")
 		for _, r := range readers {
-			tookTold(t, r, tellsRW(t, server, "x"))
+			tookTold(t, r, notifiesRW(t, server, "x"))
 		}
 	})
 }
@@ -246,7 +246,7 @@ func awaitEnd(t *testing.T, server *redistest.Server, key string) {
 	redistest.Await(t, "the end of "+key, func() bool { return ttl(t, server, key) < 0 })
 }
 
-// The reader that lives goes on; the one that died is renewed by it, or ends.
+// The live reader continues; the one that died is renewed by it, or ends.
 func TestAJavaReaderRenewsItsOwnSince44(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {

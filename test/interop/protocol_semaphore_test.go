@@ -17,7 +17,8 @@ import (
 
 // These tests look at what the semaphores of Java do on a server. docs/redisson-protocol.md says what they see.
 
-// permits returns what a semaphore says of who has permits: when each id ends, in milliseconds since 1970. Ids are in hexadecimal.
+// permits returns when each permit of a semaphore ends, by its id in hexadecimal, in milliseconds since
+// 1970.
 func permits(t *testing.T, server *redistest.Server, name string) map[string]int64 {
 	t.Helper()
 	ends := make(map[string]int64)
@@ -30,7 +31,7 @@ func permits(t *testing.T, server *redistest.Server, name string) map[string]int
 	return ends
 }
 
-// never is the end of a permit that has none.
+// never is the end of a permit without an end.
 const never int64 = 922337203685477
 
 func TestJavaCountsFreePermitsInANumber(t *testing.T) {
@@ -75,7 +76,7 @@ func TestJavaCountsFreePermitsInANumber(t *testing.T) {
 	})
 }
 
-func TestJavaTellsOfPermitsByANumber(t *testing.T) {
+func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -84,7 +85,7 @@ func TestJavaTellsOfPermitsByANumber(t *testing.T) {
 		p.must(t, "a", "permit-found", "a", 5)
 		require.Equal(t, "redisson_sc:{a} 5", next(t, told), "all that there are")
 		p.must(t, "a", "permit-found", "a", 5)
-		ids := p.must(t, "a", "permit-take", "a", 3, 60_000) // told to nobody
+		ids := p.must(t, "a", "permit-take", "a", 3, 60_000) // publishes nothing
 		one := p.must(t, "a", "permit-take", "a", 1, 60_000)
 		p.must(t, "a", "permit-give", "a", one)
 		require.Equal(t, "redisson_sc:{a} 2", next(t, told), "how many are free then")
@@ -92,8 +93,8 @@ func TestJavaTellsOfPermitsByANumber(t *testing.T) {
 		require.Equal(t, "redisson_sc:{a} 3", next(t, told), "several at once: how many came back")
 		p.must(t, "a", "permit-add", "a", 4)
 		require.Equal(t, "redisson_sc:{a} 4", next(t, told), "how many were added")
-		p.must(t, "a", "permit-add", "a", -4) // told to nobody
-		p.must(t, "a", "permit-set", "a", 5)  // as many as there are: told to nobody
+		p.must(t, "a", "permit-add", "a", -4) // publishes nothing
+		p.must(t, "a", "permit-set", "a", 5)  // the present capacity: publishes nothing
 		p.must(t, "a", "permit-set", "a", 6)
 		require.Equal(t, "redisson_sc:{a} 6", next(t, told), "how many there are")
 		p.must(t, "a", "permit-found", "{b}:c", 1)
@@ -213,7 +214,7 @@ func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
 		server.MustDo(t, "SET", "a", "0")
 		ends := now() + 1000
 		server.MustDo(t, "ZADD", "{a}:timeout", ends, "0123456789abcdef")
-		require.NotEmpty(t, p.must(t, "a", "permit-take", "a", 1, 60_000)) // nobody published anything
+		require.NotEmpty(t, p.must(t, "a", "permit-take", "a", 1, 60_000)) // no message was published
 		require.GreaterOrEqual(t, now(), ends)
 		require.Len(t, permits(t, server, "a"), 1, "what has ended was taken out")
 		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
@@ -264,7 +265,7 @@ func TestAJavaWaiterForAPlainPermitIsWokenByTheNumber(t *testing.T) {
 	})
 }
 
-func TestJavaTellsOfPermitsBySlotInACluster(t *testing.T) {
+func TestJavaPublishesPermitsBySlotInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))

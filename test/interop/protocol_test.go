@@ -25,7 +25,7 @@ func hash(t *testing.T, server *redistest.Server, key string) map[string]string 
 	return fields
 }
 
-// ttl returns how long a key lives still; negative where there is none, or it has no end.
+// ttl returns the remaining life of a key; negative if there is no key, or the key has no end.
 func ttl(t *testing.T, server *redistest.Server, key string) time.Duration {
 	t.Helper()
 	ms, _ := server.MustDo(t, "PTTL", key).(int64)
@@ -71,7 +71,7 @@ func TestJavaCountsEntriesInTheField(t *testing.T) {
 	})
 }
 
-func TestJavaTellsAReleaseByAZero(t *testing.T) {
+func TestJavaPublishesAReleaseAsAZero(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -80,7 +80,7 @@ func TestJavaTellsAReleaseByAZero(t *testing.T) {
 		for _, name := range []string{"a", "{b}:c"} {
 			p.must(t, "a", "lock", name, 60_000)
 			p.must(t, "a", "lock", name, 60_000)
-			p.must(t, "a", "unlock", name) // told to nobody: it is held still
+			p.must(t, "a", "unlock", name) // publishes nothing: it is still held
 			p.must(t, "a", "unlock", name)
 		}
 		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, told))
@@ -111,7 +111,7 @@ func TestJavaRenewsByItsWatchdog(t *testing.T) {
 	})
 }
 
-func TestJavaKeepsTheAnswerOfAReleaseForAWhile(t *testing.T) {
+func TestJavaKeepsTheResultOfAReleaseForAWhile(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -132,8 +132,8 @@ func TestJavaKeepsTheAnswerOfAReleaseForAWhile(t *testing.T) {
 			})
 			return
 		}
-		// Redisson 3.52.0 deletes a key that never was, with its client in the place of the
-		// answer's.
+		// Redisson 3.52.0 deletes a key that never was, with its client's id where the id of the reply
+		// belongs.
 		redistest.Await(t, "a deletion", func() bool {
 			return seen.matches(`(?i)"(del|unlink)" "redisson_unlock_latch:\{a\}:` + p.id + `"`)
 		})
@@ -144,7 +144,7 @@ func TestJavaKeepsTheAnswerOfAReleaseForAWhile(t *testing.T) {
 	})
 }
 
-// held lets somebody hold a lock, who is neither Java nor Go.
+// held makes an owner that is neither Java nor Go hold a lock.
 func held(t *testing.T, server *redistest.Server, key string, life time.Duration) {
 	t.Helper()
 	server.MustDo(t, "HSET", key, "00000000-0000-0000-0000-000000000000:1", "1")
@@ -183,7 +183,7 @@ func TestAJavaWaiterTriesAgainWhenTheKeyEnds(t *testing.T) {
 		server := redistest.Start(t)
 		p := newPeer(t, line, server)
 		held(t, server, "a", time.Second)
-		p.must(t, "a", "lock", "a", 60_000) // nobody published anything
+		p.must(t, "a", "lock", "a", 60_000) // no message was published
 		require.Contains(t, hash(t, server, "a"), p.owner(t, "a"))
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// reads lets somebody read, who is neither Java nor Go, and returns the key of its hold.
+// reads makes an owner that is neither Java nor Go hold the lock as a reader, and returns the key of its
+// hold.
 func reads(t *testing.T, server *redistest.Server, name string, life time.Duration) (timeout string) {
 	t.Helper()
 	const owner = "00000000-0000-0000-0000-000000000000:1"
@@ -60,6 +61,6 @@ func TestAShortLeaseEndsBeforeAWriterComesIn(t *testing.T) {
 		w := newGoHalf(t, server, writing)
 		took(t, w.take("x"))
 		require.Error(t, lease.Err())
-		w.giveBack(t, "x")
+		w.release(t, "x")
 	})
 }

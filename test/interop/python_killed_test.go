@@ -32,7 +32,7 @@ func sessionsOf(t *testing.T, server *redistest.Server, queue string) (sessions 
 
 // P6: Python processes that are killed while they wait delay no other: the release grants the lock to the waiter in Go behind
 // them, in the same step.
-func TestKilledPythonWaitersDelayNobody(t *testing.T) {
+func TestKilledPythonWaitersDelayNoOther(t *testing.T) {
 	t.Parallel()
 	python(t)
 	server, folder := redistest.Start(t), scriptFolder(t, thisScript)

@@ -52,14 +52,14 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 					redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("x")) >= 1 })
 					for _, reader := range []side{all[first], others["go reader"], all[last]} {
 						require.Empty(t, taken, "beside a reader")
-						reader.giveBack(t, "x")
+						reader.release(t, "x")
 					}
 					took(t, taken)
 					owners = ownersOf(t, server, "x")
 					require.Len(t, owners, 1)
 					require.True(t, strings.HasSuffix(owners[0], ":write"))
 					requireKeys(t, server, "x")
-					all[writer].giveBack(t, "x")
+					all[writer].release(t, "x")
 					awaitNothing(t, server)
 				})
 			}
@@ -67,8 +67,8 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 	})
 }
 
-// P1, P6: whoever holds and whoever waits, the waiter has the lock when it is given back, and not before; and it is the message that wakes
-// it, as TestEveryWaiterIsWokenByEveryHolder has it.
+// P1, P6: the waiter has the lock when the holder releases it, and not before; and the message wakes it, as
+// in TestEveryWaiterIsWokenByEveryHolder.
 func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -91,11 +91,11 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 					redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel(name)) == 1 })
 					looks := proxy.Requests()
 					require.Empty(t, taken, "taken while it is held")
-					from[holder].giveBack(t, name)
-					if tookTold(t, taken, tellsRW(t, server, name)) && proxy.Requests() == looks {
+					from[holder].release(t, name)
+					if tookTold(t, taken, notifiesRW(t, server, name)) && proxy.Requests() == looks {
 						woken++
 					}
-					to[waiter].giveBack(t, name)
+					to[waiter].release(t, name)
 				}
 				t.Logf("%s to %s: %d by the message", holder, waiter, woken)
 				require.Greater(t, woken, rounds/2, "%s to %s: woken by looks", holder, waiter)
@@ -122,12 +122,12 @@ func TestTheEndOfWritingLetsInAllReaders(t *testing.T) {
 				taken = append(taken, r.take("x"))
 			}
 			redistest.Await(t, "all of them listen", func() bool { return listeners(t, server, rwChannel("x")) == 4 })
-			writer.giveBack(t, "x")
+			writer.release(t, "x")
 			for _, each := range taken {
-				tookTold(t, each, tellsRW(t, server, "x"))
+				tookTold(t, each, notifiesRW(t, server, "x"))
 			}
 			for _, r := range readers {
-				r.giveBack(t, "x")
+				r.release(t, "x")
 			}
 		}
 		awaitNothing(t, server)
@@ -146,7 +146,7 @@ func TestADowngradeInGoLetsJavaReadersIn(t *testing.T) {
 		taken := second.take("x")
 		redistest.Await(t, "both listen", func() bool { return listeners(t, server, rwChannel("x")) == 2 })
 		require.NoError(t, g.lock("x").Downgrade(locktest.Context(t), lease))
-		tookTold(t, reader, tellsRW(t, server, "x"))
+		tookTold(t, reader, notifiesRW(t, server, "x"))
 		took(t, taken)
 		owners := ownersOf(t, server, "x")
 		require.Len(t, owners, 3)
@@ -154,7 +154,7 @@ func TestADowngradeInGoLetsJavaReadersIn(t *testing.T) {
 		require.Equal(t, "false", p.must(t, "b", "rw.try", "x", "write", 0, 1000))
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Unlock())
-		second.giveBack(t, "x")
+		second.release(t, "x")
 		p.must(t, "a", "rw.unlock", "x", "read")
 		awaitNothing(t, server)
 	})
@@ -177,7 +177,7 @@ func TestAReadWriteLockOfADeadJavaProcessGoesToGo(t *testing.T) {
 				last := ends(t, server, "a")
 				took(t, taken)
 				require.GreaterOrEqual(t, now(), last, half)
-				g.giveBack(t, "a")
+				g.release(t, "a")
 				awaitNothing(t, server)
 			})
 		}
@@ -208,8 +208,9 @@ func TestAReadWriteLockOfADeadGoProcessGoesToJava(t *testing.T) {
 	})
 }
 
-// P2: each side renews its own readers, also where they are in one hash; but for a line of Redisson that renews everybody's. One that
-// died ends while the other goes on, and is in nobody's way for longer than its lease when that leaves.
+// P2: each side renews its own readers, even if they are in one hash. One line of Redisson renews those of
+// the other side too. The hold of a reader that died ends while the other continues, or delays a writer by
+// its lease at most after the other has left.
 func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -252,7 +253,7 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 					require.Equal(t, "lost false, told so by Unlock false", said)
 				}
 				took(t, taken)
-				g.giveBack(t, "a")
+				g.release(t, "a")
 				awaitNothing(t, server)
 			})
 		}
@@ -313,7 +314,7 @@ func TestEachSideSeesHowTheOtherReadsAndWrites(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, left)
 			require.LessOrEqual(t, left, time.Hour.Milliseconds())
-			g.giveBack(t, "a")
+			g.release(t, "a")
 			require.Equal(t, "false", p.must(t, "a", "rw.locked", "a", half))
 
 			p.must(t, "a", "rw.lock", "b", half, 60_000)
@@ -355,7 +356,7 @@ func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 			waiter := javaHalf{p, "b", writing}.take("a")
 			redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
 			require.NoError(t, lock.ForceUnlock(locktest.Context(t)))
-			tookTold(t, waiter, tellsRW(t, server, "a"))
+			tookTold(t, waiter, notifiesRW(t, server, "a"))
 			p.must(t, "b", "rw.unlock", "a", "write")
 			requireKeys(t, server)
 
@@ -392,13 +393,13 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 					taken := to[waiter].take(name)
 					redistest.Await(t, "a waiter listens", func() bool { return listenersOf(t, cluster, "SHARDNUMSUB", channel) == 1 })
 					require.Empty(t, taken, "taken while it is held")
-					from[holder].giveBack(t, name)
+					from[holder].release(t, name)
 					tookTold(t, taken, func() {
 						for _, node := range cluster.Servers() {
 							_, _ = node.Do("SPUBLISH", channel, "1") // the others have moved it
 						}
 					})
-					to[waiter].giveBack(t, name)
+					to[waiter].release(t, name)
 				}
 			}
 		}

@@ -39,7 +39,7 @@ func (j javaHalf) take(name string) <-chan error {
 	return j.peer.later(j.peer.ask(j.thread, "rw.lock", name, j.half, time.Hour.Milliseconds()))
 }
 
-func (j javaHalf) giveBack(t *testing.T, name string) {
+func (j javaHalf) release(t *testing.T, name string) {
 	t.Helper()
 	j.peer.must(t, j.thread, "rw.unlock", name, j.half)
 }
@@ -66,7 +66,7 @@ func (g goHalf) take(name string) <-chan error {
 	return g.by(name, lock.Lock)
 }
 
-// halvesOf returns who holds and waits: by side, a thread or a session that reads, and one that writes.
+// halvesOf returns a reader and a writer of each side: a thread in Java, a session in Go.
 func halvesOf(t *testing.T, p *peer, thread string, to clients) map[string]side {
 	t.Helper()
 	return map[string]side{
@@ -75,9 +75,9 @@ func halvesOf(t *testing.T, p *peer, thread string, to clients) map[string]side 
 	}
 }
 
-// tookTold waits until a lock is taken, and reports whether it was at once. A Java client that a `1` reaches between its second try and its
-// sleep misses it: it is told again, once a second, by tell.
-func tookTold(t *testing.T, taken <-chan error, tell func()) (atOnce bool) {
+// tookTold waits until a lock is acquired, and reports whether that was at once. A Java client misses a `1`
+// that arrives between its second try and its sleep, so notify sends it again, once a second.
+func tookTold(t *testing.T, taken <-chan error, notify func()) (atOnce bool) {
 	t.Helper()
 	again, late := time.NewTicker(time.Second), time.NewTimer(redistest.Patience)
 	defer again.Stop()
@@ -88,27 +88,27 @@ func tookTold(t *testing.T, taken <-chan error, tell func()) (atOnce bool) {
 			require.NoError(t, err)
 			return atOnce
 		case <-again.C:
-			tell()
+			notify()
 		case <-late.C:
 			require.FailNow(t, "the lock is not taken")
 		}
 	}
 }
 
-// tellsRW tells the waiters of a read-write lock.
-func tellsRW(t *testing.T, server *redistest.Server, name string) func() {
+// notifiesRW returns a function that notifies the waiters of a read-write lock.
+func notifiesRW(t *testing.T, server *redistest.Server, name string) func() {
 	t.Helper()
 	return func() { server.MustDo(t, "PUBLISH", rwChannel(name), "1") }
 }
 
-// What a child of a read-write lock is told by its environment, beside where the server is.
+// The environment of a child of a read-write lock, beside the server's address.
 const (
 	halfEnv = "SIGNALBOX_INTEROP_HALF"
 	seedEnv = "SIGNALBOX_INTEROP_SEED"
 )
 
-// runRWHolder takes one half of the lock "a", says so, and holds it until its input ends. Each line it answers by what it thinks of its
-// lease, and by what becomes of it when it is given back.
+// runRWHolder acquires one half of the lock "a", says so, and holds it until its input ends. It replies to
+// each line with the state of its lease, and with what Unlock returned if the line asks for a release.
 func runRWHolder(stdin io.Reader, stdout io.Writer) {
 	lock := rwlock.New(dial(), "a")
 	take := lock.Lock
@@ -184,7 +184,7 @@ func (y yard) read(ctx context.Context, _ signalbox.Lease) error {
 	return y.enter(ctx, "yard:readers", "yard:writers", 0)
 }
 
-// enter counts itself in and out, and finds nobody among the others; nor among its own, where most is how many there may be.
+// enter counts itself in and out. It finds none of the others inside, and at most most of its own.
 func (y yard) enter(ctx context.Context, own, others string, most int64) error {
 	here, err := y.client.Do(ctx, y.client.B().Incr().Key(own).Build()).AsInt64()
 	if err != nil {

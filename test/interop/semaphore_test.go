@@ -38,8 +38,8 @@ func permitKinds() []permitKind {
 type permitSide interface {
 	// take begins to take permits, without an end of their own, and returns what becomes of it.
 	take(name string, n int) <-chan error
-	// giveBack gives back what was taken.
-	giveBack(t *testing.T, name string)
+	// release releases the permits that take acquired.
+	release(t *testing.T, name string)
 }
 
 // javaPermits is a thread of a Java process.
@@ -77,7 +77,7 @@ func (j javaPermits) take(name string, n int) <-chan error {
 	return taken
 }
 
-func (j javaPermits) giveBack(t *testing.T, name string) {
+func (j javaPermits) release(t *testing.T, name string) {
 	t.Helper()
 	verb := map[string]string{"permit": "permit-give-all", "plain": "plain-give"}[j.kind.name]
 	require.NotEqual(t, "0", j.peer.must(t, j.thread, verb, name, j.held[name]))
@@ -104,7 +104,7 @@ func (g goPermits) take(name string, n int) <-chan error {
 	return taken
 }
 
-func (g goPermits) giveBack(t *testing.T, name string) {
+func (g goPermits) release(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, g.leases[name].Unlock())
 }
@@ -115,12 +115,12 @@ func newGoPermits(t *testing.T, to clients, kind permitKind, option signalbox.Lo
 	return goPermits{session, kind, make(map[string]signalbox.Lease)}
 }
 
-// scheduled is the least time after which a waiter in Go tries that was told nothing.
+// scheduled is the least time after which a waiter in Go tries again without a message.
 const scheduled = 800 * time.Millisecond
 
-// P1, P6: whoever holds and whoever waits, the waiter has its permits when there are enough, and not before; and it is the message that
-// wakes it. A Java waiter knows nothing else. A Go waiter tries by itself about once a second: of its hand-offs those count that are
-// faster than that, and there are more of them until there is one.
+// P1, P6: the waiter has its permits when there are enough, and not before, on whichever side holder and
+// waiter are; and the message wakes it. A Java waiter does nothing else. A Go waiter tries about once a
+// second, so the test counts the hand-offs that are faster, and repeats until there is one.
 func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -147,12 +147,12 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 						redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, "redisson_sc:{"+key+"}") == 1 })
 						require.Empty(t, taken, "taken while there are too few")
 						given := time.Now()
-						from.giveBack(t, key)
+						from.release(t, key)
 						took(t, taken)
 						if time.Since(given) < scheduled/2 {
 							woken++
 						}
-						to.giveBack(t, key)
+						to.release(t, key)
 						require.Equal(t, "3", p.must(t, "a", kind.name+"-available", key))
 						require.Equal(t, "3", server.MustDo(t, "GET", key))
 						require.Equal(t, []any{key}, server.MustDo(t, "KEYS", "*"+key+"*"), "nothing is left")
@@ -226,8 +226,9 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 	})
 }
 
-// P2: who has a permit's id may give it back, in whatever language: its holder in Go learns it, and gives back the rest, once.
-func TestPermitsThatJavaGaveBackAreLost(t *testing.T) {
+// P2: a client that knows a permit's id may release it, in any language. Its holder in Go is notified, and
+// releases the rest, once.
+func TestPermitsThatJavaReleasedAreLost(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -269,7 +270,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			end := last(t, server)
 			took(t, taken)
 			require.GreaterOrEqual(t, now(), end)
-			g.giveBack(t, "a")
+			g.release(t, "a")
 			require.Equal(t, "3", server.MustDo(t, "GET", "a"))
 		})
 		t.Run("Go", func(t *testing.T) {
@@ -309,7 +310,8 @@ const memberEnv = "SIGNALBOX_INTEROP_MEMBER"
 // capacity is how many permits the workers share.
 const capacity = 3
 
-// runCrowd takes a permit many times, and each time counts who is inside: a member of a set for each who has a permit.
+// runCrowd acquires a permit many times, and each time counts the holders inside: each is a member of a
+// set.
 func runCrowd(_ io.Reader, stdout io.Writer) {
 	times, err := strconv.Atoi(os.Getenv(timesEnv))
 	must(err)
@@ -361,7 +363,7 @@ func crowd(t *testing.T, line string, times int, limit time.Duration) {
 	}
 	dying := []*redistest.Process{start("go-goes0"), start("go-goes1")}
 	redistest.AwaitFor(t, limit, "the dead were inside", func() bool {
-		return server.CommandStats()["sadd"].Calls > int64(times) // somebody of each, most likely
+		return server.CommandStats()["sadd"].Calls > int64(times) // some holders of each side, most likely
 	})
 	victim.dies(t)
 	server.MustDo(t, "SREM", "inside", "java-goes0", "java-goes1", "java-goes2", "java-goes3") // long before their permits end
@@ -377,7 +379,7 @@ func crowd(t *testing.T, line string, times int, limit time.Duration) {
 	require.Empty(t, permits(t, server, "crowd"))
 }
 
-// P1: never more permits are out than there are, whoever takes them and whoever dies.
+// P1: the permits held are never more than the capacity, also if holders die.
 func TestPermitsAreNeverMoreThanThereAre(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) { crowd(t, line, 50, 5*time.Minute) })
@@ -418,9 +420,9 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 							return listenersOf(t, cluster, "SHARDNUMSUB", "redisson_sc:{"+key+"}") == 1
 						})
 						require.Empty(t, taken, "taken while there are too few")
-						from.giveBack(t, key)
+						from.release(t, key)
 						took(t, taken)
-						to.giveBack(t, key)
+						to.release(t, key)
 						require.Equal(t, "3", p.must(t, "a", kind.name+"-available", key))
 					}
 				}

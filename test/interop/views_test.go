@@ -32,7 +32,7 @@ func TestJavaSeesThatGoHolds(t *testing.T) {
 		require.LessOrEqual(t, left, time.Hour.Milliseconds())
 		require.Equal(t, "false", p.must(t, "a", "try", "a", 0, 1000))
 		require.Len(t, hash(t, server, "a"), 1)
-		g.giveBack(t, "a")
+		g.release(t, "a")
 		require.Equal(t, "false", p.must(t, "a", "locked", "a"))
 		require.Equal(t, "-2", p.must(t, "a", "ttl", "a"), "there is no key")
 	})

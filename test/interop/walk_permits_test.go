@@ -18,7 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// permitWalk is a random walk of those who take permits of the semaphore "a", and what everybody must see of them.
+// permitWalk is a random walk of clients that acquire permits of the semaphore "a", and what all of them
+// must see.
 type permitWalk struct {
 	server *redistest.Server
 	peers  []*peer
@@ -44,7 +45,7 @@ func (w *permitWalk) can(n int) bool {
 	return true
 }
 
-// step lets somebody do something.
+// step makes one client do something.
 func (w *permitWalk) step(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	p, sem, n := w.peers[r.IntN(len(w.peers))], w.sems[r.IntN(len(w.sems))], 1+r.IntN(3)
@@ -92,8 +93,8 @@ func (w *permitWalk) give(t *testing.T, p *peer, ids string) {
 	w.out -= n
 }
 
-// looks fails the test where somebody sees something else.
-func (w *permitWalk) looks(t *testing.T, r *rand.Rand) {
+// check fails the test if a client sees something else.
+func (w *permitWalk) check(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	require.Equal(t, strconv.Itoa(w.capacity-w.out), w.server.MustDo(t, "GET", "a"))
 	require.Len(t, permits(t, w.server, "a"), w.out)
@@ -114,8 +115,9 @@ func (w *permitWalk) looks(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// P1, P8, P9: whatever two Java processes and two sessions in Go take and give back, and however many permits either says that there are, in
-// whatever order: a wish is granted if there are enough and else not, the server has what Redisson has there and nothing more, and both sides see the same.
+// P1, P8, P9: two Java processes and two sessions in Go acquire and release permits, and set the capacity,
+// in any order. A request is granted if and only if there are enough permits, the server has what Redisson
+// would have there, and both sides see the same.
 func TestBothSidesAgreeWhateverPermitsTheyTake(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -129,7 +131,7 @@ func TestBothSidesAgreeWhateverPermitsTheyTake(t *testing.T) {
 		r := random(t)
 		for range strides {
 			w.step(t, r)
-			w.looks(t, r)
+			w.check(t, r)
 		}
 		for _, ids := range w.java {
 			w.give(t, w.peers[0], ids)

@@ -62,7 +62,7 @@ func (e *entrant) unlock(t *testing.T, half string) {
 	require.NoError(t, e.lease.Unlock())
 }
 
-// lost gives back what has been taken by force.
+// lost releases what was removed by force.
 func (e *entrant) lost(t *testing.T) {
 	t.Helper()
 	for half, n := range e.entries {
@@ -102,8 +102,8 @@ func (y *yardWalk) taken() bool {
 	return false
 }
 
-// may reports whether somebody may take a half, by the rules of Java: readers beside readers, a writer alone, and a writer whatever
-// it likes.
+// may reports whether an entrant may acquire a half by the rules of Java: readers beside readers, a writer
+// alone, and the writer also what it likes.
 func (y *yardWalk) may(e *entrant, half string) bool {
 	if half == reading {
 		return y.writer() == nil || y.writer() == e
@@ -111,7 +111,7 @@ func (y *yardWalk) may(e *entrant, half string) bool {
 	return !y.taken() || y.writer() == e
 }
 
-// step lets somebody do something.
+// step makes one entrant do something.
 func (y *yardWalk) step(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	e, half := y.all[r.IntN(len(y.all))], []string{reading, reading, writing}[r.IntN(3)]
@@ -140,9 +140,9 @@ func (y *yardWalk) step(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// looks fails the test where the server has something else than the fields and keys that Redisson would have, or where somebody sees
-// another lock than there is.
-func (y *yardWalk) looks(t *testing.T, r *rand.Rand) {
+// check fails the test if the server has other fields and keys than Redisson would have, or if an entrant
+// sees another lock.
+func (y *yardWalk) check(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	fields, there := hash(t, y.server, "a"), []string(nil)
 	var inGo, found int
@@ -180,7 +180,7 @@ func (y *yardWalk) looks(t *testing.T, r *rand.Rand) {
 	y.seen(t, y.all[r.IntN(len(y.all))])
 }
 
-// seen fails the test where somebody sees another lock than there is.
+// seen fails the test if an entrant sees another lock than there is.
 func (y *yardWalk) seen(t *testing.T, e *entrant) {
 	t.Helper()
 	if !e.isJava() {
@@ -201,8 +201,9 @@ func (y *yardWalk) seen(t *testing.T, e *entrant) {
 	}
 }
 
-// P1, P8, P9: whatever threads of two Java processes and sessions in Go try to read and to write, give back, downgrade and take by force, in
-// whatever order: who may come in comes in and nobody else, the server has what Redisson has there and nothing more, and both sides see the same.
+// P1, P8, P9: threads of two Java processes and sessions in Go read, write, release, downgrade and force,
+// in any order. Exactly those get the lock that may, the server has what Redisson would have there, and
+// both sides see the same.
 func TestBothSidesAgreeWhateverTheyReadAndWrite(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
@@ -219,7 +220,7 @@ func TestBothSidesAgreeWhateverTheyReadAndWrite(t *testing.T) {
 		r := random(t)
 		for range strides {
 			y.step(t, r)
-			y.looks(t, r)
+			y.check(t, r)
 		}
 		for _, e := range y.all {
 			for half, n := range e.entries {

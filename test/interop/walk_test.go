@@ -21,7 +21,7 @@ import (
 // strides is how many steps a random walk has.
 const strides = 150
 
-// random answers numbers for a walk. A test that fails says which.
+// random returns a source of numbers for a walk. A test that fails logs its seed.
 func random(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -33,15 +33,16 @@ func random(t *testing.T) *rand.Rand {
 type walker interface {
 	// try takes the lock, or enters it again, and reports whether it could.
 	try(t *testing.T) bool
-	// wait takes the lock whenever that is free, and then tells who has it.
-	wait(told chan<- walker)
+	// wait acquires the lock when it is free, and then sends itself on got.
+	wait(got chan<- walker)
 	// unlock gives an entry back.
 	unlock(t *testing.T)
-	// unlockLost gives back what has been taken by force.
+	// unlockLost releases what was removed by force.
 	unlockLost(t *testing.T, entries int)
-	// force takes the lock from whoever has it, and reports whether somebody had it.
+	// force removes the hold of the lock, and reports whether there was one.
 	force(t *testing.T) bool
-	// sees fails the test where its side sees the lock otherwise than held by has, nil for nobody, that often.
+	// sees fails the test unless its side sees the lock held by has with so many entries; no holder if has
+	// is nil.
 	sees(t *testing.T, has walker, entries int)
 	// field fails the test where these are not the fields of the lock that it has, entered that often.
 	field(t *testing.T, fields map[string]string, entries int)
@@ -64,18 +65,18 @@ func (j *javaWalker) try(t *testing.T) bool {
 	return j.peer.must(t, j.thread, "try", "a", 0, time.Hour.Milliseconds()) == "true"
 }
 
-func (j *javaWalker) wait(told chan<- walker) {
+func (j *javaWalker) wait(got chan<- walker) {
 	taken := j.take("a")
 	go func() {
 		if <-taken == nil {
-			told <- j
+			got <- j
 		}
 	}()
 }
 
 func (j *javaWalker) unlock(t *testing.T) {
 	t.Helper()
-	j.giveBack(t, "a")
+	j.release(t, "a")
 }
 
 func (j *javaWalker) unlockLost(t *testing.T, _ int) {
@@ -133,11 +134,11 @@ func (g *goWalker) try(t *testing.T) bool {
 	return true
 }
 
-func (g *goWalker) wait(told chan<- walker) {
+func (g *goWalker) wait(got chan<- walker) {
 	go func() {
 		if lease, err := g.lock.Lock(context.Background()); err == nil {
-			g.leases = append(g.leases, lease) // read after told was heard
-			told <- g
+			g.leases = append(g.leases, lease) // read after got was heard
+			got <- g
 		}
 	}()
 }
@@ -190,17 +191,17 @@ func (*goWalker) field(t *testing.T, fields map[string]string, _ int) {
 	}
 }
 
-// walk is who has the lock, as everybody must see it.
+// walk is the state of the lock that all must see.
 type walk struct {
 	server  *redistest.Server
-	has     walker // nil is nobody
+	has     walker // nil if the lock is free
 	entries int
 	waiting int
-	told    chan walker
+	got    chan walker
 	idle    []walker // those that do not wait
 }
 
-// freed makes nobody have the lock: then one of those who wait has it.
+// freed frees the lock: then one of the waiters has it.
 func (w *walk) freed(t *testing.T) {
 	t.Helper()
 	w.has, w.entries = nil, 0
@@ -208,7 +209,7 @@ func (w *walk) freed(t *testing.T) {
 		return
 	}
 	select {
-	case w.has = <-w.told:
+	case w.has = <-w.got:
 	case <-locktest.Context(t).Done():
 		require.FailNow(t, "nobody of those who wait has the lock")
 	}
@@ -232,7 +233,7 @@ func (w *walk) step(t *testing.T, r *rand.Rand) {
 	case verb < 10 && w.has != nil && w.has != x:
 		w.idle = slices.DeleteFunc(w.idle, func(other walker) bool { return other == x })
 		w.waiting++
-		x.wait(w.told)
+		x.wait(w.got)
 	case verb < 15 && w.has != nil:
 		w.has.unlock(t)
 		if w.entries--; w.entries == 0 {
@@ -248,10 +249,10 @@ func (w *walk) step(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// looks fails the test where somebody sees another lock than there is.
-func (w *walk) looks(t *testing.T, r *rand.Rand) {
+// check fails the test if a walker sees another lock than there is.
+func (w *walk) check(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	require.Empty(t, w.told, "two have it")
+	require.Empty(t, w.got, "two have it")
 	fields := hash(t, w.server, "a")
 	if w.has == nil {
 		require.Empty(t, fields)
@@ -261,20 +262,20 @@ func (w *walk) looks(t *testing.T, r *rand.Rand) {
 	w.idle[r.IntN(len(w.idle))].sees(t, w.has, w.entries)
 }
 
-// P1, P6, P8: whatever threads of two Java processes and sessions in Go try, wait for, enter again, give back and take by force, in whatever
-// order: one has the lock at a time, as often as it entered, and both sides see the same.
+// P1, P6, P8: threads of two Java processes and sessions in Go try, wait, enter again, release and force,
+// in any order. One has the lock at a time, as often as it entered, and both sides see the same.
 func TestBothSidesAgreeWhateverTheyDo(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		p, q := newPeer(t, line, server), newPeer(t, line, server)
-		w := &walk{server: server, told: make(chan walker, 10), idle: []walker{
+		w := &walk{server: server, got: make(chan walker, 10), idle: []walker{
 			newJavaWalker(t, p, "a"), newJavaWalker(t, p, "b"), newJavaWalker(t, q, "a"), newGoWalker(t, server), newGoWalker(t, server),
 		}}
 		r := random(t)
 		for range strides {
 			w.step(t, r)
-			w.looks(t, r)
+			w.check(t, r)
 		}
 		for w.has != nil {
 			w.has.unlock(t)

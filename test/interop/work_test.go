@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// What a worker is told by its environment.
+// The environment of a worker.
 const (
 	urlEnv   = "SIGNALBOX_INTEROP_URL"
 	timesEnv = "SIGNALBOX_INTEROP_TIMES"

@@ -29,8 +29,8 @@ type clients interface {
 type side interface {
 	// take begins to take the lock, without an end of its own, and returns what becomes of it.
 	take(name string) <-chan error
-	// giveBack unlocks what was taken.
-	giveBack(t *testing.T, name string)
+	// release unlocks what take acquired.
+	release(t *testing.T, name string)
 }
 
 // javaSide is a thread of a Java process.
@@ -43,7 +43,7 @@ func (j javaSide) take(name string) <-chan error {
 	return j.peer.later(j.peer.ask(j.thread, "lock", name, time.Hour.Milliseconds()))
 }
 
-// later returns what becomes of a question whose answer is true.
+// later returns the error of a request whose reply must be true.
 func (p *peer) later(answer <-chan string) <-chan error {
 	taken := make(chan error, 1)
 	go func() {
@@ -61,7 +61,7 @@ func (p *peer) later(answer <-chan string) <-chan error {
 	return taken
 }
 
-func (j javaSide) giveBack(t *testing.T, name string) {
+func (j javaSide) release(t *testing.T, name string) {
 	t.Helper()
 	j.peer.must(t, j.thread, "unlock", name)
 }
@@ -96,7 +96,7 @@ func (g *goSide) by(name string, take func(context.Context) (signalbox.Lease, er
 	return taken
 }
 
-func (g *goSide) giveBack(t *testing.T, name string) {
+func (g *goSide) release(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, g.leases[name].Unlock())
 }
@@ -118,7 +118,7 @@ func awaitListeners(t *testing.T, server *redistest.Server, name string, n int64
 	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, "redisson_lock__channel:{"+name+"}") == n })
 }
 
-// awaitNothing waits until no key is left but the answers of releases, which Java may leave to their TTL.
+// awaitNothing waits until no key is left, except the results of releases, which Java may leave to expire.
 func awaitNothing(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	redistest.Await(t, "no key is left", func() bool {
