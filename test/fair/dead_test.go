@@ -22,7 +22,7 @@ func granted(lease signalbox.Lease) time.Time {
 }
 
 // P6: waiters that are killed, however many, delay the next living one by one life together and not each.
-// TestDeadWaitersHoldUpNobodyForLong shows the bound in virtual time.
+// TestDeadWaitersDelayOthersByOneLife shows the bound in virtual time.
 func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are killed that count as living for three seconds")

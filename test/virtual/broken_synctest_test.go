@@ -82,7 +82,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 				time.Sleep(10 * time.Second) // the longest pause before a node is asked again is five
 				for n := range locks {
 					lease := atOnce(t, locks[n])
-					next := waitsInLine(t.Context(), locks[(n+1)%len(locks)])
+					next := queuedAndListening(t.Context(), locks[(n+1)%len(locks)])
 					released := time.Now()
 					require.NoError(t, lease.Unlock())
 					got := <-next
@@ -119,7 +119,7 @@ func TestLostSubscriptionBringsPollsForward(t *testing.T) {
 					users, closeAll := w.lineUsers(t, 2, latency)
 					defer closeAll()
 					lease := atOnce(t, lock(users[0].Session))
-					next := waitsInLine(t.Context(), lock(users[1].Session))
+					next := queuedAndListening(t.Context(), lock(users[1].Session))
 					time.Sleep(600 * time.Millisecond) // a second after the first poll was planned, and one was sent
 					w.refusesSubscriptions()
 					users[1].breakSubscriptions()

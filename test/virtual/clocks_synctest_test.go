@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// pair is a client of a cluster of two nodes, as far as locks are concerned for which nobody waits. The
-// clock of the second, which has the odd slots, is ahead of the first's.
+// pair is a client of a cluster of two nodes, as far as locks without waiters need one. The clock of the
+// second node, which has the odd slots, is ahead of the first's.
 type pair struct {
 	rueidis.Client
 
@@ -29,7 +29,7 @@ type pair struct {
 	worlds   [2]*world
 	ahead    time.Duration
 	acquires [2]int        // sent
-	delay    time.Duration // of the next acquire, which is not answered
+	delay    time.Duration // of the next acquire, which gets no reply
 }
 
 func (p *pair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
@@ -88,7 +88,7 @@ func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *pair,
 
 // P4: where the clocks of two nodes are a minute apart, each lock costs one more try at most, once,
 // however the tries at the two nodes alternate.
-func TestNodesWhoseClocksDifferAreToldApart(t *testing.T) {
+func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
 	t.Parallel()
 	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
 		const locks, rounds = 20, 5

@@ -73,7 +73,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 	const held = 90 * time.Second
 	for line, take := range takes() {
 		for name, c := range map[string]struct {
-			within time.Duration // the caller's deadline; 0 is none
+			within time.Duration // the caller's deadline; 0 for no deadline
 			lasts  time.Duration
 			option []signalbox.SessionOption
 		}{

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// user is a goroutine that takes and gives back a lock until it is told to go.
+// user is a goroutine that acquires and releases a lock until it is stopped.
 type user struct {
 	lock  *reentrant.Lock
 	lease signalbox.Lease // the last one
@@ -107,7 +107,7 @@ func (w *world) closeAt(t *testing.T, name string, at, latency time.Duration, en
 	}
 }
 
-// Close waits for those who hold a lock, as long as its context lets it.
+// Close waits for the holders of locks, as long as its context lets it.
 func TestCloseWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
@@ -144,7 +144,7 @@ func TestCloseOnADeadWireEndsSoon(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
-		_ = s.Close(ctx) // whether somebody held a lock is chance
+		_ = s.Close(ctx) // it is chance whether a lock was held
 		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
 		running.Wait()
 		for i := range users {

@@ -56,11 +56,11 @@ func opens(w *world, waiting <-chan error) {
 	require.NoError(w, redistest.Receive(w, "the opening", waiting))
 }
 
-// P1, P4, P5, P6: whichever request of a round fails, and however: each step returns, each id counts once, there is one
-// round, and all who wait for it are woken.
+// P1, P4, P5, P6: whichever request of a round fails, and however: each step returns, each id counts once,
+// there is one round, and all its waiters are woken.
 func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
-	// session/hello, start, count twice, look, SUBSCRIBE, look, and a look a second later.
+	// session/hello, start, count twice, poll, SUBSCRIBE, poll, and a poll a second later.
 	const steps = 8
 	eachKind(t, func(w *world, kind redistest.Kind) {
 		calm := w.user()

@@ -53,8 +53,9 @@ func (deaf) Heard(string) {}
 func (deaf) Lost()        {}
 func (deaf) Subscribed()  {}
 
-// P4, P7: a channel stays subscribed for exactly Linger after its last waiter or listener has left, so that the next need not
-// subscribe. Then neither the subscription nor its connection remains, and who comes after that subscribes anew.
+// P4, P7: a channel stays subscribed for exactly Linger after its last waiter or listener has left, so that
+// the next need not subscribe. Then neither the subscription nor its connection remains, and the next
+// waiter subscribes anew.
 func TestSubscriptionLingersAndEnds(t *testing.T) {
 	t.Parallel()
 	a, b := targetOf("a"), targetOf("b")
@@ -103,7 +104,7 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 	}
 }
 
-// P6: a poll that gets no answer, or is refused, comes again.
+// P6: a poll without a reply, or one that is refused, is repeated.
 func TestPollThatFailsComesAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ fails, mends func(w *world, lines *wire) }{ //nolint:paralleltest // as above

@@ -153,8 +153,8 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 	})
 }
 
-// P6: after a crash of the leader the first candidate leads when the lease has ended, and observers learn that nobody leads
-// and who does then, within a poll.
+// P6: after a crash of the leader the first candidate leads when the lease has ended. Observers learn
+// within a poll that there is no leader, and then the new one.
 func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
@@ -186,8 +186,9 @@ func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 	}
 }
 
-// P6: with nobody in the queue observers learn within a poll that a crashed leader's lease has ended.
-func TestObserverLearnsThatNobodyLeadsAfterACrash(t *testing.T) {
+// P6: without a candidate in the queue, observers learn within a poll that a crashed leader's lease has
+// ended.
+func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		crashed := w.user()

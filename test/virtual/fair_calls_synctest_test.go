@@ -33,7 +33,7 @@ func knowsScripts(w *world, s *signalbox.Session) {
 	mu := fair.New(s, "known")
 	lease := atOnce(w.T, mu)
 	ctx, cancel := context.WithCancel(w.Context())
-	waiting := waitsInLine(ctx, mu)
+	waiting := queuedAndListening(ctx, mu)
 	cancel()
 	require.ErrorIs(w, (<-waiting).err, context.Canceled)
 	require.NoError(w, lease.Unlock())
@@ -71,7 +71,7 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 		lease := atOnce(w.T, mu)
 		<-lost
 		require.NoError(w, lease.Err())
-		waiting := waitsInLine(w.Context(), holder)
+		waiting := queuedAndListening(w.Context(), holder)
 		lost = w.losesReply(scripts.LockLeave, users[0].wire)
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
 		<-lost
@@ -81,10 +81,10 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 		require.NoError(w, got.lease.Err(), "the second Unlock took the hold of the next holder")
 
 		lost = w.losesReply(scripts.LockEnter, users[0].wire) // of a Lock that waits
-		waiting = waitsInLine(w.Context(), mu)
+		waiting = queuedAndListening(w.Context(), mu)
 		<-lost
-		last := waitsInLine(w.Context(), behind)
-		tickets, _ := w.inLine("a")
+		last := queuedAndListening(w.Context(), behind)
+		tickets, _ := w.queued("a")
 		require.Equal(w, 2, tickets)
 		require.NoError(w, got.lease.Unlock())
 		for _, next := range []<-chan had{waiting, last} {
@@ -92,7 +92,7 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 			require.NoError(w, got.err, "in the order of the queue")
 			require.NoError(w, got.lease.Unlock())
 		}
-		tickets, isHeld := w.inLine("a")
+		tickets, isHeld := w.queued("a")
 		require.Zero(w, tickets)
 		require.False(w, isHeld)
 	})
@@ -125,7 +125,7 @@ func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
 				require.NoError(w, atOnce(w.T, fair.New(users[1].Session, "a")).Unlock())
 				require.Less(w, time.Since(began), 4*time.Second)
 				time.Sleep(4 * time.Second)
-				tickets, isHeld := w.inLine("a")
+				tickets, isHeld := w.queued("a")
 				require.Zero(w, tickets)
 				require.False(w, isHeld)
 			})
@@ -172,7 +172,7 @@ func TestFairWaitEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(w, wait(), signalbox.ErrHeld, "held by the session itself")
 		require.NoError(w, lease.Unlock())
 		time.Sleep(time.Second)
-		tickets, isHeld := w.inLine("a")
+		tickets, isHeld := w.queued("a")
 		require.Zero(w, tickets)
 		require.False(w, isHeld)
 
@@ -183,7 +183,7 @@ func TestFairWaitEndsWithItsContext(t *testing.T) {
 		var refused *net.OpError
 		require.ErrorAs(w, err, &refused)
 		require.Equal(w, "dial", refused.Op)
-		waiting := waitsInLine(w.Context(), mu)
+		waiting := queuedAndListening(w.Context(), mu)
 		require.Empty(w, waiting)
 		users[0].heals()
 		got := <-waiting
@@ -218,7 +218,7 @@ func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) {
 		require.ErrorIs(w, err, context.DeadlineExceeded)
 		require.ErrorIs(w, err, signalbox.ErrRefused)
 		require.ErrorContains(w, err, words)
-		waiting := waitsInLine(w.Context(), mu)
+		waiting := queuedAndListening(w.Context(), mu)
 		time.Sleep(time.Minute)
 		require.Empty(w, waiting)
 		refuses.Store(false)
@@ -263,7 +263,7 @@ func (w *world) strayEnter(u lineUser, name string) *stray {
 	require.ErrorIs(w, <-asks, context.Canceled)
 	time.Sleep(100 * time.Millisecond)
 	require.NotNil(w, s.request.Load())
-	tickets, _ := w.inLine(name)
+	tickets, _ := w.queued(name)
 	require.Zero(w, tickets)
 	return s
 }
@@ -289,20 +289,20 @@ func TestLateFairRequestLeavesNoTicket(t *testing.T) {
 		defer late.client.Close()
 		lease := atOnce(w.T, fair.New(users[1].Session, "b"))
 		require.Zero(w, late.arrives(), "in the queue")
-		tickets, _ := w.inLine("b")
+		tickets, _ := w.queued("b")
 		require.Equal(w, 1, tickets)
 		time.Sleep(4 * time.Second)
-		tickets, _ = w.inLine("b")
+		tickets, _ = w.queued("b")
 		require.Zero(w, tickets)
 		require.EqualValues(w, -1, late.arrives(), "too late")
-		tickets, _ = w.inLine("b")
+		tickets, _ = w.queued("b")
 		require.Zero(w, tickets)
 		require.NoError(w, lease.Unlock())
 	})
 }
 
 // P6: such a request may be granted the lock. The next waiter has it three seconds and a poll later.
-func TestFairGrantToATicketOfNoWaiterPassesOn(t *testing.T) {
+func TestFairGrantToATicketOfNoWaiterGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
@@ -311,7 +311,7 @@ func TestFairGrantToATicketOfNoWaiterPassesOn(t *testing.T) {
 		defer late.client.Close()
 		lease := atOnce(w.T, fair.New(users[1].Session, "b"))
 		require.Zero(w, late.arrives(), "in the queue")
-		waiting := waitsInLine(w.Context(), fair.New(users[2].Session, "b"))
+		waiting := queuedAndListening(w.Context(), fair.New(users[2].Session, "b"))
 		released := time.Now()
 		require.NoError(w, lease.Unlock())
 		require.True(w, w.fairHeld("b"), "granted to a ticket of no waiter")
@@ -341,7 +341,7 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 				defer closeAll()
 				knowsScripts(w, users[2].Session)
 				crashed := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(5*time.Second)))
-				first := waitsInLine(w.Context(), fair.New(users[1].Session, "a"))
+				first := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
 				users[0].dead()
 				time.Sleep(time.Until(w.fairEnds("a")) - 10*time.Millisecond)
 				users[1].swallowsRequests.Store(true) // it hears messages, and cannot poll
@@ -376,10 +376,10 @@ func TestFairGrantCountsBeforeTheReplyToTheRequest(t *testing.T) {
 		defer client.Close()
 		s := signalbox.NewSession(client)
 		elsewhere := atOnce(w.T, fair.New(users[0].Session, "elsewhere"))
-		other := waitsInLine(w.Context(), fair.New(s, "elsewhere")) // by which the session subscribes
+		other := queuedAndListening(w.Context(), fair.New(s, "elsewhere")) // by which the session subscribes
 		lease := atOnce(w.T, fair.New(users[0].Session, "a"))
 		replies.hold()
-		waiting := waitsInLine(w.Context(), fair.New(s, "a"))
+		waiting := queuedAndListening(w.Context(), fair.New(s, "a"))
 		require.NoError(w, lease.Unlock())
 		time.Sleep(10 * time.Millisecond)
 		require.Len(w, waiting, 1)

@@ -44,7 +44,7 @@ func eachFairHold(t *testing.T, options []signalbox.LockOption, test func(h *fai
 			h := &fairHold{world: w, wire: users[0].wire, waited: waited, another: users[1].Session}
 			if waited {
 				first := atOnce(w.T, before)
-				next := waitsInLine(w.Context(), mu)
+				next := queuedAndListening(w.Context(), mu)
 				h.began = time.Now()
 				require.NoError(w, first.Unlock())
 				got := <-next
@@ -61,7 +61,7 @@ func eachFairHold(t *testing.T, options []signalbox.LockOption, test func(h *fai
 	}
 }
 
-// fairEnds returns when the hold of a fair lock ends on the server, or the zero time if there is none.
+// fairEnds returns when the hold of a fair lock ends on the server, or the zero time if there is no hold.
 func (w *world) fairEnds(name string) time.Time {
 	left := w.left(name)
 	if left == 0 {
@@ -72,7 +72,7 @@ func (w *world) fairEnds(name string) time.Time {
 
 // fairHeld reports whether a fair lock is held, according to the server.
 func (w *world) fairHeld(name string) bool {
-	_, isHeld := w.inLine(name)
+	_, isHeld := w.queued(name)
 	return isHeld
 }
 
@@ -205,7 +205,7 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(life)))
-		waiting := waitsInLine(w.Context(), fair.New(users[1].Session, "a"))
+		waiting := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
 		for _, u := range users {
 			u.dead()
 		}
@@ -290,7 +290,7 @@ func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) {
 		for n := range 20 {
 			one, other := fair.New(users[0].Session, fmt.Sprint(n)), fair.New(users[1].Session, fmt.Sprint(n))
 			lease := atOnce(w.T, one)
-			waiting := waitsInLine(w.Context(), other)
+			waiting := queuedAndListening(w.Context(), other)
 			require.NoError(w, lease.Unlock())
 			got := <-waiting
 			require.NoError(w, got.err)

@@ -56,7 +56,7 @@ func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) {
 		var queue []<-chan had
 		for _, u := range users[:waiters] {
 			u.losesMessages.Store(true)
-			queue = append(queue, waitsInLine(w.Context(), fair.New(u.Session, "deaf")))
+			queue = append(queue, queuedAndListening(w.Context(), fair.New(u.Session, "deaf")))
 		}
 		for n, next := range queue {
 			released := time.Now()
@@ -93,7 +93,7 @@ func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) {
 			}
 		})
 		for n := range 6 {
-			waiting := waitsInLine(w.Context(), fair.New(users[n%2].Session, "a"))
+			waiting := queuedAndListening(w.Context(), fair.New(users[n%2].Session, "a"))
 			require.NoError(w, lease.Unlock())
 			got := <-waiting
 			require.NoError(w, got.err)
@@ -106,7 +106,8 @@ func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) {
 	})
 }
 
-// P2, P3, P6: a server that was away for longer than a lease, and comes back empty, serves all who wait, one after the other.
+// P2, P3, P6: a server that was away for longer than a lease, and comes back empty, serves all waiters, one
+// after the other.
 func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) {
 	t.Parallel()
 	const sessions, each, life = 5, 10, 6 * time.Second
@@ -150,7 +151,7 @@ func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) {
 			require.ErrorIs(w, held.Err(), signalbox.ErrLost)
 			require.Equal(w, sessions*each+1, c.mu.took)
 			time.Sleep(time.Second)
-			tickets, isHeld := w.inLine("a")
+			tickets, isHeld := w.queued("a")
 			require.Zero(w, tickets)
 			require.False(w, isHeld)
 		})
@@ -233,7 +234,7 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
 					return fair.New(u.Session, "a", signalbox.WithLayout(signalbox.Redisson()))
 				}
 				lease := atOnce(w.T, lock(users[0]))
-				first, second := waitsInLine(w.Context(), lock(users[1])), waitsInLine(w.Context(), lock(users[2]))
+				first, second := queuedAndListening(w.Context(), lock(users[1])), queuedAndListening(w.Context(), lock(users[2]))
 				for _, key := range lost {
 					w.redis.Del(key)
 				}

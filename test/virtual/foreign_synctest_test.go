@@ -100,7 +100,8 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 	}
 }
 
-// P4: a holder whose key another program takes is told, and leaves nothing to settle.
+// P4: the loss of a key that another program overwrote is reported to its holder, and leaves nothing to
+// settle.
 func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) { //nolint:paralleltest // as above
 		t.Run(kind.Name, func(t *testing.T) {

@@ -73,9 +73,9 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 	})
 }
 
-// P6, P7: who waits for an hour looks about once a second, however many goroutines of the
-// process wait with it, and each waiter is a goroutine that was there before.
-func TestWaitersOfOneProcessLookOnceASecondTogether(t *testing.T) {
+// P6, P7: a process that waits for an hour polls about once a second, however many of its goroutines wait,
+// and each waiter is a goroutine that was there before.
+func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 )
 
-// P7: profiles distinguish the client's goroutines from ours: those of a connection that a renewal,
-// a poll or a subscription opened have none of our labels.
+// P7: profiles distinguish the client's goroutines from ours. Goroutines of a connection that a renewal, a
+// poll or a subscription opened have no labels of ours.
 func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Primitives() {
@@ -28,7 +28,7 @@ func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 			defer closeWaiter()
 			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(10*time.Second)))
 			ctx, giveUp := context.WithCancel(w.Context())
-			waits := waitsInLine(ctx, kind.New(waiter, "a"))
+			waits := queuedAndListening(ctx, kind.New(waiter, "a"))
 			for _, l := range []*wire{lines, others} {
 				l.heals() // breaks every connection
 			}

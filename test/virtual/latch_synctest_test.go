@@ -17,7 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// openSilently opens the round of a latch as its last count-down does, and tells nobody: the message is lost.
+// openSilently opens the round of a latch as its last count-down does, but publishes nothing: the message
+// is lost.
 func (w *world) openSilently(name string) {
 	key := locktest.Keys(name).Latch()
 	value := w.redis.HGet(key, "round")
@@ -68,8 +69,8 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 	}
 }
 
-// A round lives for as long as somebody waits for it, and no longer than it is kept.
-func TestARoundIsKeptWhileSomebodyWaits(t *testing.T) {
+// A round is kept while it has a waiter, and no longer than its time to be kept.
+func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -90,8 +91,9 @@ func TestARoundIsKeptWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// P7: hours of waiting cost a look a second, and a goroutine of the timers, of the subscription and of a batch.
-func TestHoursOfWaitingCostALookASecond(t *testing.T) {
+// P7: hours of waiting cost a poll a second, and a goroutine each of the timers, of the subscription and of
+// a batch.
+func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -118,11 +120,11 @@ func TestHoursOfWaitingCostALookASecond(t *testing.T) {
 	})
 }
 
-// P6: whenever the opening falls, on its way to the subscription or after, also while an answer that does not know of it
-// is on its way, the waiter learns of it well before its next look.
+// P6: the round may open at any instant, before or after the subscription, even while a reply that does not
+// know of it is on its way. The waiter learns of it well before its next poll.
 func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 	t.Parallel()
-	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // looks of the deaf come after 80 ms
+	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // without messages polls come after 80 ms
 	bubble(t, func(w *world) {
 		t := w.T
 		starter, _, closeStarter := w.session(t)
@@ -139,16 +141,16 @@ func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 				_, _ = r.CountDown(context.Background(), "x")
 			})
 			require.NoError(t, countdown.New(s, name).RoundOf(r.ID()).Wait(t.Context()))
-			// The rest of the way to the subscription, which is a connection of its own, and a look.
+			// The rest of the way to the subscription, which is a connection of its own, and a poll.
 			require.Less(t, time.Since(opened), 15*latency, "opened after %v", time.Duration(i)*step)
 			closeWaiter()
 		}
 	})
 }
 
-// P6: a message that is faster than the answer to the first look is not believed, since nobody knows by then whom to
-// believe, but it is not forgotten.
-func TestAMessageThatIsFasterThanTheFirstAnswerIsAskedFor(t *testing.T) {
+// P6: a message that is faster than the reply to the first poll names a round that the waiter does not know
+// yet. It is not believed, but it is not forgotten.
+func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -176,7 +178,7 @@ func TestAMessageThatIsFasterThanTheFirstAnswerIsAskedFor(t *testing.T) {
 		lines.latency.Store(int64(slow))
 		began := time.Now()
 		go func() { ends <- mine.RoundOf(second.ID()).Wait(t.Context()) }()
-		time.Sleep(slow + slow/2) // the look was executed, and its answer is on its way
+		time.Sleep(slow + slow/2) // the poll was executed, and its reply is on its way
 		lines.latency.Store(0)
 		open(second)
 		require.NoError(t, <-ends)

@@ -30,13 +30,13 @@ type chaos struct {
 
 	mu struct {
 		sync.Mutex
-		last signalbox.Lease // of whoever came in last
+		last signalbox.Lease // the latest grant
 		in   bool            // it has not gone out again
 		took int
 	}
 }
 
-// enters checks that whoever came in before has gone, or knows that it has lost the lock.
+// enters checks that the previous holder has released the lock, or knows that it has lost it.
 func (c *chaos) enters(lease signalbox.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,9 +136,9 @@ func (c *chaos) spoil(w *wire) {
 	w.heals()
 }
 
-// P1, P3, P4, P6: whatever becomes of wires, messages and callers, there are never two, tokens rise, and when
-// it is over nothing is left and the lock is there for whoever comes.
-func TestChaosInALineLeavesNothingBehind(t *testing.T) {
+// P1, P3, P4, P6: whatever happens to wires, messages and callers, there are never two holders, and tokens
+// rise. When it is over nothing is left, and a newcomer gets the lock.
+func TestChaosInAQueueLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {
 		bubble(t, func(w *world) { w.chaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
@@ -187,7 +187,7 @@ func (w *world) chaos(seed uint64, lasts time.Duration) {
 		c.leaves(lease)
 	}
 	synctest.Wait()
-	waiting, isHeld := w.inLine(c.name)
+	waiting, isHeld := w.queued(c.name)
 	require.Zero(t, waiting)
 	require.False(t, isHeld)
 }

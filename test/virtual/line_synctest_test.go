@@ -58,15 +58,16 @@ func (w *world) counts(script *scripts.Script) *atomic.Int64 {
 	return &n
 }
 
-// had is what a call of Lock answered, and when.
+// had is what a call of Lock returned, and when.
 type had struct {
 	lease signalbox.Lease
 	err   error
 	at    time.Time
 }
 
-// waitsInLine locks on another goroutine, and returns when that stands in line and hears its grants.
-func waitsInLine(ctx context.Context, mu locktest.Lock) <-chan had {
+// queuedAndListening locks on another goroutine, and returns when that goroutine waits in the queue and listens for its
+// grant.
+func queuedAndListening(ctx context.Context, mu locktest.Lock) <-chan had {
 	answered := make(chan had, 1)
 	go func() {
 		lease, err := mu.Lock(ctx)
@@ -76,7 +77,7 @@ func waitsInLine(ctx context.Context, mu locktest.Lock) <-chan had {
 	return answered
 }
 
-// atOnce locks a lock that nobody holds.
+// atOnce locks a free lock.
 func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 	t.Helper()
 	lease, err := mu.Lock(t.Context())
@@ -84,13 +85,13 @@ func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 	return lease
 }
 
-// inLine returns how many tickets there are, and whether the lock is held, by the server's account.
-func (w *world) inLine(name string) (waiting int, isHeld bool) {
+// queued returns how many tickets the server has, and whether the lock is held.
+func (w *world) queued(name string) (waiting int, isHeld bool) {
 	line, _ := w.redis.ZMembers(locktest.Keys(name).Line())
 	return len(line), w.left(name) > 0
 }
 
-// P6: from the release to the entry there are one script and one message, and no look.
+// P6: from the release to the grant there are one script and one message, and no poll.
 func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 	t.Parallel()
 	const latency = 10 * time.Millisecond
@@ -102,7 +103,7 @@ func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 		for n := range 20 {
 			holder, waiter := users[n%2], users[n/2%2]
 			lease := atOnce(t, fair.New(holder.Session, "near"))
-			next := waitsInLine(t.Context(), fair.New(waiter.Session, "near"))
+			next := queuedAndListening(t.Context(), fair.New(waiter.Session, "near"))
 			released := time.Now()
 			require.NoError(t, lease.Unlock())
 			got := <-next
@@ -113,8 +114,9 @@ func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 	})
 }
 
-// P6: where the message is lost a look makes up for it, about a second later, whenever it is lost.
-func TestALookMakesUpForALostGrant(t *testing.T) {
+// P6: a waiter whose grant message is lost finds its grant by a poll, about a second later, whenever the
+// message is lost.
+func TestAPollFindsALostGrant(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -122,7 +124,7 @@ func TestALookMakesUpForALostGrant(t *testing.T) {
 		defer closeAll()
 		for n := range 50 {
 			lease := atOnce(t, fair.New(users[0].Session, "lost"))
-			next := waitsInLine(t.Context(), fair.New(users[1].Session, "lost"))
+			next := queuedAndListening(t.Context(), fair.New(users[1].Session, "lost"))
 			users[1].losesMessages.Store(true)
 			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
 			released := time.Now()
@@ -137,8 +139,8 @@ func TestALookMakesUpForALostGrant(t *testing.T) {
 	})
 }
 
-// P6: where grants cannot be heard, looks come ten times a second.
-func TestWhoCannotHearLooksMoreOften(t *testing.T) {
+// P6: a waiter that cannot listen for grants polls ten times a second.
+func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -148,7 +150,7 @@ func TestWhoCannotHearLooksMoreOften(t *testing.T) {
 		defer closeDeaf()
 		for n := range 30 {
 			lease := atOnce(t, fair.New(users[0].Session, "deaf"))
-			next := waitsInLine(t.Context(), fair.New(deaf, "deaf"))
+			next := queuedAndListening(t.Context(), fair.New(deaf, "deaf"))
 			time.Sleep(time.Duration(n) * 7 * time.Millisecond)
 			released := time.Now()
 			require.NoError(t, lease.Unlock())
@@ -213,7 +215,7 @@ func TestWaitingAgainSendsNoPoll(t *testing.T) {
 				polls.Store(0) // the first wait subscribes, and polls for what was sent before that
 			}
 			lease := atOnce(t, fair.New(users[0].Session, "again"))
-			waiting := waitsInLine(t.Context(), fair.New(users[1].Session, "again"))
+			waiting := queuedAndListening(t.Context(), fair.New(users[1].Session, "again"))
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, lease.Unlock())
 			got := <-waiting
@@ -224,7 +226,7 @@ func TestWaitingAgainSendsNoPoll(t *testing.T) {
 	})
 }
 
-// P6: a crashed holder's lock goes to the first in line as its hold ends.
+// P6: a crashed holder's lock goes to the head of the queue when its hold ends.
 func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
@@ -234,8 +236,8 @@ func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
 			users, closeAll := w.lineUsers(t, 3, 0)
 			lease := atOnce(t, fair.New(users[0].Session, name, signalbox.WithRenewedLease(10*time.Second)))
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
-			first := waitsInLine(t.Context(), fair.New(users[1].Session, name))
-			second := waitsInLine(t.Context(), fair.New(users[2].Session, name))
+			first := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
+			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
 			users[0].dead()
 			until := time.Now().Add(w.left(name))
 			got := <-first
@@ -251,9 +253,9 @@ func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
 	})
 }
 
-// P6: waiters that died, however many, hold up nobody for longer than they count as living, and a
-// look.
-func TestDeadWaitersHoldUpNobodyForLong(t *testing.T) {
+// P6: waiters that died, however many, delay the others by no more than the time for which they count as
+// living, and a poll.
+func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -267,7 +269,7 @@ func TestDeadWaitersHoldUpNobodyForLong(t *testing.T) {
 				dying.Go(func() { _, _ = fair.New(users[1].Session, name).Lock(ctx) })
 			}
 			time.Sleep(time.Second)
-			next := waitsInLine(t.Context(), fair.New(users[2].Session, name))
+			next := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
 			users[1].dead()
 			time.Sleep(at)
 			released := time.Now()
@@ -293,8 +295,8 @@ func TestASessionThatIsCutOffComesBack(t *testing.T) {
 			name := fmt.Sprint("off/", off)
 			users, closeAll := w.lineUsers(t, 4, time.Millisecond)
 			lease := atOnce(t, fair.New(users[0].Session, name))
-			cut := waitsInLine(t.Context(), fair.New(users[1].Session, name))
-			second := waitsInLine(t.Context(), fair.New(users[2].Session, name))
+			cut := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
+			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
 			users[1].dead()
 			time.Sleep(off)
 			if off > 3*time.Second {
@@ -303,7 +305,7 @@ func TestASessionThatIsCutOffComesBack(t *testing.T) {
 				require.NoError(t, got.err)
 				lease, second = got.lease, nil
 			}
-			third := waitsInLine(t.Context(), fair.New(users[3].Session, name))
+			third := queuedAndListening(t.Context(), fair.New(users[3].Session, name))
 			users[1].heals()
 			time.Sleep(5 * time.Second)
 			require.NoError(t, lease.Unlock())
@@ -358,9 +360,9 @@ func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) {
 	})
 }
 
-// P4: tickets that could not be given back in a long outage are given back when it is over: the session goes on in
-// that line, and its heartbeats would keep them alive.
-func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) {
+// P4: tickets that could not be removed in a long outage are removed when it is over. The session still
+// waits in that queue, so its heartbeats would keep them alive.
+func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -376,16 +378,16 @@ func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) {
 			})
 		}
 		time.Sleep(100 * time.Millisecond)
-		stays := waitsInLine(t.Context(), fair.New(users[1].Session, "ghosts"))
+		stays := queuedAndListening(t.Context(), fair.New(users[1].Session, "ghosts"))
 		users[1].dead()
 		cancel()
 		giveUp.Wait()
 		time.Sleep(2 * time.Minute)
-		waiting, _ := w.inLine("ghosts")
+		waiting, _ := w.queued("ghosts")
 		require.Equal(t, 31, waiting)
 		users[1].heals()
 		time.Sleep(10 * time.Second)
-		waiting, _ = w.inLine("ghosts")
+		waiting, _ = w.queued("ghosts")
 		require.Equal(t, 1, waiting)
 		released := time.Now()
 		require.NoError(t, lease.Unlock())
@@ -393,14 +395,14 @@ func TestTicketsOfALongOutageAreGivenBackAfterIt(t *testing.T) {
 		require.NoError(t, got.err)
 		require.Less(t, got.at.Sub(released), time.Second)
 		require.NoError(t, got.lease.Unlock())
-		waiting, isHeld := w.inLine("ghosts")
+		waiting, isHeld := w.queued("ghosts")
 		require.Zero(t, waiting)
 		require.False(t, isHeld)
 	})
 }
 
-// P1, P4: a waiter gives up around the instant in which it is granted the lock. It has it, or somebody else
-// has it at once: it is never lost, and never doubled.
+// P1, P4: a waiter gives up around the instant in which it is granted the lock. Either it has the lock, or
+// another waiter has it at once: the lock is never lost, and never held twice.
 func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) { w.cancelAroundGrants(redistest.Rounds(300, 1_000)) })
@@ -453,7 +455,7 @@ func (w *world) cancelAroundGrants(rounds int) {
 	require.Less(t, taken, rounds*9/10)
 	require.Less(t, time.Since(begun), time.Duration(rounds)*60*latency, "somebody waited until a grant ended by itself")
 	synctest.Wait()
-	waiting, isHeld := w.inLine("instant")
+	waiting, isHeld := w.queued("instant")
 	require.Zero(t, waiting)
 	require.False(t, isHeld)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // P6: a waiter that no message reaches has the lock by its next poll, about a second after the release. For the kinds that
-// TestALookMakesUpForALostGrant and TestALookMakesUpForALostGrantOfEitherSide leave out.
+// TestAPollFindsALostGrant and TestALookMakesUpForALostGrantOfEitherSide leave out.
 func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared(), locktest.Permit()} {
@@ -28,7 +28,7 @@ func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 			lines.losesMessages.Store(true)
 			for n := range 20 {
 				held := atOnce(w.T, kind.New(holder, "a"))
-				next := waitsInLine(w.Context(), kind.New(waiter, "a"))
+				next := queuedAndListening(w.Context(), kind.New(waiter, "a"))
 				time.Sleep(time.Duration(n) * 137 * time.Millisecond)
 				released := time.Now()
 				require.NoError(w, held.Unlock())
@@ -42,8 +42,8 @@ func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 	}
 }
 
-// P2: a holder that does not hear that its lock is taken by force is told by its next renewal.
-func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) {
+// P2: a holder that misses the message of a ForceUnlock learns of its loss by the next renewal.
+func TestForcedHolderLearnsOfItWithoutTheMessage(t *testing.T) {
 	t.Parallel()
 	const life = 15 * time.Second
 	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.Shared()) {
@@ -68,8 +68,9 @@ func TestForcedHolderIsToldThoughTheMessageIsLost(t *testing.T) {
 	}
 }
 
-// P10: a waiter that gives up is told what was heard last: that the server refuses, not that the lock was held before.
-func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) {
+// P10: a waiter that gives up gets the last state as its error: that the server refuses, not that the lock
+// was held before.
+func TestWaiterThatGivesUpReturnsTheRefusal(t *testing.T) {
 	t.Parallel()
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestWaiterThatGivesUpIsToldOfTheRefusal(t *testing.T) {
 				// Readers wait for a writer.
 				held := atOnce(w.T, inEachLayout()[strings.Replace(name, locktest.Reader().Name, locktest.Writer().Name, 1)](holder))
 				ctx, cancel := context.WithCancel(w.Context())
-				next := waitsInLine(ctx, lock(waiter))
+				next := queuedAndListening(ctx, lock(waiter))
 				time.Sleep(3 * time.Second)
 				w.redis.SetError("BUSY Redis is busy running a script")
 				time.Sleep(3 * time.Second) // in which it polls

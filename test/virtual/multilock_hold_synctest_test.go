@@ -249,7 +249,7 @@ func (w *world) faultAt(kind redistest.Kind, at int, how string, of func(*signal
 	requireIdle(w.T, s)
 }
 
-// P4: a release that is not answered is repeated in the background, and the error names every member of it.
+// P4: a release without a reply is repeated in the background, and the error names every member of it.
 func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {

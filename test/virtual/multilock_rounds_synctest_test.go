@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P10: a context that ends while a round is released is the error, with what the server said of the member that was held,
-// also if the wait that followed was not answered.
+// P10: if a context ends while a round is released, the error says that, and what the server said of the
+// member that was held, even if the wait that followed got no reply.
 func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
 	for name, answered := range map[string]bool{"Answered": true, "NotAnswered": false} {
@@ -72,7 +72,7 @@ func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
 	})
 }
 
-// P4: a server that does not answer keeps none of the other servers' members.
+// P4: a server that sends no replies keeps no members of the other servers.
 func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
 	crossingBubble(t, [2]redistest.Kind{0, redistest.SwallowRequest}, func(c *crossing) {

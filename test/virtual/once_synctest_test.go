@@ -120,7 +120,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 	})
 }
 
-// The context of one caller ends its own waiting alone: the others go on, and one of them runs.
+// The context of one caller ends its own wait alone: the others continue, and one of them runs.
 func TestOnceCallersGiveUpAlone(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
@@ -226,8 +226,8 @@ func TestOnceUnderEveryFault(t *testing.T) {
 	}
 }
 
-// A store that no server answers is given up with the lease, or a second after the caller's context.
-func TestOnceStoreThatIsNotAnsweredIsUnconfirmed(t *testing.T) {
+// A store without a reply is given up when the lease ends, or a second after the caller's context.
+func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
 		patience time.Duration // of the caller

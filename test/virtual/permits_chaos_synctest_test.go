@@ -94,8 +94,8 @@ func (c *crowd) use(s *signalbox.Session) {
 	}
 }
 
-// P1, P4, P6: whatever becomes of wires, messages and callers, nobody believes to have what another has, and when it is
-// over all permits are there for whoever comes.
+// P1, P4, P6: whatever happens to wires, messages and callers, no holder believes that it has a permit of
+// another. When it is over, all permits are free for newcomers.
 func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {

@@ -35,8 +35,8 @@ func (w *world) firstEnd(name string) (first time.Time) {
 	return first
 }
 
-// H10, P6: the permits of a holder that crashed go to the first in line as its lease ends, be they one or several, and
-// those of others stay where they are.
+// H10, P6: the permits of a holder that crashed go to the head of the queue as its lease ends, be they one
+// or several, and the others' permits do not change.
 func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const capacity, life = 5, 10 * time.Second
@@ -52,7 +52,7 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 			require.NoError(t, err)
 			taken := time.Now()
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
-			next := permitsInLine(t.Context(), semaphore.New(users[2].Session, name, capacity).Permits(had))
+			next := queuedForPermits(t.Context(), semaphore.New(users[2].Session, name, capacity).Permits(had))
 			users[0].dead()
 			died, ends := time.Now(), w.firstEnd(name)
 			least := died.Add(life / 2)
@@ -72,9 +72,9 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 	})
 }
 
-// H10, H11: as the lease of a holder that crashed ends its permits are free, for who asks how many are, though nobody has
-// touched the semaphore since; and its late release adds none.
-func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) {
+// H10, H11: as the lease of a crashed holder ends its permits count as free, even if no call has touched
+// the semaphore since. The holder's late release adds none.
+func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 	t.Parallel()
 	const capacity, life = 4, 10 * time.Second
 	bubble(t, func(w *world) {
@@ -111,9 +111,10 @@ func TestPermitsThatEndedAreFreeThoughNobodyLooked(t *testing.T) {
 	})
 }
 
-// Order, P6: among hundreds of semaphores that several want in each of several processes nobody waits for longer than it
-// takes the others who want the same to have it once, each for a use and what it may be passed on for.
-func TestNobodyStarvesAmongHundredsOfSemaphores(t *testing.T) {
+// Order, P6: several goroutines in each of several processes want hundreds of semaphores. Each waits no
+// longer than the goroutines with the same request take to be served once, each for one use and one
+// hand-over time.
+func TestNoWaiterStarvesAmongHundredsOfSemaphores(t *testing.T) {
 	t.Parallel()
 	const processes, each, uses = 2, 2, 2
 	names := redistest.Rounds(100, 200)

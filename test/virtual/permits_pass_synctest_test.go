@@ -14,12 +14,12 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// budget is for how long permits are passed on inside a process before the server is asked.
+// budget is how long permits are handed over inside a process before the server is asked.
 const budget = 20 * time.Millisecond
 
-// Order, P7: permits are passed on for the budget and no longer, counted from when the server granted them; then whoever
-// stands in line elsewhere has them.
-func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) {
+// Order, P7: permits are handed over for the budget and no longer, counted from the server's grant; then a
+// waiter of another process has them.
+func TestPermitsAreHandedOverForTheBudgetAndNoLonger(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
 	for _, held := range []time.Duration{budget - time.Millisecond, budget + 5*time.Millisecond} { // the next waiter asks meanwhile
@@ -30,8 +30,8 @@ func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) {
 			here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
 			lease, err := here.Lock(t.Context())
 			require.NoError(t, err)
-			one := permitsInLine(t.Context(), here)
-			two, other := permitsInLine(t.Context(), here), permitsInLine(t.Context(), there)
+			one := queuedForPermits(t.Context(), here)
+			two, other := queuedForPermits(t.Context(), here), queuedForPermits(t.Context(), there)
 			require.NoError(t, lease.Unlock()) // long after the budget
 			first := <-one
 			require.NoError(t, first.err)
@@ -60,7 +60,7 @@ func TestPermitsArePassedOnForTheBudgetAndNoLonger(t *testing.T) {
 
 // Order, P3, P7: within the budget permits go from goroutine to goroutine in the order of arrival, with tokens that rise, in no
 // time and without a command.
-func TestPermitsThatArePassedOnCostNothing(t *testing.T) {
+func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
 	bubble(t, func(w *world) {
@@ -72,12 +72,12 @@ func TestPermitsThatArePassedOnCostNothing(t *testing.T) {
 		require.NoError(t, err)
 		var waiting []<-chan had
 		for range 5 {
-			waiting = append(waiting, permitsInLine(t.Context(), here))
+			waiting = append(waiting, queuedForPermits(t.Context(), here))
 		}
 		require.NoError(t, held.Unlock())
 		got := <-waiting[0]
 		require.NoError(t, got.err)
-		time.Sleep(budget / 2) // another stands in line by now
+		time.Sleep(budget / 2) // another process waits in the queue by now
 		before, passed := w.commands.Load(), time.Now()
 		for i, next := range waiting[1:4] {
 			last := got.lease.Token()
@@ -98,8 +98,8 @@ func TestPermitsThatArePassedOnCostNothing(t *testing.T) {
 	})
 }
 
-// permitsInLine is waitsInLine for permits.
-func permitsInLine(ctx context.Context, p semaphore.Permits) <-chan had {
+// queuedForPermits is queuedAndListening for permits.
+func queuedForPermits(ctx context.Context, p semaphore.Permits) <-chan had {
 	answered := make(chan had, 1)
 	go func() {
 		lease, err := p.Lock(ctx)
@@ -109,9 +109,9 @@ func permitsInLine(ctx context.Context, p semaphore.Permits) <-chan had {
 	return answered
 }
 
-// Order, P6: while permits are passed on in one process all the time, who wants one or all of them elsewhere, or all of
-// them there, waits for no more than the tickets before it, each for a budget and a use.
-func TestNobodyIsKeptOutByPermitsThatArePassedOn(t *testing.T) {
+// Order, P6: one process hands permits over all the time. A request of another process, or for all permits
+// in the same process, waits only for the tickets before it, each for a budget and a use.
+func TestHandOversInAProcessStarveNoOther(t *testing.T) {
 	t.Parallel()
 	const capacity, latency, used = 3, time.Millisecond, 2 * time.Millisecond
 	bubble(t, func(w *world) {

@@ -51,9 +51,9 @@ func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 	}
 }
 
-// P1, P3, P4, P6: whatever becomes of wires, messages and callers while a permit is passed on inside of processes and
-// between them, nobody has it beside another, tokens rise, and when it is over it is there for whoever comes.
-func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) {
+// P1, P3, P4, P6: a permit is handed over inside processes and between them, while wires, messages and
+// callers fail. It never has two holders, tokens rise, and when it is over it is free for newcomers.
+func TestChaosWithHandOversLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 2)) {
 		bubble(t, func(w *world) { w.passes(seed, time.Minute) })
@@ -61,7 +61,7 @@ func TestChaosWhereAPermitIsPassedOnLeavesNothingBehind(t *testing.T) {
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
-func TestSoakOfChaosWhereAPermitIsPassedOn(t *testing.T) {
+func TestSoakOfChaosWithHandOvers(t *testing.T) {
 	t.Parallel()
 	soak(t, func(w *world, seed uint64) { w.passes(seed, 3*time.Minute) })
 }

@@ -72,7 +72,7 @@ func (q *quorum) settle() {
 	}
 }
 
-// process answers sessions as a process of its own would have them, with their wires.
+// process returns sessions as a process of its own would have them, with their wires.
 func (q *quorum) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
 	for _, w := range q.worlds {
 		s, lines, end := w.session(q.T, options...)
@@ -163,7 +163,7 @@ func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
 	})
 }
 
-// P1, P3: servers whose clocks tell different times, by a minute, keep everybody out for as long as others do.
+// P1, P3: a server whose clock is a minute off keeps other callers out for as long as the others do.
 func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	bubbleOf(t, 5, func(q *quorum) {
@@ -194,7 +194,7 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 }
 
 // P2: a vote that took longer than the lease lasts is no lease: it is counted from before the sending.
-func TestAVoteThatTookTooLongIsGivenBack(t *testing.T) {
+func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 	t.Parallel()
 	bubbleOf(t, 3, func(q *quorum) {
 		q.settle()
@@ -293,7 +293,7 @@ func (q *quorum) trySplit(locks []*redlock.Lock) {
 	for range locks {
 		require.ErrorIs(q, <-answers, signalbox.ErrHeld)
 	}
-	time.Sleep(time.Second) // what they had is given back
+	time.Sleep(time.Second) // what they held is released
 }
 
 // P3, P6: a waiter has the lock as soon as the messages of a quorum have come, and a vote; where servers died that it waited for, a

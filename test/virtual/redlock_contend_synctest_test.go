@@ -264,8 +264,8 @@ func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 	})
 }
 
-// P4, P8: what a slow server grants after the others decided is the hold's, or is released if there is none, once; it is
-// not asked for what nobody wants any more.
+// P4, P8: a vote of a slow server that arrives after the majority belongs to the hold. If there is no hold,
+// it is released once. The server is not asked for what no caller wants any more.
 func TestRedlock_SlowServersVote_IsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	settledBubble(t, 3, func(q *quorum) {

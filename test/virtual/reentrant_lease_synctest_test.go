@@ -145,7 +145,7 @@ func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 			lease := atOnce(w.T, mu)
 			next := make(<-chan had)
 			if awaited {
-				next = waitsInLine(w.Context(), mu)
+				next = queuedAndListening(w.Context(), mu)
 			}
 			time.Sleep(time.Second + 2*budget) // it was renewed, and passing it on takes a round trip from here on
 			ends := time.Now().Add(w.left("a"))

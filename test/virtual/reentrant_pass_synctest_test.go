@@ -31,7 +31,7 @@ var layouts = map[string]struct {
 // P3, P7: within 20 ms of the grant the lock goes from goroutine to goroutine of a session in the
 // order of arrival, with tokens that rise, and without the server; a fenced lock with a release and
 // an acquire each, which counts the token. Others see the same process as the holder.
-func TestLockIsPassedOnInOrderWithoutTheServer(t *testing.T) {
+func TestLockIsHandedOverInOrderWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	const goroutines = 5
 	for name, layout := range layouts {
@@ -84,8 +84,8 @@ func TestLockIsPassedOnInOrderWithoutTheServer(t *testing.T) {
 	}
 }
 
-// P6: after that the lock is released although another goroutine of the session waits, since in
-// Redisson's layout no process knows who waits elsewhere.
+// P6: after that the lock is released although another goroutine of the session waits, since in Redisson's
+// layout no process knows of waiters elsewhere.
 func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 	t.Parallel()
 	for name, layout := range layouts {
@@ -102,7 +102,7 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 				lease := atOnce(w.T, mu)
 				first, err := w.redis.HKeys("a")
 				require.NoError(w, err)
-				here, elsewhere := waitsInLine(w.Context(), mu), waitsInLine(w.Context(), other)
+				here, elsewhere := queuedAndListening(w.Context(), mu), queuedAndListening(w.Context(), other)
 				require.NoError(w, lease.Unlock())
 				last := lease.Token()
 				for range 2 {

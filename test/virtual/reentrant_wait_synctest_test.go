@@ -34,7 +34,7 @@ func TestReleaseWhileTheSubscriptionIsBrokenIsFound(t *testing.T) {
 		for i := range instants {
 			name := fmt.Sprint("broken/", i)
 			held := atOnce(w.T, reentrant.New(users[0].Session, name))
-			next := waitsInLine(w.Context(), reentrant.New(users[1].Session, name))
+			next := queuedAndListening(w.Context(), reentrant.New(users[1].Session, name))
 			users[1].breakSubscriptions()
 			time.Sleep(time.Duration(i) * latency / 4)
 			released := time.Now()
@@ -72,7 +72,7 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 				defer closeAll()
 				lines.losesMessages.Store(c.loses)
 				held := atOnce(w.T, reentrant.New(holding, "a", c.lock...))
-				next := waitsInLine(w.Context(), reentrant.New(s, "a", c.lock...))
+				next := queuedAndListening(w.Context(), reentrant.New(s, "a", c.lock...))
 				require.Equal(w, !c.loses, len(w.redis.PubSubChannels("")) == 0)
 				released := time.Now()
 				require.NoError(w, held.Unlock())
@@ -92,7 +92,7 @@ func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		lost := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(10*time.Second)))
-		next := waitsInLine(w.Context(), reentrant.New(s, "a"))
+		next := queuedAndListening(w.Context(), reentrant.New(s, "a"))
 		ends := time.Now().Add(w.left("a"))
 		got := <-next
 		require.NoError(w, got.err)
@@ -114,7 +114,7 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 		held := atOnce(w.T, reentrant.New(users[0].Session, "a"))
 		mu := reentrant.New(users[1].Session, "a")
 		ctx, cancel := context.WithCancel(w.Context())
-		waiting := []<-chan had{waitsInLine(ctx, mu)}
+		waiting := []<-chan had{queuedAndListening(ctx, mu)}
 		before := w.commands.Load()
 		for range 50 {
 			answered := make(chan had, 1)
@@ -144,7 +144,7 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	t.Parallel()
 	const waits = 6 * time.Second // half of it is longer than the pause between polls, and the time that a poll waits for its reply
 	heldBy := func(w *world, s *signalbox.Session) { atOnce(w.T, reentrant.New(s, "a")) }
-	waitsIn := func(w *world, s *signalbox.Session) { waitsInLine(w.Context(), reentrant.New(s, "a")) }
+	waitsIn := func(w *world, s *signalbox.Session) { queuedAndListening(w.Context(), reentrant.New(s, "a")) }
 	for name, c := range map[string]struct {
 		prepare func(w *world, s, other *signalbox.Session)
 		fault   func(lines *wire) // in the midst of the wait

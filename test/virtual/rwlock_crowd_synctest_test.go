@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// yard is what the lock under test protects: it notes whoever is where it must not be.
+// yard is what the lock under test protects: it notes holders that overlap.
 type yard struct {
 	readers, writers atomic.Int32
 	writes, reads    atomic.Int64

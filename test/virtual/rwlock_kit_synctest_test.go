@@ -74,7 +74,7 @@ func granted(t *testing.T, got <-chan had) signalbox.Lease {
 	return h.lease
 }
 
-// rwHolder is the holder of the lock "a", and those who want it next.
+// rwHolder is the holder of the lock "a", and the waiters behind it.
 type rwHolder struct {
 	*world
 
@@ -121,7 +121,7 @@ func eachRWHolder(t *testing.T, options []signalbox.LockOption, test func(t *tes
 					}
 					if strings.HasSuffix(way, "Granted") {
 						before := atOnce(t, h.other)
-						got := waitsInLine(t.Context(), h.lock)
+						got := queuedAndListening(t.Context(), h.lock)
 						h.asked = time.Now()
 						require.NoError(t, before.Unlock())
 						h.lease = granted(t, got)

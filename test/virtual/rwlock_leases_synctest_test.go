@@ -41,7 +41,7 @@ func TestRWLeaseExpiresBeforeItsHold(t *testing.T) {
 // P2: a lease with an end of its own expires by then, whatever was granted to a waiter, and the lock is free soon after.
 func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct { //nolint:paralleltest // looks at all goroutines
+	for name, c := range map[string]struct { //nolint:paralleltest // counts all goroutines
 		options []signalbox.LockOption
 		lasts   time.Duration
 		why     error
@@ -152,7 +152,7 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 				if beside, err := lock.TryRLock(t.Context()); err == nil {
 					leases = append(leases, beside)
 				}
-				reader, writer := waitsInLine(t.Context(), locktest.Reader().New(users[1].Session, "a")), waitsInLine(t.Context(), rwlock.New(users[1].Session, "a"))
+				reader, writer := queuedAndListening(t.Context(), locktest.Reader().New(users[1].Session, "a")), queuedAndListening(t.Context(), rwlock.New(users[1].Session, "a"))
 				before := lease.Deadline()
 				time.Sleep(rwLife)
 				require.True(t, lease.Deadline().After(before))
@@ -208,10 +208,10 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		lost := atOnce(t, locktest.Writer().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
-		writer := waitsInLine(t.Context(), locktest.Writer().New(users[1].Session, "a"))
+		writer := queuedAndListening(t.Context(), locktest.Writer().New(users[1].Session, "a"))
 		var readers []<-chan had
 		for _, u := range users[2:] {
-			readers = append(readers, waitsInLine(t.Context(), locktest.Reader().New(u.Session, "a")))
+			readers = append(readers, queuedAndListening(t.Context(), locktest.Reader().New(u.Session, "a")))
 		}
 		users[0].dead()
 		var leases []signalbox.Lease

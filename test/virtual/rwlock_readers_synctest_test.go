@@ -207,7 +207,7 @@ func (c *rwCrowd) meets(t *testing.T, lock locktest.Lock, n, most int) {
 func TestRWNeitherSideStarves(t *testing.T) {
 	t.Parallel()
 	own := signalbox.WithMaxHold(time.Hour)  // what makes each reader have its own hold
-	for name, c := range map[string]struct { //nolint:paralleltest // looks at all goroutines
+	for name, c := range map[string]struct { //nolint:paralleltest // counts all goroutines
 		readers, writers int
 		options          []signalbox.LockOption // of the readers
 	}{

@@ -30,7 +30,7 @@ func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) {
 		require.NoError(t, atOnce(t, write(0)).Unlock()) // teaches the server the script
 		for range 10 {
 			first := atOnce(t, write(0))
-			one, second, other := waitsInLine(t.Context(), read(1)), waitsInLine(t.Context(), write(2)), waitsInLine(t.Context(), read(3))
+			one, second, other := queuedAndListening(t.Context(), read(1)), queuedAndListening(t.Context(), write(2)), queuedAndListening(t.Context(), read(3))
 			released := time.Now()
 			require.NoError(t, first.Unlock())
 			a, b := <-one, <-other
@@ -61,7 +61,7 @@ func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) {
 		defer closeAll()
 		for n := range 60 {
 			lease := atOnce(t, rwlock.New(users[0].Session, "lost"))
-			next := waitsInLine(t.Context(), bothSides()[n%2].New(users[1].Session, "lost"))
+			next := queuedAndListening(t.Context(), bothSides()[n%2].New(users[1].Session, "lost"))
 			lose := []func(){
 				func() { users[1].losesMessages.Store(true) }, users[1].breakSubscriptions, users[1].cut,
 			}[n/2%3]
@@ -80,8 +80,9 @@ func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) {
 	})
 }
 
-// P6, order: a writer that dies in line opens the door when it counts as dead, with the next look of those who wait.
-func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) {
+// P6, order: a waiting writer that dies no longer keeps readers out when its life has ended, from the
+// readers' next poll.
+func TestADeadWriterAdmitsReadersWithinItsLifeAndAPoll(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -90,8 +91,8 @@ func TestADeadWriterOpensTheDoorWithinItsLifeAndALook(t *testing.T) {
 		for n := range 10 {
 			inside := atOnce(t, locktest.Reader().New(users[0].Session, "door"))
 			ctx, cancel := context.WithCancel(t.Context())
-			writer := waitsInLine(ctx, rwlock.New(users[1].Session, "door"))
-			reader := waitsInLine(t.Context(), locktest.Reader().New(users[2].Session, "door"))
+			writer := queuedAndListening(ctx, rwlock.New(users[1].Session, "door"))
+			reader := queuedAndListening(t.Context(), locktest.Reader().New(users[2].Session, "door"))
 			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
 			users[1].dead()
 			died := time.Now()
@@ -123,7 +124,7 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 			time.Sleep(time.Minute)
 			users[0].dead()
 			died := time.Now()
-			writer := waitsInLine(t.Context(), rwlock.New(users[2].Session, "crash"))
+			writer := queuedAndListening(t.Context(), rwlock.New(users[2].Session, "crash"))
 			time.Sleep(2 * life)
 			require.ErrorIs(t, crashed.Err(), signalbox.ErrLost)
 			require.NoError(t, beside.Err())
@@ -141,8 +142,8 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 	})
 }
 
-// P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many share it, and
-// goes on while each of them comes and goes.
+// P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many
+// share it, and continues while readers enter and leave.
 func TestASharedHoldIsRenewedForHours(t *testing.T) {
 	t.Parallel()
 	const life, readers = 30 * time.Second, 50
@@ -163,7 +164,7 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 				time.Sleep(time.Second)
 				require.NoError(t, leases[hour].Err())
 			}
-			// Whoever goes, first or last, another one comes, and the hold goes on.
+			// A reader leaves, the first or the last, another one enters, and the hold continues.
 			require.NoError(t, leases[hour].Unlock())
 			leases[hour] = atOnce(t, lock)
 			require.Equal(t, token, leases[hour].Token(), "the same hold")

@@ -48,7 +48,7 @@ func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
 		var waiting []<-chan had
 		for n, u := range users[1:] {
 			u.losesMessages.Store(true)
-			waiting = append(waiting, waitsInLine(t.Context(), bothSides()[n%2].New(u.Session, "a")))
+			waiting = append(waiting, queuedAndListening(t.Context(), bothSides()[n%2].New(u.Session, "a")))
 		}
 		require.NoError(t, held.Unlock())
 		one, other := granted(t, waiting[1]), granted(t, waiting[3]) // both readers, beside each other
@@ -73,10 +73,10 @@ func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) {
 		defer closeAll()
 		inside := atOnce(t, locktest.Reader().New(users[0].Session, "a"))
 		ctx, giveUp := context.WithCancel(t.Context())
-		writer := waitsInLine(ctx, rwlock.New(users[1].Session, "a"))
+		writer := queuedAndListening(ctx, rwlock.New(users[1].Session, "a"))
 		var readers []<-chan had
 		for _, u := range users[2:] {
-			readers = append(readers, waitsInLine(t.Context(), locktest.Reader().New(u.Session, "a")))
+			readers = append(readers, queuedAndListening(t.Context(), locktest.Reader().New(u.Session, "a")))
 		}
 		giveUp()
 		require.ErrorIs(t, (<-writer).err, context.Canceled)
@@ -113,7 +113,7 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 				for n, u := range users[1:] {
 					for range 3 {
 						side := bothSides()[n%2]
-						got := waitsInLine(t.Context(), side.New(u.Session, "a"))
+						got := queuedAndListening(t.Context(), side.New(u.Session, "a"))
 						served := make(chan had, 1)
 						waiting = append(waiting, served)
 						mine, most := &writers, int32(1)
@@ -169,7 +169,7 @@ func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) {
 		holder := atOnce(t, rwlock.New(users[0].Session, "a"))
 		for _, want := range []error{context.Canceled, stopped} {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			waiting := []<-chan had{waitsInLine(ctx, side.New(users[1].Session, "a")), waitsInLine(ctx, side.New(users[1].Session, "a"))}
+			waiting := []<-chan had{queuedAndListening(ctx, side.New(users[1].Session, "a")), queuedAndListening(ctx, side.New(users[1].Session, "a"))}
 			cancel(want)
 			for _, got := range waiting {
 				h := <-got
@@ -200,7 +200,7 @@ func TestRWUnreachableServerIsWaitedFor(t *testing.T) {
 		var refused *net.OpError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, "dial", refused.Op)
-		got := waitsInLine(t.Context(), lock)
+		got := queuedAndListening(t.Context(), lock)
 		users[0].refuses.Store(false)
 		require.NoError(t, granted(t, got).Unlock())
 	})
@@ -255,7 +255,7 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 				defer closeAll()
 				lock := rwlock.New(users[0].Session, "a")
 				lease := atOnce(t, lock)
-				reader := waitsInLine(t.Context(), locktest.Reader().New(users[1].Session, "a"))
+				reader := queuedAndListening(t.Context(), locktest.Reader().New(users[1].Session, "a"))
 				strike(users[0])
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()

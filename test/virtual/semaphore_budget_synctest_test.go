@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P2, P3: when the budget is used up the server is asked, which lengthens the hold and grants a greater token if nobody else
-// waits.
+// P2, P3: when the budget is used up the server is asked. It extends the hold and grants a greater token if
+// there is no other waiter.
 func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
@@ -68,9 +68,9 @@ func TestWaiterByOtherTermsIsNotKeptOut(t *testing.T) {
 	}
 }
 
-// P2, P6: permits that were lost while others waited for them are told, also by the question whether they may be passed on,
-// and the others are served.
-func TestLostPermitsAreNotPassedOn(t *testing.T) {
+// P2, P6: permits that were lost while others waited for them are reported, also by the request that asks
+// whether they may be handed over, and the others are served.
+func TestLostPermitsAreNotHandedOver(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]func(signalbox.Lease){
 		"Release": func(signalbox.Lease) {}, "Renewal": func(lease signalbox.Lease) { <-lease.Done() },
@@ -92,8 +92,8 @@ func TestLostPermitsAreNotPassedOn(t *testing.T) {
 	}
 }
 
-// P1: if there are fewer permits by now, they are passed on for no longer than the budget.
-func TestPermitsThatAreTooManyAreNotPassedOn(t *testing.T) {
+// P1: if the capacity is lower by now, permits above it are handed over for no longer than the budget.
+func TestPermitsAboveTheCapacityAreNotHandedOver(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		sem := semaphore.New(w.user().Session, "a", 2)

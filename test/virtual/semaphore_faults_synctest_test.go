@@ -119,8 +119,8 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	})
 }
 
-// P1, P4, P5: the same for permits that are passed on, for which the server is asked now and then.
-func TestPassedPermitsComeBackWhicheverRequestFails(t *testing.T) {
+// P1, P4, P5: the same for permits that are handed over, for which the server is asked now and then.
+func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
 	eachKind(t, func(w *world, kind redistest.Kind) {
@@ -228,9 +228,9 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 	})
 }
 
-// P4, P6: a ticket of a waiter that gave up, whose request arrived after its leaving, keeps nobody out for longer than its
-// not-after, though its session goes on and keeps it alive, and though a holder renews.
-func TestTicketOfNobodyKeepsNobodyOut(t *testing.T) {
+// P4, P6: the ticket of a waiter that gave up arrives after its leave. It keeps others out for no longer
+// than its not-after, even though its session continues and keeps it alive, and a holder renews.
+func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		s := w.struck(locktest.Runs(scripts.SemaphoreEnter))
@@ -254,8 +254,8 @@ func TestTicketOfNobodyKeepsNobodyOut(t *testing.T) {
 	})
 }
 
-// P2, P6: a server that comes back empty serves all who waited, and its holder is told.
-func TestEmptyServerServesAllWhoWaitForPermits(t *testing.T) {
+// P2, P6: a server that comes back empty serves all waiters, and its holder learns of the loss.
+func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
 		users := []lineUser{w.user(), w.user(), w.user()}

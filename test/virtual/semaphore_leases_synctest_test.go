@@ -42,8 +42,8 @@ func TestPermitsAreRenewedAsLongAsTheyAreHeld(t *testing.T) {
 	})
 }
 
-// P1, P2, P6: a lease that is not renewed ends before its permits are free. They come back by themselves to who waits, and a
-// late release raises nothing.
+// P1, P2, P6: a lease that is not renewed ends before its permits are free. They go to a waiter by
+// themselves, and a late release adds none.
 func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Second
@@ -85,9 +85,9 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 	})
 }
 
-// P2, P8: permits that the server lost are told by the next renewal, which makes none; nor does the release. They are told
-// when parts of them are released, too.
-func TestLostPermitsAreToldByTheNextRenewal(t *testing.T) {
+// P2, P8: permits that the server lost are reported by the next renewal, which creates none; nor does the
+// release. They are also reported when parts of them are released.
+func TestLostPermitsAreReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
 	eachLayout(t, func(w *world, options []signalbox.LockOption) {

@@ -233,12 +233,12 @@ func TestALeaseEndsByAWallClockSetForward(t *testing.T) { //nolint:paralleltest 
 // P6: a waiter has the lock as soon as it is unlocked, whatever was done to the wall clock
 // meanwhile.
 func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	// Four round trips: a multilock asks for several locks at once, is told that one has a queue, and releases that by a script
-	// that the server may not know yet; then the waiter takes the others.
+	// Four round trips: a multilock asks for several locks at once, learns that one has a queue, and
+	// releases them by a script that the server may not know yet; then the waiter acquires the others.
 	const onTime = 4 * 2 * steppedLife / 100
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		held := p.must(p.theirs)
-		waiter := waitsInLine(p.Context(), p.mine)
+		waiter := queuedAndListening(p.Context(), p.mine)
 		time.Sleep(steppedLife)
 		p.set(leases)
 		if leases < 1 {
@@ -265,7 +265,7 @@ func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest 
 func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		lease := p.must(p.mine)
-		waiter := waitsInLine(p.Context(), p.theirs)
+		waiter := queuedAndListening(p.Context(), p.theirs)
 		time.Sleep(steppedLife)
 		p.cutOff()
 		died := time.Now()
@@ -283,7 +283,7 @@ func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:parallelte
 func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
 		held := p.must(p.theirs)
-		waiter := waitsInLine(p.Context(), p.mine)
+		waiter := queuedAndListening(p.Context(), p.mine)
 		p.set(leases)
 		_ = held.Unlock()
 		got := <-waiter

@@ -41,7 +41,8 @@ func newStrike(kind redistest.Kind) *strike {
 	return &strike{kind: kind, delay: 50 * time.Millisecond, fired: make(chan struct{})}
 }
 
-// arm lets it strike the at-th request from now on that runs one of the scripts, or any script if there are none.
+// arm makes it strike the at-th request from now on that runs one of the scripts, or any script if scripts
+// is empty.
 func (s *strike) arm(at int, matches ...*scripts.Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ type struck struct {
 	delay atomic.Int64    // of what is delayed, unless its fault has a delay of its own
 	close func()          // closes the session and its client
 
-	one   sync.Mutex // held while a script runs, whoever runs it
+	one   sync.Mutex // held while any script runs
 	after func()     // called after each of them, nil for nothing; guarded by one
 
 	loading sync.Mutex
@@ -103,7 +103,7 @@ func (s *struck) reopen(options ...signalbox.SessionOption) {
 	})
 }
 
-// run executes a request, and returns the reply, which nobody has.
+// run executes a request, and returns the reply, which no connection has received.
 func (s *struck) run(request []string) string {
 	var reply bytes.Buffer
 	peer := server.NewPeer(bufio.NewWriter(&reply))

@@ -115,8 +115,8 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 	}
 }
 
-// P3, P5: whatever becomes of the question whether a lock may be passed on inside a process, each waiter gets it once, with
-// tokens that rise, and no Unlock reports a loss.
+// P3, P5: whatever happens to the request that asks whether a lock may be handed over inside a process,
+// each waiter gets the lock once, tokens rise, and no Unlock reports a loss.
 func TestYieldThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
 	yields := func(k swept) (these []*scripts.Script) {

@@ -24,7 +24,7 @@ type swept struct {
 	rival                  locktest.Primitive // the kind that excludes it
 	acquire, release, undo *scripts.Script
 	yield                  *scripts.Script   // ends a turn while goroutines of the process wait, or asks for another; nil if nothing does
-	force                  []*scripts.Script // of a ForceUnlock; nil if there is none
+	force                  []*scripts.Script // of a ForceUnlock; nil if the kind has no ForceUnlock
 	retold                 bool              // an acquire that is repeated returns a later token of the same hold
 	scenarios              []scenario
 }

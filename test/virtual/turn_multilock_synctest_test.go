@@ -23,7 +23,7 @@ func TestReleasedMembersReachTheirWaitersByMessage(t *testing.T) {
 		mine, theirs := users[0].Session, users[1].Session
 		lease := atOnce(w.T, multilock.New(reentrant.New(mine, "a"), fair.New(mine, "b"), reentrant.New(mine, "c")))
 		waiting := []<-chan had{
-			waitsInLine(w.Context(), fair.New(theirs, "a")), waitsInLine(w.Context(), reentrant.New(theirs, "b")),
+			queuedAndListening(w.Context(), fair.New(theirs, "a")), queuedAndListening(w.Context(), reentrant.New(theirs, "b")),
 		}
 		released := time.Now()
 		require.NoError(w, lease.Unlock())

@@ -168,7 +168,7 @@ func TestACallThatEndsATurnMayFail(t *testing.T) {
 				mu, other := reentrant.New(s, "a"), reentrant.New(users[0].Session, "a")
 				for _, isStruck := range []bool{false, true} { // the server knows the scripts from the first round
 					lease := atOnce(w.T, mu)
-					here, there := waitsInLine(w.Context(), mu), waitsInLine(w.Context(), other)
+					here, there := queuedAndListening(w.Context(), mu), queuedAndListening(w.Context(), other)
 					if isStruck {
 						fault.arm(1, scripts.LockRequeue)
 					}

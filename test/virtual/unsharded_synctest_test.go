@@ -58,7 +58,7 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 				for n := range 6 {
 					holder, waiter := users[n%2], users[(n+1)%2]
 					lease := atOnce(t, lock(holder.Session))
-					next := waitsInLine(t.Context(), lock(waiter.Session))
+					next := queuedAndListening(t.Context(), lock(waiter.Session))
 					released := time.Now()
 					require.NoError(t, lease.Unlock())
 					got := <-next

@@ -142,7 +142,7 @@ func (m *mail) receive() (parcels []parcel) {
 	}
 }
 
-// pump passes on what it reads, until either end is closed, and then closes both.
+// pump forwards what it reads, until either end is closed, and then closes both.
 func (w *wire) pump(from, to net.Conn, swallows *atomic.Bool) {
 	under := &mail{changed: make(chan struct{}, 1)}
 	go func() {

@@ -14,10 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P2: whenever the wire goes dead, in whichever direction, the holder is told before the key
-// ends, by the allowance of a fiftieth at least, and by the
-// time that its request was on its way.
-func TestHolderOfADeadWireIsToldBeforeItsKeyEnds(t *testing.T) {
+// P2: if the wire goes dead at any time, in either direction, the lease ends before the key does. It ends
+// earlier by the allowance of a fiftieth at least, and by the time that the request was on its way.
+func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 	t.Parallel()
 	const phases = 12 // of a life, at which the wire goes dead
 	bubble(t, func(w *world) {
@@ -33,7 +32,7 @@ func TestHolderOfADeadWireIsToldBeforeItsKeyEnds(t *testing.T) {
 	})
 }
 
-// hold takes a lock, lets its wire go dead after some time, and demands to be told in time.
+// hold acquires a lock, lets its wire go dead after some time, and requires that the lease ends in time.
 func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
 	t := w.T
 	s, lines, closeAll := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
