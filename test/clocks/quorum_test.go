@@ -65,19 +65,20 @@ func TestAQuorumWhoseServersDisagreeOnTheTime(t *testing.T) {
 					return errors.Is(err, signalbox.ErrHeld)
 				})
 				require.NoError(t, lease.Err())
-				giveBack(t, lease)
+				release(t, lease)
 				next := locktest.MustHave(t, waiting)
 				require.Greater(t, next.Token(), last)
 				last = next.Token()
-				giveBack(t, next)
+				release(t, next)
 				one, other = other, one
 			}
 		})
 	}
 }
 
-// giveBack unlocks. What a quorum does not confirm in a second, on a machine that stalls, is given back after it.
-func giveBack(t *testing.T, lease signalbox.Lease) {
+// release unlocks. A quorum that does not confirm that in a second, on a machine that stalls, is released
+// later.
+func release(t *testing.T, lease signalbox.Lease) {
 	t.Helper()
 	if err := lease.Unlock(); err != nil {
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)

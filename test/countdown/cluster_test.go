@@ -21,7 +21,7 @@ import (
 const calm = time.Minute
 
 // P6: a slot that is moved while workers count and others wait loses no count and no waiter.
-func TestARoundGoesOnWhileItsSlotIsMoved(t *testing.T) {
+func TestARoundContinuesWhileItsSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a slot that moves between the nodes of a cluster")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))

@@ -59,7 +59,7 @@ func TestKilledWorkersThatAreStartedAgainOpenNothingEarly(t *testing.T) {
 }
 
 // P6: a waiter that was stopped over several rounds learns how its own ended.
-func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
+func TestAStoppedWaiterLearnsHowItsRoundEnded(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{"open", "reset"} {
 		t.Run(want, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAStoppedWaiterIsToldHowItsRoundEnded(t *testing.T) {
 
 // P6: a server restarts empty while processes wait: they get an error, and do not wait for ever; and the next
 // round begins.
-func TestARestartOfTheServerIsToldToThoseWhoWait(t *testing.T) {
+func TestARestartOfTheServerIsReportedToWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := locktest.Session(t, server)

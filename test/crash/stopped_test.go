@@ -15,14 +15,14 @@ import (
 
 // P2: a process that was stopped past its lease finds out at its first look, whatever its
 // timers have done by then.
-func TestFirstLookAfterAPauseTells(t *testing.T) {
+func TestFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped for longer than their leases last")
 	w := newWorld(t)
 	w.pauseAll(t, w.holders(t, len(stopped())))
 }
 
-func TestSoakFirstLookAfterAPauseTells(t *testing.T) { //nolint:paralleltest // has the machine to itself
+func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	w, pauses := newWorld(t), 0
 	for more := locktest.Soak(t); more(); {
 		holders := w.holders(t, 16)

@@ -68,7 +68,7 @@ func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server)
 	}
 	_, err := w.lock(locktest.SteadySession(w.T, w.topology)).TryLock(locktest.Context(w)) // which no busy machine keeps from the server
 	require.ErrorIs(w, err, signalbox.ErrHeld, w.kind.Name)
-	w.mustGiveBack(lease)
+	w.mustRelease(lease)
 }
 
 // waiter is one Lock call.
@@ -145,8 +145,9 @@ type crowd struct {
 	running sync.WaitGroup
 }
 
-// load begins taking turns, in two sessions whose goroutines pass the lock on. Where two servers may grant at one time each
-// turn is a session's own, and asked for: a hold that is passed on has tokens of before what the other granted meanwhile.
+// load starts two sessions whose goroutines take turns and hand the lock over. If two servers may grant at
+// one time, each turn is requested from the server: a hold that is handed over has tokens from before the
+// other server's grants.
 func (w *world) load() *crowd {
 	w.Helper()
 	ctx, stop := context.WithCancel(context.Background())

@@ -95,8 +95,8 @@ func (b *book) mustBeTrue(t *testing.T) {
 	require.Empty(t, b.mu.faults)
 }
 
-// mustTell requires that tokens show the later one if leases overlapped.
-func (b *book) mustTell(t *testing.T) (overlaps int) {
+// mustShowLater requires that tokens show the later of two leases that overlapped.
+func (b *book) mustShowLater(t *testing.T) (overlaps int) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -93,7 +93,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 }
 
 // P4, P6: a node dies under many clients that alternate, some of which are just acquiring, or releasing.
-func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
+func TestTurnsContinueWhenTheirNodeDies(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	node, good := firstNode(t, c)
@@ -110,7 +110,7 @@ func TestTurnsGoOnWhenTheirNodeDies(t *testing.T) {
 		w.awaitTurns(50)
 		crowds[i].end()
 		longest, after := w.book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, w.book.mustTell(t))
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, w.book.mustShowLater(t))
 	}
 	for _, w := range all {
 		w.mustHear()

@@ -52,7 +52,7 @@ func campaign(t *testing.T, top redistest.Topology, name string, n int, options 
 	return c
 }
 
-// lead is a term: nobody else leads in it, and its token is the greatest so far.
+// lead is a term: no other candidate leads in it, and its token is the greatest so far.
 func (c *candidates) lead(ctx context.Context, term election.Term) error {
 	if n := c.leads.Add(1); n != 1 && ctx.Err() == nil {
 		c.Errorf("%d lead", n)

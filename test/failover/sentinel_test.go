@@ -48,7 +48,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 }
 
 // P2, P3: what the replica never had is lost, and told, and the next holder's token is greater.
-func TestAHoldThatTheReplicaNeverHadIsToldToBeLost(t *testing.T) {
+func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	primary := s.Primary(t)
@@ -104,7 +104,7 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 		crowds[i].end()
 		longest, after := w.book.pause(fault)
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustTell(t))
+		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustShowLater(t))
 		w.mustHear()
 	}
 	for _, w := range all {
@@ -154,7 +154,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 
 // P1, P3, P6: a primary is stopped, replaced, and continues. Its waiters move to the new one, with their
 // channel, and so do holders.
-func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
+func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	old := s.Primary(t)
@@ -201,7 +201,7 @@ func TestNobodyStaysWithAStoppedPrimary(t *testing.T) {
 		crowds[i].end()
 		longest, after := busy[i].book.pause(fault)
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.Name, busy[i].book.mustTell(t))
+		t.Logf("%s: %d overlaps", w.kind.Name, busy[i].book.mustShowLater(t))
 		w.book.mustBeTrue(t)
 		w.mustHear()
 	}
@@ -276,7 +276,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, busy[i].book.mustTell(t))
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, busy[i].book.mustShowLater(t))
 	}
 	for _, w := range all {
 		w.mustHear()
@@ -289,7 +289,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 
 // P3: a primary that was stopped and replaced continues, and a client asks it that does not know the new one.
 // What it grants is lost and reported; tokens show which came later.
-func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
+func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	old := s.Primary(t)
@@ -328,7 +328,7 @@ func TestWhatAnOldPrimaryGrantsIsToldToBeLost(t *testing.T) {
 	for i, w := range all {
 		w.mustUnlock(held[i])
 		w.mustUnlock(w.mustLock(w.lock(w.sessions[0])))
-		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustTell(t))
+		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustShowLater(t))
 	}
 	for _, w := range all {
 		w.mustRest()

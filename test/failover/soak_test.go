@@ -43,7 +43,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 			c.MoveSlot(t, moved, to)
 		}
 		c.AwaitReady(t)
-		mustGoOn(all)
+		mustContinue(all)
 	}
 	mustEndWell(all, crowds)
 }
@@ -71,7 +71,7 @@ func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 			switchOver(t, s, primary)
 		}
 		s.AwaitReady(t)
-		mustGoOn(all)
+		mustContinue(all)
 	}
 	mustEndWell(all, crowds)
 }
@@ -83,11 +83,11 @@ func loadAll(all []*world) (crowds []*crowd) {
 	return crowds
 }
 
-// mustGoOn requires that clients make progress, and that no token was too small.
-func mustGoOn(all []*world) {
+// mustContinue requires that clients make progress, and that no token was too small.
+func mustContinue(all []*world) {
 	for _, w := range all {
 		w.awaitTurns(50)
-		w.book.mustTell(w.T)
+		w.book.mustShowLater(w.T)
 	}
 }
 
@@ -95,7 +95,7 @@ func mustGoOn(all []*world) {
 func mustEndWell(all []*world, crowds []*crowd) {
 	for i, w := range all {
 		crowds[i].end()
-		w.Logf("%s: %d turns, %d overlaps", w.kind.Name, w.book.len(), w.book.mustTell(w.T))
+		w.Logf("%s: %d turns, %d overlaps", w.kind.Name, w.book.len(), w.book.mustShowLater(w.T))
 		w.mustHear()
 	}
 	for _, w := range all {

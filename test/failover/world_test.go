@@ -128,19 +128,19 @@ func (w *world) mustLock(l locktest.Lock) signalbox.Lease {
 func (w *world) mustUnlock(lease signalbox.Lease) {
 	w.Helper()
 	w.book.leave(lease)
-	w.mustGiveBack(lease)
+	w.mustRelease(lease)
 }
 
-// mustGiveBack unlocks a lease, and fails the test if that has ended. An Unlock without a reply within its
-// second continues in the background, and a waiter, or mustRest, finds out whether it succeeded.
-func (w *world) mustGiveBack(lease signalbox.Lease) {
+// mustRelease unlocks a lease, and fails the test if the lease has ended. An Unlock without a reply within
+// its second continues in the background, and a waiter, or mustRest, finds out whether it succeeded.
+func (w *world) mustRelease(lease signalbox.Lease) {
 	w.Helper()
-	require.NoError(w, giveBack(lease), w.kind.Name)
+	require.NoError(w, release(lease), w.kind.Name)
 }
 
-// giveBack unlocks a lease that nothing was to end. Only a machine that stands still past its deadline may have ended it: a hold
+// release unlocks a lease that nothing was to end. Only a machine that stands still past its deadline may have ended it: a hold
 // that was waited for has three seconds until its first renewal.
-func giveBack(lease signalbox.Lease) error {
+func release(lease signalbox.Lease) error {
 	deadline := lease.Deadline()
 	err := lease.Unlock()
 	if errors.Is(err, signalbox.ErrLost) && !time.Now().Before(deadline) {
@@ -158,7 +158,7 @@ func (w *world) pass(ctx context.Context, l locktest.Lock) error {
 	}
 	w.book.enter(lease, before)
 	w.book.leave(lease)
-	return giveBack(lease)
+	return release(lease)
 }
 
 // alive returns the servers that have data and reply.
@@ -197,8 +197,8 @@ func (w *world) knows(s *signalbox.Session) bool {
 	return false
 }
 
-// held reports whether a server says that somebody has the lock: by a value, or by a member for each hold that
-// says when it ends.
+// held reports whether a server says that the lock is held: by a value, or by a member with an end for each
+// hold.
 func (w *world) held(s *redistest.Server) bool {
 	value, err := s.Do("GET", w.key())
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
@@ -254,7 +254,7 @@ func (w *world) mustRest() {
 			return locktest.Settling(s) == 0 && locktest.Channels(s) == 0
 		})
 	}
-	redistest.Await(w, w.kind.Name+": a lock that nobody holds", func() bool {
+	redistest.Await(w, w.kind.Name+": a free lock", func() bool {
 		for _, server := range w.alive() {
 			if line, err := server.Do("EXISTS", w.kind.Line(w.name)); err == nil && line != int64(0) {
 				return false
@@ -265,7 +265,7 @@ func (w *world) mustRest() {
 		}
 		return true
 	})
-	redistest.Await(w, w.kind.Name+": channels that nobody listens to", func() bool { return len(w.listeners()) == 0 })
+	redistest.Await(w, w.kind.Name+": channels without subscribers", func() bool { return len(w.listeners()) == 0 })
 	require.Empty(w, w.immortal())
 }
 
@@ -287,7 +287,7 @@ func (w *world) mustHear() {
 		redistest.Await(w, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
 		released := time.Now()
 		w.book.leave(held)
-		require.NoError(w, giveBack(held), w.kind.Name)
+		require.NoError(w, release(held), w.kind.Name)
 		require.NoError(w, <-woken, "%s: after %v", w.kind.Name, time.Since(released))
 		if time.Since(released) < time.Second/2 {
 			quick++

@@ -23,17 +23,17 @@ type book struct {
 	name   string // of the lock
 }
 
-// note takes down who holds the lock, and judges it by the note before: where somebody stood
-// first in line then, it has to be that one now. It answers how often it was, or -1 where the caller does
+// note records the holder of the lock, and compares it with the previous note: if there was a head of the
+// queue then, it has to be the holder now. It returns how many notes followed, or -1 if the caller does
 // not hold the lock.
 //
-// What is counted, beside the notes: followed, the first in line came next; passed, it did not, and
-// stands in line and lives; left, it did not, and is gone or dead; fallen, the token was not
-// greater; sunk, the first in line had come before the one that was first then; strangers.
+// The book counts, beside the notes: followed, the head was granted the lock next; passed, it was not,
+// although it is queued and alive; left, it was not, and is gone or dead; fallen, the token was not
+// greater; sunk, the new head had queued before the old one; intruders, callers that do not hold the lock.
 //
-// A machine that stalls for a second or more keeps waiters from saying that they live. Then they are rightly passed over,
-// or lose what was granted to them, and may live again when the note is made. So for as long after a stall as a waiter counts
-// as living nobody is counted as passed, left or a stranger, but as stalled.
+// A machine that stalls for a second or more delays the waiters' heartbeats. Then they are rightly passed
+// over, or lose what was granted to them, and may live again when the note is made. So for one life after a
+// stall the book counts stalled instead of passed, left and intruders.
 const note = `
 local holder, line, lives, book = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stamp = ARGV[1]
@@ -51,7 +51,7 @@ if string.sub(value, 63, 63) == 'q' then
   ends_ms = ends_ms - 15000 -- the mark outlives the hold
 end
 if string.sub(value, 5, 20) ~= stamp or string.sub(value, 62, 62) ~= 'f' or ends_ms <= 0 then
-  count(stalled and 'stalled' or 'strangers')
+  count(stalled and 'stalled' or 'intruders')
   return -1
 end
 local ticket = string.sub(value, 21, 62)
@@ -78,8 +78,8 @@ return tonumber(redis.call('HGET', book, 'followed') or 0)`
 
 func (b *book) key() string { return "book:" + locktest.Key(b.name) }
 
-// note makes the holder's note. A stranger, the caller of a lease that is good at the end of it, is
-// an error. What the server cannot do at the moment is tried again until ctx ends.
+// note makes the holder's note. It is an error if the caller does not hold the lock although its lease is
+// still good after the note. What the server cannot do at the moment is repeated until ctx ends.
 func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
 	keys := locktest.Keys(b.name)
 	for {
@@ -91,14 +91,14 @@ func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64,
 		}
 	}
 	if err == nil && followed < 0 && lease.Err() == nil {
-		err = fmt.Errorf("somebody else has the lock, but the lease of token %d is good", lease.Token())
+		err = fmt.Errorf("another caller has the lock, but the lease of token %d is good", lease.Token())
 	}
 	return followed, err
 }
 
 // account is what a book has counted.
 type account struct {
-	notes, followed, passed, left, stalled, fallen, sunk, strangers int64
+	notes, followed, passed, left, stalled, fallen, sunk, intruders int64
 }
 
 func (b *book) account(tb testing.TB) account {
@@ -110,12 +110,12 @@ func (b *book) account(tb testing.TB) account {
 		return n
 	}
 	return account{
-		of("notes"), of("followed"), of("passed"), of("left"), of("stalled"), of("fallen"), of("sunk"), of("strangers"),
+		of("notes"), of("followed"), of("passed"), of("left"), of("stalled"), of("fallen"), of("sunk"), of("intruders"),
 	}
 }
 
-// inOrder fails the test if anybody was passed over that lives, and if fewer than enough notes say anything because
-// somebody stood in line.
+// inOrder fails the test if a living waiter was passed over, and if fewer than enough notes say anything
+// because the queue was not empty.
 func (b *book) inOrder(tb testing.TB, enough int64) account {
 	tb.Helper()
 	a := b.account(tb)
@@ -127,11 +127,11 @@ func (b *book) inOrder(tb testing.TB, enough int64) account {
 	return a
 }
 
-// faultless is inOrder of a run without faults: nobody was lost in any way.
+// faultless is inOrder for a run without faults: no waiter and no holder was lost in any way.
 func (b *book) faultless(tb testing.TB, enough int64) account {
 	tb.Helper()
 	a := b.inOrder(tb, enough)
 	require.Zero(tb, a.left, "somebody lost its place: %+v", a)
-	require.Zero(tb, a.strangers, "somebody lost the lock: %+v", a)
+	require.Zero(tb, a.intruders, "somebody lost the lock: %+v", a)
 	return a
 }

@@ -15,14 +15,14 @@ import (
 
 // P1, P3, P6: while processes of a crowd are stopped and killed at any moment, the others continue, no two
 // hold the lock at once, and tokens rise.
-func TestCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) {
+func TestCrowdContinuesThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped and killed, and others wait for what the server keeps for them")
 	left := 4
 	newWorld(t).strikes(t, func() bool { left--; return left >= 0 })
 }
 
-func TestSoakCrowdGoesOnThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
+func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
 	newWorld(t).strikes(t, more)
 }
@@ -46,29 +46,29 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		all = append(all, crowd[i])
 	}
 	var slowest time.Duration
-	goesOn := func() {
+	continues := func() {
 		before, begun := notes.account(t).notes, time.Now()
 		redistest.AwaitFor(t, bound, "the others go on", func() bool { return notes.account(t).notes >= before+100 })
 		slowest = max(slowest, time.Since(begun))
 	}
-	goesOn()
+	continues()
 	kills, stops := 0, 0
 	for more() {
 		i := rand.N(processes)
 		if rand.N(2) == 0 {
 			crowd[i].Kill()
-			goesOn()
+			continues()
 			crowd[i] = begin()
 			all = append(all, crowd[i])
 			kills++
 			continue
 		}
 		crowd[i].Freeze()
-		goesOn()
+		continues()
 		until := w.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as living, or longer
 		redistest.AwaitFor(t, bound, "a while", func() bool { return w.view.Now(t).After(until) })
 		crowd[i].Thaw()
-		goesOn()
+		continues()
 		stops++
 	}
 	a := notes.account(t)

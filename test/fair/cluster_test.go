@@ -54,7 +54,7 @@ func (c *town) moves(t *testing.T, more func() bool) {
 	t.Helper()
 	over, end := context.WithCancel(context.Background())
 	const sessions, users = 4, 4
-	var followed atomic.Int64 // how often the first in line was next
+	var followed atomic.Int64 // how often the head of the queue was next
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -64,7 +64,7 @@ func (c *town) moves(t *testing.T, more func() bool) {
 		}
 		locktest.Together(t, sessions*users, func(i int) error {
 			lock := fair.New(all[i%sessions], c.notes.name)
-			for over.Err() == nil { // and who stands in line by then has its turn
+			for over.Err() == nil { // and the waiters in the queue by then have their turns
 				n, err := c.notes.turn(context.Background(), lock)
 				if err != nil {
 					return err
@@ -77,30 +77,30 @@ func (c *town) moves(t *testing.T, more func() bool) {
 		})
 	}()
 	defer func() { end(); <-done }()
-	goesOn := func(what string) {
+	continues := func(what string) {
 		before := followed.Load()
 		begun := time.Now()
 		redistest.AwaitFor(t, limit, what, func() bool { return followed.Load() >= before+200 })
 		t.Logf("%s: 200 grants in %v", what, time.Since(begun).Round(time.Millisecond))
 	}
-	goesOn("in its place")
+	continues("in its place")
 	rounds := 0
 	for ; more(); rounds++ {
 		to := c.elsewhere(t)
 		if rounds%2 == 0 {
 			c.cluster.MoveSlot(t, c.slot, to)
-			goesOn("moved at once")
+			continues("moved at once")
 			continue
 		}
 		c.movesInSteps(t, to, rounds%4 == 1)
-		goesOn("moved in steps")
+		continues("moved in steps")
 	}
 	end()
 	<-done
 	a := c.notes.inOrder(t, 200)
 	t.Logf("%d moves: %+v", rounds, a)
 	require.Zero(t, a.left, "places were lost")
-	require.Zero(t, a.strangers, "the lock was lost")
+	require.Zero(t, a.intruders, "the lock was lost")
 }
 
 // movesInSteps moves the slot so that the keys are on two nodes for longer than anybody counts as living

@@ -21,7 +21,7 @@ func granted(lease signalbox.Lease) time.Time {
 	return time.UnixMicro(int64(wire.StampOf(lease.Token())))
 }
 
-// P6: waiters that are killed, however many, delay the next living one by one life together and not each.
+// P6: waiters that are killed, however many, delay the next living one by one life together, not by one life each.
 // TestDeadWaitersDelayOthersByOneLife shows the bound in virtual time.
 func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 	t.Parallel()
@@ -60,7 +60,7 @@ func (w *world) killWaiters(t *testing.T, k int) {
 
 // Order: a process that is stopped in the queue for longer than its life is skipped. It keeps its position if
 // it comes back soon, and moves to the end if it comes back late. It gets the lock either way.
-func TestWaiterThatWasStoppedInLineGetsTheLockLater(t *testing.T) {
+func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
 	for name, late := range map[string]bool{"ComesBackSoon": false, "ComesBackLate": true} {
@@ -174,7 +174,7 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 
 // P2: a holder that is stopped past its lease finds the loss at its first check, and the next one is left
 // alone.
-func TestHolderThatWasStoppedIsToldAndTheNextIsLeftAlone(t *testing.T) {
+func TestAStoppedHolderLearnsOfItsLossAndSparesTheNext(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
 	w := newWorld(t)

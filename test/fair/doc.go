@@ -5,9 +5,9 @@
 //
 // # How the order is known
 //
-// Every holder makes a note in a book on the server, in the same script that reads the queue: who holds the
-// lock, with which token, and who is first in the queue. The next note must be made by that one. So the order
-// is judged by what the server did, whatever processes see of it and when.
+// Every holder makes a note in a book on the server, in the same script that reads the queue: the holder
+// of the lock, its token, and the head of the queue. That head must make the next note. So the order is judged
+// by what the server did, whatever processes see of it and when.
 //
 // # Not covered
 //

@@ -31,7 +31,7 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 			held := w.hold(t, name)
 			got := w.asks(t, locktest.Session(t, proxy), name, 1)
 			w.hear(t, 1)
-			// The first poll comes with the subscription. After that there is none for most of a second.
+			// The first poll comes with the subscription. The next one comes most of a second later.
 			redistest.Await(t, "a look", func() bool { return proxy.Replies() > 0 })
 			lose(t, w, proxy)
 			require.NoError(t, held.Unlock())

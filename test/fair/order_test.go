@@ -30,8 +30,8 @@ func TestSoakLockIsGrantedInTheOrderOfTheLine(t *testing.T) { //nolint:parallelt
 	t.Logf("%d grants in %v", all, time.Since(begun).Round(time.Second))
 }
 
-// drawsCrowd lets three processes with two sessions each have a lock until it was granted goal
-// times to who was the first in line, and fails the test if it was once granted out of order.
+// drawsCrowd makes three processes with two sessions each use a lock until it was granted goal times to the
+// head of the queue. It fails the test if the lock was once granted out of order.
 func (w *world) drawsCrowd(t *testing.T, name string, goal int64) {
 	t.Helper()
 	begun := time.Now()

@@ -18,7 +18,7 @@ import (
 
 // P2, P3, P6: a server that restarts empty serves all waiters, one after the other, and the holder is notified. One that is
 // away for longer than a lease is in TestServerThatComesBackEmptyServesAllFairWaiters, in virtual time.
-func TestRestartedServerServesAllWhoStoodInLine(t *testing.T) {
+func TestRestartedServerServesAllWaiters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const name = "restarted"
@@ -115,5 +115,5 @@ func TestOrderIsKeptThoughTheScriptsAreForgotten(t *testing.T) {
 		return client.Do(context.Background(), client.B().ScriptFlush().Build()).Error()
 	})
 	require.Zero(t, a.left, "a waiter lost its ticket: %+v", a)
-	require.Zero(t, a.strangers)
+	require.Zero(t, a.intruders)
 }

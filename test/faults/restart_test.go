@@ -15,7 +15,7 @@ import (
 
 // P2, P3, P6: after a restart that lost everything each holder learns it from its next
 // renewal, and each waiter gets its lock, with a greater token.
-func TestServerThatForgotEverythingTellsHoldersAndLetsWaitersIn(t *testing.T) {
+func TestEmptyServerReportsLossesAndServesWaiters(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a holder learns of the restart by its next renewal, and its lease must outlast the restart")
 	w := newWorld(t)

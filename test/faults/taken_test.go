@@ -14,7 +14,7 @@ import (
 
 // P2, P3: a holder whose key was deleted learns it from the next renewal, well before the lease would have
 // ended, and the next holder has a greater token and is left alone.
-func TestHolderWhoseKeyIsTakenAwayIsToldAtItsNextRenewal(t *testing.T) {
+func TestADeletedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	each(t, takeKeys)
 }

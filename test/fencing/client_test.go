@@ -26,9 +26,8 @@ const (
 	lockName = "counter"
 )
 
-// add adds one to the counter under the lock. What it answers is what the store said; that the
-// lease was lost is no failure, the store is there for that. meanwhile runs between reading and
-// writing.
+// add adds one to the counter under the lock, and returns the store's error. The loss of the lease is no
+// failure: the store is there for that. meanwhile runs between reading and writing.
 func add(ctx context.Context, lock locktest.Lock, s *store, meanwhile func()) error {
 	lease, err := lock.Lock(ctx)
 	if err != nil {

@@ -62,9 +62,9 @@ func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 	}
 }
 
-// underFire lets clients add, here and in children. In each round a child is stopped that has
-// read and not yet written, and another is stopped, or killed, wherever it is. It answers how
-// often the store refused the first.
+// underFire lets clients add, here and in children. In each round it stops a child that has read and not
+// yet written, and stops or kills another one wherever it is. It returns how often the store refused the
+// first.
 func (w *world) underFire(t *testing.T, more func() bool) (stale int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -86,9 +86,9 @@ func (w *world) underFire(t *testing.T, more func() bool) (stale int) {
 	for more() {
 		awaitRead(t, paced)
 		paced.Freeze()
-		w.goesOn(t)
+		w.continues(t)
 		free.Freeze()
-		w.goesOn(t)
+		w.continues(t)
 		if free.Thaw(); rand.N(3) == 0 {
 			free.Kill()
 			free = w.adder(t, "")
@@ -123,8 +123,8 @@ func says(t *testing.T, p *redistest.Process, want string) {
 	require.Equal(t, want, line)
 }
 
-// awaitRead waits until a paced child has read. Its lease is a short one: where that ran out first, the store refused to tell
-// it anything, and it tries again.
+// awaitRead waits until a paced child has read. Its lease is short: if it has ended before, the store has
+// refused the read, and the child tries again.
 func awaitRead(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for {
@@ -146,9 +146,9 @@ func heard(t *testing.T, p *redistest.Process) {
 	}
 }
 
-// goesOn waits until others have added something, which they do at once, or when the lease of the stopped one
-// has ended.
-func (w *world) goesOn(t *testing.T) {
+// continues waits until others have added something. They do so at once, or when the lease of the stopped
+// child has ended.
+func (w *world) continues(t *testing.T) {
 	t.Helper()
 	before := w.store.size()
 	redistest.Await(t, "others add", func() bool { return w.store.size() >= before+20 })

@@ -109,7 +109,7 @@ func (c *client) run(n int) (died bool, err error) {
 			c.add(op{ended, c.who, lease.Token()}, begun, at+int64(crashed))
 			return true, nil
 		}
-		if err := c.giveBack(lease, from); err != nil {
+		if err := c.release(lease, from); err != nil {
 			return false, err
 		}
 	}
@@ -165,8 +165,8 @@ func (c *client) take() (lease signalbox.Lease, from int64, err error) {
 	return lease, from, nil
 }
 
-// giveBack unlocks, and adds what that was told.
-func (c *client) giveBack(lease signalbox.Lease, took int64) error {
+// release unlocks, and records what Unlock returned.
+func (c *client) release(lease signalbox.Lease, took int64) error {
 	struck := c.strike()
 	defer struck()
 	from := c.now()

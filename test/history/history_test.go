@@ -34,7 +34,7 @@ const (
 )
 
 // P1, P3: the results of clients on failing connections can be explained by one lock.
-func TestWhatClientsAreToldIsALock(t *testing.T) {
+func TestHistoriesOfClientsAreThoseOfALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)
 	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
@@ -46,7 +46,7 @@ func TestWhatClientsAreToldIsALock(t *testing.T) {
 }
 
 // P1, P3: also in the layout of Redisson, where tokens have the clock alone.
-func TestWhatClientsOfASharedLockAreToldIsALock(t *testing.T) {
+func TestHistoriesOfClientsOfASharedLockAreThoseOfALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)
 	g := newGame(t, locktest.Shared(), quick())
@@ -97,7 +97,7 @@ func checks(t *testing.T, m porcupine.Model, all map[string]played) {
 	}
 }
 
-func TestSoakWhatClientsAreToldIsALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
+func TestSoakHistoriesOfClientsAreThoseOfALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
@@ -165,9 +165,9 @@ func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Opera
 	return histories
 }
 
-// plain returns what of a history the checker can always judge. Ghosts of a line last for seconds, and may have the
-// lock more than once: dozens of them at a time, which nobody can try in every order. They do no more than to
-// explain refusals, so they and the refusals that they may explain are left out.
+// plain returns the part of a history that the checker can always judge. Ghosts of a queue last for
+// seconds, and may have the lock more than once. Dozens of them at a time have more orders than the checker
+// can try. Ghosts only explain refusals, so they are left out, with the refusals that they may explain.
 func plain(history []porcupine.Operation) []porcupine.Operation {
 	isGhost := func(o porcupine.Operation) bool { return o.Input.(op).who < 0 }
 	return slices.DeleteFunc(slices.Clone(history), func(o porcupine.Operation) bool {

@@ -99,7 +99,7 @@ func newGameOfSides(t *testing.T, faults []redistest.Kind) *game {
 }
 
 // P1, P3: the results of readers and writers of one lock on failing connections can be explained by one lock.
-func TestWhatReadersAndWritersAreToldIsALock(t *testing.T) {
+func TestHistoriesOfReadersAndWritersAreThoseOfALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)
 	g := newGameOfSides(t, quick())
@@ -122,7 +122,7 @@ func TestPlantedMistakesOfSidesAreFound(t *testing.T) {
 	})
 }
 
-func TestSoakWhatReadersAndWritersAreToldIsALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
+func TestSoakHistoriesOfReadersAndWritersAreThoseOfALock(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions

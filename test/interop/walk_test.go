@@ -197,7 +197,7 @@ type walk struct {
 	has     walker // nil if the lock is free
 	entries int
 	waiting int
-	got    chan walker
+	got     chan walker
 	idle    []walker // those that do not wait
 }
 

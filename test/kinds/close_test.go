@@ -25,7 +25,7 @@ func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 		lease := s.must(rival)
 		waits := []waiting{locktest.Queue(s.Context(), s, mu.Lock), locktest.Queue(s.Context(), s, rival.Lock)}
 		if s.queues != nil && s.Ordered() { // a session that holds a reentrant lock has no ticket
-			redistest.Await(s, "a ticket", func() bool { return s.inLine() > 0 })
+			redistest.Await(s, "a ticket", func() bool { return s.tickets() > 0 })
 		}
 		elsewhere := locktest.Queue(s.Context(), s, s.lock().Lock)
 		closed := make(chan error, 1)

@@ -77,7 +77,7 @@ func TestEnteringAgainDoesNotQueue(t *testing.T) {
 }
 
 // P8: the hold goes to the next holder with the last of its leases, whichever that is.
-func TestTheLockGoesOnWithTheLastOfItsLeases(t *testing.T) {
+func TestTheHoldLastsUntilTheLastOfItsLeasesEnds(t *testing.T) {
 	t.Parallel()
 	each(t, reentrant, func(s *site) {
 		session := s.session()

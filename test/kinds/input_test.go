@@ -73,7 +73,7 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // 
 	})
 }
 
-// P7: Check looks at what New was given, and sends nothing.
+// P7: Check examines the arguments of New, and sends nothing.
 func TestCheckOfAGoodLockReturnsNilAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
 	alone(t, everyKind, func(s *site) {
 		mu := s.lock()
@@ -180,7 +180,7 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 			before := s.server.MustDo(s, "DUMP", s.key())
 			mu := s.in(session)
 			errs := make(map[string]error)
-			if !strings.HasPrefix(name, "(") { // some kinds say who has another kind's lock
+			if !strings.HasPrefix(name, "(") { // some kinds report the holder of another kind's lock
 				errs = questions(s.T, mu, s.Context())
 			}
 			errs["TryLock"] = second(mu.TryLock(s.Context()))
@@ -193,14 +193,14 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 			}
 			require.Equal(s, before, s.server.MustDo(s, "DUMP", s.key()), name)
 			require.Equal(s, int64(-1), s.server.MustDo(s, "PTTL", s.key()), name)
-			require.Zero(s, s.inLineOf(), name)
+			require.Zero(s, s.ticketsOf(), name)
 			s.server.MustDo(s, "DEL", s.key()) // else Close waits a second for withdrawals that are refused
 		}
 	})
 }
 
-// inLineOf counts tickets without a look at the lock's key.
-func (s *site) inLineOf() int {
+// ticketsOf counts tickets without reading the lock's key.
+func (s *site) ticketsOf() int {
 	s.Helper()
 	if s.queues == nil {
 		return 0
@@ -247,7 +247,7 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 				}
 				forced, _ := mu.(forcers)
 				require.ErrorIs(s, forced.ForceUnlock(s.Context()), signalbox.ErrWrongKind)
-				require.Zero(s, s.inLine())
+				require.Zero(s, s.tickets())
 				require.NoError(s, lease.Err())
 				require.NoError(s, lease.Unlock())
 				ours := s.must(mu)

@@ -34,9 +34,9 @@ type kind struct {
 	enters bool                          // a holder enters it again
 	enter  *scripts.Script               // takes the lock, or joins its queue
 	look   *scripts.Script               // polls the server from its queue
-	queues func(keys names.Set) []string // the keys of its queues, and of the lives of those who wait
+	queues func(keys names.Set) []string // the keys of its queues, and of the waiters' lives
 	queued func(s *site, n int) bool     // n wait at the server; nil counts the tickets of the library's own layout
-	key    func(name string) string      // the key that says who has the lock; nil is the library's own
+	key    func(name string) string      // the key of the holder; nil is the library's own
 	layout string                        // "redisson", "setnx", or the library's own
 }
 
@@ -282,7 +282,7 @@ func of(p locktest.Primitive, session *signalbox.Session, name string, options .
 	return mu
 }
 
-// key returns the key that says who has the lock.
+// key returns the key of the holder.
 func (s *site) key() string {
 	if s.kind.key != nil {
 		return s.kind.key(s.name)
@@ -299,8 +299,8 @@ func (s *site) isHeld() bool {
 	return s.view.MustHold(s, s.name).Holds > 0
 }
 
-// inLine returns how many tickets the queues of the lock have.
-func (s *site) inLine() int {
+// tickets returns how many tickets the queues of the lock have.
+func (s *site) tickets() int {
 	s.Helper()
 	if !native(s.kind) {
 		return locktest.Count(s, s.server, "EXISTS", "redisson_lock_queue:{"+s.name+"}")
@@ -311,7 +311,7 @@ func (s *site) inLine() int {
 // awaitFree waits until the lock is neither held nor waited for.
 func (s *site) awaitFree() {
 	s.Helper()
-	redistest.Await(s, "a free lock and empty queues", func() bool { return !s.isHeld() && s.inLine() == 0 })
+	redistest.Await(s, "a free lock and empty queues", func() bool { return !s.isHeld() && s.tickets() == 0 })
 }
 
 type waiting = <-chan locktest.Result[signalbox.Lease]
@@ -330,7 +330,7 @@ func (s *site) waits(n int) bool {
 	if s.queued != nil {
 		return s.queued(s, n)
 	}
-	return s.inLine() == n
+	return s.tickets() == n
 }
 
 // must takes a lock that can be had.

@@ -51,7 +51,7 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 			}
 		}
 		all.Wait()
-		require.Zero(s, s.inLine())
+		require.Zero(s, s.tickets())
 		keys := s.server.Keys("*" + s.name + "*")
 		for _, key := range keys {
 			require.Positive(s, locktest.Integer(s, s.server.MustDo(s, "PTTL", key)), "%s has no end", key)

@@ -65,7 +65,7 @@ func (s *site) falls(n int, answered string) {
 		return signalbox.Lease{}, errors.Join(err, lease.Unlock()) // those without an order may have it in either
 	})
 	if s.queues != nil {
-		redistest.Await(s, "a ticket", func() bool { return s.inLine() == 2 })
+		redistest.Await(s, "a ticket", func() bool { return s.tickets() == 2 })
 	}
 	require.NoError(s, holder.Unlock())
 	require.ErrorIs(s, locktest.MustFail(s, waiting), signalbox.ErrNotReplicated)

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P1, P4, P6: whatever is used at once, and however callers give up and sessions close, nobody is inside who must not
-// be, nobody is told what did not happen to it, and nothing is left.
+// P1, P4, P6: many kinds of lock are used at once, callers give up and sessions close. No two holders
+// overlap that must not, no holder gets a false report, and nothing is left.
 func TestAllKindsAtOnce(t *testing.T) {
 	t.Parallel()
 	rounds := 150
@@ -123,7 +123,7 @@ func (want wish) visit(at *open) error {
 	defer cancel()
 	var impatient atomic.Bool
 	if rand.N(4) == 0 {
-		timer := time.AfterFunc(rand.N(3*time.Millisecond), func() { //nolint:forbidigo // somebody gives up
+		timer := time.AfterFunc(rand.N(3*time.Millisecond), func() { //nolint:forbidigo // a caller gives up
 			impatient.Store(true)
 			cancel()
 		})

@@ -31,7 +31,8 @@ func newThing(room int) *thing {
 	return s
 }
 
-// enter says that one is inside, by a lease, and returns why it must not be. Those whose leases have ended have been told.
+// enter records that the lease's holder is inside, and returns why it must not be. Holders whose leases
+// have ended were notified.
 func (s *thing) enter(lease signalbox.Lease, room int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ func (c *town) members(s *signalbox.Session) []multilock.Member {
 	return []multilock.Member{reentrant.New(s, c.names[2]), fair.New(s, c.names[1]), reentrant.New(s, c.names[0])}
 }
 
-// P4: while a slot is on the move its server takes no script for several keys of which some have gone. The members are
-// taken, and given back, one by one then.
+// P4: while a slot moves, its server refuses a script for several keys if some of them are away. Then the
+// members are acquired, and released, one by one.
 func TestMembersOfASlotThatIsOnTheMove(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a slot of a cluster moves")
@@ -72,7 +72,7 @@ func TestMembersOfASlotThatIsOnTheMove(t *testing.T) {
 	}
 }
 
-// ofOneSlot searches for n names whose keys are in one slot. It asks nobody.
+// ofOneSlot searches for n names whose keys are in one slot, without a request.
 func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string, slot int) {
 	t.Helper()
 	client := c.Client(t, signalbox.Tune)
@@ -142,7 +142,7 @@ func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	}()
 	redistest.Await(t, "the first member", func() bool { return locked(t, reentrant.New(other, c.names[0])) })
 	dead.Kill()
-	if err := theirs.Unlock(); err != nil { // a cluster that misses a node takes nothing, and it is given back later
+	if err := theirs.Unlock(); err != nil { // a cluster that misses a node refuses it, and it is released later
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 	}
 	lease := <-got

@@ -15,8 +15,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// P6: the order of members is that of a cluster's slots, also for a process that does not know the cluster: the places of locks of every
-// kind are the same by a client of one server as by one of a cluster, and their slots are those that the cluster tells.
+// P6: the order of members is that of a cluster's slots, also in a process that does not know the cluster.
+// Locks of every kind have the same position with a client of one server as with a client of a cluster, and
+// their slots are those of the cluster.
 func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes")) // a cluster of one, which knows all slots

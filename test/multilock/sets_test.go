@@ -174,8 +174,8 @@ func takeSet(ctx context.Context, client rueidis.Client, all []multilock.Member)
 	return true, errors.Join(err, lease.Err(), lease.Unlock())
 }
 
-// visit takes down that somebody is in, looks whether another is, and goes: in steps of their own, so that who is in at
-// the same time is seen.
+// visit records that a caller is inside, checks whether another is, and leaves. These are separate steps,
+// so that an overlap is seen.
 func visit(ctx context.Context, client rueidis.Client, i int, side string, token uint64) error {
 	const enter = `
 local room = KEYS[1]

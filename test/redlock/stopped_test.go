@@ -22,8 +22,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P1, P2: a process that is stopped while it votes, until what the servers granted has ended, has no lease when it goes on: the time is looked at
-// again when the last answer is in. Who has the lock by then keeps it.
+// P1, P2: a process is stopped while it votes, until what the servers granted has ended. It has no lease
+// when it continues: the time is checked again after the last reply. The holder of that moment keeps the
+// lock.
 func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease")
@@ -44,7 +45,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 		wire.ResetCount()
 		wire.OnRequest(func(int, []string) {
 			if asked.Add(1) == int64(len(wires)) {
-				child.Freeze() // when all servers have been asked, and before any can answer
+				child.Freeze() // when all servers have been asked, and before any can reply
 				close(all)
 			}
 			select {
@@ -68,7 +69,8 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 
 const (
 	urlsEnv = "URLS"
-	// brief is a lease that ends while a process is stopped, and patient one that does not while it goes on.
+	// brief is a lease that ends while a process is stopped, and patient one that does not while it
+	// continues.
 	brief, patient = 2 * time.Second, 10 * time.Second
 )
 

@@ -31,7 +31,7 @@ const (
 	fewest  = 20
 )
 
-// span is a time in which somebody had the lock for certain.
+// span is a time in which a caller had the lock for certain.
 type span struct {
 	who      int
 	token    uint64

@@ -33,7 +33,8 @@ func (w *world) connections(t *testing.T) int {
 	return sum
 }
 
-// P10: a server that lets nobody in is asked again with pauses, however much a session holds and wants.
+// P10: a session asks a server that refuses connections again with pauses, however many locks it holds and
+// waits for.
 func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "counts the connections that a client asks for while leases of three seconds end")

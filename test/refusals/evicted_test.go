@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P2, P3: a server that may evict keys drops the lock of whoever holds it, who learns it from the next
-// renewal; the next holder has a greater token.
-func TestHolderWhoseKeyIsEvictedIsToldAtItsNextRenewal(t *testing.T) {
+// P2, P3: a server that may evict keys drops a held lock. Its holder learns that from the next renewal, and
+// the next holder has a greater token.
+func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
 	w := newWorld(t, teller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))

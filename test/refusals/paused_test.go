@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P2, P4, P10: a server that is paused refuses nothing, it is silent, as a frozen one is: calls end with their
-// contexts, leases by their deadlines, releases go on in the background, and what was sent too
-// early takes no effect too late.
+// P2, P4, P10: a paused server refuses nothing, it is silent, as a frozen one is. Calls end with their
+// contexts and leases by their deadlines, and releases continue in the background. A request that arrives
+// after its not-after does nothing.
 func TestAPausedServerIsASilentOne(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the client finds a silent server by a timer of its own, and a pause of all commands ends by the server's")

@@ -24,9 +24,9 @@ import (
 
 func containsWords(err error, words string) bool { return strings.Contains(err.Error(), words) }
 
-// P10: what passes by itself is waited for, what needs a right is told at once, always in the
-// server's words; nothing is half done meanwhile, and when it is over everything goes on.
-func TestARefusalIsToldAndPasses(t *testing.T) {
+// P10: a call waits for a refusal that ends by itself, and returns the lack of a right at once, always in
+// the server's words. Nothing is half done meanwhile, and when the refusal is over everything works again.
+func TestARefusalIsReportedAndEnds(t *testing.T) {
 	t.Parallel()
 	all := refusals()
 	for i, name := range slices.Sorted(maps.Keys(all)) {
@@ -103,20 +103,20 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	w.clean(t)
 }
 
-// callers looks at what those see who want a lock that nobody holds.
+// callers checks what the callers see that want a free lock.
 func (r refusal) callers(t *testing.T, w *world) {
 	t.Helper()
-	r.tells(t, "TryLock", func() error {
+	r.reports(t, "TryLock", func() error {
 		err := w.try(w.other, "free")
 		require.Error(t, err)
 		return err
 	})
-	r.tells(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
+	r.reports(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
 	patience := moment / 2
 	if !errors.Is(r.sentinel, signalbox.ErrRefused) {
 		patience = redistest.Patience
 	}
-	r.tells(t, "Lock", func() error {
+	r.reports(t, "Lock", func() error {
 		patience *= 2
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -131,23 +131,23 @@ func (r refusal) callers(t *testing.T, w *world) {
 	})
 }
 
-// tells waits until a call tells of the refusal in the server's words, or is served, where its script is not among what is
-// refused. Connections may have been cut a moment ago, and not know yet; and a server that closes one as it refuses may
-// close it before its words are read.
-func (r refusal) tells(t *testing.T, what string, call func() error) {
+// reports waits until a call returns the refusal in the server's words, or succeeds because its script is
+// not refused. Connections may have been cut a moment ago, and not know yet; and a server that closes a
+// connection as it refuses may close it before its words are read.
+func (r refusal) reports(t *testing.T, what string, call func() error) {
 	t.Helper()
-	redistest.AwaitFor(t, 2*redistest.Patience, what+" tells of the refusal", func() bool {
+	redistest.AwaitFor(t, 2*redistest.Patience, what+" reports the refusal", func() bool {
 		err := call()
 		require.NotErrorIs(t, err, signalbox.ErrHeld)
 		return err == nil || refused(err, r.sentinel, r.words) == nil
 	})
 }
 
-// spares is how many locks are given back until one of them is told of the refusal in its second.
+// spares is how many locks are released until one Unlock returns the refusal within its second.
 const spares = 5
 
-// holders looks at what those see who hold a lock. The first of given is given back, and more of them, until one is told of the
-// refusal: of the second that each of them waits a busy machine may take all to make a connection.
+// holders checks what the holders of locks see. It unlocks the leases in given until one Unlock returns the
+// refusal: a busy machine may need the whole second of an Unlock to make a connection.
 func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, given []signalbox.Lease) {
 	t.Helper()
 	if r.passes {
@@ -157,7 +157,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 		require.NoError(t, w.secrets.Hear(short.Unlock()))
 		require.NoError(t, w.secrets.Hear(given[0].Unlock()))
 		require.True(t, w.view.Free("given"))
-		r.tells(t, "TryLock of what was given back", func() error {
+		r.reports(t, "TryLock of what was released", func() error {
 			err := w.try(w.other, "given")
 			require.Error(t, err)
 			return err
@@ -180,7 +180,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 		}
 	}
 	require.NoError(t, wrong, "Unlock")
-	require.Positive(t, locktest.Settling(w.holder), "it goes on in the background")
+	require.Positive(t, locktest.Settling(w.holder), "it continues in the background")
 	require.NoError(t, kept.Err())
 }
 

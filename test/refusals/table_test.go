@@ -22,10 +22,10 @@ type refusal struct {
 	begin    func(t *testing.T, w *world)
 	end      func(t *testing.T, w *world)
 	sentinel error
-	words    string // what every refused call tells
+	words    string // the text in every refused call's error
 	// passes: renewals and releases are served all the same.
 	passes bool
-	// blind: nobody can look at keys meanwhile.
+	// blind says that no client can read keys meanwhile.
 	blind bool
 }
 
@@ -132,7 +132,7 @@ func load(t *testing.T, w *world) {
 	})
 }
 
-// inTheBackground sends a command that is not answered before the refusal ends.
+// inTheBackground sends a command whose reply comes after the refusal has ended.
 func inTheBackground(t *testing.T, w *world, words ...any) {
 	t.Helper()
 	done := make(chan struct{})

@@ -65,7 +65,7 @@ func (w *world) session(t *testing.T) *signalbox.Session {
 	t.Helper()
 	at := locktest.As{Server: w.server, User: w.user, Password: password}
 	if w.user == "default" {
-		at = locktest.As{Server: w.server} // whoever says nothing is this user
+		at = locktest.As{Server: w.server} // every client without a user of its own is this one
 	}
 	// Leases have their whole life from the start, so that they outlive refusals which begin before their first renewal.
 	whole := signalbox.WithDefaults(signalbox.WithFirstLease(long))
@@ -130,8 +130,8 @@ type got struct {
 	err   error
 }
 
-// wait locks on another goroutine, and answers when the server knows of it. Somebody holds the lock, and it waits for longer than
-// all that is tried meanwhile may take.
+// wait locks on another goroutine, and returns when the server knows of it. The lock is held, for longer
+// than all other steps of the test may take.
 func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got {
 	t.Helper()
 	ended := make(chan got, 1)
@@ -163,7 +163,7 @@ func receive(t *testing.T, what string, c <-chan got) got {
 	}
 }
 
-// waits reports whether a wait goes on.
+// waits reports whether a wait continues.
 func waits(c <-chan got) bool {
 	select {
 	case <-c:
@@ -173,8 +173,8 @@ func waits(c <-chan got) bool {
 	}
 }
 
-// serves waits until the session is served again: a connection that was being made as the refusal
-// ended may be refused still, and who waits for it with it.
+// serves waits until the session is served again. A connection that was being made as the refusal ended may
+// still be refused, with the calls that wait for it.
 func (w *world) serves(t *testing.T, s *signalbox.Session) {
 	t.Helper()
 	var lease signalbox.Lease
@@ -196,7 +196,7 @@ func (w *world) clean(t *testing.T) {
 	w.view.NoImmortals(t)
 }
 
-// refused says what is wrong with an error that is to tell of a refusal, or nil.
+// refused returns what is wrong with an error that should report a refusal, or nil.
 func refused(err, sentinel error, words string) error {
 	switch {
 	case !errors.Is(err, sentinel):

@@ -141,7 +141,7 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 	})
 }
 
-// follow waits until both sessions have found who has taken over: a TryLock does not.
+// follow waits until both sessions have found the new primary: a TryLock does not wait for that.
 func (w *world) follow(t *testing.T) {
 	t.Helper()
 	for _, s := range []*signalbox.Session{w.a, w.b} {

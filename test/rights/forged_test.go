@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// target is a fair lock that one session holds, and that another waits for and might be told lies about.
+// target is a fair lock that one session holds and another waits for; the waiter may get forged messages.
 type target struct {
 	server         *redistest.Server
 	view           *locktest.View
@@ -56,7 +56,7 @@ func (g *target) hears(t *testing.T, channel string) bool {
 	return fmt.Sprint(g.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})
 }
 
-// grant tells the waiter that it has the lock, by a heartbeat of that number.
+// grant sends the waiter a grant message that names the heartbeat number.
 func (g *target) grant(t *testing.T, number string) {
 	t.Helper()
 	line := fmt.Sprint(g.server.MustDo(t, "ZRANGE", g.keys.Line(), 0, -1))
@@ -64,9 +64,9 @@ func (g *target) grant(t *testing.T, number string) {
 	g.server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+id(g.waiter), attempt+g.forged.Text()+number)
 }
 
-// Whoever may publish and no more makes nobody believe anything: the forged grant is answered by a look, the
-// forged news of a force by a question, and the lock goes its way.
-func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
+// A client that may only publish deceives no session: a forged grant leads to a poll, a forged ForceUnlock
+// leads to a question, and the lock is not affected.
+func TestAClientThatMayOnlyPublishDeceivesNoSession(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t)
 	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
@@ -84,9 +84,9 @@ func TestWhoMayPublishMakesNobodyBelieveAnything(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// Whoever may publish and read the keys makes a waiter believe that it has a fair lock, until it renews. The true
-// holder is not touched.
-func TestWhoMayPublishAndReadDeceivesAWaiterUntilItRenews(t *testing.T) {
+// A client that may publish and read the keys makes a waiter believe that it has a fair lock, until its
+// first renewal. The true holder is not affected.
+func TestAClientThatMayPublishAndReadDeceivesAWaiter(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
 	g := newTarget(t)

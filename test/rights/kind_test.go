@@ -35,7 +35,7 @@ type liner interface {
 type kind struct {
 	name string
 	make func(s *signalbox.Session, name string, options ...signalbox.LockOption) locker
-	// crowd leaves behind what others might have, so that whoever waits needs every right there is to.
+	// crowd leaves behind what other sessions might leave, so that a waiter needs every right there is.
 	crowd func(t *testing.T, s *site, name string)
 }
 
@@ -46,7 +46,7 @@ func kinds() []kind {
 		{"fair", of(fair.New), deadBeforeAll},
 		{"rwlock", of(locktest.NewWrites), func(t *testing.T, s *site, name string) {
 			t.Helper()
-			deadInLine(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
+			deadInQueue(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
 		}},
 	}
 }
@@ -59,15 +59,15 @@ func of[L locker](make func(*signalbox.Session, string, ...signalbox.LockOption)
 	}
 }
 
-// deadBeforeAll is deadInLine for an exclusive lock, whose tickets end with a mode.
+// deadBeforeAll is deadInQueue for an exclusive lock, whose tickets end with a mode.
 func deadBeforeAll(t *testing.T, s *site, name string) {
 	t.Helper()
-	deadInLine(t, s, "f", locktest.Keys(name).Line(), locktest.Keys(name).Lives())
+	deadInQueue(t, s, "f", locktest.Keys(name).Line(), locktest.Keys(name).Lives())
 }
 
-// deadInLine puts a session at the head of a line that is not heard of any more, and was passed over once, and
-// lets a hundred be known that went for good. See scripts/README.md for what the keys say.
-func deadInLine(t *testing.T, s *site, mode, line, known string) {
+// deadInQueue puts a session at the head of a queue that is silent and was passed over once, and makes a
+// hundred sessions known that have left for good. scripts/README.md explains the keys.
+func deadInQueue(t *testing.T, s *site, mode, line, known string) {
 	t.Helper()
 	const minutes = 5
 	at := func(d time.Duration) string { return fmt.Sprintf("%016d", time.Now().Add(d).UnixMicro()) }

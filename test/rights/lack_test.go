@@ -26,7 +26,7 @@ type effect struct {
 	unasked bool
 	// late: only a wait of more than about a second needs the rights, and this one may be shorter.
 	late bool
-	// heals: what could not be given back is, as soon as the rights are there.
+	// heals says that what could not be released is released as soon as the rights are there.
 	heals bool
 	// logged are the sessions that say, in one line each, that there are no messages.
 	logged string
@@ -34,18 +34,18 @@ type effect struct {
 
 var (
 	denied = signalbox.ErrDenied
-	// nothing works, and nothing can be asked; nobody acquires does not keep from asking.
-	nothing = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied, isLocked: denied}}
-	nobody  = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: signalbox.ErrNotHeld}}
-	vain    = effect{errs: map[step]error{wait: denied}}
-	stuck   = effect{errs: map[step]error{wait: denied, unlock: denied}}
+	// With nothing no call works, not even a question. With noHolder questions still work.
+	nothing  = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied, isLocked: denied}}
+	noHolder = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: signalbox.ErrNotHeld}}
+	vain     = effect{errs: map[step]error{wait: denied}}
+	stuck    = effect{errs: map[step]error{wait: denied, unlock: denied}}
 )
 
-// lacks answers by kind what is missing without each right of one server: of several where their lack does the
-// same.
+// lacks returns, for each kind, the effect of the lack of each right of one server. Rights whose lack has
+// the same effect share an entry.
 func lacks() map[string]map[string]effect {
 	both := map[string]effect{
-		"+evalsha": nothing, "~sb:*": nothing, "+time": nobody, "+set": nobody,
+		"+evalsha": nothing, "~sb:*": nothing, "+time": noHolder, "+set": noHolder,
 		"+pexpiretime": {errs: map[step]error{holder: denied, isLocked: denied, force: denied}},
 		"+wait":        {errs: map[step]error{copies: denied}},
 		"+publish":     {},
@@ -83,10 +83,10 @@ func lacks() map[string]map[string]effect {
 			"+exists":                    {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
 			"+pttl +pexpiretime +unlink": {unasked: true},
 			"+zcard":                     {errs: map[step]error{wait: denied, force: denied}, heals: true},
-			"+pexpire":                   nobody,
+			"+pexpire":                   noHolder,
 			"+hget":                      {errs: stuck.errs, heals: true},
 			"+hmget":                     vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
-			"+zadd":   nobody,
+			"+zadd":   noHolder,
 			"+hlen":   {errs: stuck.errs, heals: true},
 			"+zscore": {errs: stuck.errs, heals: true},
 			"+zrange": {errs: map[step]error{
@@ -109,8 +109,8 @@ func lacks() map[string]map[string]effect {
 	return of
 }
 
-// lacksInACluster are those of rights that one server does not ask for. The channel of a session is told by
-// PUBLISH also there.
+// lacksInACluster has the rights that one server does not need. A session's own channel is published to by
+// PUBLISH also in a cluster.
 func lacksInACluster() map[string]effect {
 	return map[string]effect{
 		"+spublish":              {},
@@ -120,9 +120,9 @@ func lacksInACluster() map[string]effect {
 	}
 }
 
-// P10: without a right a call is ErrDenied, or goes on without it, for locks of every kind; nothing is left half
-// done.
-func TestEachRightThatIsMissingIsToldOrDoneWithout(t *testing.T) {
+// P10: without a right a call of a lock of any kind returns ErrDenied, or continues without it; nothing is
+// left half done.
+func TestEachMissingRightIsReportedOrNotNeeded(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
 	all := append(users(t)[oneServer], forCopies...)

@@ -85,8 +85,9 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 	}
 }
 
-// P10: without a right each step is ErrDenied, or goes on without it; who waits finds out by looks, or is told.
-func TestEachRightThatALatchLacksIsToldOrDoneWithout(t *testing.T) {
+// P10: without a right each step returns ErrDenied, or continues without it; a waiter finds out by polls,
+// or gets the error.
+func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
 	all := users(t)[oneServer]

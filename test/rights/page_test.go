@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The places of users in what users answers.
+// The indices of users in the result of users.
 const (
 	oneServer = iota
 	behindSentinels
@@ -22,7 +22,7 @@ const (
 	cluster
 )
 
-// page answers docs/security.md.
+// page returns the text of docs/security.md.
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/security.md")
@@ -69,7 +69,7 @@ func commandsOf(t *testing.T, which func(*scripts.Script) bool) []string {
 				found = append(found, strings.ToUpper(m[2]))
 				continue
 			}
-			// The script is told which command to call, and its header says from what.
+			// An argument names the command to call, and the script's header says what it may be.
 			require.Equal(t, "verb", m[1], s.Name)
 			choice := verbs.FindStringSubmatch(s.Source)
 			require.NotNil(t, choice, s.Name)

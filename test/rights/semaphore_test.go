@@ -78,7 +78,7 @@ func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
 }
 
 // P10: without a right that a semaphore needs its calls are ErrDenied.
-func TestARightThatIsMissingIsToldOfPermits(t *testing.T) {
+func TestAMissingRightOfASemaphoreIsReported(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Start(t))
 	all := users(t)[oneServer]
@@ -95,8 +95,9 @@ func TestARightThatIsMissingIsToldOfPermits(t *testing.T) {
 	}
 }
 
-// P10: without zcard permits are acquired while nobody waits, and a call that has to wait is ErrDenied.
-func TestWithoutZcardNobodyWaitsForPermits(t *testing.T) {
+// P10: without zcard permits are acquired while there is no waiter, and a call that has to wait returns
+// ErrDenied.
+func TestWithoutZcardPermitsCannotBeWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Start(t))
 	s.allow(t, "zcard", append(append([]string{}, users(t)[oneServer]...), "-zcard"))

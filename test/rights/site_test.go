@@ -64,7 +64,7 @@ func (a account) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.
 	tb.Helper()
 	return a.As.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however long the machine takes to answer
+		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however slow the machine is
 		o.Sentinel.Username, o.Sentinel.Password = watcher, password
 	})
 }
@@ -126,7 +126,7 @@ func (s *site) do(t *testing.T, command, key string, args ...string) {
 	require.NoError(t, s.ask(command, key, args...).Error(), "%s %s", command, key)
 }
 
-// text returns what a command on a key answers, all of it in one text, "" where there is nothing.
+// text returns what a command on a key returns, all of it in one text, or "" if there is nothing.
 func (s *site) text(t *testing.T, command, key string, args ...string) string {
 	t.Helper()
 	reply, err := s.ask(command, key, args...).ToAny()
@@ -137,7 +137,7 @@ func (s *site) text(t *testing.T, command, key string, args ...string) string {
 	return fmt.Sprint(reply)
 }
 
-// channels answers to which channels with any of these texts in their names somebody listens.
+// channels returns the channels that have subscribers and any of these texts in their names.
 func (s *site) channels(t *testing.T, texts ...string) (found []string) {
 	t.Helper()
 	for _, server := range s.data {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// life is that of every lease here: what cannot be given back is over soon, though not while a machine stalls for a moment
-// or two. A renewal is due each two seconds, and leaves four.
+// life is that of every lease here. What cannot be released is over soon, though not while a machine stalls
+// for a moment or two. A renewal is due every two seconds, and leaves four.
 const life = 6 * time.Second
 
 // whole gives holds their whole lease from the start, and not three seconds of it, for which a busy machine stands still.
@@ -48,7 +48,7 @@ type world struct {
 	a, b    *signalbox.Session
 	ended   map[step]error
 	vain    bool   // the waiter is to give up: nothing is unlocked before it has
-	last    string // what the last in line is called, as Waiters told it
+	last    string // the label of the last waiter in the queue, as Waiters returned it
 }
 
 // newWorld makes the user, and names it.
@@ -128,7 +128,7 @@ func (w *world) work(t *testing.T) map[step]error {
 	return w.ended
 }
 
-// handOver lets the other session wait for a lock until it is given back.
+// handOver makes the other session wait for a lock until it is released.
 func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 	t.Helper()
 	w.kind.crowd(t, w.site, w.plain())
@@ -152,7 +152,8 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 		_ = w.hear(waiters, failed)
 		w.last = last.Label
 	}
-	// Whoever is busy for long listens on a channel of its own, beside that of a lock that it waits for.
+	// A session that is busy for long listens on a channel of its own, beside the channel of a lock that it
+	// waits for.
 	redistest.Await(t, "all channels", func() bool {
 		return lease.Err() != nil || locktest.Channels(w.a) > 0 && (locktest.Channels(w.b) > 1 && !w.vain || len(waited) > 0)
 	})
@@ -193,7 +194,7 @@ func (w *world) take(t *testing.T) {
 	_ = w.hear(told, lease.Err())
 }
 
-// copy waits for a replica. Where there is none that takes no time.
+// copy waits for a replica. Without replicas that takes no time.
 func (w *world) copy(t *testing.T) {
 	t.Helper()
 	lasts, patience := life, time.Millisecond

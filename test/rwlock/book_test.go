@@ -25,11 +25,12 @@ type book struct {
 	name   string // of the lock
 }
 
-// enter takes down that somebody is inside, and judges it by those who are: whoever has a hold still that has not
+// enter records that the caller is inside, and compares it with the users inside whose holds have not
 // ended. The caller is a user by its own name, with one hold at a time in that session.
 //
-// What is counted: writes and reads; strangers, who have no hold; overlaps, of a writer and anybody else; fallen, a
-// token that is not greater than those it has to be greater than: a writer's than all before, a reader's than the writers'.
+// The book counts: writes and reads; intruders, callers without a hold; overlaps, of a writer and any other
+// user; fallen, a token that is not greater than those it has to be greater than: a writer's than all
+// before, a reader's than the writers'.
 const enter = `
 local holder, book, inside = KEYS[1], KEYS[2], KEYS[3]
 local session, user, mode, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -42,7 +43,7 @@ for _, hold in ipairs(isSet and redis.call('ZRANGE', holder, '(' .. now, '+inf',
   alive[string.sub(hold, 1, 22)] = true
 end
 if not alive[session] then
-  count('strangers')
+  count('intruders')
   return -1
 end
 local there = redis.call('HGETALL', inside)
@@ -73,8 +74,8 @@ type user struct {
 	mode    string // r or w
 }
 
-// enters makes the note of a user who was let in. A stranger whose lease is good at the end of it is an error. What the
-// server cannot do at the moment is tried again.
+// enters makes the note of a user that has acquired the lock. It is an error if the user has no hold
+// although its lease is still good after the note. What the server cannot do at the moment is repeated.
 func (b *book) enters(ctx context.Context, u user, lease signalbox.Lease) (notes int64, err error) {
 	for {
 		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(enter).Numkeys(3).Key(b.keys()...).
@@ -105,8 +106,8 @@ func (b *book) turn(ctx context.Context, u user, lock locktest.Lock) (notes int6
 	return notes, errors.Join(err, b.leaves(within, u), forgive(lease.Unlock()))
 }
 
-// forgive forgives an Unlock that the server did not answer in its second, on a busy machine, and
-// one of a hold that was lost.
+// forgive ignores the error of an Unlock without a reply within its second, on a busy machine, and of a
+// hold that was lost.
 func forgive(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) || errors.Is(err, signalbox.ErrLost) {
 		return nil
@@ -116,7 +117,7 @@ func forgive(err error) error {
 
 // account is what a book has counted.
 type account struct {
-	notes, writes, reads, strangers, overlaps, fallen int64
+	notes, writes, reads, intruders, overlaps, fallen int64
 }
 
 func (b *book) account(tb testing.TB) account {
@@ -127,10 +128,10 @@ func (b *book) account(tb testing.TB) account {
 		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 where it was never counted
 		return n
 	}
-	return account{of("notes"), of("writes"), of("reads"), of("strangers"), of("overlaps"), of("fallen")}
+	return account{of("notes"), of("writes"), of("reads"), of("intruders"), of("overlaps"), of("fallen")}
 }
 
-// mustBeTrue fails the test if anybody was inside whom somebody else had to keep out.
+// mustBeTrue fails the test if two users overlapped of which one had to exclude the other.
 func (b *book) mustBeTrue(tb testing.TB) account {
 	tb.Helper()
 	a := b.account(tb)
@@ -147,7 +148,8 @@ func (w *world) book(t *testing.T, name string) *book {
 	return &book{w.server.Client(t, locktest.Steady), name}
 }
 
-// The book finds what it is there for: somebody beside a writer, a token that falls, and one whom nobody let in.
+// The book finds what it is there for: a user beside a writer, a token that falls, and a user without a
+// hold.
 func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +167,7 @@ func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	_, err = notes.enters(t.Context(), reader, first)
 	require.NoError(t, err)
 	a := notes.account(t)
-	require.EqualValues(t, 1, a.strangers)
+	require.EqualValues(t, 1, a.intruders)
 	require.EqualValues(t, 1, a.overlaps)
 	require.EqualValues(t, 1, a.fallen)
 	require.NoError(t, first.Unlock())

@@ -27,7 +27,8 @@ func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 	newWorld(t).strikes(t, more)
 }
 
-// strikes stops or kills one process of a crowd after the other, and demands that the others go on: on both sides.
+// strikes stops or kills one process of a crowd after the other, and requires that the others continue:
+// readers and writers.
 func (w *world) strikes(t *testing.T, more func() bool) {
 	t.Helper()
 	const name, processes, life = "struck", 3, time.Second
@@ -42,7 +43,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		crowd[i] = begin()
 	}
 	var slowest time.Duration
-	goesOn := func() {
+	continues := func() {
 		before, begun := notes.account(t), time.Now()
 		redistest.AwaitFor(t, limit, "the others go on", func() bool {
 			a := notes.account(t)
@@ -50,24 +51,24 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		})
 		slowest = max(slowest, time.Since(begun))
 	}
-	goesOn()
+	continues()
 	kills, stops := 0, 0
 	for more() {
 		i := rand.N(processes)
 		if kills <= stops {
 			crowd[i].Kill()
 			require.Empty(t, crowd[i].Stderr())
-			goesOn()
+			continues()
 			crowd[i] = begin()
 			kills++
 			continue
 		}
 		crowd[i].Freeze()
-		goesOn()
+		continues()
 		until := w.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as living, or longer
 		redistest.AwaitFor(t, limit, "a while", func() bool { return w.view.Now(t).After(until) })
 		crowd[i].Thaw()
-		goesOn()
+		continues()
 		stops++
 	}
 	for _, p := range crowd {

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// What a child is told by its environment.
+// The environment of a child.
 const (
 	urlEnv  = "URL"
 	nameEnv = "NAME"
@@ -90,7 +90,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 	for i := range sessions {
 		sessions[i] = dial()
 	}
-	fmt.Fprintln(stdout, "began") // whoever is stopped from here on is stopped in no Dial, which would fail
+	fmt.Fprintln(stdout, "began") // from here on a stop hits no Dial, which would fail
 	var group sync.WaitGroup
 	for i, mode := range modes {
 		for j := range map[string]int{"w": 1, "r": 1, "shared": 3}[mode] {

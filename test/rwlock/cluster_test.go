@@ -17,7 +17,7 @@ import (
 
 // P1, P3: a slot that is moved from node to node, at once and with its keys apart for longer than anybody counts as
 // living, while readers and writers use its lock, keeps holders and tokens, and everybody is served.
-func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
+func TestAllUsersContinueWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the slot's keys are apart for longer than a waiter without a heartbeat counts as alive")
 	const name, sessions = "moved", 6
@@ -48,7 +48,7 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 		})
 	}()
 	defer func() { end(); <-done }()
-	goesOn := func(what string) {
+	continues := func(what string) {
 		reads, writes := served[0].Load(), served[1].Load()
 		redistest.AwaitFor(t, limit, what, func() bool { return served[0].Load() >= reads+50 && served[1].Load() >= writes+50 })
 	}
@@ -61,9 +61,9 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 		t.Fatal("one node has every slot")
 		return nil
 	}
-	goesOn("in its place")
+	continues("in its place")
 	c.MoveSlot(t, slot, elsewhere())
-	goesOn("moved at once")
+	continues("moved at once")
 
 	keys := locktest.Keys(name)
 	m := c.BeginMove(t, slot, elsewhere())
@@ -72,9 +72,9 @@ func TestAllGoOnWhileTheSlotIsMoved(t *testing.T) {
 	redistest.AwaitFor(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
 	m.Keys(t, keys.RWLives(), keys.Readers(), notes.keys()[1], notes.keys()[2])
 	m.Finish(t)
-	goesOn("moved in steps")
+	continues("moved in steps")
 	end()
 	<-done
 	a := notes.mustBeTrue(t)
-	require.Zero(t, a.strangers, "the lock was lost")
+	require.Zero(t, a.intruders, "the lock was lost")
 }

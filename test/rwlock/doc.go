@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rwlock tests what only real servers and processes show of a read-write lock: processes that are stopped and killed
-// while they hold or wait, a server that restarts or forgets its scripts, and slots that move.
+// Package rwlock tests what only real servers and processes show of a read-write lock: processes that are
+// stopped and killed while they hold or wait, a server that restarts or forgets its scripts, and slots that
+// move.
 //
 // # How overlaps are known
 //
-// Everybody who is let in makes a note in a book on the server, and another one before it goes. The first looks, in the
-// same step, whether anybody is inside whom that would have to keep out, and who has a hold still: see book_test.go.
+// Every holder makes a note in a book on the server when it has acquired the lock, and another one before
+// it releases it. The first note checks, in the same step, which of the users inside still have a hold, and
+// whether one of them excludes the new one: see book_test.go.
 //
 // # Not covered
 //
-// What waits for leases, polls and heartbeats is shown in virtual time: the order of readers and writers, lost messages and
-// holders that crash are in package virtual. What is asked of every kind of lock alike is elsewhere: each fault at each step in
-// package faults, histories in package history, tokens before a store in package fencing.
+// What waits for leases, polls and heartbeats is shown in virtual time: package virtual has the order of
+// readers and writers, lost messages and holders that crash. Other packages test what all kinds of locks
+// have in common: faults each fault at each step, history histories, and fencing tokens before a store.
 //
 // # Testing
 //

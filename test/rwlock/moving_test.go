@@ -13,9 +13,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P10: the keys that Redisson has for each reader are not among those that a script names, so a slot on the move lets it find out in its
-// midst that one is away. Waiters wait on, releases go on, and nothing is left when the slot has moved.
-func TestReadersInRedissonsLayoutGoOnWhileTheSlotIsMoved(t *testing.T) {
+// P10: Redisson's keys for each reader are not among those that a script names, so while a slot moves a
+// script may find out halfway that a key is away. Waiters still wait, releases are repeated, and nothing is
+// left when the slot has moved.
+func TestRedissonReadersContinueWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a cluster with a slot that moves, until retries find its keys")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(5*time.Minute))

@@ -87,6 +87,6 @@ func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 	})
 	cancel()
 	disturber.Wait()
-	require.Zero(t, notes.mustBeTrue(t).strangers)
+	require.Zero(t, notes.mustBeTrue(t).intruders)
 	w.nothingLeft(t)
 }

@@ -32,7 +32,7 @@ func newWorld(t *testing.T) *world {
 	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
-// own is what makes a reader have a hold of its own, which nobody shares.
+// own makes a reader have a hold of its own, which is not shared.
 func own() signalbox.LockOption { return signalbox.WithMaxHold(time.Hour) }
 
 // nothingLeft fails the test if a lock is still held or waited for after a while.

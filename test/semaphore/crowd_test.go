@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P1, P4: while processes of a crowd are killed and stopped, wherever they are, the permits that are out are never
-// more than there are, the others go on, and in the end all permits come back.
+// P1, P4: processes of a crowd are killed and stopped, wherever they are. Meanwhile the held permits never
+// exceed the capacity, the others continue, and in the end all permits come back.
 func TestCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes that are killed and stopped")
@@ -42,7 +42,7 @@ func strikes(t *testing.T, more func() bool) {
 	for i := range crowd {
 		crowd[i] = start(t, server, capacity, lease)
 	}
-	goesOn := func(p *redistest.Process) {
+	continues := func(p *redistest.Process) {
 		for uses, since := 0, wire.Stamp(time.Now().UnixMicro()).Token(); uses < 20; {
 			line, err := p.ReadLine(redistest.Patience)
 			require.NoError(t, err, p.Stderr())
@@ -58,15 +58,15 @@ func strikes(t *testing.T, more func() bool) {
 		i := rand.N(processes)
 		if rand.N(3) > 0 {
 			crowd[i].Kill()
-			goesOn(crowd[(i+1)%processes])
+			continues(crowd[(i+1)%processes])
 			crowd[i] = start(t, server, capacity, lease)
 			kills++
 			continue
 		}
 		crowd[i].Freeze()
-		goesOn(crowd[(i+1)%processes])
+		continues(crowd[(i+1)%processes])
 		crowd[i].Thaw()
-		goesOn(crowd[i])
+		continues(crowd[i])
 		stops++
 	}
 	for _, p := range crowd {
@@ -74,7 +74,7 @@ func strikes(t *testing.T, more func() bool) {
 		require.Empty(t, p.Stderr())
 	}
 	sem := semaphore.New(locktest.Session(t, server), children, capacity)
-	all := take(t, sem, capacity) // though nobody of those gave anything back
+	all := take(t, sem, capacity) // though none of those released anything
 	most, looks := stop()
 	t.Logf("%d killed, %d stopped, %d looks, %d of %d out at the most", kills, stops, looks, most, capacity)
 	require.Positive(t, looks)
@@ -82,7 +82,8 @@ func strikes(t *testing.T, more func() bool) {
 	locktest.NewView(t, server).NoImmortals(t)
 }
 
-// P2, P6: the permits of a holder that was killed stay its own until its lease ends, and are served to who waits then.
+// P2, P6: the permits of a holder that was killed stay its own until its lease ends, and are granted to a
+// waiter then.
 func TestPermitsOfAKilledHolderComeBackWithItsLease(t *testing.T) {
 	t.Parallel()
 	const capacity, lease = 4, time.Hour
@@ -112,7 +113,7 @@ func TestPermitsOfAKilledHolderComeBackWithItsLease(t *testing.T) {
 	for _, member := range server.MustDo(t, "ZRANGE", key, "1000000000000000", "+inf", "BYSCORE").([]any) {
 		server.MustDo(t, "ZADD", key, locktest.ServerTime(t, server).UnixMicro(), member) // an hour later
 	}
-	_, err := sem.TryAcquire(t.Context(), 1) // a call of anybody serves who waits, as its next poll does
+	_, err := sem.TryAcquire(t.Context(), 1) // any call serves the waiter, as its own next poll does
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, gets(t, waiting).Unlock())
 	n, err := sem.Available(t.Context())

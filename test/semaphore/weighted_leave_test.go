@@ -11,8 +11,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// Who gives up waiting for many lets those behind it go on, though nobody gives anything back meanwhile.
-func TestWeightedAcquireThatIsGivenUpKeepsNobodyOut(t *testing.T) {
+// If a waiter for many permits gives up, those behind it are served, even if no permit is released
+// meanwhile.
+func TestWeightedAcquireThatGivesUpDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	eachWeighted(t, 10, func(t *testing.T, sem weighted) {
 		require.NoError(t, sem.Acquire(t.Context(), 1))

@@ -72,7 +72,7 @@ func TestWeightedGivesNoMoreThanItsSize(t *testing.T) {
 	})
 }
 
-func TestWeightedTryAcquireAnswersAtOnce(t *testing.T) {
+func TestWeightedTryAcquireReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
 		require.True(t, sem.TryAcquire(2))
@@ -157,7 +157,7 @@ func TestWeightedAcquireEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A wish for all is served though wishes for one go on coming.
+// A request for all permits is served although there are always requests for one.
 func TestWeightedLargeAcquireIsNotStarved(t *testing.T) {
 	t.Parallel()
 	eachWeighted(t, 4, func(t *testing.T, sem weighted) {

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// state answers, in one step, how many permits are out, how many there are, and how many stand in line.
+// state returns, in one step, how many permits are held, the capacity, and how many waiters are queued.
 const state = `
 local time, out = redis.call('TIME'), 0
 local now = time[1] .. string.sub('00000' .. time[2], -6)
@@ -31,7 +31,7 @@ for _, name in ipairs(redis.call('ZRANGE', KEYS[1], '(' .. now, '+inf', 'BYSCORE
 end
 return {out, tonumber(redis.call('ZSCORE', KEYS[1], 'capacity') or -1), redis.call('ZCARD', KEYS[2])}`
 
-// view looks at a semaphore, over a connection that no fault strikes.
+// view reads the state of a semaphore, over a connection that no fault strikes.
 type view struct {
 	client rueidis.Client
 	name   string
@@ -65,7 +65,8 @@ func (v *view) waiting(tb testing.TB) int64 {
 	return waiting
 }
 
-// check looks again and again until stop is called, which answers the most that was out and how often it looked.
+// check reads the state repeatedly until stop is called, which returns the greatest number held and how
+// often it was read.
 func (v *view) check(tb testing.TB, capacity int64) (stop func() (most, looks int64)) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -120,7 +121,7 @@ func take(t *testing.T, sem *semaphore.Semaphore, n int) signalbox.Lease {
 	return lease
 }
 
-// What a child is told by its environment.
+// The environment of a child.
 const urlEnv, capacityEnv, leaseEnv = "URL", "CAPACITY", "LEASE"
 
 // children is the semaphore that they share.
@@ -143,8 +144,9 @@ func must(err error) {
 	}
 }
 
-// runWorkers takes permits and gives them back, for ever, with several goroutines, most of which want one and pass it on. It
-// writes lines that say what token somebody had: of as many uses as are read, since nobody is to keep permits while he writes.
+// runWorkers acquires and releases permits for ever, with several goroutines, most of which want one permit
+// and hand it over. It writes lines with the tokens of uses, as many as are read, since no worker may keep
+// permits while it writes.
 func runWorkers(_ io.Reader, stdout io.Writer) {
 	capacity, err := strconv.Atoi(os.Getenv(capacityEnv))
 	must(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// Everybody is told who holds a lock.
+// Every session can ask for the holder of a lock.
 func TestAHolderIsKnownToOthers(t *testing.T) {
 	t.Parallel()
 	everywhereOf(t, locktest.Locks(), func(w *world) {
@@ -42,9 +42,9 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 	})
 }
 
-// P2, P3: who is forced to give a lock up is told by message, long before a renewal would tell; whoever comes
-// next has a greater token.
-func TestAForcedHolderIsToldByMessage(t *testing.T) {
+// P2, P3: a holder that loses its lock by force is notified by message, long before its next renewal; the
+// next holder has a greater token.
+func TestAForcedHolderIsNotifiedByMessage(t *testing.T) {
 	t.Parallel()
 	everywhereOf(t, locktest.Locks(), func(w *world) {
 		name := w.name()

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P2: what was taken away is told by the next renewal.
-func TestADeletedKeyIsToldByTheNextRenewal(t *testing.T) {
+// P2: the next renewal reports a hold that was removed.
+func TestADeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world) {
 		name := w.name()

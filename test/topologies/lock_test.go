@@ -17,7 +17,7 @@ import (
 )
 
 // P1, P3: what is held is held for everybody, and the next holder has a greater token.
-func TestALockIsTakenTriedAndGivenBack(t *testing.T) {
+func TestALockIsAcquiredTriedAndReleased(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world) {
 		name := w.name()
@@ -96,7 +96,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 	})
 }
 
-// P3: who holds a lock enters it again by the context of its lease.
+// P3: a holder enters its lock again by the context of its lease.
 func TestAHolderEntersAgain(t *testing.T) {
 	t.Parallel()
 	everywhereOf(t, locktest.Locks(), func(w *world) {

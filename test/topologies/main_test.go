@@ -55,7 +55,7 @@ type sharedTopology struct {
 
 func (s *sharedTopology) get() (redistest.Topology, error) {
 	s.once.Do(func() {
-		// What DUMP answers is to hold ids as they are; see world.knows.
+		// DUMP has to return hold ids uncompressed; see world.knows.
 		s.started, s.err = s.Start(redistest.WithFailoverAfter(patience), redistest.WithArgs("--rdbcompression", "no"))
 	})
 	return s.started, s.err

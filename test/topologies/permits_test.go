@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P1, P6: several have permits at the same time, never more than there are, and who waits for many is
-// granted them when as many came back, before anybody who came later.
+// P1, P6: several holders have permits at the same time, never more than the capacity. A waiter for many is
+// granted them when as many were released, before any later waiter.
 func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 3
@@ -28,20 +28,20 @@ func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 		require.Greater(w, two.Token(), one.Token())
 
 		granted := locktest.Later(func() (signalbox.Lease, error) { return other.Acquire(locktest.Context(w), 2) })
-		inLine := func(what string, n int64) {
+		queued := func(what string, n int64) {
 			redistest.Await(w, what, func() bool {
 				line, err := w.admin.Do(locktest.Context(w), w.admin.B().Zcard().Key(w.kind.Line(name)).Build()).AsInt64()
 				require.NoError(w, err)
 				return line == n
 			})
 		}
-		inLine("a waiter in line", 1)
+		queued("a waiter in the queue", 1)
 		require.NoError(w, one.Unlock())
 		_, err = mine.TryAcquire(locktest.Context(w), 1)
-		require.ErrorIs(w, err, signalbox.ErrHeld, "one is free, and somebody who waits for two is before it")
+		require.ErrorIs(w, err, signalbox.ErrHeld, "one is free, but a waiter for two is before it")
 		require.NoError(w, two.Unlock())
 		next := locktest.MustHave(w, granted)
-		inLine("that it left its place", 0) // its permits were passed on to it inside its session
+		queued("that it left its ticket", 0) // it was handed permits inside its session
 		last, err := mine.TryAcquire(locktest.Context(w), 1)
 		require.NoError(w, err)
 		free, err := mine.Available(locktest.Context(w))

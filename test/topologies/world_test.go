@@ -81,7 +81,7 @@ func (w *world) lock(name string, options ...signalbox.LockOption) locktest.Lock
 	return w.kind.New(w.session(), name, options...)
 }
 
-// told is lock for the kinds that tell who has it.
+// told is lock for the kinds that report their holder.
 func (w *world) told(name string) locktest.Told {
 	w.Helper()
 	told, ok := w.lock(name).(locktest.Told)
@@ -100,7 +100,7 @@ func (w *world) ask(name, command string, args ...string) rueidis.RedisResult {
 	return w.admin.Do(locktest.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
 }
 
-// value returns what the key of a lock says, "" where there is none.
+// value returns the value of a lock's key, "" if there is no key.
 func (w *world) value(name string) string {
 	w.Helper()
 	value, err := w.ask(name, "GET").ToString()
@@ -110,7 +110,7 @@ func (w *world) value(name string) string {
 	return value
 }
 
-// isFree reports whether nobody holds the lock, by the server's account.
+// isFree reports whether the lock is free, by the server's account.
 func (w *world) isFree(name string) bool {
 	w.Helper()
 	kind, err := w.ask(name, "TYPE").ToString()
@@ -163,7 +163,7 @@ func (w *world) knows(name string, s *signalbox.Session) (found bool) {
 	return found
 }
 
-// listeners returns how many channels of a lock's name somebody listens to.
+// listeners returns how many channels of a lock's name have subscribers.
 func (w *world) listeners(name string) (count int) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {
@@ -205,7 +205,7 @@ func (w *world) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
 	return lease
 }
 
-// mustBeHeld requires that somebody else holds the lock.
+// mustBeHeld requires that another holder has the lock.
 func (w *world) mustBeHeld(l locktest.Lock) {
 	w.Helper()
 	lease, err := l.TryLock(locktest.Context(w))

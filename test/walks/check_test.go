@@ -26,7 +26,7 @@ func (w *walk) check() {
 	}
 	var requests []*request
 	for _, k := range w.kinds {
-		requests = append(requests, k.probes(w.stranger(k))...)
+		requests = append(requests, k.probes(w.fresh(k))...)
 	}
 	kinds := make(map[string]bool)
 	for i, a := range w.probe(requests) {
@@ -56,8 +56,8 @@ func (w *walk) misses(at int64) {
 	}
 }
 
-// stranger returns an attempt of a session that the walk has not used.
-func (w *walk) stranger(k lockKind) *attempt {
+// fresh returns an attempt of a session that the walk has not used.
+func (w *walk) fresh(k lockKind) *attempt {
 	a := k.newcomer(sessionOf(20))
 	a.kind, a.session, a.lease = k, sessionOf(20), second
 	return a
@@ -65,7 +65,7 @@ func (w *walk) stranger(k lockKind) *attempt {
 
 // mayRefuse reports whether a script may return an error: only the server's, because a lock of
 // another kind has the name, and only one that needs a hold.
-func (w *walk) mayRefuse(r *request, a answer) bool {
+func (w *walk) mayRefuse(r *request, a result) bool {
 	switch r.verb {
 	case tries, enters, polls, describes, beats, gathers:
 		return false
@@ -95,8 +95,8 @@ func (w *walk) honest(r *request, kind string) {
 	w.fail("%s takes the name for a lock of the kind %q, which nobody made it", r.script.Name, kind)
 }
 
-// issue checks the tokens that a call gave: each is greater than all before, as long as the key
-// that knows them is not lost, or else the clock went on.
+// issue checks the tokens that a call granted: each is greater than all before. If the key that knows them
+// is lost, that holds only if the clock has advanced.
 func (w *walk) issue(r *request, grants []grant) {
 	w.Helper()
 	slices.SortFunc(grants, func(a, b grant) int { return cmp.Compare(a.stamp, b.stamp) })

@@ -36,7 +36,7 @@ func (w *walk) endsForNewcomers() {
 	w.Helper()
 	for _, k := range w.kinds {
 		for _, v := range []verb{tries, enters} {
-			a := w.stranger(k)
+			a := w.fresh(k)
 			r := k.ask(v, a)
 			got := w.probe([]*request{r})[0]
 			if got.err != "" || len(r.read(r, got.reply).has) == 0 {

@@ -85,7 +85,7 @@ const permit = "permit"
 type request struct {
 	verb   verb
 	who    *attempt // nil if it is for no attempt
-	old    *attempt // another one that it ends; nil if there is none
+	old    *attempt // another one that it ends; nil if it ends none
 	script *scripts.Script
 	keys   []string
 	args   []any
@@ -111,7 +111,7 @@ type outcome struct {
 	more    bool     // a poll is due at once
 	kind    string   // the name belongs to this other kind of lock
 	taken   bool     // a force found the hold and took the lock from it
-	unknown bool     // nobody knows what the reply means
+	unknown bool     // the reply has no defined meaning
 }
 
 // grant is a lock that an attempt has: what a reply or a message says.

@@ -68,7 +68,7 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 	case renews:
 		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
 	case yields:
-		return k.request(v, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants, k.keep()).gives(life)
+		return k.request(v, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants, k.keep()).gives(life)
 	case splits:
 		return k.split(a, life)
 	}
@@ -92,8 +92,8 @@ func (w *walk) sized(n int) func(*request, any) outcome {
 	}
 }
 
-// passedOn reads the replies of a yield: whether permits may be handed over inside their process.
-func (k *permitKind) passedOn(r *request, reply any) outcome {
+// handedOver reads the replies of a yield: whether permits may be handed over inside their process.
+func (k *permitKind) handedOver(r *request, reply any) outcome {
 	n, list := code(reply)
 	switch n {
 	case wire.Done:
@@ -145,7 +145,7 @@ func (k *permitKind) probes(a *attempt) []*request {
 	return []*request{
 		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(beats, a),
 		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
-		k.request(yields, a, k.passedOn, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
+		k.request(yields, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
 		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),
 		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, k.keep()),
 		k.request(describes, a, listed, scripts.SemaphoreAvailable, k.keys()[:1]),

@@ -158,8 +158,9 @@ func TestRepeatedRequestOutlivesALostKey(t *testing.T) {
 	})
 }
 
-// bothAreLeft checks a hold that stands in two places. Only an exclusive lock may have it there: a free lock without a
-// mark is taken without a look at the queue, which still has the ticket. The leave ends both.
+// bothAreLeft checks an attempt that has both a hold and a ticket. Only an exclusive lock may have that: a
+// free lock without a mark is acquired without a check of the queue, which still has the ticket. The leave
+// ends both.
 func (w *walk) bothAreLeft(who string, entries map[string]bool) {
 	w.Helper()
 	k, isExclusive := w.kinds[0].(*exclusiveKind)

@@ -151,8 +151,8 @@ func newStage(tb testing.TB) *stage {
 	}
 }
 
-// answer is the reply of a script, and the messages that it sent.
-type answer struct {
+// result is the reply of a script, and the messages that it sent.
+type result struct {
 	reply any
 	err   string // the error that the script returned, or failed by
 	said  []message
@@ -161,13 +161,13 @@ type answer struct {
 type message struct{ channel, text string }
 
 // eval runs a request by the walk's clock, and returns when a key ended by then, as expiries does.
-func (s *stage) eval(r *request, key string) (answer, int64) {
+func (s *stage) eval(r *request, key string) (result, int64) {
 	s.Helper()
 	asks := s.client.B().Pexpiretime().Key(key).Build()
 	results := s.client.DoMulti(context.Background(), asks, s.command(r, ""))
 	reply, err := results[1].ToAny()
 	require.NoError(s, err, r.script.Name)
-	return s.answer(r, reply), s.ended(results[0])
+	return s.result(r, reply), s.ended(results[0])
 }
 
 // ended returns what a key's expiry is by the walk's clock.
@@ -185,19 +185,19 @@ func (s *stage) ended(result rueidis.RedisResult) int64 {
 }
 
 // probe runs requests in one go, each of which leaves no trace.
-func (s *stage) probe(requests []*request) []answer {
+func (s *stage) probe(requests []*request) []result {
 	s.Helper()
 	commands := make([]rueidis.Completed, len(requests))
 	for i, r := range requests {
 		commands[i] = s.command(r, "dry")
 	}
-	answers := make([]answer, len(requests))
+	results := make([]result, len(requests))
 	for i, result := range s.client.DoMulti(context.Background(), commands...) {
 		reply, err := result.ToAny()
 		require.NoError(s, err, requests[i].script.Name)
-		answers[i] = s.answer(requests[i], reply)
+		results[i] = s.result(requests[i], reply)
 	}
-	return answers
+	return results
 }
 
 func (s *stage) command(r *request, mode string) rueidis.Completed {
@@ -211,11 +211,11 @@ func (s *stage) command(r *request, mode string) rueidis.Completed {
 	return s.client.B().Evalsha().Sha1(digest).Numkeys(int64(len(r.keys))).Key(r.keys...).Arg(words...).Build()
 }
 
-func (s *stage) answer(r *request, reply any) answer {
+func (s *stage) result(r *request, reply any) result {
 	s.Helper()
 	list, _ := reply.([]any)
 	require.GreaterOrEqual(s, len(list), 2)
-	a := answer{reply: list[1]}
+	a := result{reply: list[1]}
 	if list[0] != int64(1) {
 		a.err = fmt.Sprint(list[1])
 	}
