@@ -41,7 +41,7 @@ func TestCloseRefusesNewWork(t *testing.T) {
 	}))
 }
 
-// P6: Close wakes who waits, in the queue of the session and at the server.
+// P6: Close wakes waiters, in the queue of the session and at the server.
 func TestCloseWakesWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -176,7 +176,7 @@ func TestCloseRefusesBadArguments(t *testing.T) {
 	require.NoError(t, reentrant.New(locktest.SteadySession(t, server, signalbox.WithCloseGrace(24*time.Hour)), "a").Check())
 }
 
-func TestCloseOfASessionThatIsNoneIsFine(t *testing.T) {
+func TestCloseOfANilSessionIsFine(t *testing.T) {
 	t.Parallel()
 	var none *signalbox.Session
 	require.NoError(t, none.Close(t.Context()))
@@ -197,9 +197,9 @@ func lockUntilRefused(mu *reentrant.Lock, begun chan<- struct{}) error {
 	}
 }
 
-// P4: a try that is on its way when the session closes leaves no key, though its answer finds
-// nobody any more.
-func TestCloseTakesBackATryThatIsOnItsWay(t *testing.T) {
+// P4: a try that is on its way when the session closes leaves no key, though no call waits for its reply
+// any more.
+func TestCloseUndoesATryThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())

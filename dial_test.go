@@ -50,7 +50,7 @@ func TestDialMakesASessionThatWorks(t *testing.T) {
 }
 
 // P10: no server at all is an error of Dial, which says where none was found.
-func TestDialSaysThatNobodyListens(t *testing.T) {
+func TestDialReportsThatNoServerListens(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
 	proxy.Refuse()
@@ -63,7 +63,7 @@ func TestDialSaysThatNobodyListens(t *testing.T) {
 	require.ErrorContains(t, err, proxy.Addr())
 }
 
-// P10: a URL that is none is an error that keeps its password to itself.
+// P10: a bad URL is an error that does not repeat its password.
 func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
@@ -242,7 +242,7 @@ func TestAClientThatWasClosedIsErrClosed(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrClosed)
 }
 
-// A session is told from all others by its id, as holders are told.
+// A session has an id that differs from all others; the server tracks holders by it.
 func TestASessionHasAnIDOfItsOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

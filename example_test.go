@@ -83,13 +83,13 @@ func ExampleLease_Enter() {
 	fmt.Println("same token:", again.Token() == lease.Token())
 
 	_, err = mu.TryLock(ctx)
-	fmt.Println("a stranger:", errors.Is(err, signalbox.ErrHeld))
+	fmt.Println("another caller:", errors.Is(err, signalbox.ErrHeld))
 
 	// The lock is held until the last lease is unlocked, in any order.
 	fmt.Println(lease.Unlock(), again.Err(), again.Unlock())
 	// Output:
 	// same token: true
-	// a stranger: true
+	// another caller: true
 	// <nil> <nil> <nil>
 }
 
@@ -144,14 +144,14 @@ type store struct {
 
 func (s *store) write(token uint64, value string) error {
 	if token < s.greatest {
-		return errors.New("fenced off: somebody else was here since")
+		return errors.New("fenced off: a later holder has written")
 	}
 	s.greatest, s.value = token, value
 	return nil
 }
 
-// A holder may be stopped for longer than its lease and not know it yet. What it writes to can
-// tell by the token.
+// A holder may be stopped for longer than its lease and not know it yet. A store can refuse its late write
+// by the token.
 func ExampleLease_Token() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -179,7 +179,7 @@ func ExampleLease_Token() {
 	fmt.Println(file.value)
 	// Output:
 	// <nil>
-	// fenced off: somebody else was here since
+	// fenced off: a later holder has written
 	// new
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// addressVariable tells a child where the server is.
+// addressVariable is the environment variable with the server's address for a child.
 const addressVariable = "SIGNALBOX_TEST_ADDRESS"
 
 const noFIPS = "this toolchain has no FIPS 140-3 mode here"

@@ -20,7 +20,7 @@ import (
 )
 
 // What no New made, and what New made of a session that is nil, is the error of every call, and no panic.
-func TestALockThatIsNoneSaysSoAtEveryCall(t *testing.T) {
+func TestAnInvalidLockReturnsItsErrorFromEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, calls := range map[string][]func(context.Context) error{
 		"reentrant":           ofLock(new(reentrant.Lock)),
@@ -60,13 +60,13 @@ type locker interface {
 	Do(ctx context.Context, fn func(context.Context, signalbox.Lease) error) error
 }
 
-// told is what a lock has that says who has it.
+// told is a lock that reports its holder.
 type told interface {
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
-// only returns the error of a call that answers more.
+// only returns the error of a call that returns two values.
 func only[T any](call func(context.Context) (T, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := call(ctx)

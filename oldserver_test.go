@@ -44,7 +44,7 @@ func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServ
 				return
 			}
 			t.Cleanup(func() { _ = conn.Close() })
-			s.conns.Go(func() { _ = answerAll(conn, asked) })
+			s.conns.Go(func() { _ = serveAll(conn, asked) })
 		}
 	})
 	t.Cleanup(func() {
@@ -54,8 +54,8 @@ func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServ
 	return s
 }
 
-// answerAll returns the requests of one connection until it ends.
-func answerAll(conn net.Conn, asked func() (replies bool)) error {
+// serveAll replies to the requests of one connection until it ends.
+func serveAll(conn net.Conn, asked func() (replies bool)) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for {

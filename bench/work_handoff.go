@@ -89,7 +89,7 @@ func (b *bench) passes(impl implementation) (one sample, err error) {
 	pass := func() (time.Duration, error) {
 		turn = 1 - turn
 		var took time.Duration
-		unlock, took, err = passOn(ctx, unlock, lockers[turn])
+		unlock, took, err = oneHandOff(ctx, unlock, lockers[turn])
 		return took, err
 	}
 	one, err = b.repeat(ctx, impl, pass)
@@ -99,8 +99,8 @@ func (b *bench) passes(impl implementation) (one sample, err error) {
 	return one, unlock()
 }
 
-// passOn unlocks while the other one waits, and returns how long it took until the other had it.
-func passOn(ctx context.Context, unlock func() error, other locker) (func() error, time.Duration, error) {
+// oneHandOff unlocks while the other one waits, and returns how long it took until the other had it.
+func oneHandOff(ctx context.Context, unlock func() error, other locker) (func() error, time.Duration, error) {
 	entered := make(chan entry, 1)
 	go func() {
 		unlock, err := other.Lock(ctx)

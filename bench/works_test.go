@@ -43,7 +43,7 @@ func slow() map[string]string {
 
 // The works use the whole process for their figures, so that none of them is parallel.
 
-func TestEveryWorkTellsOfEveryImplementation(t *testing.T) { //nolint:paralleltest // see above
+func TestEveryWorkReportsEveryImplementation(t *testing.T) { //nolint:paralleltest // see above
 	benchTime := flag.Lookup("test.benchtime").Value.String()
 	require.NoError(t, flag.Set("test.benchtime", "10ms")) // of testing.Benchmark
 	t.Cleanup(func() { _ = flag.Set("test.benchtime", benchTime) })

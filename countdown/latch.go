@@ -71,10 +71,10 @@ func (l *Latch) Start(ctx context.Context, n int) (Round, error) {
 }
 
 // Round joins the newest round: the one that is running, or the last one if it has opened, whose Wait
-// returns at once. If there is none it returns ErrNoRound. One round trip, without a second try.
+// returns at once. If there was no round yet it returns ErrNoRound. One round trip, without a second try.
 //
-// Another round may become the newest meanwhile. A worker for a certain round should get its ID, and
-// join by RoundOf.
+// Another round may become the newest meanwhile. A worker for a certain round should get its ID, and join
+// by RoundOf.
 func (l *Latch) Round(ctx context.Context) (Round, error) {
 	r, err := l.newest(ctx)
 	return r, l.root().Explain("round", err)

@@ -70,7 +70,7 @@ type beginning struct {
 	n        int
 	notAfter wire.Stamp // of the last that was sent
 	doubt    bool       // one that was sent has no known outcome
-	first    string     // the server's time before the first call of unknown outcome; "" if there is none
+	first    string     // the server's time before the first call of unknown outcome; "" before such a call
 }
 
 // errLate says that the server executed a start after its not-after, and began nothing. What time it is there is

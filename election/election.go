@@ -82,7 +82,7 @@ func (e *Election) campaign(ctx context.Context) (*term, error) {
 		return nil, err
 	}
 	// A term is never entered again: each has a hold of its own.
-	lease, err := e.lock.Lock(hold.Stranger(ctx))
+	lease, err := e.lock.Lock(hold.WithoutLeases(ctx))
 	if err != nil {
 		return nil, cause(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 )
 
-// Whoever asks first has the lock first, in whatever process it runs.
+// Callers get the lock in the order of their requests, in whatever process they run.
 func Example() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL) // "redis://localhost:6379"
@@ -24,19 +24,19 @@ func Example() {
 	defer session.Close(ctx)
 
 	mu := fair.New(session, "account/7")
-	lease, err := mu.Lock(ctx) // waits in line as long as ctx lets it
+	lease, err := mu.Lock(ctx) // waits in the queue until ctx ends
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lease.Unlock() // gives the lock to the next in line
+	defer lease.Unlock() // hands the lock off to the head of the queue
 
 	work := lease.Bind(ctx) // ends with ctx, and when the lease can no longer be trusted
 	fmt.Println("booking on account 7:", work.Err() == nil)
 	// Output: booking on account 7: true
 }
 
-// A bounded wait is a context with a deadline. Who gives up leaves the line, and stands at its end
-// when it comes again.
+// A context with a deadline bounds the wait. A waiter that gives up leaves the queue; its next call joins
+// the queue at the end.
 func ExampleLock_Lock() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -59,7 +59,7 @@ func ExampleLock_Lock() {
 	// Output: out of patience: true
 }
 
-// TryLock does not wait, and goes before nobody who does.
+// TryLock does not wait, and overtakes no waiter.
 func ExampleLock_TryLock() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -75,14 +75,14 @@ func ExampleLock_TryLock() {
 	}
 	_, err = mu.TryLock(ctx)
 	fmt.Println("held:", errors.Is(err, signalbox.ErrHeld))
-	fmt.Println("given back:", lease.Unlock() == nil)
+	fmt.Println("released:", lease.Unlock() == nil)
 	// Output:
 	// held: true
-	// given back: true
+	// released: true
 }
 
-// Do gives the lock back also when the function fails or panics. Its context carries the
-// lease, so that what it calls can enter again, past everybody who waits.
+// Do releases the lock even if the function fails or panics. The context that it passes carries the lease,
+// so that the function's calls can enter the lock again, past all waiters.
 func ExampleLock_Do() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -130,7 +130,7 @@ func ExampleLock_Locker() {
 	// Output: 10
 }
 
-// Waiters tells who stands in line, for people who want to know what everybody waits for.
+// Waiters shows people the queue.
 func ExampleLock_Waiters() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("worker 1"))

@@ -34,8 +34,8 @@ func TestTheLockIsGivenInTheOrderInWhichItWasAskedFor(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// Order: who leaves stands in nobody's way, and who comes again stands at the end.
-func TestWhoLeavesAndComesAgainStandsAtTheEnd(t *testing.T) {
+// Order: a waiter that leaves delays no other, and queues at the end when it returns.
+func TestAWaiterThatReturnsQueuesAtTheEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder, one, other := fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a")

@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// The lock in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
+// The lock in the layout of Redisson, as far as Go alone can test it. test/interop has the Java client on
+// the other side.
 
 // The keys of the lock "a".
 const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"
@@ -26,7 +27,8 @@ func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption)
 	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
-// stand locks on another goroutine, and returns when that stands in line as the n-th, and listens.
+// stand locks on another goroutine, and returns when that goroutine is the n-th waiter in the queue, and
+// listens.
 func stand(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, n int) <-chan locktest.Result[signalbox.Lease] {
 	tb.Helper()
 	answered := locktest.LaterWith(ctx, mu.Lock)
@@ -71,8 +73,9 @@ func TestASharedFairLockIsGivenInTheOrderOfAsking(t *testing.T) {
 	awaitEmpty(t, server)
 }
 
-// P4, P6: who gives up leaves its place, and where it was about to be given the lock, it is given on.
-func TestWhoGivesUpLeavesTheSharedLine(t *testing.T) {
+// P4, P6: a waiter that gives up leaves the queue. If it is granted the lock in that instant, the lock goes
+// to the next waiter.
+func TestAWaiterThatGivesUpLeavesTheSharedQueue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu, other := shared(t, server), shared(t, server)
@@ -102,8 +105,8 @@ func TestASharedFairLockIsWaitedForByPolling(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
-// P1: TryLock goes before nobody, and stands in no line.
-func TestATryGoesBeforeNobodyInTheSharedLine(t *testing.T) {
+// P1: TryLock overtakes no waiter, and does not queue.
+func TestATryOvertakesNoWaiterInTheSharedQueue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu, other := shared(t, server), shared(t, server)
@@ -119,7 +122,7 @@ func TestATryGoesBeforeNobodyInTheSharedLine(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 }
 
-// Waiters tells the line over pages, of whatever process.
+// Waiters lists the queue over pages, with the waiters of every process.
 func TestWaitersOfASharedFairLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

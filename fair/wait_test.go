@@ -17,7 +17,7 @@ import (
 )
 
 // P10: the error says both that the wait is over and what the server said last.
-func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
+func TestErrHeldIsJoinedIfTheLastReplyWasHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
@@ -41,8 +41,8 @@ func TestErrHeldIsJoinedWhereTheLastAnswerWasHeld(t *testing.T) {
 	require.NoError(t, holder.Unlock())
 }
 
-// endsBehind is a context that is found to have ended as soon as a proxy has had a request more. Whoever waits for the
-// answer to that is not told.
+// endsBehind is a context that ends when the proxy has had one more request. So the call does not see that
+// request's reply before its context has ended.
 type endsBehind struct {
 	context.Context
 
@@ -59,8 +59,8 @@ func (c *endsBehind) Err() error {
 	return c.Context.Err()
 }
 
-// P10: an answer counts that was there before it was seen that the context has ended.
-func TestErrHeldIsJoinedWhereTheContextEndsWithTheAnswer(t *testing.T) {
+// P10: a reply counts that arrived before the call noticed the end of its context.
+func TestErrHeldIsJoinedIfTheContextEndsWithTheReply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)

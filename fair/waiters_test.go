@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-func TestWaitersAreToldInOrder(t *testing.T) {
+func TestWaitersAreListedInOrder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := fair.New(locktest.SteadySession(t, server), "a")
@@ -52,7 +52,7 @@ func TestWaitersAreToldInOrder(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-func TestALongLineIsToldInPages(t *testing.T) {
+func TestALongQueueIsListedInPages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a")

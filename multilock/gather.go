@@ -26,9 +26,9 @@ const (
 	maxDoublings  = 6
 )
 
-// longestAnswer is how long a server has to reply whether a member is free, while members of another session
+// longestReply is how long a server has to reply whether a member is free, while members of another session
 // are held: it may be far away, and other callers wait for those members meanwhile.
-const longestAnswer = time.Second
+const longestReply = time.Second
 
 func patienceIn(round int) time.Duration {
 	p := shortPatience << rand.N(min(round, maxDoublings)+1)
@@ -184,7 +184,7 @@ func (t *limit) take(ctx context.Context, o *one, behind []one) ([]hold.Lease, e
 	if t == nil {
 		return o.take(ctx, behind)
 	}
-	t.timers.Schedule(&t.entry, longestAnswer)
+	t.timers.Schedule(&t.entry, longestReply)
 	leases, tried := o.try(ctx, behind)
 	if tried == nil {
 		return leases, nil

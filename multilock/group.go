@@ -134,21 +134,21 @@ func (g *group) takeParts() bool {
 // returnParts gives all parts back, those of one batch in one step and the batches beside each other, and returns what went
 // wrong.
 func (g *group) returnParts() error {
-	answers := make([]error, len(g.parts))
+	results := make([]error, len(g.parts))
 	var steps []func()
 	batches := make(map[session.Batch]*batch)
 	for i, part := range g.parts {
 		home, err := leave(part)
-		answers[i] = err
+		results[i] = err
 		returner, together := home.(session.Returner)
 		switch {
 		case home == nil:
 		case !together || returner.Batch() == session.Batch{}:
-			steps = append(steps, func() { answers[i] = home.Vacated(clock.Now()) })
+			steps = append(steps, func() { results[i] = home.Vacated(clock.Now()) })
 		default:
 			its := batches[returner.Batch()]
 			if its == nil {
-				its = &batch{homes: make([]session.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), answers: answers}
+				its = &batch{homes: make([]session.Returner, 0, len(g.parts)), places: make([]int, 0, len(g.parts)), results: results}
 				batches[returner.Batch()] = its
 				steps = append(steps, its.release)
 			}
@@ -156,10 +156,10 @@ func (g *group) returnParts() error {
 		}
 	}
 	atOnce(steps)
-	for i, err := range answers {
-		answers[i] = explainFor("unlock", g.lock.members[i].place.Name, err)
+	for i, err := range results {
+		results[i] = explainFor("unlock", g.lock.members[i].place.Name, err)
 	}
-	return errs.Join(answers...)
+	return errs.Join(results...)
 }
 
 func leave(part hold.Lease) (hold.Home, error) {
@@ -172,8 +172,8 @@ func leave(part hold.Lease) (hold.Home, error) {
 // batch is what is released in one step.
 type batch struct {
 	homes   []session.Returner
-	places  []int // of homes in answers
-	answers []error
+	places  []int // of homes in results
+	results []error
 }
 
 func (l *batch) add(place int, home session.Returner) {
@@ -182,7 +182,7 @@ func (l *batch) add(place int, home session.Returner) {
 
 func (l *batch) release() {
 	for i, err := range l.homes[0].Return(clock.Now(), l.homes[1:]) {
-		l.answers[l.places[i]] = err
+		l.results[l.places[i]] = err
 	}
 }
 

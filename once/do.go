@@ -98,7 +98,7 @@ var errStored = errors.New("an outcome was stored")
 // take acquires the lock. It returns errStored if a message says that an outcome was stored. Leases
 // that ctx carries do not count: entering one again would let two functions run at the same time.
 func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
-	ctx = hold.Stranger(ctx)
+	ctx = hold.WithoutLeases(ctx)
 	lease, err := o.claim.TryLock(ctx)
 	if err == nil || wire.Judge(err) == wire.Final {
 		return lease, unwrap(err)

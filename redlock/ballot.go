@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// longestAnswer bounds how long one server is waited for.
-const longestAnswer = time.Second
+// longestReply bounds how long a ballot waits for one server.
+const longestReply = time.Second
 
-// answerWithin is how long one server is waited for if a quorum has not decided without it: a tenth of the
-// lease, which leaves most of it, and no more than longestAnswer.
-func answerWithin(life time.Duration) time.Duration { return min(life/10, longestAnswer) }
+// replyWithin is how long a ballot waits for one server if a quorum has not decided without it: a tenth of
+// the lease, which leaves most of it, and no more than longestReply.
+func replyWithin(life time.Duration) time.Duration { return min(life/10, longestReply) }
 
 // errLost says that no quorum granted. The votes say why.
 var errLost = errors.New("no quorum granted the lock")
@@ -84,7 +84,7 @@ type ballot struct {
 		seats []seat // by server
 		tally tally
 		over  bool
-		floor string // a stamp, not before the token that the hold's leases have; zeros if there is none
+		floor string // a stamp, not before the token that the hold's leases have; zeros if they have no token
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *Lock) ask(mark bool) *ballot {
 	}
 	before := l.last.Swap(b)
 	spread(l.members, func(i int, m *session.Session) {
-		patience := m.Patient(answerWithin(l.base.Set.Life()))
+		patience := m.Patient(replyWithin(l.base.Set.Life()))
 		v := vote{choice: refused, err: errBefore}
 		if before.isGone(patience, i) {
 			v = b.try(patience, i, m)
@@ -223,8 +223,8 @@ func (b *ballot) count(i int, v vote) {
 	}
 }
 
-// elected waits for the outcome and returns the stamp of the token, or why there is none: then the ballot is
-// over.
+// elected waits for the outcome and returns the stamp of the token, or the reason why there is no token:
+// then the ballot is over.
 func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 	select {
 	case <-b.decided:

@@ -57,7 +57,7 @@
 //	Unlock          1
 //	waiting         1 poll a second at each server
 //
-// A new server grants nothing for one lease, since it looks like one that lost its data: the first
+// A new server grants nothing for one lease, since it may be one that lost its data: the first
 // Lock over new servers takes that long.
 //
 // docs/internals/redlock.md has the states, the failures, the keys and what an idle name costs.

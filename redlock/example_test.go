@@ -61,10 +61,10 @@ func Example() {
 		return
 	}
 	fmt.Println("held:", lease.Err() == nil, "with a token:", lease.Token() > 0)
-	fmt.Println("given back:", lease.Unlock() == nil)
+	fmt.Println("released:", lease.Unlock() == nil)
 	// Output:
 	// held: true with a token: true
-	// given back: true
+	// released: true
 }
 
 func ExampleNew() {

@@ -17,9 +17,9 @@ import (
 // letter is the kind of this lock in holder keys.
 const letter = "q"
 
-// Holder returns who holds the lock, as a majority of the servers says, or ErrNotHeld if no holder has
-// a majority. Its Session is that of one of the servers, its Token the greatest that a server returned,
-// and its Until the earliest. If too few servers reply, the error is theirs. One round trip.
+// Holder returns the holder of the lock, by a majority of the servers, or ErrNotHeld if no holder has a
+// majority. Its Session is that of one of the servers, its Token the greatest that a server returned, and
+// its Until the earliest. If too few servers reply, the error is theirs. One round trip.
 func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) {
 	h, err := l.holder(ctx)
 	return signalbox.Holder(h), l.root().Explain("holder", err)
@@ -54,7 +54,7 @@ type opinion struct {
 	err    error
 }
 
-// gather asks every server, each for at most longestAnswer, and passes each reply to hear, until hear returns
+// gather asks every server, each for at most longestReply, and hands each reply to hear, until hear returns
 // true, all have replied, or ctx ends.
 func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Session) opinion, hear func(opinion) bool) error {
 	err := l.base.Valid(ctx)
@@ -71,7 +71,7 @@ func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Se
 	for i, m := range l.members {
 		go func() { //nolint:contextcheck // a server that is late continues when ctx ends
 			defer m.End()
-			patience := m.Patient(longestAnswer)
+			patience := m.Patient(longestReply)
 			defer patience.End()
 			o := ask(patience, m)
 			if !errors.Is(o.err, errs.ErrNotHeld) {

@@ -56,9 +56,9 @@ func TestReentrantAndFairHandOverBetweenProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
 	ordered := fair.New(locktest.SteadySession(t, server), "a")
-	token := tellLock(t, process)
+	token := commandLock(t, process)
 	waiting := locktest.Contend(t.Context(), t, server, "a", ordered.Lock)
-	require.Equal(t, "<nil>", tell(t, process, "unlock"))
+	require.Equal(t, "<nil>", command(t, process, "unlock"))
 	lease := locktest.MustHave(t, waiting)
 	require.Greater(t, lease.Token(), token)
 	process.Send("lock")
@@ -67,7 +67,7 @@ func TestReentrantAndFairHandOverBetweenProcesses(t *testing.T) {
 	line, err := process.ReadLine(redistest.Patience)
 	require.NoError(t, err)
 	require.Regexp(t, `^\d+ <nil>$`, line)
-	require.Equal(t, "<nil>", tell(t, process, "unlock"))
+	require.Equal(t, "<nil>", command(t, process, "unlock"))
 }
 
 // P1, P3: goroutines of two sessions that use both do not overlap, and tokens rise from holder to holder.

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P6: in a cluster a release is told on the sharded channel of the lock, where the waiter listens.
-func TestInAClusterAReleaseIsToldByTheLocksNode(t *testing.T) {
+// P6: in a cluster a release is published on the sharded channel of the lock, where the waiter listens.
+func TestInAClusterTheLocksNodePublishesARelease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the nodes of a cluster take seconds to know each other")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
@@ -42,7 +42,7 @@ func TestInAClusterAReleaseIsToldByTheLocksNode(t *testing.T) {
 	}
 }
 
-// listen returns what is told on a sharded channel from here on.
+// listen returns what is published on a sharded channel from here on.
 func listen(tb testing.TB, c *redistest.Cluster, channel string) <-chan string {
 	tb.Helper()
 	client := c.Client(tb, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P1: an entry counts as long as any: the hold goes on with the inner one when the outer is
-// given back, and the inner one can be entered.
+// P1: an entry counts as long as any other: if the outer lease is unlocked, the hold continues with the
+// inner one, which can be entered.
 func TestAnInnerLeaseCarriesOnAfterTheOuter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

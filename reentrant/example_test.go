@@ -35,8 +35,7 @@ func Example() {
 	// Output: charging order 42: true
 }
 
-// A bounded wait is a context with a deadline. ErrHeld says that somebody else had the lock to
-// the end.
+// A context with a deadline bounds the wait. ErrHeld says that another caller held the lock to the end.
 func ExampleLock_Lock() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)
@@ -56,10 +55,10 @@ func ExampleLock_Lock() {
 	defer cancel()
 	_, err = mu.Lock(patience)
 	fmt.Println("out of patience:", errors.Is(err, context.DeadlineExceeded))
-	fmt.Println("somebody has it:", errors.Is(err, signalbox.ErrHeld))
+	fmt.Println("held by another:", errors.Is(err, signalbox.ErrHeld))
 	// Output:
 	// out of patience: true
-	// somebody has it: true
+	// held by another: true
 }
 
 // TryLock does not wait: for work that others may skip while it is done. It says nothing about work
@@ -114,7 +113,7 @@ func ExampleLock_Do() {
 	// no funds
 }
 
-// Holder is for people who want to know who has a lock, and since when.
+// Holder shows people which process has a lock, and since when.
 func ExampleLock_Holder() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("worker 7")) // else "host:pid"
@@ -139,15 +138,15 @@ func ExampleLock_Holder() {
 		log.Fatal(err)
 	}
 	_, err = mu.Holder(ctx)
-	fmt.Println("held by nobody:", errors.Is(err, signalbox.ErrNotHeld))
+	fmt.Println("no holder:", errors.Is(err, signalbox.ErrNotHeld))
 	// Output:
 	// held by worker 7 as reentrant
 	// it is this session: true
-	// held by nobody: true
+	// no holder: true
 }
 
-// ForceUnlock takes the lock from a holder that hangs. The holder is told, and what is bound to its
-// lease ends; the next holder has a greater token.
+// ForceUnlock ends the hold of a holder that hangs. The holder is notified, and the contexts of its lease
+// end; the next holder has a greater token.
 func ExampleLock_ForceUnlock() {
 	ctx := context.Background()
 	worker, err := signalbox.Dial(ctx, serverURL)
@@ -161,7 +160,7 @@ func ExampleLock_ForceUnlock() {
 	}
 	work := lease.Bind(ctx)
 
-	// Somebody else, in another process.
+	// An operator, in another process.
 	operator, err := signalbox.Dial(ctx, serverURL)
 	if err != nil {
 		log.Fatal(err)

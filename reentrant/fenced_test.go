@@ -14,7 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// The lock of Redisson's RFencedLock, as far as Go alone can tell. test/interop has the Java client on the other side.
+// The lock of Redisson's RFencedLock, as far as Go alone can test it. test/interop has the Java client on
+// the other side.
 
 // counter is the key of the tokens of the lock "a".
 const counter = "redisson_lock_token:{a}"
@@ -74,8 +75,8 @@ func TestAFencedLockHasANumberForEachHoldInsideTheProcess(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// P10: a counter that is none is the error of every acquire.
-func TestACounterThatIsNoneIsAnError(t *testing.T) {
+// P10: a counter that is no number is the error of every acquire.
+func TestACounterThatIsNoNumberIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "SET", counter, "no number")

@@ -26,8 +26,8 @@ var keeps = map[string][]signalbox.LockOption{
 	"MaxHold": {signalbox.WithRenewedLease(longest), signalbox.WithMaxHold(longest)},
 }
 
-// P2, P3: nothing but the message can be what tells, with a lease like these.
-func TestAHolderWhoseLockIsForcedIsToldByMessage(t *testing.T) {
+// P2, P3: with leases like these only the message can report the loss.
+func TestAForceUnlockNotifiesTheHolderByMessage(t *testing.T) {
 	t.Parallel()
 	for name, terms := range keeps {
 		t.Run(name, func(t *testing.T) {
@@ -63,19 +63,19 @@ func TestAHolderWhoseLockIsForcedIsToldByMessage(t *testing.T) {
 }
 
 // P2: in another process, too.
-func TestAnotherProcessIsToldByMessage(t *testing.T) {
+func TestAnotherProcessIsNotifiedByMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
-	require.Regexp(t, `^\d+ <nil>$`, tell(t, process, "keep"))
+	require.Regexp(t, `^\d+ <nil>$`, command(t, process, "keep"))
 	awaitListening(t, server)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	h := requireHolder(t, mu)
 	require.Contains(t, h.Label, fmt.Sprintf(":%d", process.PID()))
 	require.Equal(t, 1, locktest.Listeners(t, server, names.Session(names.DefaultPrefix, h.Session)))
 	require.NoError(t, mu.ForceUnlock(t.Context()))
-	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "wait"))
-	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "unlock"))
+	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "wait"))
+	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "unlock"))
 }
 
 // P2: the session listens a moment after the lock was taken. What was taken from it until then it
@@ -96,7 +96,7 @@ func TestAHoldThatIsForcedAtOnceIsFoundOut(t *testing.T) {
 	}
 }
 
-// P2: who forces its own session's hold is told in the same way, also where it listens to nothing.
+// P2: a session that forces its own hold is notified in the same way, even if it has no subscription.
 func TestASessionCanForceItsOwnHold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -116,8 +116,8 @@ func TestASessionCanForceItsOwnHold(t *testing.T) {
 	}
 }
 
-// P6: who waits elsewhere is woken, and who waits in the holder's process contends anew.
-func TestAForcedLockGoesToThoseWhoWait(t *testing.T) {
+// P6: waiters of other sessions are woken, and waiters in the holder's process ask the server anew.
+func TestAForcedLockGoesToTheWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu, elsewhere := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.WithRenewedLease(longest)), locktest.SteadySession(t, server)
@@ -140,7 +140,7 @@ func TestAForcedLockGoesToThoseWhoWait(t *testing.T) {
 	}
 }
 
-// P8: the message is a hint. Whoever may publish can make a session ask, and no more.
+// P8: the message is a hint. A client that may publish can make a session ask, and no more.
 func TestAForgedMessageChangesNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -172,7 +172,7 @@ func forcer(t *testing.T, server *redistest.Server, between func(order int)) *re
 	return reentrant.New(locktest.SteadySession(t, proxy), "a")
 }
 
-// put makes somebody hold the lock, for an hour.
+// put makes another holder hold the lock, for an hour.
 func put(t *testing.T, server *redistest.Server, hold int) {
 	t.Helper()
 	server.MustDo(t, "SET", locktest.Key("a"), fmt.Sprintf("sb1l1795246514376753%s%019dr-", strings.Repeat("x", 22), hold), "PX", 3_600_000)
@@ -208,7 +208,7 @@ func TestALockThatChangesHandsAllTheTimeIsHeld(t *testing.T) {
 	require.True(t, isHeld(t, server, "a"))
 }
 
-func TestALockThatIsGivenBackMeanwhileIsNotHeld(t *testing.T) {
+func TestALockThatIsReleasedMeanwhileIsNotHeld(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := forcer(t, server, func(int) { server.MustDo(t, "DEL", locktest.Key("a")) })

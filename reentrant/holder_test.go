@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// requireHolder returns who has the lock.
+// requireHolder returns the holder of the lock.
 func requireHolder(t *testing.T, mu *reentrant.Lock) signalbox.Holder {
 	t.Helper()
 	h, err := mu.Holder(t.Context())
@@ -38,7 +38,7 @@ func requireFree(t *testing.T, mu *reentrant.Lock) {
 	require.False(t, locked)
 }
 
-func TestAHolderIsTold(t *testing.T) {
+func TestHolderReturnsTheHolder(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Minute
 	server := redistest.Start(t)
@@ -65,7 +65,7 @@ func TestAHolderIsTold(t *testing.T) {
 	requireFree(t, elsewhere)
 }
 
-func TestASessionSaysHostAndProcessUnlessItIsToldOtherwise(t *testing.T) {
+func TestTheLabelIsHostAndProcessByDefault(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	host, err := os.Hostname()
@@ -85,7 +85,7 @@ func TestASessionSaysHostAndProcessUnlessItIsToldOtherwise(t *testing.T) {
 	}
 }
 
-func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
+func TestHolderNamesALockOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
@@ -107,7 +107,7 @@ func TestALockOfAnotherKindIsToldWithItsKind(t *testing.T) {
 }
 
 // P9: a read-write lock's key is a sorted set.
-func TestAReadWriteLockIsToldWithItsKind(t *testing.T) {
+func TestHolderNamesAReadWriteLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
@@ -129,8 +129,8 @@ func TestAReadWriteLockIsToldWithItsKind(t *testing.T) {
 	require.Equal(t, before, server.MustDo(t, "DUMP", locktest.Key("a")))
 }
 
-// P9: a sorted set that says nothing of us is somebody else's.
-func TestAForeignSortedSetIsTold(t *testing.T) {
+// P9: a sorted set without our mark belongs to another program.
+func TestAForeignSortedSetIsErrWrongKind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
@@ -141,7 +141,7 @@ func TestAForeignSortedSetIsTold(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 }
 
-func TestAKeyWithoutAnEndIsTold(t *testing.T) {
+func TestHolderReportsAKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.WithRenewedLease(longest)) // a renewal would give it one

@@ -46,7 +46,7 @@ func TestPrefixesKeepSessionsApart(t *testing.T) {
 	require.NoError(t, other.Unlock())
 }
 
-// P9: also where the key appears while somebody waits for the lock.
+// P9: also if the key appears during a wait for the lock.
 func TestAForeignKeyEndsAWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// nosyContext is a parent that is told when its children let go of it, and looks at one then.
+// nosyContext is a parent that is called when a child is removed from it, and checks one child then.
 type nosyContext struct {
 	context.Context
 
@@ -38,8 +38,8 @@ func (n *nosyContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// P2: whoever finds a bound context ended finds out why, also in the very instant in which its
-// lease ends.
+// P2: a caller that finds a bound context ended finds out why, even in the very instant in which its lease
+// ends.
 func TestABoundContextThatHasEndedSaysWhy(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Must(t, reentrant.New(locktest.SteadySession(t, redistest.Start(t)), "a").Lock)
@@ -91,8 +91,8 @@ func TestLeasesEndInEveryOrderAndTheHoldWithTheLast(t *testing.T) {
 	}
 }
 
-// P8: unlocking twice ends nobody else's lease.
-func TestUnlockingTwiceEndsNobodyElsesLease(t *testing.T) {
+// P8: unlocking twice ends no other lease.
+func TestUnlockingTwiceEndsNoOtherLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")

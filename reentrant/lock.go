@@ -72,10 +72,9 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	return l.root().Locker(ctx, l.root().Acquire)
 }
 
-// Holder returns who holds the lock, as the server says, or ErrNotHeld. Its Kind says whether the
-// holder uses package reentrant or fair; they are one lock. If a lock of another kind has the name,
-// Kind names that. If the key is no lock's, the error is ErrWrongKind. One round trip, without a
-// second try.
+// Holder returns the holder of the lock, as the server knows it, or ErrNotHeld. Its Kind says whether the
+// holder uses package reentrant or fair; they are one lock. If a lock of another kind has the name, Kind
+// names that. If the key is no lock's, the error is ErrWrongKind. One round trip, without a second try.
 func (l *Lock) Holder(ctx context.Context) (signalbox.Holder, error) { return l.root().Holder(ctx) }
 
 // IsLocked reports whether the lock is held, as the server says: by this process, another one, or a
@@ -91,19 +90,18 @@ func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 	return l.root().Waiters(ctx)
 }
 
-// ForceUnlock ends the hold of whoever holds the lock, in any process, and hands the lock over to the
-// next waiter. It is for people, and for holders that hang. It returns nil if the hold that it found
-// is gone, and ErrNotHeld if there was none. If a lock of another kind has the name, it returns
-// ErrWrongKind and changes nothing.
+// ForceUnlock ends the hold of the present holder, in any process, and hands the lock over to the next
+// waiter. It is for people, and for holders that hang. It returns nil if the hold that it found is gone,
+// and ErrNotHeld if there was none. If a lock of another kind has the name, it returns ErrWrongKind and
+// changes nothing.
 //
-// The holder is notified at once, by message: its lease ends with ErrLost, and its contexts with it.
-// If the message is lost, or the holder's session polls, it finds out at its next renewal. Until
-// then it works beside the next holder, whose token is greater than any token that the old one can
-// have: fencing tokens are for that.
+// The holder is notified at once, by message: its lease ends with ErrLost, and its contexts with it. If the
+// message is lost, or the holder's session polls, it finds out at its next renewal. Until then it works
+// beside the next holder, whose token is greater than any token that the old one can have: fencing tokens
+// are for that.
 //
-// After an error it may be done or not. It is safe to repeat, but then ends the hold of whoever
-// holds the lock by that time. Two round trips; if the lock changes hands between them ten times in
-// a row, the error is ErrHeld.
+// After an error it may be done or not. It is safe to repeat, but then ends the hold of the holder at that
+// time. Two round trips; if the lock changes hands between them ten times in a row, the error is ErrHeld.
 func (l *Lock) ForceUnlock(ctx context.Context) error { return l.root().ForceUnlock(ctx) }
 
 // root returns the core of the lock. A nil Lock has an empty one, whose calls return ErrBadOption.

@@ -71,7 +71,7 @@ func BenchmarkEnterAgain(b *testing.B) {
 	}
 }
 
-// BenchmarkOneProcess lets the goroutines of one process want one lock: it is passed on among them.
+// BenchmarkOneProcess has one lock that the goroutines of one process want: it is handed over among them.
 func BenchmarkOneProcess(b *testing.B) {
 	server := redistest.Start(b)
 	for _, goroutines := range []int{1, 64} {

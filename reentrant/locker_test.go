@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-func TestALockerTellsNobodyWhereNobodyAsked(t *testing.T) {
+func TestALockerWithoutOnLostReportsNoLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	locker := reentrant.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
@@ -27,7 +27,7 @@ func TestALockerTellsNobodyWhereNobodyAsked(t *testing.T) {
 	}
 }
 
-// P10: an outage is waited for: it mends itself, and a sync.Locker could not tell anyway.
+// P10: a Lock waits for the end of an outage, since a sync.Locker cannot return an error.
 func TestALockerWaitsThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -19,16 +19,15 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// urlVariable tells a child where the server is.
+// urlVariable is the environment variable with the server's URL for a child.
 const urlVariable = "REENTRANT_TEST_URL"
 
 // processLease is short, for the test that stops a process for longer. It lives though the machine
 // stalls for seconds: it is renewed each two, and has four left then.
 const processLease = 6 * time.Second
 
-// runHolder is a process that does what it is told, a word a line: lock, keep (a lock with a lease
-// that no test outlives), err, wait (for the end of the lease), unlock. It answers each with a
-// line.
+// runHolder is a process that obeys commands, a word on each line: lock, keep (a lock with a lease that no
+// test outlives), err, wait (for the end of the lease), unlock. It replies to each with a line.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	ctx := context.Background()
 	s, err := signalbox.Dial(ctx, os.Getenv(urlVariable))
@@ -57,8 +56,8 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 	}
 }
 
-// tell gives a child a word and answers its line.
-func tell(t *testing.T, p *redistest.Process, word string) string {
+// command sends a word to a child and returns its reply.
+func command(t *testing.T, p *redistest.Process, word string) string {
 	t.Helper()
 	p.Send(word)
 	line, err := p.ReadLine(redistest.Patience)
@@ -66,11 +65,11 @@ func tell(t *testing.T, p *redistest.Process, word string) string {
 	return line
 }
 
-// tellLock lets a child lock, and returns the token.
-func tellLock(t *testing.T, p *redistest.Process) uint64 {
+// commandLock makes a child lock, and returns the token.
+func commandLock(t *testing.T, p *redistest.Process) uint64 {
 	t.Helper()
 	var token uint64
-	line := tell(t, p, "lock")
+	line := command(t, p, "lock")
 	_, err := fmt.Sscanf(line, "%d <nil>", &token)
 	require.NoError(t, err, line)
 	return token
@@ -85,10 +84,10 @@ func TestTokensRiseAcrossProcesses(t *testing.T) {
 	var last uint64
 	for range 5 {
 		for _, process := range []*redistest.Process{one, other} {
-			token := tellLock(t, process)
+			token := commandLock(t, process)
 			require.Greater(t, token, last)
 			last = token
-			require.Equal(t, "<nil>", tell(t, process, "unlock"))
+			require.Equal(t, "<nil>", command(t, process, "unlock"))
 		}
 	}
 }
@@ -99,14 +98,14 @@ func TestAStoppedProcessLearnsOfItsLossAtTheFirstLook(t *testing.T) {
 	redistest.Slow(t, "a process is stopped for longer than its lease")
 	server := redistest.Start(t)
 	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
-	token := tellLock(t, process)
-	require.Equal(t, "<nil>", tell(t, process, "err"))
+	token := commandLock(t, process)
+	require.Equal(t, "<nil>", command(t, process, "err"))
 	process.Freeze()
 	next := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	require.Greater(t, next.Token(), token)
 	process.Thaw()
-	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "err"))
-	require.Equal(t, signalbox.ErrLost.Error(), tell(t, process, "unlock"))
+	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "err"))
+	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "unlock"))
 	require.NoError(t, next.Err()) // P8: the late unlock touched nothing
 	require.True(t, isHeld(t, server, "a"))
 	require.NoError(t, next.Unlock())
@@ -118,7 +117,7 @@ func TestTheLockOfAKilledProcessPassesToAWaiter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
-	require.Regexp(t, `^\d+ <nil>$`, tell(t, process, "keep"))
+	require.Regexp(t, `^\d+ <nil>$`, command(t, process, "keep"))
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	dead := requireHolder(t, mu)
 	waiting := locktest.Contend(t.Context(), t, server, "a", mu.Lock)

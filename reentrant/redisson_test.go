@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// The lock in the layout of Redisson, as far as Go alone can tell. test/interop has the Java client on the other side.
+// The lock in the layout of Redisson, as far as Go alone can test it. test/interop has the Java client on
+// the other side.
 
 // shared returns the lock "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {

@@ -61,7 +61,7 @@ func TestALockThatNoReplicaHasIsNotGranted(t *testing.T) {
 	redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
 }
 
-// P4: nothing is left when the caller is told, so that it can try again at once.
+// P4: nothing is left when the call returns, so that the caller can try again at once.
 func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(t *testing.T, primary *redistest.Server) (n int, answered string){
@@ -134,8 +134,8 @@ func TestRenewalDoesNotWaitForReplicas(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// Who asks for replicas is not passed a hold that did not.
-func TestAHoldIsNotPassedToWhoAsksForMore(t *testing.T) {
+// A caller that asks for replicas is not handed a hold that was granted without them.
+func TestAHoldIsNotHandedToACallerThatAsksForMore(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)
@@ -192,8 +192,8 @@ func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
 	}
 }
 
-// P4, P5: whatever becomes of the answers, the lock is had in the end, once.
-func TestALostAnswerOfReplicasIsSettled(t *testing.T) {
+// P4, P5: whichever replies are lost, the lock is acquired in the end, once.
+func TestALostReplyOfReplicasIsSettled(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)

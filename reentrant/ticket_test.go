@@ -44,7 +44,7 @@ func TestASessionHasOneTicketForAllItsGoroutines(t *testing.T) {
 			waiting = append(waiting, locktest.Queue(ctx, t, reentrant.New(s, "a").Lock))
 		}
 	}
-	waiting = append(waiting, locktest.Queue(ctx, t, mu.Lock)) // the holder's session has none
+	waiting = append(waiting, locktest.Queue(ctx, t, mu.Lock)) // the holder's session has no ticket
 	all := waiters(t, mu)
 	require.Len(t, all, 2)
 	for i, w := range all {

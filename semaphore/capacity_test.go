@@ -28,7 +28,7 @@ func TestMoreThanThereAreIsErrCapacityWithoutWaiting(t *testing.T) {
 	_, err = sem.TryAcquire(t.Context(), 4)
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 	require.NoError(t, lease.Unlock())
-	require.Zero(t, inLine(t, server))
+	require.Zero(t, tickets(t, server))
 }
 
 // The capacity of SetCapacity overrides that of New, in every process, as long as the key lives.
@@ -102,7 +102,7 @@ func TestWaiterAboveTheCapacityFailsAndBlocksNoOther(t *testing.T) {
 		require.ErrorContains(t, got.Err, "there are 2 permits")
 	}
 	require.NoError(t, lease.Unlock())
-	require.Zero(t, inLine(t, server))
+	require.Zero(t, tickets(t, server))
 	require.Zero(t, out(t, server))
 }
 

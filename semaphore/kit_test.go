@@ -42,7 +42,7 @@ func mustAcquire(tb testing.TB, sem *semaphore.Semaphore, n int) signalbox.Lease
 func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n, at int) returned {
 	tb.Helper()
 	waiting := locktest.LaterWith(ctx, of(sem, n))
-	redistest.Await(tb, "a ticket", func() bool { return inLine(tb, server) == at })
+	redistest.Await(tb, "a ticket", func() bool { return tickets(tb, server) == at })
 	return waiting
 }
 
@@ -50,7 +50,7 @@ func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *se
 // of its session queue behind it.
 func stand(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore) returned {
 	tb.Helper()
-	redistest.Await(tb, "an empty queue", func() bool { return inLine(tb, server) == 0 })
+	redistest.Await(tb, "an empty queue", func() bool { return tickets(tb, server) == 0 })
 	waiting := queue(ctx, tb, server, sem, 1, 1)
 	redistest.Await(tb, "that it knows of its ticket", sem.Waits)
 	return waiting
@@ -78,8 +78,8 @@ end
 return used`, 1, permitsKey)
 }
 
-// inLine returns how many tickets there are on the server.
-func inLine(tb testing.TB, server *redistest.Server) int {
+// tickets returns how many tickets there are on the server.
+func tickets(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
 	return locktest.Count(tb, server, "ZCARD", lineKey)
 }
@@ -87,7 +87,7 @@ func inLine(tb testing.TB, server *redistest.Server) int {
 // awaitNothing waits until there are neither holders nor waiters.
 func awaitNothing(tb testing.TB, server *redistest.Server) {
 	tb.Helper()
-	redistest.Await(tb, "that nothing is left", func() bool { return out(tb, server) == 0 && inLine(tb, server) == 0 })
+	redistest.Await(tb, "that nothing is left", func() bool { return out(tb, server) == 0 && tickets(tb, server) == 0 })
 }
 
 // available returns how many permits are free.

@@ -176,7 +176,7 @@ func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 		_ = s.Close(ctx)
 		if ctx.Err() == nil || time.Since(began) < time.Second {
 			require.Zero(t, out(t, server))
-			require.Zero(t, inLine(t, server))
+			require.Zero(t, tickets(t, server))
 		}
 		awaitNothing(t, server)
 		users.Wait()

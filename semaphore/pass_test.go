@@ -48,7 +48,7 @@ func TestOneTicketForTheSameRequestOfASession(t *testing.T) {
 	sem := semaphore.New(s, "a", 3)
 	held := mustAcquire(t, sem, 3)
 	waiting := crowd(t, server, sem, 10)
-	require.Equal(t, 1, inLine(t, server))
+	require.Equal(t, 1, tickets(t, server))
 	here := locktest.Queue(t.Context(), t, of(sem, 1))
 	large := queue(t.Context(), t, server, sem, 2, 2)
 	other := queue(t.Context(), t, server, semaphore.New(s, "a", 3, signalbox.WithRenewedLease(time.Minute)), 1, 3)

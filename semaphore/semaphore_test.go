@@ -38,7 +38,7 @@ func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 	small := queue(t.Context(), t, server, elsewhere, 1, 2)
 	require.NoError(t, one.Unlock())
 	require.Equal(t, 2, out(t, server), "the large one waits, and the small one behind it")
-	require.Equal(t, 2, inLine(t, server))
+	require.Equal(t, 2, tickets(t, server))
 	_, err := here.TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	_, err = semaphore.New(newSession(t, server), "a", 3).TryAcquire(t.Context(), 1)

@@ -8,7 +8,7 @@
 //  1. A deadline is reached as soon as either clock says so. The monotonic clock is blind to
 //     the time that a host was suspended; the wall clock is not. The wall clock can be set
 //     back; the monotonic one can not. Taking the earlier of the two ends a lease too early
-//     when somebody sets the clock forward, and never too late.
+//     when the clock is set forward, and never too late.
 //
 // # Which comparison to use
 //
@@ -70,7 +70,7 @@ func (i Instant) Mono() time.Duration { return i.mono }
 // IsZero reports whether i was never set.
 func (i Instant) IsZero() bool { return i == Instant{} }
 
-// Time answers i as wall clock time, for people to read.
+// Time returns i as wall clock time, for people to read.
 func (i Instant) Time() time.Time { return time.Unix(0, i.wall) }
 
 // Allowance is what a deadline stays short of the life of its key: a fiftieth for clocks that
@@ -78,7 +78,7 @@ func (i Instant) Time() time.Time { return time.Unix(0, i.wall) }
 // the server's rounding of expiries.
 func Allowance(life time.Duration) time.Duration { return life/50 + 2*time.Millisecond }
 
-// Deadline is until when a key can be trusted that got life in answer to what was sent at sent.
+// Deadline is until when a key can be trusted that a request sent at sent gave that life.
 func Deadline(sent Instant, life time.Duration) Instant {
 	return sent.Add(life - Allowance(life))
 }

@@ -75,8 +75,8 @@ func TestAnAtomicIsTheInstantItWasGiven(t *testing.T) {
 	require.Equal(t, at(1, 2), a.Load())
 }
 
-// A look that meets a writer half-way may be early, and is never late: the two readings come from the
-// instants around it.
+// A read during a write may be early, and is never late: the two clocks are those of the instants around
+// it.
 func TestAnAtomicThatGrowsIsNeverReadAsLaterThanItIs(t *testing.T) {
 	t.Parallel()
 	const steps = 20_000

@@ -28,7 +28,7 @@
 //
 // A wake-up promises nothing: the waiter tries, and may find the lock held. Messages carry no authority: a
 // client that may publish can cause a try, and no more. A message names the releasing session by 8 characters
-// of its id, so that a session that stands back can tell its own releases apart.
+// of its id, so that a session that stands back recognises its own releases.
 //
 // # States of a channel
 //

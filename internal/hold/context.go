@@ -88,11 +88,11 @@ func (c *enteredContext) Value(key any) any {
 	return c.boundContext.Value(key)
 }
 
-// strangerContext hides the leases that a context carries.
-type strangerContext struct{ context.Context } //nolint:containedctx // a context that wraps one
+// withoutLeasesContext hides the leases that a context carries.
+type withoutLeasesContext struct{ context.Context } //nolint:containedctx // a context that wraps one
 
 // Value implements context.Context.
-func (c strangerContext) Value(key any) any {
+func (c withoutLeasesContext) Value(key any) any {
 	if _, asked := key.(carriedKey); asked {
 		return (*enteredContext)(nil)
 	}

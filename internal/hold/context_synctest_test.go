@@ -211,7 +211,7 @@ func TestChildrenOfABoundContextCostNoGoroutine(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var children []context.Context
-		for _, bound := range []context.Context{l.Bind(parent), l.Enter(parent), l.Enter(Stranger(l.Enter(parent)))} {
+		for _, bound := range []context.Context{l.Bind(parent), l.Enter(parent), l.Enter(WithoutLeases(l.Enter(parent)))} {
 			for range 100 {
 				child, cancel := context.WithCancel(bound)
 				defer cancel()
@@ -341,17 +341,17 @@ func TestDetachedContextCarriesNothing(t *testing.T) {
 		_, a := begin(t, "a")
 		_, b := begin(t, "b")
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		stranger := Stranger(a.Enter(ctx))
-		_, carried := Carried(stranger, &realm, "a")
+		bare := WithoutLeases(a.Enter(ctx))
+		_, carried := Carried(bare, &realm, "a")
 		require.False(t, carried)
-		require.Equal(t, "value", stranger.Value(key{}))
-		entered := b.Enter(stranger)
+		require.Equal(t, "value", bare.Value(key{}))
+		entered := b.Enter(bare)
 		_, carried = Carried(entered, &realm, "a")
 		require.False(t, carried)
 		_, carried = Carried(entered, &realm, "b")
 		require.True(t, carried)
 		cancel()
-		require.Error(t, stranger.Err())
+		require.Error(t, bare.Err())
 		require.Error(t, entered.Err())
 	})
 }

@@ -131,10 +131,10 @@ func TestCopyIsTheSameLease(t *testing.T) {
 func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
-	b.home.answer = errors.New("not confirmed")
+	b.home.vacated = errors.New("not confirmed")
 	second := again(t, first)
 	require.NoError(t, second.Unlock(), "another entry is left")
-	require.Equal(t, b.home.answer, first.Unlock())
+	require.Equal(t, b.home.vacated, first.Unlock())
 }
 
 func TestZeroLeaseHoldsNothing(t *testing.T) {

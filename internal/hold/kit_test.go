@@ -23,8 +23,8 @@ const firstToken, lastToken uint64 = 1000, 1003
 
 // home is a primitive from the view of a hold.
 type home struct {
-	// answer is what Vacated returns.
-	answer error
+	// vacated is the result of Vacated.
+	vacated error
 
 	mu struct {
 		sync.Mutex
@@ -41,7 +41,7 @@ func (m *home) Vacated(clock.Instant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.vacated++
-	return m.answer
+	return m.vacated
 }
 
 func (m *home) Lost(end renewal.End) {

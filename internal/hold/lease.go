@@ -136,5 +136,5 @@ func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
 	return &l.hold.Term, true
 }
 
-// Stranger returns ctx without the leases it carries.
-func Stranger(ctx context.Context) context.Context { return strangerContext{ctx} }
+// WithoutLeases returns ctx without the leases it carries.
+func WithoutLeases(ctx context.Context) context.Context { return withoutLeasesContext{ctx} }

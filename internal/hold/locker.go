@@ -37,7 +37,7 @@ type Locker struct {
 // ignores leases that ctx carries.
 func NewLocker(ctx context.Context, logger *slog.Logger, take func(context.Context) (Lease, error)) *Locker {
 	if ctx != nil {
-		ctx = Stranger(ctx)
+		ctx = WithoutLeases(ctx)
 	}
 	return &Locker{take: take, ctx: ctx, logger: logger}
 }

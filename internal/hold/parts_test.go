@@ -52,7 +52,7 @@ func TestCombinedHoldEndsWithItsFirstPart(t *testing.T) {
 		vacated, lost := w.home.told()
 		require.Zero(t, vacated)
 		require.Equal(t, 1, lost)
-		require.NoError(t, w.parts[1-i].home.answer)
+		require.NoError(t, w.parts[1-i].home.vacated)
 	}
 }
 

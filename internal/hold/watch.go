@@ -232,7 +232,7 @@ func (h *Hold) bind(parent context.Context, entry uint64) *bond {
 	return b
 }
 
-// bondLocked returns the bond of entry for a parent with that Done. If there is none, it adds and returns
+// bondLocked returns the bond of entry for a parent with that Done. Without one, it adds and returns
 // fresh, which may be nil. If the entry is over it returns why.
 func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*bond, error) {
 	if err := h.overLocked(entry); err != nil {

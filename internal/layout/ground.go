@@ -37,8 +37,8 @@ type Keys struct {
 // Line has the scripts of a queue; see queue.Kind.
 type Line struct {
 	Enter, Look, Wait, Leave, Drop, Requeue *scripts.Script
-	// Yield asks whether a hold may be handed over further inside its process; nil if there is none. See
-	// queue.Attempt.Yield.
+	// Yield asks whether a hold may be handed over further inside its process; nil if the layout cannot
+	// say. See queue.Attempt.Yield.
 	Yield *scripts.Script
 	// Labelled says that holds are named with the label of their session.
 	Labelled bool
@@ -73,8 +73,8 @@ type Contest struct {
 	// Hold makes a fresh hold of a session, if the scripts cannot use the layout's own; nil uses those. The
 	// mark of the wish follows it.
 	Hold func(session string) string
-	// Look is for exclusive waiters, LookBeside for those that may share the lock. If there is none only a
-	// try finds out, and replaces the poll.
+	// Look is for exclusive waiters, LookBeside for those that may share the lock. If it is nil only a try
+	// finds out, and replaces the poll.
 	Look, LookBeside *scripts.Script
 	// Each says that each waiter has a channel of its own, Keys.Told followed by the hold, and a ticket that
 	// Release removes: it asks for itself. Otherwise one waiter at a time asks for all of a session.

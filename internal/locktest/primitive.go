@@ -19,7 +19,7 @@ type Lock interface {
 	Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error
 }
 
-// Told is a lock that reports its holder, and can be taken from it by force.
+// Told is a lock that reports its holder, and whose hold can be removed by force.
 type Told interface {
 	Lock
 	Holder(ctx context.Context) (signalbox.Holder, error)
@@ -30,7 +30,7 @@ type Told interface {
 // writerName and readerName are the sides of the read-write lock, which have queues of their own.
 const writerName, readerName = "rwlock", "rwlock reader"
 
-// Primitive is a kind of lock, for suites that ask the same of each.
+// Primitive is a kind of lock, for suites that test every kind in the same way.
 type Primitive struct {
 	Name string
 	New  func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
@@ -57,18 +57,18 @@ func (p Primitive) Line(name string) string {
 	return Keys(name).Line()
 }
 
-// Ordered reports whether the lock is given in the order in which it was asked for.
+// Ordered reports whether the lock is granted in the order of the requests.
 func (p Primitive) Ordered() bool { return p.Name != Reentrant().Name }
 
-// Reentrant is the kind that package reentrant has.
+// Reentrant is the kind of package reentrant.
 func Reentrant() Primitive {
 	return Primitive{"reentrant", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return reentrant.New(s, name, options...)
 	}}
 }
 
-// Shared is the same in the layout of Redisson. It is not among Primitives: suites that look at keys know the
-// library's own.
+// Shared is the same in the layout of Redisson. It is not among Primitives, because some suites read the keys of
+// the library's own layout.
 func Shared() Primitive {
 	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return reentrant.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
@@ -89,7 +89,7 @@ func SharedFair() Primitive {
 	}}
 }
 
-// Fair is the kind that package fair has.
+// Fair is the kind of package fair.
 func Fair() Primitive {
 	return Primitive{"fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return fair.New(s, name, options...)
@@ -110,13 +110,13 @@ func Reader() Primitive {
 	}}
 }
 
-// Locks returns those whose holders can enter them again, and that are all Told.
+// Locks returns the kinds whose holders can enter them again. All of them are Told.
 func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 
-// Primitives returns all that have one holder at a time: Locks, and a semaphore of one permit.
+// Primitives returns all kinds that have one holder at a time: Locks, and a semaphore of one permit.
 func Primitives() []Primitive { return append(Locks(), Permit()) }
 
-// Named returns the one with that name, for child processes that get the name as an argument.
+// Named returns the kind with that name, for child processes that get the name as an argument.
 func Named(name string) Primitive {
 	for _, p := range append(Primitives(), Reader()) {
 		if p.Name == name {

@@ -29,7 +29,7 @@ func (r Reads) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 // Locker is RLocker.
 func (r Reads) Locker(ctx context.Context) *signalbox.Locker { return r.RLocker(ctx) }
 
-// Writes is a read-write lock that is asked for one holder, as locks are that have one at a time.
+// Writes is a read-write lock with a Holder method, as locks with one holder at a time have it.
 type Writes struct{ *rw }
 
 // NewWrites returns the lock of that name.

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// As is a server, or several that a client sees as one, as one of its users sees it.
+// As makes clients of a server as one of its users. The server may be several that a client sees as one.
 type As struct {
 	Server         redistest.Topology
 	User, Password string
@@ -35,7 +35,7 @@ func (a As) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Clien
 	})
 }
 
-// Secrets hears what is said to callers and to the log, and what must not be said.
+// Secrets records errors and logs, and the secrets that they must not have.
 type Secrets struct {
 	mu struct {
 		sync.Mutex
@@ -59,7 +59,7 @@ func NewSecrets(tb testing.TB) *Secrets {
 		said := s.mu.said.String()
 		for _, secret := range s.mu.secrets {
 			if secret != "" && strings.Contains(said, secret) {
-				tb.Errorf("%q is told:\n%s", secret, said)
+				tb.Errorf("%q is in:\n%s", secret, said)
 			}
 		}
 	})

@@ -14,21 +14,21 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Tuned is how a client should be, and quick to give a silent connection up: a wire that
-// swallows what it gets costs a test a second instead of two.
+// Tuned makes a client tuned, and quick to give up a silent connection: such a connection costs a test one second
+// instead of two.
 func Tuned(o *rueidis.ClientOption) {
 	o.ConnWriteTimeout = time.Second
 	signalbox.Tune(o)
 }
 
-// Steady makes a client that nothing is to happen to: it tolerates a server that is silent for as long as a test does.
+// Steady makes a client for tests without faults: it tolerates a server that is silent for as long as a test does.
 func Steady(o *rueidis.ClientOption) {
 	o.ConnWriteTimeout, o.Dialer.Timeout = redistest.Patience, redistest.Patience
 	signalbox.Tune(o)
 }
 
-// Session returns a session that goes to the server or through the proxy, and whose Unlock waits for a busy machine as
-// well. It is closed when the test ends, in no time: leases that are left then are ended.
+// Session returns a session to the server or the proxy. Its Unlock waits longer than by default, for a busy machine. The
+// session is closed when the test ends, without a grace: that ends leases that are left.
 func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
 	return SessionOf(tb, to.Client(tb, Tuned), options...)
@@ -45,7 +45,7 @@ func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.Sessio
 	return s
 }
 
-// Impatient lets Unlock wait for no longer than it does for others, a second.
+// Impatient makes Unlock wait for its usual time, a second.
 func Impatient(s *signalbox.Session) *signalbox.Session {
 	(*session.Handle)(s).Session().UnlockPatience = session.UnlockPatience
 	return s
@@ -57,8 +57,8 @@ func Settling(s *signalbox.Session) int { return (*session.Handle)(s).Session().
 // Channels returns how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Handle)(s).Session().Dispatch.Channels() }
 
-// Confirmed ignores the error of an Unlock without a reply in time: even without a fault some fall on a busy
-// moment of the machine, and are repeated in the background.
+// Confirmed ignores the error of an Unlock without a reply in time. Even without a fault that happens on a busy machine, and
+// the release is repeated in the background.
 func Confirmed(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) {
 		return nil

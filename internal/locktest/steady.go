@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// SteadySession is Session for tests that strike no fault: its client tolerates a server that is
+// SteadySession is Session for tests without faults: its client tolerates a server that is
 // silent for as long as a test does, so a busy machine breaks no connection.
 func SteadySession(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()

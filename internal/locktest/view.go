@@ -22,7 +22,7 @@ func IsHeld(value string) bool {
 	return len(value) > mode && strings.HasPrefix(value, "sb1l") && value[mode] != '-'
 }
 
-// View reads what locks left on a server, over a connection without faults.
+// View reads the state of locks on a server, over a connection without faults.
 type View struct{ client rueidis.Client }
 
 // NewView returns a view of the server.
@@ -31,7 +31,7 @@ func NewView(tb testing.TB, server redistest.Dialer) *View {
 	return &View{client: server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true })}
 }
 
-// Keys returns what a lock has on the server, with the default prefix.
+// Keys returns the keys of a lock on the server, with the default prefix.
 func Keys(name string) names.Set {
 	set, err := names.Make(names.DefaultPrefix, name)
 	if err != nil {
@@ -43,13 +43,13 @@ func Keys(name string) names.Set {
 // Key returns the holder key of a lock.
 func Key(name string) string { return Keys(name).Holder }
 
-// Hold is what a lock's keys say.
+// Hold is the state of a lock, as its keys have it.
 type Hold struct {
 	ID      string    // "" if the lock is free; if there are several holders, the hold that expires last
 	Token   uint64    // the first of the hold's, or the floor under those to come
 	Ends    time.Time // when the hold ends, by the clock of the server, which is this machine's
 	Waiting int       // how many tickets are in the queue
-	Holds   int       // how many there are
+	Holds   int       // how many holds there are
 }
 
 // state reads the key and the end of the hold in one step, so that the two belong together. The

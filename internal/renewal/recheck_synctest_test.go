@@ -103,7 +103,7 @@ func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 	})
 }
 
-func TestAHintBeforeAnAnswerIsHeardAfterIt(t *testing.T) {
+func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
 		o := b.take(Terms{Life: 24 * time.Hour, Renewed: true})
@@ -117,7 +117,7 @@ func TestAHintBeforeAnAnswerIsHeardAfterIt(t *testing.T) {
 	})
 }
 
-func TestAQuestionWithoutAnAnswerIsAskedAgain(t *testing.T) {
+func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func never(int) trouble { return trouble{lost: true} }
 
 // One test for each edge of the package doc.
 
-func TestAnAnsweredRenewalMovesTheDeadline(t *testing.T) {
+func TestARenewalWithAReplyMovesTheDeadline(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
 		o := b.take(renewed(life))

@@ -82,7 +82,7 @@ type Term struct {
 		sync.Mutex
 		state   state
 		inquiry inquiry
-		due     time.Duration // monotonic: the next renewal; 0 if there is none
+		due     time.Duration // monotonic: the next renewal; 0 if no renewal is scheduled
 		given   time.Duration // what the server gave last; a grant gives less than the renewals ask for
 		cause   error         // why it ended; nil when stopped
 	}

@@ -24,7 +24,7 @@ func every(n int, t trouble) func(int) trouble {
 	}
 }
 
-func TestLostAnswersLoseNoLease(t *testing.T) {
+func TestLostRepliesLoseNoLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]trouble{
 		"RequestsLost": {lost: true},
@@ -51,7 +51,7 @@ func TestLostAnswersLoseNoLease(t *testing.T) {
 
 // A grant gives less than the lease, which the first renewal gives then. It has to come before what
 // was given is over, not within what is asked for.
-func TestATermThatWasGivenLittleOutlivesLostAnswers(t *testing.T) {
+func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		times int
@@ -175,7 +175,7 @@ func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 	})
 }
 
-func TestAnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
+func TestAReplyAfterTheDeadlineRevivesNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
 		b.server.set(func(int) trouble { return trouble{after: life, stuck: true} })
@@ -192,7 +192,7 @@ func TestAnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 }
 
 // A process that was stopped finds the reply and the deadline at the same time. The clock wins.
-func TestAnAnswerFoundAfterAPauseRevivesNothing(t *testing.T) {
+func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
 		o := b.take(renewed(life))
@@ -206,7 +206,7 @@ func TestAnAnswerFoundAfterAPauseRevivesNothing(t *testing.T) {
 	})
 }
 
-func TestTheFirstLookAfterAPauseTells(t *testing.T) {
+func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
 	for name, look := range map[string]func(o *owned, now clock.Instant) error{
 		"Alive": func(o *owned, now clock.Instant) error { return o.Alive(now) },

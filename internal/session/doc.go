@@ -18,7 +18,7 @@
 //
 // # Goroutines
 //
-// There are none while the session holds nothing, waits for nothing and settles nothing. Otherwise there are
+// A session that holds nothing, waits for nothing and settles nothing has no goroutine. Otherwise there are
 // the driver of the timers, and the dispatcher's owner of the subscription connection; in a cluster, one for
 // each node that has a lock with waiters. Batches (renewals, polls, settlements) have one each while they are
 // under way.

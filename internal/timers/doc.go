@@ -58,5 +58,5 @@
 //
 // Schedule starts it when the wheel has an entry and no goroutine runs, it ends itself when it wakes to an
 // empty wheel, and Close ends it and waits. While it sleeps it has the pprof label signalbox=timers; the
-// goroutines that a Fire starts have none.
+// goroutines that a Fire starts do not.
 package timers

@@ -44,7 +44,7 @@ func (t *Timers) wakeLocked() {
 	}
 }
 
-// run fires what is due and sleeps until the next entry, until there is none. It has its label only while it
+// run fires what is due and sleeps until the next entry, as long as there are entries. It has its label only while it
 // sleeps: a goroutine that a Fire starts inherits the labels, and so would those of the client, which live as
 // long as a connection.
 func (t *Timers) run() {

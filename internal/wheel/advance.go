@@ -59,7 +59,7 @@ func (w *Wheel) turnLocked(now int64) {
 }
 
 // takeSlotLocked moves the next slot that may have a due entry into sweep, which must be empty. It returns
-// false if there is none up to now.
+// false if no such slot is left up to now.
 //
 // The cursor stays on the slot, and on now in the end: an entry scheduled for a tick already passed is linked
 // under now and found by the next call.

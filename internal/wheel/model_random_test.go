@@ -27,8 +27,8 @@ func TestWheelAgreesWithANaiveList(t *testing.T) {
 	}
 }
 
-// FuzzWheelAgreesWithANaiveList looks for sequences that the random ones miss. The first byte chooses the
-// number of slots.
+// FuzzWheelAgreesWithANaiveList searches for sequences that the random ones miss. The first byte chooses
+// the number of slots.
 func FuzzWheelAgreesWithANaiveList(f *testing.F) {
 	f.Add([]byte{3, 0, 1, 5, 0, 6, 0, 0, 0, 8, 0, 7, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {

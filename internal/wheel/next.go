@@ -78,7 +78,7 @@ func (w *Wheel) boundLocked() *slot {
 }
 
 // settleLocked returns true if the bound of s is the tick of an entry. If not, it moves the postponed entries
-// of s to where they belong and makes the bound exact, unless looks, which it counts down, gets to 0 before.
+// of s to where they belong and makes the bound exact. It visits at most *looks entries, and counts them down; at 0 it returns false.
 func (w *Wheel) settleLocked(s *slot, looks *int) bool {
 	least := int64(none)
 	for e := s.head; e != nil; *looks-- {

@@ -19,7 +19,7 @@ import (
 //
 // A call whose connection is up runs on its caller's goroutine, and the client itself watches the
 // context. A connection is up if a call got a reply since the last one was closed. Connections of
-// SpeakFirst are counted when they are closed, before the client looks for another one. The count
+// SpeakFirst are counted when they are closed, before the client picks another one. The count
 // is for the whole process, because a connection does not know its client. The price is a goroutine
 // for one call after each closing.
 
@@ -58,7 +58,7 @@ func (r *Runner) areUp(commands []rueidis.Completed, since uint64) bool {
 // note records how a call that began at since ended.
 func note(up *upSince, since uint64, err error) {
 	switch {
-	case err != nil && !isAnswer(err):
+	case err != nil && !isReply(err):
 		up.Store(0)
 	case up.Load() != since:
 		up.Store(since)

@@ -58,7 +58,7 @@ func advice(words string) string {
 	return allRights
 }
 
-// quoted returns the first word of a text between single quotes, "" if there is none.
+// quoted returns the first word of a text between single quotes, or "".
 func quoted(text string) string {
 	_, rest, _ := strings.Cut(text, "'")
 	word, _, found := strings.Cut(rest, "'")

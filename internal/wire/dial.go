@@ -73,7 +73,7 @@ func (c *speaksFirst) Write(b []byte) (int, error) {
 // Close implements net.Conn.
 func (c *speaksFirst) Close() error {
 	if !c.shut.Swap(true) {
-		closings.Add(1) // before the client looks for another connection
+		closings.Add(1) // before the client picks another connection
 	}
 	c.speak()
 	return c.Conn.Close()

@@ -48,9 +48,9 @@ func (d *door) knock() error {
 	return d.mu.err
 }
 
-// answered records the result of a call. Calls that share one try to connect fail at the same time, and count
-// once.
-func (d *door) answered(err error) {
+// returned records the result of a call. Calls that share one try to connect fail at the same time, and
+// count once.
+func (d *door) returned(err error) {
 	if err == nil && !d.shut.Load() {
 		return
 	}
@@ -62,7 +62,7 @@ func (d *door) answered(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case !refused && err != nil && !isAnswer(err):
+	case !refused && err != nil && !isReply(err):
 		return // says nothing about connections
 	case !refused:
 		d.mu.fails, d.mu.err = 0, nil
@@ -90,8 +90,8 @@ func isOutside(err error) bool {
 //nolint:gochecknoglobals // a constant table
 var outside = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}
 
-// isAnswer reports whether err is a server's reply to a script.
-func isAnswer(err error) bool {
+// isReply reports whether err is a server's reply to a script.
+func isReply(err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal)
 }

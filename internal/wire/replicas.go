@@ -23,7 +23,7 @@ const silence = 3 * time.Second
 // wrote nothing. So the first call of a script sends its text, instead of learning from a full wait that the
 // server does not know the digest.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
-	both := aside(ctx, &r.asides, func() (both answeredTwice) { // always: the connection may have to be made
+	both := aside(ctx, &r.asides, func() (both withReplicas) { // always: the connection may have to be made
 		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
 		if sent {
 			both = r.askReplicas(ctx, r.byDigest(call), count, wait)
@@ -32,20 +32,20 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 			both = r.askReplicas(ctx, r.byText(call), count, wait)
 		}
 		return both
-	}, func(err error) answeredTwice {
+	}, func(err error) withReplicas {
 		unanswered := Outcome{Err: errs.OfCall(ctx, err)}
-		return answeredTwice{script: unanswered, replicated: unanswered}
+		return withReplicas{script: unanswered, replicated: unanswered}
 	})
 	return both.script, both.replicated
 }
 
-// answeredTwice has the replies to a script and to the WAIT behind it.
-type answeredTwice struct {
+// withReplicas has the replies to a script and to the WAIT behind it.
+type withReplicas struct {
 	script, replicated Outcome
 	noScript           bool
 }
 
-func (r *Runner) askReplicas(ctx context.Context, command rueidis.Completed, count int, wait time.Duration) (both answeredTwice) {
+func (r *Runner) askReplicas(ctx context.Context, command rueidis.Completed, count int, wait time.Duration) (both withReplicas) {
 	ctx, cancel := errs.WithTimeout(ctx, wait+silence)
 	defer cancel()
 	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()

@@ -72,7 +72,7 @@ func (r *Reply) at(i int) *rueidis.RedisMessage {
 	return &rueidis.RedisMessage{}
 }
 
-// Int returns the i-th element, 0 if there is none or it is a text.
+// Int returns the i-th element, or 0 if it is missing or a text.
 func (r *Reply) Int(i int) int64 {
 	if i < len(r.numbers) {
 		return r.numbers[i]
@@ -84,7 +84,7 @@ func (r *Reply) Int(i int) int64 {
 	return 0
 }
 
-// Text returns the i-th element, "" if there is none or it is an integer.
+// Text returns the i-th element, or "" if it is missing or an integer.
 func (r *Reply) Text(i int) string {
 	if m := r.at(i); m.IsString() {
 		text, _ := m.ToString() // it is one

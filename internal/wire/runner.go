@@ -104,7 +104,7 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 // about the server.
 func (r *Runner) heard(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
-		r.door.answered(err)
+		r.door.returned(err)
 	}
 }
 

@@ -31,7 +31,7 @@ var (
 	// luaStatement is a whole statement on a line of its own, which the script can do without: a
 	// call, an assignment to what is declared elsewhere, a return or a break.
 	luaStatement = regexp.MustCompile(`^(?:return\b.*|break|[a-z_]\w*(?:[.:]\w+)*\(.*\)|[a-z_][\w.]*(?:\[[^=]*\])?(?:, [a-z_][\w.]*(?:\[[^=]*\])?)* = .*)$`)
-	// luaOpen ends a line that goes on in the next one.
+	// luaOpen ends a line that continues in the next one.
 	luaOpen  = regexp.MustCompile(`(?:[,({+=]|\.\.|\b(?:and|or|not|then|do|function))$`)
 	luaBlock = regexp.MustCompile(`\b(?:function|if|for|while|repeat|until|else|elseif|local)\b`)
 	luaTail  = regexp.MustCompile(`^(?:and|or|\.\.|[)}+])`)

@@ -88,8 +88,8 @@ func writeList(name, header string, list []mutant) error {
 	return os.WriteFile(name, []byte(text.String()), 0o644)
 }
 
-// locate returns the offset of Old in source. If the line moved, the nearest line of the same text
-// counts. It returns errGone if there is none.
+// locate returns the offset of Old in source. If the line moved, the nearest line of the same text counts.
+// Without such a line it returns errGone.
 func (m mutant) locate(source string) (int, error) {
 	best, distance, offset := -1, 0, 0
 	number := 0

@@ -181,7 +181,7 @@ func (r *runner) work(numbers []int) error {
 	return nil
 }
 
-// verdict is what the results of all stages say of a mutant together; empty if there are none.
+// verdict is what the results of all stages say of a mutant together; empty without results.
 func verdict(of []result) string {
 	if len(of) == 0 {
 		return ""
@@ -254,8 +254,8 @@ func (r *runner) try(i int, stage string) (result, error) {
 	return result{status: status, test: test}, nil
 }
 
-// binary returns the tests of a stage with all mutants switched off, which the first call builds
-// and runs. It returns nil if there are none.
+// binary returns the tests of a stage with all mutants switched off, which the first call builds and runs.
+// It returns nil if the stage has no tests.
 func (r *runner) binary(stage string) (*tests, error) {
 	r.mu.Lock()
 	once := r.binaries[stage]
@@ -313,7 +313,7 @@ func (r *runner) prepare(stage string) (*tests, error) {
 	return t, nil
 }
 
-// readResults returns the results by key, one for each stage. A missing file has none.
+// readResults returns the results by key, one for each stage. A missing file is an empty one.
 func readResults(name string) (map[string][]result, error) {
 	results := make(map[string][]result)
 	text, err := os.ReadFile(name)

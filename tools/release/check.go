@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// versionOf returns the version that is checked. It is in no proxy, and another one for other files: the go command
-// keeps an index of each version's packages beside its build cache, and never looks again.
+// versionOf returns the version that is checked. It is in no proxy, and differs for other files: the go
+// command keeps an index of each version's packages beside its build cache, and never reads the files
+// again.
 func versionOf(modules []aModule) (string, error) {
 	hash := sha256.New()
 	for _, m := range modules {
