@@ -18,8 +18,8 @@ import (
 const (
 	// lookPatience is how long a batch of polls waits for its replies.
 	lookPatience = time.Second
-	// maxPolls bounds a pipeline.
-	maxPolls = 200
+	// maxLooks bounds a pipeline.
+	maxLooks = 200
 	// maxFences is how many fences may be on their way to a waiter. The others will not come any more.
 	maxFences = 16
 )
@@ -39,13 +39,13 @@ func (w *watch) Fire() { w.realm.looks.Put(w) }
 func (r *realm) lookAll(watches []*watch) {
 	ctx, cancel := errs.WithTimeout(r.ctx, lookPatience)
 	defer cancel()
-	for chunk := range slices.Chunk(r.prepare(watches), maxPolls) {
+	for chunk := range slices.Chunk(r.prepare(watches), maxLooks) {
 		calls := make([]wire.Call, len(chunk))
 		for i, l := range chunk {
 			calls[i] = r.look(l.watch.keys, l.fence)
 		}
 		for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
-			chunk[i].replied(outcome)
+			chunk[i].answered(outcome)
 		}
 	}
 }
@@ -92,8 +92,8 @@ func (r *realm) look(k keys, fence string) wire.Call {
 	return call
 }
 
-// replied handles the reply to a poll.
-func (l look) replied(outcome wire.Outcome) {
+// answered handles the reply to a poll.
+func (l look) answered(outcome wire.Outcome) {
 	w, r := l.watch, l.watch.realm
 	var a account
 	err := outcome.Err

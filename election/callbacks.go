@@ -20,7 +20,7 @@ type Callbacks struct {
 	// the lease is released. It is not called if no term began.
 	OnStoppedLeading func()
 	// OnNewLeader is called for each process that begins to lead, this one included, with the label of
-	// its session (signalbox.WithLabel), or the session's ID if it has none. It may be nil. It runs
+	// its session (signalbox.WithLabel), or the session's ID if the label is empty. It may be nil. It runs
 	// beside the other two, and is called for one leader after the other.
 	OnNewLeader func(identity string)
 }
@@ -40,7 +40,7 @@ func (e *Election) runCallbacks(ctx context.Context, c Callbacks) error {
 	go func() {
 		defer close(ended)
 		if c.OnNewLeader != nil {
-			e.tell(watching, c.OnNewLeader)
+			e.report(watching, c.OnNewLeader)
 		}
 	}()
 	defer func() {
@@ -55,13 +55,13 @@ func (e *Election) runCallbacks(ctx context.Context, c Callbacks) error {
 	})
 }
 
-// tell calls onNewLeader for each leader until ctx ends.
-func (e *Election) tell(ctx context.Context, onNewLeader func(identity string)) {
-	told := ""
+// report calls onNewLeader for each leader until ctx ends.
+func (e *Election) report(ctx context.Context, onNewLeader func(identity string)) {
+	last := ""
 	for l, err := range e.Observe(ctx) {
 		identity := cmp.Or(l.Label, l.Session)
-		if err == nil && identity != "" && identity != told {
-			told = identity
+		if err == nil && identity != "" && identity != last {
+			last = identity
 			onNewLeader(identity)
 		}
 	}

@@ -62,7 +62,7 @@ func TestCloseEndsCandidatesObserversAndLeaders(t *testing.T) {
 }
 
 // A process that resigns and closes notifies observers by message before it is gone.
-func TestAResignationBeforeCloseIsTold(t *testing.T) {
+func TestAResignationBeforeCloseIsReported(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	changes := observe(t, election.New(locktest.Session(t, server), "a"))
@@ -72,19 +72,19 @@ func TestAResignationBeforeCloseIsTold(t *testing.T) {
 		changes.until(leads(term, ""))
 		require.NoError(t, term.Resign())
 		require.NoError(t, s.Close(t.Context()))
-		changes.until(isNobody)
+		changes.until(isNoLeader)
 		require.Zero(t, locktest.Count(t, server, "EXISTS", valueKey))
 	}
 }
 
-// Health tells a standby that reaches the server from one that does not, and a leader from one that was forgotten.
-func TestHealthTellsWhoCanTakePart(t *testing.T) {
+// Health distinguishes a standby that reaches the server from one that does not, and a leader from one whose term was lost.
+func TestHealthReportsWhetherAProcessCanLead(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := locktest.Session(t, proxy)
 	leader, standby := election.New(locktest.Session(t, server), "a"), election.New(s, "a")
-	require.NoError(t, standby.Health(t.Context()), "nobody leads")
+	require.NoError(t, standby.Health(t.Context()), "no process leads")
 	term := mustLead(t, leader)
 	require.NoError(t, leader.Health(t.Context()))
 	require.NoError(t, standby.Health(t.Context()))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package election elects a leader among processes: one leads at a time, the others wait in a queue,
-// and every process can see who leads.
+// and every process can see the leader.
 //
 //	e := election.New(session, "scheduler", election.Value("10.0.0.7:8080"))
 //	err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
@@ -25,8 +25,8 @@
 //     leads after one script and one message, and after a crash within one lease and about a
 //     second.
 //  6. Only the holder of a term can write its value, and a new term does not inherit the old value.
-//  7. Observers learn of every change that lasts for about a second, also if messages are lost, and
-//     they are told that no process leads.
+//  7. Observers learn of every change that lasts for about a second, also if messages are lost. They
+//     also learn that no process leads.
 //  8. A Campaign that returned an error leaves nothing: its ticket or term is removed once the
 //     server replies. A delayed request is undone within 3 s of being sent.
 //  9. A term has no goroutine, timer or connection of its own.

@@ -23,10 +23,10 @@ import (
 type Election struct {
 	base     acquire.Base
 	keys     keys
-	lock     *fair.Lock // who holds it, leads
+	lock     *fair.Lock // its holder leads
 	realm    *realm
 	stepDown time.Duration
-	value    string // that each term begins with
+	value    string // with which each term begins
 
 	mu struct {
 		sync.Mutex
@@ -34,7 +34,7 @@ type Election struct {
 	}
 }
 
-// keys are what an election has on the server.
+// keys are the keys and the channel of an election.
 type keys struct{ holder, leader, changed string }
 
 // New returns the election name of the session. It sends nothing and never fails: if the name or an
@@ -98,7 +98,7 @@ func cause(err error) error {
 	return err
 }
 
-// Leader returns who leads, as the server says, or ErrNotHeld if no process leads. The result may be
+// Leader returns the leader, as the server knows it, or ErrNotHeld if no process leads. The result may be
 // outdated when it is read. One round trip, without a second try.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	l, err := e.leader(ctx)
@@ -113,7 +113,7 @@ func (e *Election) leader(ctx context.Context) (Leader, error) {
 	return l, err
 }
 
-// ask asks who leads, and by which hold.
+// ask asks for the leader, and for its hold.
 func (e *Election) ask(ctx context.Context) (l Leader, held string, err error) {
 	if err := e.root().Ready(ctx); err != nil {
 		return Leader{}, "", err
@@ -122,7 +122,7 @@ func (e *Election) ask(ctx context.Context) (l Leader, held string, err error) {
 	return l, held, acquire.CutShort(ctx, err)
 }
 
-// Health asks the server who leads, and returns nil if this process can take part: it reached the
+// Health asks the server for the leader, and returns nil if this process can take part: it reached the
 // server, and no term of this Election is in trouble. It is for health checks of standbys as well as
 // of the leader. One round trip, without a second try. It returns
 //

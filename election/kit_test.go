@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// nobody is what observers are told when no process leads.
-var nobody election.Leader
+// noLeader is what observers yield while no process leads.
+var noLeader election.Leader
 
-// valueKey and channel are what the election "a" has at the server beside its lock.
+// valueKey and channel are the key of the value of the election "a", and its channel.
 const valueKey, channel = "sb:{a}:leader", "sb:{a}:leader:changed"
 
-// mustLead returns the term of a candidate that nobody is before.
+// mustLead returns the term of a candidate that leads at once.
 func mustLead(tb testing.TB, e *election.Election) election.Term {
 	tb.Helper()
 	return locktest.Must(tb, e.Campaign)
@@ -34,7 +34,7 @@ func mustCampaign(ctx context.Context, tb testing.TB, server *redistest.Server, 
 	return term
 }
 
-// observer takes the changes of an election one by one.
+// observer receives the changes of an election one by one.
 type observer struct {
 	testing.TB
 
@@ -49,7 +49,7 @@ func observe(tb testing.TB, e *election.Election) *observer {
 	return &observer{tb, next}
 }
 
-// must returns the next change, which is no error.
+// must returns the next change, and fails the test if it is an error.
 func (o *observer) must() election.Leader {
 	o.Helper()
 	l, err, more := o.next()
@@ -58,7 +58,7 @@ func (o *observer) must() election.Leader {
 	return l
 }
 
-// until returns the first change that is as it should be.
+// until returns the first change for which is returns true.
 func (o *observer) until(is func(election.Leader) bool) election.Leader {
 	o.Helper()
 	for {
@@ -68,9 +68,9 @@ func (o *observer) until(is func(election.Leader) bool) election.Leader {
 	}
 }
 
-// leads is what until takes: the leader of a term, with a value.
+// leads is an argument of until: it accepts the leader of a term with that value.
 func leads(t election.Term, value string) func(election.Leader) bool {
 	return func(l election.Leader) bool { return l.Token == t.Token() && l.Value == value }
 }
 
-func isNobody(l election.Leader) bool { return l == nobody }
+func isNoLeader(l election.Leader) bool { return l == noLeader }

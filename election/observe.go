@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Leader describes who leads, as the server saw it at one moment. It is for routing requests and for
-// people; only a Term says that a process leads. The zero Leader says that no process leads.
+// Leader describes the leader, as the server saw it at one moment. It is for routing requests and for
+// people; only a Term proves that a process leads. The zero Leader says that no process leads.
 type Leader struct {
 	// Value is what the leader has set, by the option Value or by SetValue.
 	Value string
@@ -28,14 +28,14 @@ type Leader struct {
 	Session string
 }
 
-// Observe returns who leads, and then each change, until ctx ends. The first leader that it yields
-// led, or none did, after the loop began. It yields the zero Leader when no process leads. Terms that
-// are over before the observer hears of them are left out.
+// Observe yields the leader, and then each change, until ctx ends. The first element describes a
+// moment after the loop began. It yields the zero Leader when no process leads. Terms that are over before the
+// observer hears of them are left out.
 //
 // Observers are notified by message; if it is lost they find out by a poll, about a second later. All
 // observers of a session share the polls.
 //
-// An error says that it is not known who leads. If waiting can help, the sequence continues: after
+// An error says that the leader is not known. If waiting can help, the sequence continues: after
 // 15 s without a reply of the server it yields one such error, and later the leader. Otherwise the
 // error is the last element: the context's, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind,
 // ErrDenied, or the server's own words.
@@ -83,7 +83,7 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 // view is what a watch knows.
 type view struct {
 	leader Leader // the zero Leader if no process leads, or if err is not nil
-	err    error  // why it is not known who leads
+	err    error  // why the leader is not known
 	final  bool   // no poll changes that
 	poll   uint64 // the number of the poll that said so; 0 if none did
 }
@@ -96,7 +96,7 @@ func (v view) like(other view) bool {
 	return v.leader == other.leader && (v.err == nil) == (other.err == nil)
 }
 
-// asking returns the calls that ask who leads, for readAll: first for the value, so that it is not
+// asking returns the calls that ask for the leader, for readAll: first for the value, so that it is not
 // older than the hold that it is compared with. Each has one key, so a slot that moves refuses none.
 func asking(k keys) []wire.Call {
 	return []wire.Call{{Script: scripts.ElectionRead, Keys: []string{k.leader}}, session.Describing(k.holder)}

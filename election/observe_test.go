@@ -31,14 +31,14 @@ func TestObserversSeeEachChange(t *testing.T) {
 			s := locktest.SessionOf(t, locktest.ClientAs(t, server, "limited", "secret"), c.options...)
 			changes := observe(t, election.New(s, "a"))
 			e := election.New(locktest.Session(t, server), "a")
-			require.Equal(t, nobody, changes.must())
+			require.Equal(t, noLeader, changes.must())
 			for range 3 {
 				term := mustLead(t, e)
 				changes.until(leads(term, ""))
 				require.NoError(t, term.SetValue(t.Context(), "x"))
 				changes.until(leads(term, "x"))
 				require.NoError(t, term.Resign())
-				changes.until(isNobody)
+				changes.until(isNoLeader)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestALateObserverSeesTheNewestLeader(t *testing.T) {
 		term := mustLead(t, e)
 		require.Equal(t, term.Token(), observe(t, election.New(s, "a")).must().Token)
 		require.NoError(t, term.Resign())
-		require.Equal(t, nobody, observe(t, election.New(s, "a")).must())
+		require.Equal(t, noLeader, observe(t, election.New(s, "a")).must())
 	}
 }
 
@@ -99,7 +99,7 @@ func TestAnObserverMayLeaveTheLoop(t *testing.T) {
 	s := locktest.Session(t, server)
 	for l, err := range election.New(s, "a").Observe(t.Context()) {
 		require.NoError(t, err)
-		require.Equal(t, nobody, l)
+		require.Equal(t, noLeader, l)
 		break
 	}
 	require.NoError(t, s.Close(t.Context()))

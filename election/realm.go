@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// realm is what one session has of elections: those that are observed, and the writes of values.
+// realm is the part of a session for elections: the observed ones, and the writes of values.
 type realm struct {
 	session *session.Session
 	polls   *timers.Collector[*watch]
@@ -39,7 +39,7 @@ func realmOf(s *session.Session) *realm {
 	})
 }
 
-// join counts an observer in, and returns the number of the first poll that is sent after this.
+// join adds an observer, and returns the number of the first poll that is sent after this call.
 func (r *realm) join(k keys) (w *watch, from uint64, err error) {
 	r.mu.Lock()
 	if r.mu.closed != nil {
@@ -59,7 +59,7 @@ func (r *realm) join(k keys) (w *watch, from uint64, err error) {
 	return w, from, nil
 }
 
-// leave counts an observer out. With the last one the watch is forgotten.
+// leave removes an observer. The last one removes the watch.
 func (r *realm) leave(w *watch) {
 	r.mu.Lock()
 	w.users--
@@ -82,7 +82,7 @@ func (r *realm) Refuse(err error) {
 	defer r.mu.Unlock()
 	r.mu.closed = err
 	for _, w := range r.mu.watches {
-		w.tellLocked(view{err: err, final: true})
+		w.showLocked(view{err: err, final: true})
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 //  2. The values of a term have numbers that rise, and the script keeps the greatest (NUMBER). So a
 //     request that was late or sent twice overwrites no later value of its own term.
 //  3. The key names the hold that wrote it, and a reader takes the value only for that hold (MATCH).
-//     So a new term has no old value, though nobody has removed that.
+//     So a new term has no old value, even if that value was not removed.
 //  4. A term that is over removes its own value only (OWN). So a late removal spares the next term's.
 //
 // value.pml checks them. The key is kept for three leases, and written again once in each lease,

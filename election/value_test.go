@@ -21,7 +21,7 @@ func TestTheValueOfALeaderIsRead(t *testing.T) {
 	s := locktest.Session(t, server, signalbox.WithLabel("host-1"))
 	other := election.New(locktest.Session(t, server), "a")
 	changes := observe(t, other)
-	require.Equal(t, nobody, changes.must())
+	require.Equal(t, noLeader, changes.must())
 	before := locktest.ServerTime(t, server)
 	term := mustLead(t, election.New(s, "a", election.Value("10.0.0.1:80")))
 	l := changes.until(leads(term, "10.0.0.1:80"))
@@ -38,7 +38,7 @@ func TestTheValueOfALeaderIsRead(t *testing.T) {
 		require.Equal(t, l.Token, got.Token)
 	}
 	require.NoError(t, term.Resign())
-	changes.until(isNobody)
+	changes.until(isNoLeader)
 	locktest.RequireEnds(t, server)
 }
 
@@ -62,7 +62,7 @@ func TestANewTermHasNoOldValue(t *testing.T) {
 	require.NoError(t, next.Resign())
 }
 
-// P8: who has lost the lock writes no value, also before it knows of the loss, and is told.
+// P8: a leader that has lost the lock writes no value, even before it knows of the loss, and gets the error.
 func TestAStaleLeaderWritesNoValue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

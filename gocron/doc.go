@@ -22,9 +22,9 @@
 //
 // # Not promised
 //
-//   - That a failed job runs again: gocron does not tell a Locker whether a job failed. Call
+//   - That a failed job runs again: gocron does not report to a Locker whether a job failed. Call
 //     [once.Once.Do] in the task, without a Locker, if it must.
-//   - That a job stops when its lease is lost: gocron does not look. It may then run beside another.
+//   - That a job stops when its lease is lost: gocron does not check it. It may then run beside another.
 //   - Ticks of jobs that are not due at multiples of the period of NewLocker: see there.
 //   - With an Elector, that a tick runs once: two leaders may follow each other between two schedulers
 //     whose clocks differ. A Locker does not have this gap.

@@ -18,7 +18,7 @@ type Elector struct {
 	lock *fair.Lock
 
 	mu    sync.Mutex
-	lease signalbox.Lease // guarded by mu; the zero Lease is that of no leader
+	lease signalbox.Lease // guarded by mu; the zero Lease if this process does not lead
 }
 
 var _ gocron.Elector = (*Elector)(nil)
@@ -29,8 +29,8 @@ func NewElector(s *signalbox.Session, name string, options ...signalbox.LockOpti
 	return &Elector{lock: fair.New(s, name, options...)}
 }
 
-// IsLeader returns nil if this process is the leader, or has just become it: there was no other. A
-// leader answers without a round trip, others with one. The error is signalbox.ErrHeld if another
+// IsLeader returns nil if this process is the leader. If there is no leader, this process becomes it.
+// It takes no round trip for a leader, and one for others. The error is signalbox.ErrHeld if another
 // process is the leader, or says why the server could not be asked.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	if e == nil || e.lock == nil {

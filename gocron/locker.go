@@ -30,9 +30,9 @@ var _ gocron.Locker = (*Locker)(nil)
 
 // NewLocker returns a Locker for jobs that are due at multiples of period, such as full minutes for
 // the five fields of a cron expression, and full seconds for six. Two ticks of one job must be at least a period apart.
-// It sends nothing. Jobs are told apart by their names: use gocron.WithName.
+// It sends nothing. Jobs with different names are different jobs: use gocron.WithName.
 //
-// gocron does not tell a Locker for which time a run was scheduled, so the Locker computes it from the
+// A Locker does not learn from gocron for which time a run was scheduled, so it computes that from the
 // clock of the process: the multiple of period before the present time. A run may begin up to a
 // quarter of period before its time, as the process sees it, and three quarters after. A later one
 // counts as the next tick. Clocks of different processes may differ by any time: each sees its own ticks in time.
@@ -54,9 +54,9 @@ func (l *Locker) WithNow(now func() time.Time) *Locker {
 	return l
 }
 
-// Lock waits until the job may run here, or has run elsewhere. It returns nil for one scheduler for
-// each tick. For the others it returns ErrRan when that one has unlocked; if that one dies, Lock returns
-// nil for the next. Other errors are those of once.Do.
+// Lock waits until the job may run here, or has run elsewhere. For each tick it returns nil to one
+// scheduler. It returns ErrRan to the others when that one has unlocked; if that one dies, Lock returns
+// nil to the next. Other errors are those of once.Do.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	if l == nil || l.period <= 0 || l.now == nil {
 		return nil, fmt.Errorf("signalbox: lock job %q: %w: the period must be positive and the clock not nil", job, signalbox.ErrBadOption)

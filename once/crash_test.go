@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// urlVariable tells a child where the server is.
+// urlVariable is the environment variable with the server's URL for a child.
 const urlVariable = "ONCE_TEST_URL"
 
 // runRunner is a process that calls Do. Its function says "runs", and returns the next line that the
@@ -42,8 +42,8 @@ func runRunner(stdin io.Reader, stdout io.Writer) {
 	lines.Scan()
 }
 
-// told returns the next line of a child.
-func told(t *testing.T, p *redistest.Process) string {
+// nextLine returns the next line of a child.
+func nextLine(t *testing.T, p *redistest.Process) string {
 	t.Helper()
 	line, err := p.ReadLine(redistest.Patience)
 	require.NoError(t, err, p.Stderr())
@@ -69,7 +69,7 @@ func TestAKillBeforeTheStoreLetsTheNextRun(t *testing.T) {
 			proxy := redistest.NewProxy(t, server.Addr())
 			proxy.SetMatch(locktest.Runs(scripts.OnceStore))
 			process := redistest.Child(t, "runner", urlVariable+"="+proxy.URL())
-			require.Equal(t, "runs", told(t, process))
+			require.Equal(t, "runs", nextLine(t, process))
 			s := session(t, server)
 			waiting := later(t.Context(), once.New(s, "a"), returns("next"))
 			awaitTickets(t, server, 1)
@@ -96,14 +96,14 @@ func TestAStoppedProcessStoresNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	process := redistest.Child(t, "runner", urlVariable+"="+server.URL())
-	require.Equal(t, "runs", told(t, process))
+	require.Equal(t, "runs", nextLine(t, process))
 	process.Freeze()
 	s := session(t, server)
 	require.NoError(t, fair.New(s, "a").ForceUnlock(t.Context()))
 	requireRan(t, "next", do(t.Context(), once.New(s, "a"), returns("next")))
 	process.Send("first")
 	process.Thaw()
-	line := told(t, process)
+	line := nextLine(t, process)
 	require.Contains(t, line, "next true ")
 	require.Contains(t, line, signalbox.ErrStale.Error())
 }
@@ -123,10 +123,10 @@ func TestOneOfFiveProcessesRuns(t *testing.T) {
 	ran := 0
 	values := make(map[string]bool)
 	for _, p := range all {
-		line := told(t, p)
+		line := nextLine(t, p)
 		if line == "runs" {
 			ran++
-			line = told(t, p)
+			line = nextLine(t, p)
 			require.Regexp(t, `^\d true <nil>$`, line)
 		} else {
 			require.Regexp(t, `^\d false <nil>$`, line)

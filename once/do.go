@@ -88,7 +88,7 @@ func (o *Once) lead(ctx context.Context, f *flight, fn Func) (result, error) {
 		case lease.Err() == nil:
 			return o.run(ctx, f, lease, fn)
 		}
-		_ = lease.Unlock() // there is none, or it was lost meanwhile
+		_ = lease.Unlock() // the call has no lease, or lost it meanwhile
 	}
 }
 

@@ -32,7 +32,7 @@
 //   - Outcomes that the server lost, in a failover or an eviction: the function runs again.
 //     signalbox.WithReplicas makes the loss rarer.
 //   - An order between callers of one process and another: the lock's queue decides.
-//   - Secrecy: whoever can read the server can read the value.
+//   - Secrecy: every reader of the server can read the value.
 //
 // # Time
 //
@@ -52,7 +52,7 @@
 // The server keeps about (110 + len(prefix) + len(key) + len(value)) bytes for each outcome until Keep is
 // over, and those of the lock for a minute; see package fair.
 //
-// The lock is the fair lock of the same name: fair.New(session, key).Holder says who runs the
+// The lock is the fair lock of the same name: fair.New(session, key).Holder returns the caller that runs the
 // function, and ForceUnlock lets another caller run it. A caller that holds that lock, or a reentrant
 // one of that name, waits for itself.
 //

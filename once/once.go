@@ -121,8 +121,8 @@ func (o *Once) Get(ctx context.Context) (value []byte, stored bool, err error) {
 
 // Forget deletes the stored outcome, so that the next Do runs its function. It does not stop a call
 // that is running its function: that one stores its outcome. It deletes the outcome that it finds,
-// and none that was stored since, however often it is sent. If there is none it returns nil. Two
-// round trips; one if there is none. While the server is away, or refuses for now, Forget waits.
+// and none that was stored since, however often it is sent. Without an outcome it returns nil. Two
+// round trips; one without an outcome. While the server is away, or refuses for now, Forget waits.
 func (o *Once) Forget(ctx context.Context) error {
 	return o.root().Explain("forget", o.forget(ctx))
 }

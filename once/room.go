@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// room is where the calls of one session for the same key meet: one of them asks the server, the
-// others wait for it here, first in, first out.
+// room has the calls of one session that wait for outcomes. Of the calls for one key one asks the
+// server, and the others wait for it here, first in, first out.
 type room struct {
 	refused chan struct{} // closed when the session closes
 
@@ -29,7 +29,7 @@ type flight struct {
 	done chan struct{} // closed when a leader has learned the outcome
 
 	users int // calls; guarded by the lock of the room
-	asks  int // calls of leaders that may bring an outcome; guarded by the lock of the room
+	asks  int // requests of leaders that may bring an outcome; guarded by the lock of the room
 
 	// Written before done is closed, read after.
 	value string
@@ -44,8 +44,8 @@ func roomOf(s *session.Session) *room {
 	})
 }
 
-// join counts a call in. since is the number of the last call of a leader that was sent before: what
-// that brings may be older than what the caller knows.
+// join adds a call. since is the number of the last request of a leader that was sent before: its
+// reply may be older than what the caller knows.
 func (r *room) join(key string) (f *flight, since int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *room) join(key string) (f *flight, since int) {
 	return f, f.asks
 }
 
-// leave counts a call out.
+// leave removes a call.
 func (r *room) leave(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,8 @@ func (r *room) leave(f *flight) {
 	}
 }
 
-// asking says that the leader is about to send a call that may bring an outcome.
+// asking returns the number of a request that the leader is about to send, and that may bring an
+// outcome.
 func (r *room) asking(f *flight) (ask int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +77,8 @@ func (r *room) asking(f *flight) (ask int) {
 	return f.asks
 }
 
-// land hands the outcome that a leader's call brought to all who wait. Calls that come later ask
-// the server themselves. Only the leader calls it, and then ends its turn, so done is closed once:
+// land hands the outcome that a leader's call brought to all waiting calls. Later calls ask the
+// server themselves. Only the leader calls it, and then ends its turn, so done is closed once:
 // the next leader finds it closed.
 func (r *room) land(f *flight, ask int, value string) {
 	f.value, f.ask = value, ask
