@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P6: waiters that cannot hear look: with WithPolling, and where subscribing or publishing is denied.
+// P6: waiters without messages poll: with WithPolling, and where subscribing or publishing is denied.
 func TestWaitersWithoutMessagesPoll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestWaitersWithoutMessagesPoll(t *testing.T) {
 			mustCount(t, r, 1, "x")
 			mustCount(t, r, 0, "y")
 			server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub") // NoPublish: a new subscription polls at once
-			require.NoError(t, redistest.Receive(t, "a look", waiting))
+			require.NoError(t, redistest.Receive(t, "a poll", waiting))
 		})
 	}
 }

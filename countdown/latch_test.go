@@ -326,7 +326,7 @@ func TestUseKeepsARound(t *testing.T) {
 		func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			waiting := waitLater(ctx, other)
-			redistest.Await(t, "a look", func() bool { return left() > time.Minute })
+			redistest.Await(t, "a poll", func() bool { return left() > time.Minute })
 			cancel()
 			<-waiting
 		},

@@ -16,53 +16,53 @@ import (
 )
 
 const (
-	// lookPatience is how long a batch of polls waits for its replies.
-	lookPatience = time.Second
-	// maxLooks bounds a pipeline.
-	maxLooks = 200
+	// pollPatience is how long a batch of polls waits for its replies.
+	pollPatience = time.Second
+	// maxPolls bounds a pipeline.
+	maxPolls = 200
 	// maxFences is how many fences may be on their way to a waiter. The others will not come any more.
 	maxFences = 16
 )
 
-// look is one poll of a latch, for the rounds that were waited for when it was sent: its reply may not know
+// poll is one poll of a latch, for the rounds that were waited for when it was sent: its reply may not know
 // of later ones yet.
-type look struct {
+type poll struct {
 	watch *watch
 	waits map[wish]*awaited
 	fence string // "" for none
 }
 
-// Fire implements timers.Event: the next look is due.
-func (w *watch) Fire() { w.realm.looks.Put(w) }
+// Fire implements timers.Event: the next poll is due.
+func (w *watch) Fire() { w.realm.polls.Put(w) }
 
-// lookAll polls the latches that are due in one tick.
-func (r *realm) lookAll(watches []*watch) {
-	ctx, cancel := errs.WithTimeout(r.ctx, lookPatience)
+// pollAll polls the latches that are due in one tick.
+func (r *realm) pollAll(watches []*watch) {
+	ctx, cancel := errs.WithTimeout(r.ctx, pollPatience)
 	defer cancel()
-	for chunk := range slices.Chunk(r.prepare(watches), maxLooks) {
+	for chunk := range slices.Chunk(r.prepare(watches), maxPolls) {
 		calls := make([]wire.Call, len(chunk))
 		for i, l := range chunk {
-			calls[i] = r.look(l.watch.keys, l.fence)
+			calls[i] = r.poll(l.watch.keys, l.fence)
 		}
 		for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
-			chunk[i].answered(outcome)
+			chunk[i].replied(outcome)
 		}
 	}
 }
 
 // prepare returns a poll for each of these latches that still has a waiter.
-func (r *realm) prepare(watches []*watch) []look {
+func (r *realm) prepare(watches []*watch) []poll {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	looks := make([]look, 0, len(watches))
+	polls := make([]poll, 0, len(watches))
 	asked := make(map[*watch]bool, len(watches))
 	for _, w := range watches {
 		if !asked[w] && !w.dropped {
 			asked[w] = true
-			looks = append(looks, look{w, maps.Clone(w.waits), w.fenceLocked()})
+			polls = append(polls, poll{w, maps.Clone(w.waits), w.fenceLocked()})
 		}
 	}
-	return looks
+	return polls
 }
 
 // fenceLocked returns a fence for a poll, if a waiter for a nameless round has not heard one: a unique number
@@ -83,8 +83,8 @@ func (w *watch) fenceLocked() (fence string) {
 	return fence
 }
 
-// look returns the call that asks how a latch stands.
-func (r *realm) look(k keys, fence string) wire.Call {
+// poll returns the call that asks how a latch stands.
+func (r *realm) poll(k keys, fence string) wire.Call {
 	call := wire.Call{Script: r.scripts.Look, Keys: []string{k.latch}}
 	if r.scripts.Nameless {
 		call.Args = []string{fence, r.session.PublishIn(r.layout), k.ended}
@@ -92,8 +92,8 @@ func (r *realm) look(k keys, fence string) wire.Call {
 	return call
 }
 
-// answered handles the reply to a poll.
-func (l look) answered(outcome wire.Outcome) {
+// replied handles the reply to a poll.
+func (l poll) replied(outcome wire.Outcome) {
 	w, r := l.watch, l.watch.realm
 	var a account
 	err := outcome.Err
@@ -129,7 +129,7 @@ func (l look) answered(outcome wire.Outcome) {
 	case over:
 		w.ends.Close()
 	case again:
-		r.looks.Put(w)
+		r.polls.Put(w)
 	}
 }
 

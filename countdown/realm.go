@@ -18,7 +18,7 @@ type realm struct {
 	session *session.Session
 	layout  *layout.Layout
 	scripts *layout.Latch
-	looks   *timers.Collector[*watch]
+	polls   *timers.Collector[*watch]
 	refused chan struct{}   // closed when the session closes
 	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel  context.CancelFunc
@@ -35,7 +35,7 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 	return session.PartOf(s, l.Latch.Realm, func() *realm {
 		r := &realm{session: s, layout: l, scripts: l.Latch, refused: make(chan struct{})}
 		r.ctx, r.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-		r.looks = timers.NewCollector(s.Timers, r.lookAll)
+		r.polls = timers.NewCollector(s.Timers, r.pollAll)
 		r.mu.watches = make(map[string]*watch)
 		return r
 	})
@@ -48,7 +48,7 @@ func (r *realm) join(k keys, round wire.Stamp) (*watch, *awaited, error) {
 	w, a, first, err := r.register(k, round)
 	if first {
 		w.ends.Open(r.session.Dispatch, k.ended, session.WaysOf(r.layout), w)
-		r.looks.Put(w)
+		r.polls.Put(w)
 	}
 	return w, a, err
 }
@@ -128,5 +128,5 @@ func (*realm) RecheckAll() {}
 // Close implements session.Part.
 func (r *realm) Close() {
 	r.cancel()
-	r.looks.Close()
+	r.polls.Close()
 }

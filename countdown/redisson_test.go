@@ -146,12 +146,12 @@ func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
 		reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", sharedChannel).([]any)
 		return reply[1] == int64(1)
 	})
-	looks := func() int64 { return server.CommandStats()["get"].Calls }
-	before := looks()
+	polls := func() int64 { return server.CommandStats()["get"].Calls }
+	before := polls()
 	server.MustDo(t, "PUBLISH", sharedChannel, "0")
 	redistest.Await(t, "two polls behind it", func() bool {
 		server.MustDo(t, "PUBLISH", sharedChannel, "1") // as of a start: a reason to poll at once
-		return looks() > before+1
+		return polls() > before+1
 	})
 	require.Empty(t, answered)
 	mustCount(t, r, 0, "x")
@@ -185,14 +185,14 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	})
 	r := mustStart(t, shared(t, as(server, proxy, "-publish")), 2)
 	early := waitLater(locktest.Context(t), r)
-	redistest.Await(t, "a look that needs no fence", func() bool {
-		server.MustDo(t, "PUBLISH", sharedChannel, "1") // it makes it look
+	redistest.Await(t, "a poll that needs no fence", func() bool {
+		server.MustDo(t, "PUBLISH", sharedChannel, "1") // which makes the waiter poll
 		return known.Load()
 	})
 	passes.Store(false)
 	server.MustDo(t, "SET", "a", "2") // the round has opened, and the next has begun
 	late := waitLater(locktest.Context(t), r)
-	redistest.Await(t, "a look of who came late", asks.Load)
+	redistest.Await(t, "a poll for the late waiter", asks.Load)
 	server.MustDo(t, "PUBLISH", sharedChannel, "0")
 	require.NoError(t, redistest.Receive(t, "the end of the round before", early))
 	mustCount(t, r, 1, "x")

@@ -213,7 +213,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 	if err := l.root().Ready(ctx); err != nil {
 		return account{}, err
 	}
-	reply, err := l.base.Session.Runner.Run(ctx, l.realm.look(l.keys, ""))
+	reply, err := l.base.Session.Runner.Run(ctx, l.realm.poll(l.keys, ""))
 	if err != nil {
 		return account{}, acquire.CutShort(ctx, err)
 	}

@@ -17,10 +17,10 @@ import (
 type watch struct {
 	realm *realm
 	keys  keys         // assigned once
-	next  timers.Entry // the next look
+	next  timers.Entry // the next poll
 
 	waits   map[wish]*awaited // the rounds that are waited for
-	last    error             // with what the server refused the last look, or nil
+	last    error             // of the last poll if the server refused it, or nil
 	dropped bool              // there is no waiter any more, and the realm has forgotten it
 
 	ends dispatch.Subscription // guarded by itself
@@ -95,7 +95,7 @@ func (w *watch) overLocked() bool {
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
-func (w *watch) Subscribed() { w.realm.looks.Put(w) }
+func (w *watch) Subscribed() { w.realm.polls.Put(w) }
 
 // Lost implements dispatch.Hearer: it brings the next poll forward, to that of a session that hears
 // no messages.
@@ -110,15 +110,15 @@ func (w *watch) Lost() {
 // Heard implements dispatch.Hearer: a message says that a round is over.
 func (w *watch) Heard(message string) {
 	w.realm.mu.Lock()
-	var over, look bool
+	var over, poll bool
 	if w.realm.scripts.Nameless {
-		over, look = w.heardOfNamelessLocked(message)
+		over, poll = w.heardOfNamelessLocked(message)
 	} else {
 		over = w.heardLocked(message)
 	}
 	w.realm.mu.Unlock()
-	if look {
-		w.realm.looks.Put(w)
+	if poll {
+		w.realm.polls.Put(w)
 	}
 	if over {
 		w.ends.Close()
@@ -150,7 +150,7 @@ const toldOpen, toldChange = "0", "1"
 // such a poll publishes its fence, and messages of a channel keep their order. An earlier message may be the
 // late end of the round before. Any other message is worth a poll, except for fences: they would cause each
 // other.
-func (w *watch) heardOfNamelessLocked(message string) (over, look bool) {
+func (w *watch) heardOfNamelessLocked(message string) (over, poll bool) {
 	if message != toldOpen {
 		for _, a := range w.waits {
 			a.fenced = a.fenced || slices.Contains(a.fences, message)
@@ -161,8 +161,8 @@ func (w *watch) heardOfNamelessLocked(message string) (over, look bool) {
 		if a.fenced {
 			w.endLocked(a, nil)
 		} else {
-			look = true
+			poll = true
 		}
 	}
-	return w.overLocked(), look
+	return w.overLocked(), poll
 }

@@ -35,7 +35,7 @@ type watch struct {
 	view    view
 	changed chan struct{} // closed when view changes, and replaced
 	heard   clock.Instant // when the last poll was sent that had a reply
-	refused error         // with what the server refused the last poll, or nil
+	refused error         // of the last poll, or nil
 
 	changes dispatch.Subscription // guarded by itself
 }
@@ -60,15 +60,15 @@ func (w *watch) now(from uint64) (view, <-chan struct{}) {
 	return w.view, w.changed
 }
 
-// refusal returns with what the server refused the last poll, or nil.
+// refusal returns the error with which the server refused the last poll, or nil.
 func (w *watch) refusal() error {
 	w.realm.mu.Lock()
 	defer w.realm.mu.Unlock()
 	return w.refused
 }
 
-// tellLocked wakes the observers for v.
-func (w *watch) tellLocked(v view) {
+// showLocked makes v the present view, and wakes the observers.
+func (w *watch) showLocked(v view) {
 	w.view = v
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -88,7 +88,7 @@ func (r *realm) pollAll(watches []*watch) {
 		}
 		outcomes := r.session.Runner.RunMany(ctx, calls)
 		for i, p := range chunk {
-			p.answered(outcomes[2*i : 2*i+2])
+			p.replied(outcomes[2*i : 2*i+2])
 		}
 	}
 }
@@ -109,8 +109,8 @@ func (r *realm) prepare(watches []*watch) []poll {
 	return polls
 }
 
-// answered takes the replies to a poll. A poll that is answered after a later one says nothing new.
-func (p poll) answered(outcomes []wire.Outcome) {
+// replied handles the replies to a poll. If a later poll had its replies before, these say nothing new.
+func (p poll) replied(outcomes []wire.Outcome) {
 	leader, _, err := readAll(outcomes)
 	w := p.watch
 	w.realm.mu.Lock()
@@ -136,7 +136,7 @@ func (p poll) answered(outcomes []wire.Outcome) {
 		v.err = err
 	}
 	if p.number > w.view.poll {
-		w.tellLocked(v)
+		w.showLocked(v)
 	}
 	w.scheduleLocked()
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxLooks bounds the locks of one poll script, as maxKeys bounds a renewal.
-	maxLooks = 100
+	// maxPolls bounds the locks of one poll script, as maxKeys bounds a renewal.
+	maxPolls = 100
 	// lookPatience is how long a batch of polls waits for its reply; then they count as failed and are
 	// repeated.
 	lookPatience = 2 * time.Second
@@ -31,7 +31,7 @@ type Server interface {
 func (d *Dispatcher) lookAll(waits []*Wait) {
 	ctx, cancel := errs.WithTimeout(d.ctx, lookPatience)
 	defer cancel()
-	size := maxLooks
+	size := maxPolls
 	if d.clustered {
 		size = 1
 	}

@@ -211,7 +211,7 @@ func TestRefusedPollIsReportedAndDeniedPollWakes(t *testing.T) {
 	<-busy
 	looks := server.CommandStats()["evalsha"].Calls
 	w.Held(0)
-	redistest.Await(t, "a look that is answered", func() bool { return server.CommandStats()["evalsha"].Calls > looks })
+	redistest.Await(t, "a poll with a reply", func() bool { return server.CommandStats()["evalsha"].Calls > looks })
 	require.NoError(t, w.LastError())
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "ACL", "SETUSER", "looker", "-pttl")

@@ -185,7 +185,7 @@ func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
 }
 
 // errNoNode says that the node of a channel is not known, or is not one of the client's.
-var errNoNode = errors.New("the nodes of the locks cannot be told")
+var errNoNode = errors.New("the nodes of the locks are not known")
 
 // placed records the nodes that channels were found to belong to. Those without a node in spite of many
 // tries hear no messages, because of why.
