@@ -16,22 +16,22 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// attempt is one hold id: a wish for the lock, and the hold that comes of it. Fields without a word on that are guarded by
-// the lock of its Contests.
+// attempt is one hold id: a request for the lock, and the hold that results. The lock of its Contests
+// guards its fields, except those that say otherwise.
 type attempt struct {
 	queue *contest
 	hold  string      // assigned once
 	wish  *queue.Wish // assigned once
-	waits bool        // it waits, or came to try; assigned once, before anybody else knows it
+	waits bool        // it waits, or came to try; assigned once, before any other goroutine knows it
 
 	granted  bool // it has the lock, or had it
 	grant    queue.Grant
 	tenant   queue.Tenant
 	sent     bool       // a try was sent that may have left something
 	doubtful bool       // Recheck was called before Begin: it may have had the lock before that, and no more
-	unknown  bool       // a try was not answered
-	placed   bool       // a try was answered by which it has a place there
-	notAfter wire.Stamp // of the newest try that was not answered, or is on its way
+	unknown  bool       // a try had no reply
+	placed   bool       // the reply to a try says that it has a ticket there
+	notAfter wire.Stamp // of the newest try that had no reply, or is on its way
 }
 
 // begin makes an attempt known, before anything of it is sent.
@@ -51,7 +51,7 @@ func (q *contest) begin(wish *queue.Wish) *attempt {
 	return a
 }
 
-// forget takes a off the books: nothing of it is on the server any more, or it ends by itself.
+// forget removes a: the server has nothing of it any more, or what it has ends by itself.
 func (a *attempt) forget() {
 	c := a.queue.contests
 	c.mu.Lock()
@@ -67,23 +67,23 @@ func (a *attempt) end() (may bool) {
 	return a.sent
 }
 
-// outcome is what came of a try.
+// outcome is the result of a try.
 type outcome int
 
 const (
 	taken outcome = iota
 	held
-	late // executed after its not-after, or the answer took longer than the lease lasts
+	late // executed after its not-after, or the reply took longer than the lease lasts
 )
 
-// answer is what a try was answered.
-type answer struct {
+// result is what the reply to a try says.
+type result struct {
 	outcome outcome
-	left    time.Duration // for how long the lock is held at the longest
+	left    time.Duration // how long the lock is held at most
 }
 
 // try sends one acquire.
-func (a *attempt) try(ctx context.Context) (answer, error) {
+func (a *attempt) try(ctx context.Context) (result, error) {
 	c := a.queue.contests
 	waits := "0"
 	if a.waits {
@@ -93,10 +93,10 @@ func (a *attempt) try(ctx context.Context) (answer, error) {
 }
 
 // send runs a script that may give a the lock.
-func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (answer, error) {
+func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (result, error) {
 	s, keys := a.queue.contests.session, a.queue.keys
 	if err := s.Meet(ctx, keys.Holder); err != nil {
-		return answer{outcome: late}, err
+		return result{outcome: late}, err
 	}
 	sent := clock.Now()
 	reply, err := s.Runner.Run(ctx, wire.Call{
@@ -105,13 +105,13 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 		Args:   append([]string{a.hold, wire.Milliseconds(a.wish.Life), a.toSend(sent).Text()}, args...),
 	})
 	if err != nil {
-		a.unanswered(err)
-		return answer{outcome: late}, err
+		a.failed(err)
+		return result{outcome: late}, err
 	}
-	return a.answered(reply, sent)
+	return a.replied(reply, sent)
 }
 
-// toSend prepares one try, and answers its not-after.
+// toSend prepares one try, and returns its not-after.
 func (a *attempt) toSend(sent clock.Instant) wire.Stamp {
 	c := a.queue.contests
 	notAfter := c.session.NotAfter(a.queue.keys.Slot, sent, a.wish.Life)
@@ -121,48 +121,48 @@ func (a *attempt) toSend(sent clock.Instant) wire.Stamp {
 	return notAfter
 }
 
-// unanswered takes the error of a try. A key of another program has nothing of a.
-func (a *attempt) unanswered(err error) {
+// failed handles the error of a try. A key of another program has nothing of a.
+func (a *attempt) failed(err error) {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
 	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
 	a.sent = a.unknown || a.placed || !errors.Is(err, errs.ErrWrongKind)
 }
 
-// answered takes the answer to a try.
-func (a *attempt) answered(reply wire.Reply, sent clock.Instant) (answer, error) {
+// replied handles the reply to a try.
+func (a *attempt) replied(reply wire.Reply, sent clock.Instant) (result, error) {
 	c, now := a.queue.contests, clock.Now()
 	slot := a.queue.keys.Slot
 	switch reply.Code() {
 	case wire.Done:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.wish.Life).Reached(now) {
-			return answer{outcome: late}, nil // over before it began; the next try lengthens it
+			return result{outcome: late}, nil // over before it began; the next try lengthens it
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		a.granted = true
 		a.grant = a.given(reply, sent, now)
-		return answer{outcome: taken}, nil
+		return result{outcome: taken}, nil
 	case wire.Undone:
 		c.session.Clock.Told(slot, reply.Stamp(2), now)
 		a.waited()
 		a.nothingSent()
-		return answer{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
+		return result{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
 	case wire.Late:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
 		a.nothingSent()
-		return answer{outcome: late}, nil
+		return result{outcome: late}, nil
 	case wire.Foreign:
 		a.nothingSent()
-		return answer{outcome: held}, session.WrongKind(reply.Text(1))
+		return result{outcome: held}, session.WrongKind(reply.Text(1))
 	default:
 		a.nothingSent()
-		return answer{outcome: held}, c.kind.Refusal(reply)
+		return result{outcome: held}, c.kind.Refusal(reply)
 	}
 }
 
-// given returns what the server gave by a reply to a try.
+// given returns what a reply to a try grants.
 func (a *attempt) given(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	stamp := reply.Stamp(1)
 	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.wish.Life, Sent: sent, Read: now}
@@ -175,7 +175,7 @@ func (a *attempt) given(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	return grant
 }
 
-// waited takes note that a has a place on the server, if each waiter has one.
+// waited notes that a has a ticket on the server, if each waiter has one.
 func (a *attempt) waited() {
 	c := a.queue.contests
 	c.mu.Lock()
@@ -183,8 +183,8 @@ func (a *attempt) waited() {
 	a.placed = c.kind.Each && a.waits
 }
 
-// nothingSent takes note that nothing is on the server, unless a copy of a try may come still, or a has a place
-// there.
+// nothingSent notes that a has nothing on the server, unless a copy of a try may still arrive, or a has a
+// ticket there.
 func (a *attempt) nothingSent() {
 	c := a.queue.contests
 	c.mu.Lock()
@@ -262,8 +262,8 @@ func (a *attempt) releaseCall() wire.Call {
 	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: append([]string{a.hold, c.verb(), keys.Grants}, c.kind.Args...)}
 }
 
-// releaseUntil repeats the release off the caller's path until it is answered, and where a try is of unknown outcome
-// until that can come no more.
+// releaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown
+// outcome, until no copy of that try can arrive any more.
 func (a *attempt) releaseUntil(until clock.Instant) {
 	t := &session.Settlement{Call: a.releaseCall(), Until: until, Arrives: a.arrives(), Over: func(error) { a.forget() }}
 	t.Settled = func(reply wire.Reply) time.Duration {
@@ -272,7 +272,7 @@ func (a *attempt) releaseUntil(until clock.Instant) {
 	a.queue.contests.session.Settler.Settle(t)
 }
 
-// arrives returns until when a copy of a try may still come; zero if none can.
+// arrives returns until when a copy of a try may still arrive; zero if none can.
 func (a *attempt) arrives() clock.Instant {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
@@ -282,7 +282,7 @@ func (a *attempt) arrives() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// copyLeft returns for how long a copy of a try may still come, where it is server o'clock; 0 is not at all.
+// copyLeft returns how long after the server's time a copy of a try may still arrive; 0 if none can.
 func (a *attempt) copyLeft(server wire.Stamp) time.Duration {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()

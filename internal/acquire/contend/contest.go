@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Kind is how one kind of lock is contested.
+// Kind is a kind of lock without a queue.
 type Kind struct {
 	*layout.Contest
 
 	Layout *layout.Layout
-	// Refusal returns the error that an answer of Acquire below -2 stands for.
+	// Refusal returns the error for a reply of Acquire below -2.
 	Refusal func(wire.Reply) error
 }
 
@@ -27,7 +27,7 @@ type Contests struct {
 
 	mu struct {
 		sync.Mutex
-		queues   map[string]*contest   // by holder key; those that somebody uses
+		queues   map[string]*contest   // by holder key; those in use
 		attempts map[*attempt]struct{} // those that may have something on the server
 	}
 }
@@ -59,7 +59,7 @@ func (c *Contests) Use(keys *queue.Keys) queue.Asker {
 	return q
 }
 
-// Handed implements queue.Source. Nobody is let in but by a try of its own.
+// Handed implements queue.Source. A session gets the lock only by a try of its own.
 func (*Contests) Handed(string, wire.Reply) {}
 
 // Len returns how many locks are in use, and how many attempts may have something on the server.
@@ -93,8 +93,8 @@ func (c *Contests) RecheckAll() { c.Recheck("") }
 // Close implements session.Part. What is under way is the settler's.
 func (*Contests) Close() {}
 
-// tenants returns who has the lock of key, or any lock if key is "". With doubts, those that may have
-// been granted it meanwhile are to ask the server.
+// tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have
+// been granted the lock meanwhile asks the server when it begins.
 func (c *Contests) tenants(key string, doubts bool) []queue.Tenant {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,7 @@ func (p *place) sent(do func()) int64 {
 }
 
 // P6: a waiter elsewhere is woken by the message.
-func TestTheLockIsHandedOnBetweenSessions(t *testing.T) {
+func TestTheLockIsHandedOffBetweenSessions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	one, other := p.join(p.server), p.join(p.server)
@@ -43,8 +43,9 @@ func TestTheLockIsHandedOnBetweenSessions(t *testing.T) {
 	p.free()
 }
 
-// P7: those of a session who want it alone try one at a time, in their order: two scripts a hand-off, however many wait.
-func TestThoseOfASessionTryOneAtATimeInTheirOrder(t *testing.T) {
+// P7: writers of a session try one at a time, in their order: two scripts for each hand-off, however many
+// wait.
+func TestWritersOfASessionTryOneAtATimeInOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u, other := p.join(p.server), p.join(p.server)
@@ -67,13 +68,14 @@ func TestThoseOfASessionTryOneAtATimeInTheirOrder(t *testing.T) {
 		}
 	})
 	looks := 2 + 2*int64(time.Since(began)/time.Second)
-	const early = waiters // those who had the turn before the release was sent, and asked before it was executed
+	const early = waiters // those whose turn came before the release was sent, and that asked before it was executed
 	require.LessOrEqual(t, scripts, 2*waiters+1+early+looks, "an acquire and a release each, and a look now and then")
 	p.free()
 }
 
-// P6: one message lets in all who may come in, also of one session, and readers do not wait for writers of their session.
-func TestOneMessageLetsInAllReaders(t *testing.T) {
+// P6: one message admits all readers, also those of one session, and readers do not wait for writers of
+// their session.
+func TestOneMessageAdmitsAllReaders(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u, other := p.join(p.server), p.join(p.server)
@@ -101,8 +103,8 @@ func TestOneMessageLetsInAllReaders(t *testing.T) {
 	p.free()
 }
 
-// P4, P5: a try whose answer was lost is repeated under the same hold, which has the lock then.
-func TestALostAnswerIsFoundByTheNextTry(t *testing.T) {
+// P4, P5: a try whose reply was lost is repeated under the same hold, which has the lock then.
+func TestALostReplyIsFoundByTheNextTry(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	for name, wish := range map[string]struct{ try bool }{"Wait": {false}, "Try": {true}} {
@@ -127,19 +129,20 @@ func TestALostAnswerIsFoundByTheNextTry(t *testing.T) {
 	}
 }
 
-// P4: who gives up while its try is under way leaves nothing, though the try comes when it was taken back already.
-func TestWhoGivesUpLeavesNothing(t *testing.T) {
+// P4: a waiter that gives up while its try is under way leaves nothing, even if the try arrives after it
+// was undone.
+func TestAWaiterThatGivesUpLeavesNothing(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join(p.proxy)
-	// It has three seconds to come in, which a machine that stalls can use up.
+	// It has three seconds to arrive, which a machine that stalls can use up.
 	p.await("a try that comes in time", func() bool { return u.triesLate() })
 	p.free()
 	p.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
 }
 
-// triesLate lets a try come in when it was taken back, and reports whether it had the lock then.
+// triesLate makes a try arrive after it was undone, and reports whether it had the lock then.
 func (u *user) triesLate() bool {
 	p := u.place
 	p.Helper()
@@ -157,22 +160,22 @@ func (u *user) triesLate() bool {
 	for n, word := range *try.Load() {
 		late[n] = word
 	}
-	answer, _ := p.server.MustDo(p, late...).([]any)
-	return answer[0] == int64(1)
+	reply, _ := p.server.MustDo(p, late...).([]any)
+	return reply[0] == int64(1)
 }
 
-// Who waits is told what is known: that the lock is held.
-func TestWhoGivesUpIsToldThatItIsHeld(t *testing.T) {
+// A waiter that gives up returns what it knows: that the lock is held.
+func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	one, writer, reader := p.join(p.server), p.join(p.server), p.join(p.server)
 	first := one.must(writes)
 	ctx, cancel := context.WithCancel(t.Context())
-	told := []<-chan outcome{writer.later(ctx, writes), reader.later(ctx, reads)}
+	gone := []<-chan outcome{writer.later(ctx, writes), reader.later(ctx, reads)}
 	behind := writer.later(ctx, writes)
-	p.heardBy(2) // which is where they were told
+	p.heardBy(2) // by then both know that it is held
 	cancel()
-	for _, w := range told {
+	for _, w := range gone {
 		err := within(t, w).err
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, errs.ErrHeld)
@@ -182,8 +185,8 @@ func TestWhoGivesUpIsToldThatItIsHeld(t *testing.T) {
 	p.free()
 }
 
-// P6: the turn of one who gives up is the next one's.
-func TestTheTurnOfOneWhoGivesUpIsTheNextOnes(t *testing.T) {
+// P6: the turn of a waiter that gives up goes to the next.
+func TestTheTurnOfAWaiterThatGivesUpGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	one, other := p.join(p.server), p.join(p.server)
@@ -197,8 +200,8 @@ func TestTheTurnOfOneWhoGivesUpIsTheNextOnes(t *testing.T) {
 	p.gives(p.has(next))
 }
 
-// P6: where no message comes a look finds it; and without channels polls do.
-func TestALockThatNobodyToldOfIsFound(t *testing.T) {
+// P6: without a message a poll finds the free lock, also without channels.
+func TestAFreeLockIsFoundWithoutAMessage(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*session.Settings){
 		"Look": func(*session.Settings) {},
@@ -226,8 +229,8 @@ func TestALockThatNobodyToldOfIsFound(t *testing.T) {
 	}
 }
 
-// P7: Close wakes who waits for the message, and who waits for its turn.
-func TestCloseSendsAllAway(t *testing.T) {
+// P7: Close wakes waiters for the message, and waiters for their turn.
+func TestCloseRefusesAllWaiters(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	one, other := p.join(p.server), p.join(p.server)
@@ -241,8 +244,8 @@ func TestCloseSendsAllAway(t *testing.T) {
 	p.gives(first)
 }
 
-// What is no lock of the kind is told at once.
-func TestAnotherKindIsTold(t *testing.T) {
+// A key that is no lock of the kind is reported at once.
+func TestAnotherKindIsErrWrongKind(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join(p.server)
@@ -252,15 +255,16 @@ func TestAnotherKindIsTold(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrWrongKind)
 }
 
-// P5: the script that puts an attempt in the place of another is repeated until it is answered.
-func TestASwapIsRepeatedUntilItIsAnswered(t *testing.T) {
+// P5: the script that replaces an attempt by another is repeated until it has a reply.
+func TestASwapIsRepeatedUntilItHasAReply(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join(p.proxy)
 	first := u.must(reads)
 	armed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	// Redisson has no lock that is divided: this script takes a lock beside the old one, which goes by hand.
+	// Redisson has no lock that is divided: this script acquires a lock beside the old one, which the test
+	// removes.
 	second, err := first.Swap(t.Context(), scripts.RedissonRWAcquire, reads)
 	require.NoError(t, err)
 	within(t, armed.Fired())

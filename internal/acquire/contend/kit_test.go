@@ -28,7 +28,7 @@ const (
 	patience = 20 * time.Second
 	// lease is longer than any test.
 	lease = time.Hour
-	// channel is where the contested lock is told of.
+	// channel is the channel of the contested lock.
 	channel = "redisson_rwlock:{a}"
 )
 
@@ -177,14 +177,14 @@ func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.W
 
 // later waits on another goroutine, behind those that wait already.
 func (u *user) later(ctx context.Context, wish *queue.Wish) <-chan outcome {
-	answered := make(chan outcome, 1)
+	returned := make(chan outcome, 1)
 	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
 	go func() {
 		_, err := u.table.Take(ctx, u.local, wish.Like, w)
-		answered <- outcome{w.got, err}
+		returned <- outcome{w.got, err}
 	}()
 	<-w.arrived
-	return answered
+	return returned
 }
 
 // must takes the lock, which can be had.
@@ -194,9 +194,9 @@ func (u *user) must(wish *queue.Wish) queue.Holder {
 }
 
 // has returns what was waited for.
-func (p *place) has(answered <-chan outcome) queue.Holder {
+func (p *place) has(returned <-chan outcome) queue.Holder {
 	p.Helper()
-	got := within(p, answered)
+	got := within(p, returned)
 	require.NoError(p, got.err)
 	require.NotNil(p, got.attempt)
 	return got.attempt

@@ -16,13 +16,14 @@ import (
 // errLate is the error of a try that found the server too slow twice.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-// Try implements queue.Asker. It is refused without a round trip while somebody of this session is before the caller.
+// Try implements queue.Asker. It fails without a round trip while another call of this session is ahead of
+// the caller.
 func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, error) {
 	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
 	a := q.begin(wish)
-	for range 2 { // the second where the server's clock had to be learnt anew
+	for range 2 { // the second try if the server's clock had to be read anew
 		got, err := a.try(ctx)
 		switch {
 		case err == nil && got.outcome == late:
@@ -39,13 +40,13 @@ func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, erro
 	return nil, errLate
 }
 
-// place is an attempt that waits: it tries again and again.
+// place is an attempt that waits, and tries repeatedly.
 type place struct {
 	queue   *contest
 	wish    *queue.Wish
 	attempt *attempt
 	last    wire.LastReply
-	wait    *dispatch.Wait // nil until there is something to wait for; for the waiter
+	wait    *dispatch.Wait // nil until there is something to wait for; only the waiter uses it
 }
 
 // Stand implements queue.Asker.
@@ -57,7 +58,8 @@ func (q *contest) Stand(wish *queue.Wish, _ *queue.Place) queue.Waiter {
 
 // Enter tries once, unless this session stands back, and reports whether the lock was granted. Otherwise Wait continues.
 func (p *place) Enter(ctx context.Context) (isGranted bool, err error) {
-	// Close sets closing, and then wakes everybody who is registered, or will be: it wakes p, or p finds it set.
+	// Close sets closing, and then wakes all registered waiters, also those that register later: it wakes
+	// p, or p finds it set.
 	if err := p.queue.contests.session.Ready(); err != nil {
 		return false, err
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// StandBack is for how long a session does not try after a release that others were notified of. Otherwise it
+// StandBack is how long a session does not try after a release that others were notified of. Otherwise it
 // would be granted the lock again before the message arrives.
 const StandBack = 2 * time.Millisecond
 
-// contest is one lock, as one session tries for it. Its fields are guarded by the lock of its Contests.
+// contest is one lock for which a session tries. The lock of its Contests guards its fields.
 type contest struct {
 	contests *Contests
 	keys     queue.Keys // assigned once
@@ -26,7 +26,7 @@ type contest struct {
 	forgotten timers.Entry  // the end of a contest without users, which is kept until then
 }
 
-// Done implements queue.Asker. A contest that stands back is kept for whoever comes meanwhile.
+// Done implements queue.Asker. A contest that stands back is kept for a newcomer.
 func (q *contest) Done() {
 	c := q.contests
 	c.mu.Lock()
@@ -51,15 +51,16 @@ func (q *contest) Fire() {
 	}
 }
 
-// busy reports whether another call of this session has, wants or releases the lock. It is in nobody's way if several can
-// have the lock at once.
+// busy reports whether another call of this session has, wants or releases the lock. If several can have
+// the lock at once, such a call does not matter.
 func (q *contest) busy(wish *queue.Wish) bool {
 	q.contests.mu.Lock()
 	defer q.contests.mu.Unlock()
 	return !wish.Beside && q.living > 0
 }
 
-// vacate says that a has the lock no more. heard says that others were notified of that: they are to try first.
+// vacate says that a no longer has the lock. heard says that others were notified of that: they are to try
+// first.
 func (a *attempt) vacate(heard bool) { //nolint:revive // a fact about the release, not a switch
 	q := a.queue
 	q.contests.mu.Lock()
@@ -70,7 +71,7 @@ func (a *attempt) vacate(heard bool) { //nolint:revive // a fact about the relea
 	}
 }
 
-// standsBack returns for how long this session is not to try.
+// standsBack returns how long this session is not to try.
 func (q *contest) standsBack() time.Duration {
 	q.contests.mu.Lock()
 	defer q.contests.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it is answered or ctx ends. Where
-// it fails what was to come is given back in the background, and a is left to the caller, who does not know whether it
-// has the lock still.
+// Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it has a reply or
+// ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
+// not know whether a still has the lock.
 func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
 	a.Begin(nil)
 	b := a.queue.begin(wish)
@@ -33,7 +33,7 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.
 	return b, nil
 }
 
-// replace repeats the script until a has what old had.
+// replace repeats the script until it has replaced old by a.
 func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *attempt) error {
 	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Grants}, a.wish.Args...)
 	var t wire.LastReply
