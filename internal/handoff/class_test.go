@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who was told something may wait elsewhere before serve returns, with the same waiter: what ends its wait there is not what
-// serve answers.
-func TestWhoIsServedMayWaitElsewhereAtOnce(t *testing.T) {
+// A waiter that was served may wait elsewhere before serve returns, with the same waiter. What ends that
+// new wait is not what serve returns.
+func TestAServedWaiterMayWaitElsewhereAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
 		var (
 			q         = class{queue: new(Queue)}
 			elsewhere sync.WaitGroup
 		)
-		w := &waiter{news: make(chan news)} // without room, so that it goes on before serve does
+		w := &waiter{news: make(chan news)} // without a buffer, so that it continues before serve does
 		q.append(w)
 		elsewhere.Go(func() {
 			<-w.news

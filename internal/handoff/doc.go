@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package handoff is the queue of one lock inside one process: one goroutine asks the server, and the others wait here.
-// What becomes of a hold that a goroutine got is the Way of its request: the hold is handed over when it is released, or
-// stays with the goroutine, or is shared by all.
+// The Way of a request says what happens to a hold that a goroutine got: it is handed over when it is released, or it
+// stays with the goroutine, or all waiting goroutines share it.
 //
 // # Guarantees
 //
 //  1. Order: goroutines with the same request are served in the order of their arrival, by what is handed over here and
-//     by what the server grants, whoever asked for it. A goroutine that is on its way to the server is passed over for
+//     by what the server grants, whichever of them asked. A goroutine that is on its way to the server is passed over for
 //     that long. Goroutines that share a hold are served together.
 //  2. A request says how many holds of it a session can have at once. While the session has that many, or asks for the
 //     last of them, newcomers wait here and send nothing. So an exclusive lock has at most one hold or one ticket in a
 //     session for each request.
 //  3. While a goroutine waits, another one asks the server, or the session has as many holds as it can have, or the lock
-//     is scarce: the server told the last goroutine that asked to wait. While the session has something scarce, or asks
+//     is scarce: the last goroutine that asked the server had to wait. While the session has something scarce, or asks
 //     for it, newcomers wait for that, and one of them asks the server 20 ms later. A hold that a goroutine is granted at
 //     once ends the scarcity.
 //     If the asking one leaves, its ticket goes to another waiter, unless the server has granted it.
@@ -65,14 +65,14 @@
 // Every step that ends one of them calls wanted under the lock, which makes another one true: it sends a waiter, at once
 // unless the session has a scarce hold left, or schedules the timer. The timer sends a waiter unless the first or the second is true
 // by then. A waiter that becomes idle comes by join or deliver, which call wanted as well. A waiter that leaves, or is served,
-// ends nothing that others wait for. All of this counts equal requests: nobody waits in the process for a hold with
+// ends nothing that others wait for. All of this is about equal requests: no goroutine waits in the process for a hold with
 // another request.
 //
 // The timers of a session end only after Refuse, which ends the wait of each idle waiter. None comes later, since join asks
 // Source.Ready under the lock.
 //
-// So a semaphore's waiter waits for a scarce hold for 20 ms at most before one of its session asks the server, whatever becomes
-// of the hold. A lock has a Most of one hold, so that scarcity changes nothing for it: its waiters wait for the session's hold or
+// So a semaphore's waiter waits for a scarce hold for 20 ms at most before a goroutine of its session asks the server,
+// whatever happens to the hold. A lock has a Most of one hold, so that scarcity changes nothing for it: its waiters wait for the session's hold or
 // ticket. Neither is anything scarce that is not handed over: its waiters wait for a goroutine that asks, the first of the three.
 //
 // # Ownership

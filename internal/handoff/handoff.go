@@ -48,8 +48,8 @@ type Ticket interface {
 	Enter(ctx context.Context) (granted bool, err error)
 	// Wait waits until the ticket is granted, or returns why it is not.
 	Wait(ctx context.Context) error
-	// Begin ends the ticket and returns a lease of what it was granted, or why there is none. Waiting may have failed with
-	// err in the same instant.
+	// Begin ends the ticket and returns a lease of what it was granted. If it was granted nothing, it returns why. Waiting may
+	// have failed with err in the same instant.
 	Begin(ctx context.Context, err error) (hold.Lease, error)
 	// Leave ends the ticket, and releases off the caller's path what it was granted in the same instant.
 	Leave()
@@ -62,7 +62,7 @@ type Source interface {
 	// Ready returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
 	// the lock of the Queue.
 	Ready(waiters int) error
-	// Ticket returns a new ticket, or why there is none. Nothing is sent.
+	// Ticket returns a new ticket, or why it made no ticket. Nothing is sent.
 	Ticket() (Ticket, error)
 }
 

@@ -20,12 +20,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// like is the request of these tests, and now when they are made.
+// like is the request of these tests, and now the time at which they run.
 var like = Request{Beside: true, Permits: 1}
 
 var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 
-// fake is a hold that is never given back.
+// fake is a hold that is never released.
 type fake struct{ hold.Hold }
 
 func (f *fake) Vacated(clock.Instant) error { return nil }
@@ -37,24 +37,24 @@ func leased(token uint64) hold.Lease {
 	return f.BeginOf(f, nil, nil, token)
 }
 
-// gives is a hold that is passed on with that token; 0 is one that refuses.
-type gives uint64
+// handOver is a hold that is handed over with that token; 0 is one that refuses.
+type handOver uint64
 
-func (g gives) Give(clock.Instant) (hold.Lease, bool) {
+func (g handOver) Give(clock.Instant) (hold.Lease, bool) {
 	if g == 0 {
 		return hold.Lease{}, false
 	}
 	return leased(uint64(g)), true
 }
 
-// place is one at a server that does what a test says.
-type place struct {
+// fakeTicket is a ticket at a server that does what a test says.
+type fakeTicket struct {
 	entering, waiting atomic.Int32 // callers
-	entered           chan error   // what Enter answers: errWaits is that it stands in line, nil that it was granted
-	inLine            atomic.Bool  // once Enter said so
-	granted           chan error   // what Wait answers
+	entered           chan error   // what Enter returns: errWaits is that it is queued, nil that it was granted
+	queued            atomic.Bool  // once Enter said so
+	granted           chan error   // what Wait returns
 	token             uint64       // of what was granted; 0 is nothing
-	opens             *room        // where that is shared; nil if it is not
+	opens             *rig         // if what it is granted is shared; else nil
 	began             chan error   // how Begin was called, or errServed for Leave
 }
 
@@ -64,20 +64,20 @@ var (
 	errMany  = errors.New("too many wait")
 	errEnded = errors.New("ended, and it was held")
 
-	// errServed is what a place is left with whose owner was served otherwise.
+	// errServed is how a ticket is left whose goroutine was served otherwise.
 	errServed = errors.New("it was served otherwise")
 )
 
-func (p *place) Enter(ctx context.Context) (bool, error) {
+func (p *fakeTicket) Enter(ctx context.Context) (bool, error) {
 	p.entering.Add(1)
 	defer p.entering.Add(-1)
-	if p.inLine.Load() && len(p.entered) == 0 {
+	if p.queued.Load() && len(p.entered) == 0 {
 		return false, ctx.Err()
 	}
 	select {
 	case err := <-p.entered:
 		if errors.Is(err, errWaits) {
-			p.inLine.Store(true)
+			p.queued.Store(true)
 			return false, nil
 		}
 		return err == nil, err
@@ -86,9 +86,9 @@ func (p *place) Enter(ctx context.Context) (bool, error) {
 	}
 }
 
-func (p *place) Wait(ctx context.Context) error {
+func (p *fakeTicket) Wait(ctx context.Context) error {
 	if p.waiting.Add(1) > 1 {
-		panic("two wait in one place")
+		panic("two wait with one ticket")
 	}
 	defer p.waiting.Add(-1)
 	select {
@@ -99,7 +99,7 @@ func (p *place) Wait(ctx context.Context) error {
 	}
 }
 
-func (p *place) Begin(_ context.Context, err error) (hold.Lease, error) {
+func (p *fakeTicket) Begin(_ context.Context, err error) (hold.Lease, error) {
 	p.began <- err
 	if p.token == 0 {
 		return hold.Lease{}, err
@@ -112,47 +112,47 @@ func (p *place) Begin(_ context.Context, err error) (hold.Lease, error) {
 	return lease, nil
 }
 
-func (p *place) Leave() { p.began <- errServed }
+func (p *fakeTicket) Leave() { p.began <- errServed }
 
-func (p *place) Ended(context.Context) error { return errEnded }
+func (p *fakeTicket) Ended(context.Context) error { return errEnded }
 
-// grant says that the place was granted something with that token.
-func (p *place) grant(token uint64) {
+// grant grants the ticket something with that token.
+func (p *fakeTicket) grant(token uint64) {
 	p.token = token
 	p.granted <- nil
 	synctest.Wait()
 }
 
-// requireLeft checks that nobody has the place any more, and with what it was left.
-func (p *place) requireLeft(t *testing.T, cause error) {
+// requireLeft checks that no goroutine has the ticket any more, and why it was left.
+func (p *fakeTicket) requireLeft(t *testing.T, cause error) {
 	t.Helper()
 	select {
 	case err := <-p.began:
 		require.ErrorIs(t, err, cause)
 	default:
-		t.Error("the place was not left")
+		t.Error("the ticket was not left")
 	}
 }
 
-// requireKept checks that somebody waits in the place.
-func (p *place) requireKept(t *testing.T) {
+// requireKept checks that a goroutine waits with the ticket.
+func (p *fakeTicket) requireKept(t *testing.T) {
 	t.Helper()
-	require.Equal(t, int32(1), p.waiting.Load(), "nobody waits in it")
+	require.Equal(t, int32(1), p.waiting.Load(), "no goroutine waits with it")
 	require.Empty(t, p.began)
 }
 
-// room is a queue, and the places that were asked for by it.
-type room struct {
+// rig is a queue, its source, and the tickets that the source made.
+type rig struct {
 	*testing.T
 	*Queue
 
 	table *Table
 
-	asks   sync.Mutex // before places: a goroutine may ask while the test sleeps
-	places []*place
-	errs   []error // what places are refused with, in that order
-	closed error   // why nobody is to wait
-	most   int     // waiters; 0 is any number
+	asks    sync.Mutex // before tickets: a goroutine may ask while the test sleeps
+	tickets []*fakeTicket
+	errs    []error // with which tickets are refused, in that order
+	closed  error   // why waiting is refused
+	most    int     // waiters; 0 is any number
 
 	shares bool       // what is granted is shared
 	asked  int        // how often the server was asked whether it may be shared further
@@ -160,18 +160,18 @@ type room struct {
 	beside hold.Lease // with which that was asked
 }
 
-// inRoom runs a test in which nothing happens by itself.
-func inRoom(t *testing.T, test func(m *room)) {
+// inRig runs a test in which nothing happens by itself.
+func inRig(t *testing.T, test func(m *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		table := newTable(t)
-		m := &room{T: t, Queue: table.Use("a"), table: table}
+		m := &rig{T: t, Queue: table.Use("a"), table: table}
 		test(m)
 		synctest.Wait()
 		for q := &m.mu.class; q != nil; q = q.more {
-			require.Nil(t, q.head, "somebody waits still")
+			require.Nil(t, q.head, "a goroutine still waits")
 			require.Nil(t, q.tail)
-			require.Zero(t, q.seeking, "somebody has a part still")
+			require.Zero(t, q.seeking, "a goroutine still asks")
 			require.Zero(t, q.asking)
 			require.Zero(t, q.held)
 		}
@@ -182,7 +182,7 @@ func inRoom(t *testing.T, test func(m *room)) {
 }
 
 // Ready implements Source.
-func (m *room) Ready(waiters int) error {
+func (m *rig) Ready(waiters int) error {
 	if m.most > 0 && waiters >= m.most {
 		return errMany
 	}
@@ -190,7 +190,7 @@ func (m *room) Ready(waiters int) error {
 }
 
 // Ticket implements Source.
-func (m *room) Ticket() (Ticket, error) {
+func (m *rig) Ticket() (Ticket, error) {
 	m.asks.Lock()
 	defer m.asks.Unlock()
 	if len(m.errs) > 0 {
@@ -198,20 +198,20 @@ func (m *room) Ticket() (Ticket, error) {
 		m.errs = m.errs[1:]
 		return nil, err
 	}
-	p := newPlace()
+	p := newTicket()
 	if m.shares {
 		p.opens = m
 	}
-	m.places = append(m.places, p)
+	m.tickets = append(m.tickets, p)
 	return p, nil
 }
 
-func newPlace() *place {
-	return &place{entered: make(chan error, 1), granted: make(chan error, 1), began: make(chan error, 1)}
+func newTicket() *fakeTicket {
+	return &fakeTicket{entered: make(chan error, 1), granted: make(chan error, 1), began: make(chan error, 1)}
 }
 
-// guest is one call of Take.
-type guest struct {
+// caller is one call of Take.
+type caller struct {
 	*testing.T
 
 	cancel context.CancelFunc
@@ -228,17 +228,17 @@ func newTable(t *testing.T) *Table {
 	return NewTable(ts)
 }
 
-// takes begins a call of Take.
-func (m *room) takes() *guest {
+// takes begins a call of Take with the request like.
+func (m *rig) takes() *caller {
 	m.Helper()
 	return m.takesThe(like)
 }
 
-// takesThe begins one that wants another sort.
-func (m *room) takesThe(like Request) *guest {
+// takesThe begins a call of Take with another request.
+func (m *rig) takesThe(like Request) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
-	g := &guest{T: m.T, cancel: cancel}
+	g := &caller{T: m.T, cancel: cancel}
 	go func() {
 		g.lease, g.err = m.table.Take(ctx, m.Queue, like, m)
 		cancel()
@@ -248,58 +248,58 @@ func (m *room) takesThe(like Request) *guest {
 	return g
 }
 
-// queued begins n calls, of which the first stands in line.
-func (m *room) queued(n int) []*guest {
+// queued begins n calls, of which the first gets a ticket in the server's queue.
+func (m *rig) queued(n int) []*caller {
 	m.Helper()
-	var guests []*guest
+	var callers []*caller
 	for i := range n {
-		guests = append(guests, m.takes())
+		callers = append(callers, m.takes())
 		if i == 0 {
-			m.answers(errWaits)
+			m.enterReturns(errWaits)
 		}
 	}
-	require.Len(m, m.places, 1, "others have places as well")
-	m.places[0].requireKept(m.T)
-	return guests
+	require.Len(m, m.tickets, 1, "others have tickets as well")
+	m.tickets[0].requireKept(m.T)
+	return callers
 }
 
-// answers tells the newest Enter its answer.
-func (m *room) answers(err error) {
+// enterReturns makes the newest Enter return.
+func (m *rig) enterReturns(err error) {
 	m.Helper()
-	p := m.places[len(m.places)-1]
-	require.Equal(m, int32(1), p.entering.Load(), "nobody enters")
+	p := m.tickets[len(m.tickets)-1]
+	require.Equal(m, int32(1), p.entering.Load(), "no Enter is under way")
 	p.entered <- err
 	synctest.Wait()
 }
 
-// passes gives on a hold with that token.
-func (m *room) passes(token uint64) Verdict {
-	verdict := m.Pass(now, like, gives(token))
+// passes hands a hold with that token over.
+func (m *rig) passes(token uint64) Verdict {
+	verdict := m.Pass(now, like, handOver(token))
 	synctest.Wait()
 	return verdict
 }
 
-func (g *guest) requireWaits() {
+func (g *caller) requireWaits() {
 	g.Helper()
 	require.False(g, g.over.Load(), "its wait is over: %v, token %d", g.err, g.lease.Token())
 }
 
-func (g *guest) requireHas(token uint64) {
+func (g *caller) requireHas(token uint64) {
 	g.Helper()
 	require.True(g, g.over.Load(), "it waits")
 	require.NoError(g, g.err)
 	require.Equal(g, token, g.lease.Token())
 }
 
-func (g *guest) requireFailed(err error) {
+func (g *caller) requireFailed(err error) {
 	g.Helper()
 	require.True(g, g.over.Load(), "it waits")
 	require.ErrorIs(g, g.err, err)
 }
 
-// requireAll checks that each waits, but for those.
-func requireAllWait(guests []*guest, but ...*guest) {
-	for _, g := range guests {
+// requireAllWait checks that each caller waits, except those in but.
+func requireAllWait(callers []*caller, but ...*caller) {
+	for _, g := range callers {
 		if !slices.Contains(but, g) {
 			g.requireWaits()
 		}

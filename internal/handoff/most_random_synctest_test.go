@@ -71,7 +71,7 @@ func (d *desk) Ticket() (Ticket, error) {
 
 func (d *desk) seat() *seat { return &seat{desk: d, granted: make(chan struct{})} }
 
-// seat is a place in the queue of a desk.
+// seat is a ticket in the queue of a desk.
 type seat struct {
 	desk    *desk
 	entered bool
@@ -100,7 +100,7 @@ func (p *seat) enterLocked() {
 	p.entered = true
 }
 
-// release gives one hold to the first in the queue.
+// release grants one hold to the first in the queue.
 func (d *desk) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

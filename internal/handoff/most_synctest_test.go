@@ -14,38 +14,38 @@ import (
 var one = Request{Most: 1}
 
 // holds lets the newest Enter be granted a hold with that token, which the session counts.
-func (m *room) holds(token uint64) {
+func (m *rig) holds(token uint64) {
 	m.Helper()
 	m.Began(one)
-	m.places[len(m.places)-1].token = token
-	m.answers(nil)
+	m.tickets[len(m.tickets)-1].token = token
+	m.enterReturns(nil)
 }
 
-// ends counts a hold out.
-func (m *room) ends() {
+// ends ends a hold, which the session no longer counts.
+func (m *rig) ends() {
 	m.Ended(one)
 	synctest.Wait()
 }
 
 // behindAHold begins n calls that wait while the session holds.
-func (m *room) behindAHold(n int) []*guest {
+func (m *rig) behindAHold(n int) []*caller {
 	m.Helper()
 	holder := m.takesThe(one)
 	m.holds(1)
 	holder.requireHas(1)
-	var guests []*guest
+	var callers []*caller
 	for range n {
-		guests = append(guests, m.takesThe(one))
+		callers = append(callers, m.takesThe(one))
 	}
-	require.Len(m, m.places, 1, "a waiter asks the server while the session holds")
-	return guests
+	require.Len(m, m.tickets, 1, "a waiter asks the server while the session holds")
+	return callers
 }
 
 // sends gives a waiter a ticket that is in the server's queue.
-func (m *room) sends() *place {
+func (m *rig) sends() *fakeTicket {
 	m.Helper()
-	p := newPlace()
-	p.inLine.Store(true)
+	p := newTicket()
+	p.queued.Store(true)
 	require.True(m, m.Send(one, p))
 	synctest.Wait()
 	return p
@@ -53,20 +53,20 @@ func (m *room) sends() *place {
 
 func TestMostOne_OneAsks_OthersWait(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(one), m.takesThe(one), m.takesThe(one)}
-		require.Len(t, m.places, 1, "two ask the server")
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(one), m.takesThe(one), m.takesThe(one)}
+		require.Len(t, m.tickets, 1, "two ask the server")
 		m.holds(1)
-		guests[0].requireHas(1)
-		requireAllWait(guests[1:])
-		require.Len(t, m.places, 1, "a waiter asks while the session holds")
-		require.Equal(t, Passed, m.Pass(now, one, gives(2)))
+		callers[0].requireHas(1)
+		requireAllWait(callers[1:])
+		require.Len(t, m.tickets, 1, "a waiter asks while the session holds")
+		require.Equal(t, Passed, m.Pass(now, one, handOver(2)))
 		synctest.Wait()
-		guests[1].requireHas(2)
+		callers[1].requireHas(2)
 		m.ends()
-		require.Len(t, m.places, 2)
+		require.Len(t, m.tickets, 2)
 		m.holds(3)
-		guests[2].requireHas(3)
+		callers[2].requireHas(3)
 		m.ends()
 	})
 }
@@ -74,14 +74,14 @@ func TestMostOne_OneAsks_OthersWait(t *testing.T) {
 // The end of a hold sends one waiter, and what that gets goes to the first one.
 func TestMostOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := m.behindAHold(3)
-		for i, g := range guests {
+	inRig(t, func(m *rig) {
+		callers := m.behindAHold(3)
+		for i, g := range callers {
 			m.ends()
-			require.Len(t, m.places, i+2, "one is sent")
+			require.Len(t, m.tickets, i+2, "one is sent")
 			m.holds(uint64(i + 2))
 			g.requireHas(uint64(i + 2))
-			requireAllWait(guests[i+1:])
+			requireAllWait(callers[i+1:])
 		}
 		m.ends()
 	})
@@ -90,74 +90,75 @@ func TestMostOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
 // A goroutine that fails at the server sends the next one.
 func TestMostOne_AskFails_NextWaiterIsSent(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(one), m.takesThe(one), m.takesThe(one)}
-		m.answers(errFalls)
-		guests[0].requireFailed(errFalls)
-		require.Len(t, m.places, 2)
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(one), m.takesThe(one), m.takesThe(one)}
+		m.enterReturns(errFalls)
+		callers[0].requireFailed(errFalls)
+		require.Len(t, m.tickets, 2)
 		m.errs = []error{errFalls}
-		m.answers(errFalls)
-		guests[2].requireFailed(errFalls)
-		guests[1].requireFailed(errFalls) // it could not make a ticket
+		m.enterReturns(errFalls)
+		callers[2].requireFailed(errFalls)
+		callers[1].requireFailed(errFalls) // it could not make a ticket
 	})
 }
 
 // T4: a requeued ticket goes to a waiter, and the end of the old hold sends no other one.
 func TestMostOne_Send_TicketGoesToAWaiter(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		require.False(t, m.Send(one, newPlace()), "no goroutine waits")
-		guests := m.behindAHold(2)
+	inRig(t, func(m *rig) {
+		require.False(t, m.Send(one, newTicket()), "no goroutine waits")
+		callers := m.behindAHold(2)
 		p := m.sends()
 		p.requireKept(t)
 		m.ends()
-		require.Len(t, m.places, 1, "another one asks as well")
+		require.Len(t, m.tickets, 1, "another one asks as well")
 		m.Began(one)
 		p.grant(7)
-		guests[0].requireHas(7)
-		guests[1].requireWaits()
-		require.Len(t, m.places, 1)
+		callers[0].requireHas(7)
+		callers[1].requireWaits()
+		require.Len(t, m.tickets, 1)
 		m.ends()
 		m.holds(8)
-		guests[1].requireHas(8)
+		callers[1].requireHas(8)
 		m.ends()
 	})
 }
 
-// T7: the ticket is kept by another waiter if the one that has it gives up, also if the old hold is not counted out yet.
+// T7: another waiter keeps the ticket if the one that has it gives up, even if the session still counts the
+// old hold.
 func TestMostOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := m.behindAHold(3)
+	inRig(t, func(m *rig) {
+		callers := m.behindAHold(3)
 		p := m.sends()
-		guests[2].cancel()
+		callers[2].cancel()
 		synctest.Wait()
-		guests[2].requireFailed(context.Canceled)
+		callers[2].requireFailed(context.Canceled)
 		p.requireKept(t)
 		m.ends()
-		guests[1].cancel()
+		callers[1].cancel()
 		synctest.Wait()
 		p.requireKept(t)
-		guests[0].cancel()
+		callers[0].cancel()
 		synctest.Wait()
 		p.requireLeft(t, context.Canceled)
-		require.Len(t, m.places, 1)
+		require.Len(t, m.tickets, 1)
 	})
 }
 
 func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		require.True(t, m.Try(one))
 		require.False(t, m.Try(one), "another one tries")
 		g := m.takesThe(one)
-		require.Empty(t, m.places)
+		require.Empty(t, m.tickets)
 		require.False(t, m.Try(one), "a goroutine waits")
 		require.False(t, m.Try(Request{}), "it overtakes a waiter with another request")
 		m.Began(one)
 		m.Tried(one)
 		synctest.Wait()
-		require.Empty(t, m.places, "the session holds")
+		require.Empty(t, m.tickets, "the session holds")
 		m.ends()
 		m.holds(2)
 		g.requireHas(2)
@@ -176,43 +177,43 @@ func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
 // P6: waiters behind a hold are refused at once, and a late one is not queued.
 func TestMostOne_Refuse_EndsAllWaits(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := m.behindAHold(3)
+	inRig(t, func(m *rig) {
+		callers := m.behindAHold(3)
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
 		synctest.Wait()
-		for _, g := range append(guests, m.takesThe(one)) {
+		for _, g := range append(callers, m.takesThe(one)) {
 			g.requireFailed(errFalls)
 		}
 		m.ends()
-		require.Len(t, m.places, 1)
+		require.Len(t, m.tickets, 1)
 	})
 }
 
-// With two holds a third goroutine waits, and each hold that ends lets one in.
+// With two holds a third goroutine waits, and each hold that ends serves one.
 func TestMostTwo_TwoHold_ThirdWaits(t *testing.T) {
 	t.Parallel()
 	two := Request{Most: 2}
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(two), m.takesThe(two), m.takesThe(two), m.takesThe(two)}
-		require.Len(t, m.places, 2)
-		for i, p := range m.places {
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(two), m.takesThe(two), m.takesThe(two), m.takesThe(two)}
+		require.Len(t, m.tickets, 2)
+		for i, p := range m.tickets {
 			m.Began(two)
 			p.token = uint64(i + 1)
 			p.entered <- nil
 			synctest.Wait()
-			guests[i].requireHas(uint64(i + 1))
+			callers[i].requireHas(uint64(i + 1))
 		}
-		require.Len(t, m.places, 2)
+		require.Len(t, m.tickets, 2)
 		m.Ended(two)
 		m.Ended(two)
 		synctest.Wait()
-		require.Len(t, m.places, 3, "one asks after the other")
+		require.Len(t, m.tickets, 3, "one asks after the other")
 		for i := 2; i < 4; i++ {
 			m.Began(two)
-			m.places[i].token = uint64(i + 1)
-			m.answers(nil)
-			guests[i].requireHas(uint64(i + 1))
+			m.tickets[i].token = uint64(i + 1)
+			m.enterReturns(nil)
+			callers[i].requireHas(uint64(i + 1))
 		}
 		m.Ended(two)
 		m.Ended(two)

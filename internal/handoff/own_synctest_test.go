@@ -17,15 +17,15 @@ var (
 )
 
 // grants lets the newest Enter be granted a hold of the request, which the session counts.
-func (m *room) grants(r Request, token uint64) {
+func (m *rig) grants(r Request, token uint64) {
 	m.Helper()
 	m.Began(r)
-	m.places[len(m.places)-1].token = token
-	m.answers(nil)
+	m.tickets[len(m.tickets)-1].token = token
+	m.enterReturns(nil)
 }
 
-// finishes counts a hold out.
-func (m *room) finishes(r Request) {
+// finishes ends a hold of the request, which the session no longer counts.
+func (m *rig) finishes(r Request) {
 	m.Helper()
 	m.Ended(r)
 	synctest.Wait()
@@ -34,13 +34,13 @@ func (m *room) finishes(r Request) {
 // idle -> away -> served: the first waiter asks next, with a ticket of its own, and has what that is granted.
 func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
-		for i, g := range guests {
-			require.Len(t, m.places, i+1, "one asks at a time")
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		for i, g := range callers {
+			require.Len(t, m.tickets, i+1, "one asks at a time")
 			m.grants(own, uint64(i+1))
 			g.requireHas(uint64(i + 1))
-			requireAllWait(guests[i+1:])
+			requireAllWait(callers[i+1:])
 			m.finishes(own)
 		}
 	})
@@ -50,15 +50,15 @@ func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 // the queue.
 func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(side), m.takesThe(side)}
-		m.answers(errWaits) // to the first one, which becomes a waiter now
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(side), m.takesThe(side)}
+		m.enterReturns(errWaits) // to the first one, which becomes a waiter now
 		m.Began(side)
-		m.places[0].grant(1)
-		guests[0].requireHas(1)
-		guests[1].requireWaits()
+		m.tickets[0].grant(1)
+		callers[0].requireHas(1)
+		callers[1].requireWaits()
 		m.grants(side, 2)
-		guests[1].requireHas(2)
+		callers[1].requireHas(2)
 		m.finishes(side)
 		m.finishes(side)
 	})
@@ -67,25 +67,25 @@ func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 // One goroutine asks at a time, also for what many can have: each that has it, or gives up, sends the next one at once.
 func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(side), m.takesThe(side), m.takesThe(side), m.takesThe(side)}
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(side), m.takesThe(side), m.takesThe(side), m.takesThe(side)}
 		m.grants(side, 1)
-		guests[0].requireHas(1)
-		require.Len(t, m.places, 2)
-		m.answers(errWaits)
-		require.Len(t, m.places, 2, "another one asks for the same message")
-		guests[1].cancel()
+		callers[0].requireHas(1)
+		require.Len(t, m.tickets, 2)
+		m.enterReturns(errWaits)
+		require.Len(t, m.tickets, 2, "another one asks for the same message")
+		callers[1].cancel()
 		synctest.Wait()
-		guests[1].requireFailed(context.Canceled)
-		require.Len(t, m.places, 3)
-		m.answers(errWaits)
+		callers[1].requireFailed(context.Canceled)
+		require.Len(t, m.tickets, 3)
+		m.enterReturns(errWaits)
 		m.Began(side)
-		m.places[2].grant(3)
-		guests[2].requireHas(3)
+		m.tickets[2].grant(3)
+		callers[2].requireHas(3)
 		m.grants(side, 4)
-		guests[3].requireHas(4)
+		callers[3].requireHas(4)
 		late := m.takesThe(side)
-		require.Len(t, m.places, 5, "it waits for no hold")
+		require.Len(t, m.tickets, 5, "it waits for no hold")
 		m.grants(side, 5)
 		late.requireHas(5)
 		for range 4 {
@@ -97,16 +97,16 @@ func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
 // A goroutine that does not wait asks beside one that asks, and is refused while one waits. A hold goes to no other goroutine.
 func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		asks := m.takesThe(side)
 		require.True(t, m.Try(side))
 		m.Tried(side)
-		m.answers(errWaits)
+		m.enterReturns(errWaits)
 		require.False(t, m.Try(side))
 		require.False(t, m.Try(like))
-		require.Equal(t, Unwanted, m.Pass(now, side, gives(7)))
+		require.Equal(t, Unwanted, m.Pass(now, side, handOver(7)))
 		m.Began(side)
-		m.places[0].grant(1)
+		m.tickets[0].grant(1)
 		asks.requireHas(1)
 		m.finishes(side)
 	})
@@ -115,39 +115,39 @@ func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 // away -> gone: the first waiter that fails sends the next one, which makes a ticket of its own.
 func TestOwn_AskFails_NextWaiterAsks(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(own), m.takesThe(own), m.takesThe(own), m.takesThe(own)}
-		m.answers(errFalls)
-		guests[0].requireFailed(errFalls)
-		m.places[0].requireLeft(t, errFalls)
-		m.answers(errFalls)
-		guests[1].requireFailed(errFalls)
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		m.enterReturns(errFalls)
+		callers[0].requireFailed(errFalls)
+		m.tickets[0].requireLeft(t, errFalls)
+		m.enterReturns(errFalls)
+		callers[1].requireFailed(errFalls)
 		m.errs = []error{errFalls}
-		m.answers(errFalls)
-		guests[2].requireFailed(errFalls)
-		guests[3].requireFailed(errFalls) // it could not make a ticket
-		require.Len(t, m.places, 3)
+		m.enterReturns(errFalls)
+		callers[2].requireFailed(errFalls)
+		callers[3].requireFailed(errFalls) // it could not make a ticket
+		require.Len(t, m.tickets, 3)
 	})
 }
 
 // standing -> gone, away -> gone: a ticket is left to no other goroutine.
 func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
-		m.answers(errWaits)
-		guests[0].cancel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		m.enterReturns(errWaits)
+		callers[0].cancel()
 		synctest.Wait()
-		guests[0].requireFailed(context.Canceled)
-		m.places[0].requireLeft(t, context.Canceled)
-		require.Len(t, m.places, 2, "the next one asks")
-		guests[1].cancel() // on its way
+		callers[0].requireFailed(context.Canceled)
+		m.tickets[0].requireLeft(t, context.Canceled)
+		require.Len(t, m.tickets, 2, "the next one asks")
+		callers[1].cancel() // on its way
 		synctest.Wait()
-		guests[1].requireFailed(context.Canceled)
-		m.places[1].requireLeft(t, context.Canceled)
-		require.Len(t, m.places, 3)
+		callers[1].requireFailed(context.Canceled)
+		m.tickets[1].requireLeft(t, context.Canceled)
+		require.Len(t, m.tickets, 3)
 		m.grants(own, 3)
-		guests[2].requireHas(3)
+		callers[2].requireHas(3)
 		m.finishes(own)
 	})
 }
@@ -155,18 +155,18 @@ func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 // standing -> gone: what is granted in the instant in which the waiter gives up is its own.
 func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(own), m.takesThe(own)}
-		m.answers(errWaits)
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own)}
+		m.enterReturns(errWaits)
 		m.Began(own)
-		m.places[0].token = 7
-		guests[0].cancel()
+		m.tickets[0].token = 7
+		callers[0].cancel()
 		synctest.Wait()
-		guests[0].requireHas(7)
-		guests[1].requireWaits()
+		callers[0].requireHas(7)
+		callers[1].requireWaits()
 		m.finishes(own)
 		m.grants(own, 8)
-		guests[1].requireHas(8)
+		callers[1].requireHas(8)
 		m.finishes(own)
 	})
 }
@@ -174,18 +174,18 @@ func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 // idle -> gone: waiters that only wait are refused, or give up, and the goroutine that asks is not.
 func TestOwn_IdleWaiters_AreRefusedOrGiveUp(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
-		guests := []*guest{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
-		guests[1].cancel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		callers[1].cancel()
 		synctest.Wait()
-		guests[1].requireFailed(context.Canceled)
+		callers[1].requireFailed(context.Canceled)
 		m.table.Refuse(errFalls)
 		synctest.Wait()
-		guests[2].requireFailed(errFalls)
-		guests[0].requireWaits()
+		callers[2].requireFailed(errFalls)
+		callers[0].requireWaits()
 		m.grants(own, 1)
-		guests[0].requireHas(1)
+		callers[0].requireHas(1)
 		m.finishes(own)
-		require.Len(t, m.places, 1)
+		require.Len(t, m.tickets, 1)
 	})
 }

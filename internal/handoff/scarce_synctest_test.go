@@ -12,18 +12,18 @@ import (
 )
 
 // scarce gives the session a hold that a goroutine waited for at the server.
-func (m *room) scarce() {
+func (m *rig) scarce() {
 	m.Helper()
 	g := m.takes()
-	m.answers(errWaits)
+	m.enterReturns(errWaits)
 	m.Began(like)
-	m.places[0].grant(1)
+	m.tickets[0].grant(1)
 	g.requireHas(1)
-	require.Len(m, m.places, 1)
+	require.Len(m, m.tickets, 1)
 }
 
 // sleeps lets time pass.
-func (m *room) sleeps(d time.Duration) {
+func (m *rig) sleeps(d time.Duration) {
 	m.Helper()
 	m.asks.Lock()
 	m.asks.Unlock() //nolint:staticcheck // what the test read is read
@@ -32,7 +32,7 @@ func (m *room) sleeps(d time.Duration) {
 }
 
 // later lets a while pass, after which a waiter asks the server.
-func (m *room) later() {
+func (m *rig) later() {
 	m.Helper()
 	m.sleeps(sendsAfter)
 }
@@ -40,16 +40,16 @@ func (m *room) later() {
 // T1: two goroutines hand a hold of what is scarce back and forth, and send nothing.
 func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
 		for token := uint64(2); token < 9; token++ {
 			g := m.takes()
 			require.Equal(t, Passed, m.passes(token))
 			g.requireHas(token)
 		}
-		require.Len(t, m.places, 1, "one asked the server")
+		require.Len(t, m.tickets, 1, "one asked the server")
 		m.later()
-		require.Len(t, m.places, 1, "no goroutine waits")
+		require.Len(t, m.tickets, 1, "no goroutine waits")
 		m.Ended(like)
 	})
 }
@@ -57,17 +57,17 @@ func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
 // T1: while a goroutine asks for what is scarce, another one waits for what it gets.
 func TestScarceAskerIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
-		g := []*guest{m.takes(), m.takes()}
+		g := []*caller{m.takes(), m.takes()}
 		m.Ended(like)
 		synctest.Wait()
-		require.Len(t, m.places, 2, "one asks when the last hold is over")
-		m.answers(errWaits)
+		require.Len(t, m.tickets, 2, "one asks when the last hold is over")
+		m.enterReturns(errWaits)
 		late := m.takes()
-		require.Len(t, m.places, 2)
+		require.Len(t, m.tickets, 2)
 		m.Began(like)
-		m.places[1].grant(2)
+		m.tickets[1].grant(2)
 		g[0].requireHas(2)
 		require.Equal(t, Passed, m.passes(3))
 		g[1].requireHas(3)
@@ -80,25 +80,25 @@ func TestScarceAskerIsWaitedFor(t *testing.T) {
 // P6: a hold that is used for long keeps a waiter from the server for a while only, and a ticket stays with the waiters.
 func TestScarceHoldThatIsKeptForLongSendsAWaiter(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
 		first, second := m.takes(), m.takes()
 		m.sleeps(sendsAfter - time.Millisecond)
-		require.Len(t, m.places, 1)
+		require.Len(t, m.tickets, 1)
 		m.later()
-		require.Len(t, m.places, 2)
-		m.answers(errWaits)
+		require.Len(t, m.tickets, 2)
+		m.enterReturns(errWaits)
 		require.Equal(t, Passed, m.passes(2))
 		first.requireHas(2)
-		m.places[1].requireKept(t)
+		m.tickets[1].requireKept(t)
 		require.Equal(t, Passed, m.passes(3))
 		second.requireHas(3)
-		m.places[1].requireLeft(t, errServed)
+		m.tickets[1].requireLeft(t, errServed)
 		third := m.takes()
-		require.Len(t, m.places, 2)
+		require.Len(t, m.tickets, 2)
 		m.later()
-		require.Len(t, m.places, 3, "each time")
-		m.answers(errWaits)
+		require.Len(t, m.tickets, 3, "each time")
+		m.enterReturns(errWaits)
 		require.Equal(t, Passed, m.passes(4))
 		third.requireHas(4)
 		m.Ended(like)
@@ -108,19 +108,19 @@ func TestScarceHoldThatIsKeptForLongSendsAWaiter(t *testing.T) {
 // What the server grants at once is not scarce: those that come then ask side by side.
 func TestGrantAtOnceEndsScarcity(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
 		g := m.takes()
 		m.later()
 		m.Began(like)
-		m.places[1].token = 2
-		m.answers(nil)
+		m.tickets[1].token = 2
+		m.enterReturns(nil)
 		g.requireHas(2)
-		both := []*guest{m.takes(), m.takes()}
-		require.Len(t, m.places, 4)
+		both := []*caller{m.takes(), m.takes()}
+		require.Len(t, m.tickets, 4)
 		for i, g := range both {
-			m.places[2+i].token = uint64(3 + i)
-			m.places[2+i].entered <- nil
+			m.tickets[2+i].token = uint64(3 + i)
+			m.tickets[2+i].entered <- nil
 			synctest.Wait()
 			g.requireHas(uint64(3 + i))
 		}
@@ -132,7 +132,7 @@ func TestGrantAtOnceEndsScarcity(t *testing.T) {
 // A try asks the server, also if permits are scarce.
 func TestScarceHoldKeepsNoTryBack(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
 		require.True(t, m.Try(like))
 		m.Tried(like)
@@ -144,22 +144,22 @@ func TestScarceHoldKeepsNoTryBack(t *testing.T) {
 // one asks at once.
 func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
-		g := []*guest{m.takes(), m.takes(), m.takes()}
-		require.Len(t, m.places, 1)
+		g := []*caller{m.takes(), m.takes(), m.takes()}
+		require.Len(t, m.tickets, 1)
 		m.Ended(like)
 		synctest.Wait()
-		require.Len(t, m.places, 2)
-		m.answers(errFalls)
+		require.Len(t, m.tickets, 2)
+		m.enterReturns(errFalls)
 		g[2].requireFailed(errFalls)
-		require.Len(t, m.places, 3)
+		require.Len(t, m.tickets, 3)
 		g[1].cancel() // on its way to the server
 		synctest.Wait()
 		g[1].requireFailed(context.Canceled)
 		m.Began(like)
-		m.places[2].token = 2
-		m.places[2].entered <- nil
+		m.tickets[2].token = 2
+		m.tickets[2].entered <- nil
 		synctest.Wait()
 		g[0].requireHas(2)
 		m.Ended(like)
@@ -169,20 +169,20 @@ func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
 // P6: a goroutine that asks at the side of no waiter fails, or tries in vain, and the one that came meanwhile asks at once.
 func TestScarceAskerThatFailsSendsAWaiterAtOnce(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
 		require.True(t, m.Try(like))
 		m.Ended(like)
 		first := m.takes()
-		require.Len(t, m.places, 1, "a try asks")
+		require.Len(t, m.tickets, 1, "a try asks")
 		m.Tried(like)
 		synctest.Wait()
-		require.Len(t, m.places, 2)
+		require.Len(t, m.tickets, 2)
 		second := m.takes()
 		first.cancel()
 		synctest.Wait()
 		first.requireFailed(context.Canceled)
-		require.Len(t, m.places, 2, "the second has the ticket of the first")
+		require.Len(t, m.tickets, 2, "the second has the ticket of the first")
 		second.cancel()
 		synctest.Wait()
 		second.requireFailed(context.Canceled)
@@ -192,9 +192,9 @@ func TestScarceAskerThatFailsSendsAWaiterAtOnce(t *testing.T) {
 // P6: waiters for what is scarce are refused like others, and nothing asks the server afterwards.
 func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
-		g := []*guest{m.takes(), m.takes()}
+		g := []*caller{m.takes(), m.takes()}
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
 		synctest.Wait()
@@ -202,7 +202,7 @@ func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
 			g.requireFailed(errFalls)
 		}
 		m.later()
-		require.Len(t, m.places, 1)
+		require.Len(t, m.tickets, 1)
 		m.Ended(like)
 	})
 }
@@ -210,18 +210,18 @@ func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
 // P6: a hold is waited for by those with the same request alone. Others ask the server, since it is not handed over to them.
 func TestScarceHoldIsNotWaitedForByOtherRequests(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.scarce()
 		same, other := m.takes(), m.takesThe(Request{Permits: 2})
-		require.Len(t, m.places, 2)
-		m.answers(errWaits)
-		m.places[1].grant(2)
+		require.Len(t, m.tickets, 2)
+		m.enterReturns(errWaits)
+		m.tickets[1].grant(2)
 		other.requireHas(2)
 		m.Ended(like)
 		synctest.Wait()
-		require.Len(t, m.places, 3)
-		m.answers(errWaits)
-		m.places[2].grant(3)
+		require.Len(t, m.tickets, 3)
+		m.enterReturns(errWaits)
+		m.tickets[2].grant(3)
 		same.requireHas(3)
 	})
 }

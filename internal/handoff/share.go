@@ -108,7 +108,7 @@ func (q *Queue) opened(r Request, lease hold.Lease, since clock.Instant) (call c
 	for w := c.first(nil); w != nil; w = c.first(nil) {
 		beside, ok := lease.Join()
 		if !ok {
-			break // it is over: whoever ends its asking sends a waiter
+			break // it is over: the goroutine that ends its asking sends a waiter
 		}
 		if ends := c.serve(w, news{lease: beside}); ends != nil {
 			call = ends

@@ -18,17 +18,17 @@ import (
 // shared is the request of these tests: goroutines enter a hold that one of them got.
 var shared = Request{Way: Shared, Beside: true}
 
-// inSharedRoom is inRoom for holds that are shared.
-func inSharedRoom(t *testing.T, test func(m *room)) {
+// inSharedRig is inRig for holds that are shared.
+func inSharedRig(t *testing.T, test func(m *rig)) {
 	t.Helper()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.shares, m.may = true, make(chan bool, 1)
 		test(m)
 	})
 }
 
 // Share implements Sharer.
-func (m *room) Share(ctx context.Context, lease hold.Lease) bool {
+func (m *rig) Share(ctx context.Context, lease hold.Lease) bool {
 	m.asks.Lock()
 	m.asked++
 	m.beside = lease
@@ -42,35 +42,35 @@ func (m *room) Share(ctx context.Context, lease hold.Lease) bool {
 }
 
 // reads begins a call that shares.
-func (m *room) reads() *guest {
+func (m *rig) reads() *caller {
 	m.Helper()
 	return m.takesThe(shared)
 }
 
 // opened begins n calls, which share the hold with that token.
-func (m *room) opened(n int, token uint64) (guests []*guest) {
+func (m *rig) opened(n int, token uint64) (callers []*caller) {
 	m.Helper()
-	places := len(m.places)
+	tickets := len(m.tickets)
 	for range n {
-		guests = append(guests, m.reads())
+		callers = append(callers, m.reads())
 	}
-	require.Len(m, m.places, places+1, "one asks for all")
-	m.places[places].token = token
-	m.answers(nil)
-	for _, g := range guests {
+	require.Len(m, m.tickets, tickets+1, "one asks for all")
+	m.tickets[tickets].token = token
+	m.enterReturns(nil)
+	for _, g := range callers {
 		g.requireHas(token)
 	}
-	return guests
+	return callers
 }
 
-// aged lets so much time pass that the server is asked before a goroutine enters.
-func (m *room) aged() {
+// aged waits until the next goroutine has to ask the server before it enters.
+func (m *rig) aged() {
 	m.Helper()
 	m.sleeps(sharesFor)
 }
 
 // replies is the server's reply to the question whether the hold may be shared further.
-func (m *room) replies(may bool) {
+func (m *rig) replies(may bool) {
 	m.Helper()
 	m.may <- may
 	synctest.Wait()
@@ -79,12 +79,12 @@ func (m *room) replies(may bool) {
 // idle -> served: one asks for all, and those that come in the next 20 ms enter without the server.
 func TestShared_OneAsks_AllEnter(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		m.opened(5, 1)
 		m.sleeps(sharesFor - time.Millisecond)
 		m.reads().requireHas(1)
 		require.Zero(t, m.asked)
-		require.Equal(t, Unwanted, m.Pass(now, shared, gives(7)))
+		require.Equal(t, Unwanted, m.Pass(now, shared, handOver(7)))
 		m.finishes(shared)
 	})
 }
@@ -92,23 +92,23 @@ func TestShared_OneAsks_AllEnter(t *testing.T) {
 // After a while one asks whether the hold may be shared further, the others wait for the reply, and all enter.
 func TestShared_MayBeSharedFurther_AllEnterTheSameHold(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		m.opened(1, 1)
 		m.aged()
-		guests := []*guest{m.reads(), m.reads(), m.reads()}
+		callers := []*caller{m.reads(), m.reads(), m.reads()}
 		gone := m.reads()
 		gone.cancel()
 		synctest.Wait()
 		gone.requireFailed(context.Canceled)
 		require.NotErrorIs(t, gone.err, errs.ErrHeld, "the server has not said so")
-		requireAllWait(guests)
+		requireAllWait(callers)
 		m.sleeps(5 * time.Millisecond)
 		m.replies(true)
-		for _, g := range guests {
+		for _, g := range callers {
 			g.requireHas(1)
 		}
 		require.Equal(t, 1, m.asked)
-		m.places[1].requireLeft(t, errServed)
+		m.tickets[1].requireLeft(t, errServed)
 		m.sleeps(sharesFor - 6*time.Millisecond)
 		m.reads().requireHas(1)
 		m.sleeps(time.Millisecond) // counted from the question, not from the reply
@@ -123,20 +123,20 @@ func TestShared_MayBeSharedFurther_AllEnterTheSameHold(t *testing.T) {
 // The hold may not be shared further: it lasts for the goroutines in it, and those that come share another one.
 func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		old := m.opened(1, 1)[0]
 		m.aged()
-		guests := []*guest{m.reads(), m.reads()}
+		callers := []*caller{m.reads(), m.reads()}
 		m.replies(false)
-		m.answers(errWaits)
-		guests = append(guests, m.reads())
+		m.enterReturns(errWaits)
+		callers = append(callers, m.reads())
 		require.Equal(t, 1, m.asked)
-		require.Len(t, m.places, 2)
+		require.Len(t, m.tickets, 2)
 		require.NoError(t, old.lease.Err())
 		require.Error(t, m.beside.Err(), "the one that asked has left the hold")
 		m.finishes(shared) // the old one
-		m.places[1].grant(2)
-		for _, g := range guests {
+		m.tickets[1].grant(2)
+		for _, g := range callers {
 			g.requireHas(2)
 		}
 		m.reads().requireHas(2)
@@ -147,43 +147,44 @@ func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 // standing -> gone: a ticket goes to another waiter, and is left with the last one. What fails for one is said of it alone.
 func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
-		guests := []*guest{m.reads(), m.reads(), m.reads()}
-		m.answers(errWaits)
+	inSharedRig(t, func(m *rig) {
+		callers := []*caller{m.reads(), m.reads(), m.reads()}
+		m.enterReturns(errWaits)
 		for _, n := range []int{0, 2} {
-			guests[n].cancel()
+			callers[n].cancel()
 			synctest.Wait()
-			guests[n].requireFailed(context.Canceled)
-			m.places[0].requireKept(t)
+			callers[n].requireFailed(context.Canceled)
+			m.tickets[0].requireKept(t)
 		}
-		m.places[0].granted <- errFalls
+		m.tickets[0].granted <- errFalls
 		synctest.Wait()
-		guests[1].requireFailed(errFalls)
-		m.places[0].requireLeft(t, errFalls)
-		guests = []*guest{m.reads(), m.reads()}
-		m.answers(errFalls)
-		guests[0].requireFailed(errFalls)
-		m.places[2].token = 3
-		m.answers(nil)
-		guests[1].requireHas(3)
+		callers[1].requireFailed(errFalls)
+		m.tickets[0].requireLeft(t, errFalls)
+		callers = []*caller{m.reads(), m.reads()}
+		m.enterReturns(errFalls)
+		callers[0].requireFailed(errFalls)
+		m.tickets[2].token = 3
+		m.enterReturns(nil)
+		callers[1].requireHas(3)
 		m.finishes(shared)
 	})
 }
 
-// The one that asks gives up on its way: another one asks, and the hold is closed, since the question had no reply.
+// The one that asks gives up on its way: another one asks. The hold is not shared further, since the
+// question had no reply.
 func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		m.opened(1, 1)
 		m.aged()
-		guests := []*guest{m.reads(), m.reads()}
-		guests[0].cancel()
+		callers := []*caller{m.reads(), m.reads()}
+		callers[0].cancel()
 		synctest.Wait()
-		guests[0].requireFailed(context.Canceled)
-		m.places[1].requireLeft(t, context.Canceled)
-		m.answers(errWaits)
-		m.places[2].grant(2)
-		guests[1].requireHas(2)
+		callers[0].requireFailed(context.Canceled)
+		m.tickets[1].requireLeft(t, context.Canceled)
+		m.enterReturns(errWaits)
+		m.tickets[2].grant(2)
+		callers[1].requireHas(2)
 		require.Equal(t, 1, m.asked)
 		m.finishes(shared)
 		m.finishes(shared)
@@ -193,18 +194,18 @@ func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
 // standing -> served: a goroutine that does not wait gets a hold, and all waiters enter it. The ticket is left.
 func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
-		guests := []*guest{m.reads(), m.reads()}
-		m.answers(errWaits)
+	inSharedRig(t, func(m *rig) {
+		callers := []*caller{m.reads(), m.reads()}
+		m.enterReturns(errWaits)
 		require.True(t, m.Try(shared), "waiters keep no reader out")
 		m.Began(shared)
 		m.Open(shared, leased(9))
 		m.Tried(shared)
 		synctest.Wait()
-		for _, g := range guests {
+		for _, g := range callers {
 			g.requireHas(9)
 		}
-		m.places[0].requireLeft(t, errServed)
+		m.tickets[0].requireLeft(t, errServed)
 		lease, ok := m.Queue.Share(t.Context(), shared, m)
 		require.True(t, ok)
 		require.Equal(t, uint64(9), lease.Token())
@@ -218,7 +219,7 @@ func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
 // A hold that is over is entered by no goroutine: one of them asks for another one.
 func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		for _, g := range m.opened(2, 1) {
 			require.NoError(t, g.lease.Unlock())
 		}
@@ -233,7 +234,7 @@ func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 // P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may enter what is open.
 func TestShared_WaitersAreRefused(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		asks, waits := m.reads(), m.reads()
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
@@ -241,8 +242,8 @@ func TestShared_WaitersAreRefused(t *testing.T) {
 		waits.requireFailed(errFalls)
 		asks.requireWaits()
 		m.reads().requireFailed(errFalls)
-		m.places[0].token = 1
-		m.answers(nil)
+		m.tickets[0].token = 1
+		m.enterReturns(nil)
 		asks.requireHas(1)
 		m.finishes(shared)
 	})
@@ -263,7 +264,7 @@ func (s *slow) Vacated(clock.Instant) error {
 // A caller whose context ends while it asks is the last one in the hold: it does not wait for the release.
 func TestShared_CancelledAsker_DoesNotWaitForTheRelease(t *testing.T) {
 	t.Parallel()
-	inSharedRoom(t, func(m *room) {
+	inSharedRig(t, func(m *rig) {
 		held := &slow{replied: make(chan struct{})}
 		lease := held.BeginOf(held, nil, nil, 1)
 		m.Began(shared)

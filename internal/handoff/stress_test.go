@@ -21,19 +21,19 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// market has some permits and a line of those who wait for one, as a server has.
+// market is a server with some permits, and a queue of those that wait for one.
 type market struct {
 	table *Table
 	queue *Queue
 	most  int64
-	used  atomic.Int64 // by those who believe to have one
+	used  atomic.Int64 // by goroutines that believe to have one
 
 	leaving sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		free int
-		line []*spot
+		free    int
+		waiting []*spot
 	}
 }
 
@@ -45,7 +45,7 @@ func (m *market) Ticket() (Ticket, error) {
 	return &spot{market: m, granted: make(chan struct{})}, nil
 }
 
-// spot is a place in that line.
+// spot is a ticket in that queue.
 type spot struct {
 	market  *market
 	entered bool
@@ -74,7 +74,7 @@ func (p *spot) Enter(ctx context.Context) (bool, error) {
 			p.market.mu.free--
 			close(p.granted)
 		} else {
-			p.market.mu.line = append(p.market.mu.line, p)
+			p.market.mu.waiting = append(p.market.mu.waiting, p)
 		}
 	}
 	return p.isGranted(), nil
@@ -89,7 +89,7 @@ func (p *spot) Wait(ctx context.Context) error {
 	}
 }
 
-// Leave ends the place as a line does: off the caller's path.
+// Leave ends the ticket as a server's queue does: off the caller's path.
 func (p *spot) Leave() {
 	p.market.leaving.Go(func() {
 		if lease, err := p.Begin(context.Background(), context.Canceled); err == nil {
@@ -109,11 +109,11 @@ func (p *spot) Begin(_ context.Context, err error) (hold.Lease, error) {
 		h.Refill(2, 1<<40)
 		return lease, nil
 	}
-	p.market.mu.line = slices.DeleteFunc(p.market.mu.line, func(other *spot) bool { return other == p })
+	p.market.mu.waiting = slices.DeleteFunc(p.market.mu.waiting, func(other *spot) bool { return other == p })
 	return hold.Lease{}, err
 }
 
-// permit is a hold that is passed on mostly.
+// permit is a hold that is mostly handed over.
 type permit struct {
 	hold.Hold
 
@@ -136,26 +136,26 @@ func (h *permit) Vacated(now clock.Instant) error {
 	m := h.market
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.mu.line) == 0 {
+	if len(m.mu.waiting) == 0 {
 		m.mu.free++
 		return nil
 	}
-	close(m.mu.line[0].granted)
-	m.mu.line = m.mu.line[1:]
+	close(m.mu.waiting[0].granted)
+	m.mu.waiting = m.mu.waiting[1:]
 	return nil
 }
 
-// P1, P4, P6: however many come, wait, give up and are served, nobody has what there is not, nobody is forgotten, and
-// in the end all is as it was.
-func TestNothingIsLostAndNobodyForgotten(t *testing.T) {
+// P1, P4, P6: goroutines come, wait, give up and are served. Never are more permits used than there are, no
+// waiter is forgotten, and in the end all permits are free.
+func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 	t.Parallel()
-	const permits, guests, rounds = 3, 24, 400
+	const permits, callers, rounds = 3, 24, 400
 	table := newTable(t)
 	m := &market{table: table, queue: table.Use("a"), most: permits}
 	m.mu.free = permits
 	var all sync.WaitGroup
 	var served, gone atomic.Int64
-	for range guests {
+	for range callers {
 		all.Go(func() {
 			for range rounds {
 				if err := m.visit(t); err == nil {
@@ -171,20 +171,20 @@ func TestNothingIsLostAndNobodyForgotten(t *testing.T) {
 	require.Positive(t, served.Load())
 	require.Positive(t, gone.Load())
 	require.Equal(t, permits, m.mu.free, "all came back")
-	require.Empty(t, m.mu.line)
+	require.Empty(t, m.mu.waiting)
 	require.True(t, m.queue.mu.class.isUnused())
 	require.Zero(t, m.queue.mu.class.seeking)
 	table.Done(m.queue)
 	require.Zero(t, table.Len())
 }
 
-// visit takes a permit for a moment, and may lose patience.
+// visit uses a permit for a moment, and may give up.
 func (m *market) visit(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if rand.N(4) == 0 {
-		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // somebody gives up
+		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // a goroutine gives up
 		defer impatient.Stop()
 	}
 	lease, err := m.table.Take(ctx, m.queue, like, m)
@@ -195,7 +195,7 @@ func (m *market) visit(t *testing.T) error {
 		return err
 	}
 	if n := m.used.Add(1); n > m.most {
-		t.Errorf("%d are had of %d", n, m.most)
+		t.Errorf("%d of %d are used", n, m.most)
 	}
 	for range rand.N(3) {
 		runtime.Gosched()

@@ -73,7 +73,7 @@ type visit struct {
 	request Request
 	source  Source
 	class   *class // assigned by join; it serves for no other request while the visit uses it
-	atOnce  bool   // the server granted what was asked for, and nobody had to wait for it
+	atOnce  bool   // the server granted what was asked for, and no goroutine had to wait for it
 	waiter  *waiter
 }
 
@@ -164,7 +164,7 @@ func (v *visit) leave(ctx context.Context) (err error, left bool) {
 }
 
 // seek gets something at the server for the first waiter, with ticket t or one of the caller's own. It returns the
-// caller's lease, why there is none, or that the caller waits further.
+// caller's lease, why it has no lease, or that the caller waits further.
 func (v *visit) seek(ctx context.Context, t Ticket) (lease hold.Lease, waits bool, err error) {
 	if t == nil {
 		if t, err = v.ticket(); err != nil {

@@ -16,10 +16,10 @@ import (
 var another = Request{Most: 1, Permits: 2}
 
 // takesAlone begins a call of TakeAlone.
-func (m *room) takesAlone(several bool) *guest {
+func (m *rig) takesAlone(several bool) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
-	g := &guest{T: m.T, cancel: cancel}
+	g := &caller{T: m.T, cancel: cancel}
 	go func() {
 		g.lease, g.err = m.TakeAlone(ctx, several, m)
 		cancel()
@@ -29,8 +29,8 @@ func (m *room) takesAlone(several bool) *guest {
 	return g
 }
 
-// leaves ends the wait of a guest with a ticket of its own, or of one that waits for other goroutines.
-func (g *guest) leaves() {
+// leaves ends the wait of a caller with a ticket of its own, or of one that waits for other goroutines.
+func (g *caller) leaves() {
 	g.Helper()
 	g.cancel()
 	synctest.Wait()
@@ -42,7 +42,7 @@ func (g *guest) leaves() {
 // A goroutine that asks the server counts, also for those with another request, or with a ticket of their own.
 func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.most = 2
 		requireMany := func() {
 			m.takesThe(one).requireFailed(errMany)
@@ -51,9 +51,9 @@ func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
 		}
 		asks, waits := m.takesThe(one), m.takesThe(one)
 		requireMany()
-		m.answers(errWaits)
+		m.enterReturns(errWaits)
 		requireMany()
-		require.Len(t, m.places, 1, "others asked the server")
+		require.Len(t, m.tickets, 1, "others asked the server")
 		require.Equal(t, 2, m.Waiters(one))
 		require.Zero(t, m.Waiters(another))
 		waits.leaves()
@@ -67,17 +67,17 @@ func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
 // Goroutines that can all have what they ask for count when they have to wait.
 func TestMost_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 	t.Parallel()
-	inRoom(t, func(m *room) {
+	inRig(t, func(m *rig) {
 		m.most = 1
-		guests := []*guest{m.takesAlone(true), m.takesAlone(true), m.takesThe(like)}
-		requireAllWait(guests)
-		for _, p := range m.places {
+		callers := []*caller{m.takesAlone(true), m.takesAlone(true), m.takesThe(like)}
+		requireAllWait(callers)
+		for _, p := range m.tickets {
 			p.entered <- errWaits
 		}
 		synctest.Wait()
 		m.takesAlone(true).requireFailed(errMany)
 		m.takesThe(like).requireFailed(errMany)
-		for _, g := range guests {
+		for _, g := range callers {
 			g.leaves()
 		}
 		m.takesAlone(true).leaves()
