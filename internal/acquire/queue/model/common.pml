@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* What every model of the queue is written with: countdowns, marks of what a run has reached, promises. */
+/* What all models of the queue share: countdowns, marks of what a run has reached, promises. */
 
 #define BIT(i) (1 << (i))
 #define MAX(p, q) ((p) > (q) -> (p) : (q))
 #define lower(countdown) countdown = (countdown > 0 -> countdown - 1 : 0)
 
-/* What a run comes across it says once, and .ci/model wants all of it from the sound runs. */
+/* A run reports each mark that it reaches once, and .ci/model requires all marks of the sound runs. */
 hidden int seen;
 #define reached(k) if :: !(seen & BIT(k)) -> seen = seen | BIT(k); printf("reached %d\n", k) :: else fi
 
-/* What the line promises. A run that breaks a promise ends there, and says which. */
+/* What the queue promises. A run that breaks a promise ends there, and reports which. */
 #define promise(words, p) if :: p :: else -> printf(words); assert(false) fi
 
 #ifdef TELL                 /* to read a counterexample */

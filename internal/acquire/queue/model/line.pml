@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The line: the queue on the server in which fair locks wait, as docs/line.md describes it. The file runs beside this one lists what
- * is checked of it; `make model` checks it.
+/* The queue on the server in which fair locks wait, as docs/line.md describes it. The file runs beside this one lists the checks;
+ * `make model` runs them.
  *
- * One lock, one server, a few waiters. A step here is one that the library takes, one that a script takes, or one that a network
- * takes: a message is late, lost, overtaken or delivered twice, as it likes. A process that is paused is one whose steps are not
- * taken for a while.
+ * One lock, one server, a few waiters. A step is a step of the library, of a script, or of the network: any message may be late,
+ * lost, overtaken or delivered twice. A paused process is one that makes no steps for a while.
  *
- * Time. Every deadline is a countdown, and a tick lowers all of them at once: runs have no end, and states are few. The number of a
- * heartbeat stands for the moment of its sending. Here the number is what the heartbeat gives, counting down from that moment; so a
- * message carries the countdown of the deadline that its reader may set, and it goes on counting on the way.
+ * Time. Every deadline is a countdown, and a tick lowers all of them at once. So runs have no end, and states are few. In the code
+ * the number of a heartbeat stands for the moment of its sending. Here the number is the life that the heartbeat gives, counting
+ * down from that moment. So a message carries the countdown of the deadline that its reader may set, and counts down on its way.
  *
- * Holds. A waiter has one hold id at a time, and takes a fresh one when nothing mentions the last any more. A goroutine that tries
- * again while traces of its last attempt are left is two waiters of one session (ONE).
+ * Holds. A waiter has one hold id at a time, and a fresh one when no message, ticket or key has the last any more. A goroutine
+ * that tries again before that is two waiters of one session (ONE).
  *
  * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
  */
@@ -36,42 +35,42 @@
 #define ONE 0         /* 1: all waiters belong to one session, and live by each other's heartbeats */
 #endif
 #ifndef PROMPT
-#define PROMPT 0      /* 1: a message takes less than a tick, everybody does its duty in each tick, and faults are counted */
+#define PROMPT 0      /* 1: a message takes less than a tick, every waiter does its duty in each tick, and faults are counted */
 #endif
 #define SPARE 1       /* PROMPT: places on the wire that waiters leave to the server */
 #ifndef FAULTS
 #define FAULTS 0      /* PROMPT: how many messages are lost, or processes die */
 #endif
 #ifndef STALL
-#define STALL LH      /* PROMPT: after the last fault, ticks in which those that wait may see no holder */
+#define STALL LH      /* PROMPT: after the last fault, ticks in which there may be waiters and no holder */
 #endif
 #ifndef STRAND
-#define STRAND LW     /* PROMPT: after the last fault, ticks in which the lock may stand with one who never began */
+#define STRAND LW     /* PROMPT: after the last fault, ticks in which a waiter that never began may have the lock */
 #endif
 
 /* The rules that can be dropped. */
 #define FRESH_ID 1           /* an attempt has a hold id of its own */
 #define LEAVE_BY_ID 2        /* leave compares the hold id, not the session */
-#define NO_BARGING 3         /* enter queues, even where the lock is free */
-#define KEEP_TICKET 4        /* enter, run again, keeps the place in the line */
-#define ENTER_LENGTHENS 5    /* enter, run again for a holder, lengthens the hold before it answers "you hold" */
-#define FROM_SENDING 6       /* a deadline counts from a sending, not from the reading of what came back */
+#define NO_BARGING 3         /* enter queues, even if the lock is free */
+#define KEEP_TICKET 4        /* enter, run again, keeps its ticket */
+#define ENTER_LENGTHENS 5    /* enter, run again for a holder, extends the hold before it replies "you hold" */
+#define FROM_SENDING 6       /* a deadline counts from a sending, not from the reading of the reply */
 #define FROM_THAT_SENDING 7  /* ... and from the sending of that very request, not of the latest */
-#define NAMED_BEAT 8         /* the grant names the heartbeat that paid; it is not the last one that was answered */
+#define NAMED_BEAT 8         /* the grant names the heartbeat that paid; it is not the last one that had a reply */
 #define PAST_IS_PAST 9       /* what is read after its deadline begins nothing */
-#define LIVING_ONLY 10       /* nobody is granted the lock whose life has ended */
-#define NEVER_SHORTEN 11     /* a request lengthens, however late it arrives */
-#define BEAT_IS_NO_RENEW 12  /* a waiter's heartbeat lengthens its life, and no hold of its session */
-#define LEAVE_PASSES_ON 13   /* leave finds the leaver granted, too, and passes the lock on */
-#define LEAVE_AGAIN 14       /* who reads something for an attempt that is over leaves once more */
-#define LOOK_HANDS_OFF 15    /* a look at a free lock takes the hand-off step */
+#define LIVING_ONLY 10       /* a waiter whose life has ended is granted nothing */
+#define NEVER_SHORTEN 11     /* a request only extends, however late it arrives */
+#define BEAT_IS_NO_RENEW 12  /* a waiter's heartbeat extends its life, and no hold of its session */
+#define LEAVE_PASSES_ON 13   /* leave ends a grant as well, and hands the lock off */
+#define LEAVE_AGAIN 14       /* a session that reads something for an attempt that is over leaves once more */
+#define LOOK_HANDS_OFF 15    /* a poll of a free lock runs the hand-off step */
 #ifndef DROP
 #define DROP 0
 #endif
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, BEAT, LOOK, RENEW, LEAVE,            /* requests */
-          GRANT, HOLD, LINE, GONE,                    /* the grant message; answers: you hold, you are in line, neither */
+          GRANT, HOLD, LINE, GONE,                    /* the grant message; replies: you hold, you are queued, neither */
           IDLE, ENTERING, WAITING, HOLDING, DEAD };   /* states of a waiter */
 
 typedef Waiter {
@@ -82,16 +81,16 @@ typedef Waiter {
 }
 Waiter W[N];
 
-/* The server: the holder key, the line, and for each session its life and the latest heartbeat that pays for it. */
-#define STRANGER N          /* a holder from outside: never in line, and never in doubt about its lease */
+/* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
+#define STRANGER N          /* a holder from outside: it never queues, and never doubts its lease */
 #define NOBODY (N+1)
 byte owner = NOBODY; byte expiry;
-byte ticket[N];             /* place in the line, 1 is the head; 0 is none */
+byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
 byte life[N];
 byte paid[N];
 
 /* Only the checks know these. */
-byte elders[N];             /* who stood in line when this one arrived, a bit each */
+byte elders[N];             /* the waiters that were queued when this one arrived, a bit each */
 bit begun;                  /* the owner has begun */
 byte faults;
 #define LONG 15
@@ -109,8 +108,8 @@ hidden byte b; hidden byte pays;
 
 #define request(what) (what == ENTER || what == BEAT || what == LOOK || what == RENEW || what == LEAVE)
 
-/* What its reader would put away without a trace is not kept: a word to an attempt that is over (a prompt run leaves again upon it),
- * a grant to one that holds, a deadline no later than the one there is. Runs that drop a rule keep the last two. */
+/* Messages that their reader would ignore are not kept: a message to an attempt that is over (a prompt run leaves again on it), a
+ * grant to a holder, a deadline that is not later than the present one. Runs that drop a rule keep the last two. */
 #define of_use(what, w, countdown) (request(what) || \
   (what != GONE && (W[w].state == ENTERING || (W[w].state == IDLE && PROMPT))) || \
   (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
@@ -151,7 +150,7 @@ inline move_to_tail(w) {    /* KEEP_TICKET dropped */
   ticket[w] = ticket[w] + x
 }
 
-/* The lock goes to w, for what is left of its life. FIFO: nobody stands before it who came earlier and lives. */
+/* w is granted the lock, for what is left of its life. FIFO: no living waiter came earlier. */
 inline grant(w) {
   for (a : 0 .. N-1) { promise("broken: first come, first served\n", !(elders[w] & BIT(a)) || life[session(a)] == 0) }
   owner = w; expiry = (life[session(w)] > 0 -> MAX(life[session(w)], GRACE) : LW); begun = 0;
@@ -159,7 +158,7 @@ inline grant(w) {
   tell("    the lock goes to %d: expiry %d, paid %d\n", w, expiry, paid[session(w)])
 }
 
-/* The hand-off step. Tickets are skipped whose life has ended. Who calls reads it in its answer, anybody else in a message. */
+/* The hand-off step. Tickets are skipped whose life has ended. The caller reads its grant in its reply, any other waiter in a message. */
 inline hand_off(caller) {
   owner = NOBODY; expiry = 0; begun = 0;
   for (b : 1 .. N) {
@@ -177,7 +176,7 @@ inline hand_off(caller) {
   fi
 }
 
-inline answer(w, countdown) {
+inline reply(w, countdown) {
   if
   :: owner == w -> put(w, HOLD, countdown)
   :: owner != w && ticket[w] > 0 -> put(w, LINE, (kept(NAMED_BEAT) -> 0 : countdown))
@@ -191,7 +190,7 @@ inline enter(w, countdown) {
      reached(3);                                                        /* enter, run again for a holder */
      if :: kept(ENTER_LENGTHENS) -> expiry = MAX(expiry, LW) :: else fi
   :: owner != w && ticket[w] > 0 ->
-     reached(4);                                                        /* enter, run again for one in line */
+     reached(4);                                                        /* enter, run again for a queued waiter */
      if :: !kept(KEEP_TICKET) -> move_to_tail(w) :: else fi;
      lengthen_life(w, countdown)
   :: else ->
@@ -199,7 +198,7 @@ inline enter(w, countdown) {
      if :: owner == NOBODY && !kept(NO_BARGING) -> grant(w) :: else fi
   fi;
   if :: owner == NOBODY -> hand_off(w) :: else fi;
-  answer(w, countdown)
+  reply(w, countdown)
 }
 
 inline beat(w, countdown) {
@@ -215,7 +214,7 @@ inline look(w, countdown) {
   :: else
   fi;
   if :: owner == NOBODY && kept(LOOK_HANDS_OFF) -> hand_off(w) :: else fi;
-  answer(w, countdown)
+  reply(w, countdown)
 }
 
 inline renew(w, countdown) {
@@ -225,15 +224,15 @@ inline renew(w, countdown) {
   fi
 }
 
-/* What a leave ends is never an attempt that still goes on. (FRESH_ID dropped: the run goes on, to the two that believe.) */
+/* A leave never ends an attempt that still continues. (FRESH_ID dropped: the run continues, until two believe.) */
 inline leave(w, held) {
   if
   :: owner == w || (!kept(LEAVE_BY_ID) && owner < N && session(owner) == session(w)) ->
      promise("broken: a hold is ended by its own leave\n", !tries(owner) || !kept(FRESH_ID));
-     if :: !begun -> reached(6) :: else -> reached(7) fi;               /* a grant is passed on; a lock is released */
+     if :: !begun -> reached(6) :: else -> reached(7) fi;               /* a grant is handed off; a lock is released */
      if :: held || kept(LEAVE_PASSES_ON) -> hand_off(NOBODY) :: else fi
   :: else ->
-     if :: ticket[w] > 0 -> reached(8); remove_ticket(w) :: else fi     /* a ticket is given back */
+     if :: ticket[w] > 0 -> reached(8); remove_ticket(w) :: else fi     /* a ticket is removed */
   fi
 }
 
@@ -252,16 +251,16 @@ inline quit(w) {
   tidy()
 }
 
-/* It holds, if time is left. What comes too late is a hint to look. */
+/* It holds, if time is left. What comes too late is a hint to poll. */
 inline begin(w, countdown) {
   if
   :: countdown > 0 || !kept(PAST_IS_PAST) ->
      W[w].state = HOLDING; W[w].until = MAX(countdown, 1);
-     if :: got == GRANT -> reached(9) :: else -> reached(10) fi;        /* it begins by a message; by an answer */
+     if :: got == GRANT -> reached(9) :: else -> reached(10) fi;        /* it begins by a message; by a reply */
      if :: owner == w -> begun = 1 :: else fi;
      tell("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
   :: else ->
-     if :: got == GRANT -> reached(11) :: else -> reached(12) fi;       /* a message is too late; an answer */
+     if :: got == GRANT -> reached(11) :: else -> reached(12) fi;       /* a message is too late; a reply */
      W[w].state = WAITING
   fi
 }
@@ -281,7 +280,7 @@ inline read(w) {
   :: (got == HOLD || got == GRANT) && waits(w) -> begin(w, t)
   :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)      /* a lease that has ended stays ended */
   :: got == LINE && waits(w) -> W[w].state = WAITING; W[w].until = MAX(W[w].until, t)
-  :: got == GONE && tries(w) -> reached(14); quit(w)                    /* it is told that it is not in line */
+  :: got == GONE && tries(w) -> reached(14); quit(w)                    /* it reads that it is not queued */
   :: else
   fi;
   tidy();
@@ -326,9 +325,9 @@ proctype Wire(byte k) {
   od
 }
 
-/* ---- Everybody else ---- */
+/* ---- Other holders, and the clock ---- */
 
-/* It takes the lock only while nobody is in line, as a try does, and renews in time for as long as it likes. */
+/* It acquires the lock only while the queue is empty, as a try does, and renews in time, any number of times. */
 proctype Stranger() {
   do
   :: d_step { owner == NOBODY && ticket[0] + ticket[1] + ticket[N-1] == 0 -> owner = STRANGER; expiry = 1;
@@ -338,7 +337,7 @@ proctype Stranger() {
   od
 }
 
-/* A ticket whose life has ended may be cleaned up, at once or ever so late. */
+/* A ticket whose life has ended may be removed, at once or much later. */
 proctype Sweep() {
   do
   :: d_step { ticket[0] > 0 && life[session(0)] == 0 -> reached(19); remove_ticket(0) }                    /* a ticket is swept */

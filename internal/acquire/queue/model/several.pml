@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The line of locks that several hold at once, as docs/line.md describes it: a weighted semaphore, and with -DRW=1 a read-write lock,
- * which is a semaphore whose writers want all the room there is. Read line.pml first: time, messages, waiters, and the rules that
- * hold for each grant by itself, are the same, and what is said there is not said again.
+/* The queue of locks with several holders at once, as docs/line.md describes it: a weighted semaphore, and with -DRW=1 a read-write
+ * lock, which is a semaphore whose writers want all of its capacity. Read line.pml first: time, messages, waiters, and the rules for
+ * each grant by itself, are the same, and are not repeated here.
  *
  * The server keeps a set of holds, each with its weight and the time at which it ends. A hold that has ended stays in the set, and
- * takes its room, until a step removes it.
+ * uses capacity, until a step removes it.
  *
- * A waiter wants the same whenever it comes. A read-write lock has room for as many readers as there are waiters.
+ * A waiter makes the same request each time. A read-write lock has capacity for all waiters as readers.
  */
 
 #ifndef N
 #define N 3           /* waiters, 2 or 3 */
 #endif
 #ifndef WIDE
-#define WIDE 1        /* so many of them, the last, want all the room there is (RW: write), the others 1 (RW: read) */
+#define WIDE 1        /* so many of them, the last, want all of the capacity (RW: write), the others 1 (RW: read) */
 #endif
 #ifndef RW
 #define RW 0
@@ -36,35 +36,35 @@
 #define PROMPT 0
 #endif
 #ifndef SPARE
-#define SPARE 3       /* PROMPT: places on the wire that waiters leave to the server, which may say three things in one step */
+#define SPARE 3       /* PROMPT: room on the wire that waiters leave to the server, which may send three messages in one step */
 #endif
 #ifndef FAULTS
 #define FAULTS 0
 #endif
 #ifndef STALL
-#define STALL LH      /* PROMPT: after the last fault, ticks in which one may wait that could enter */
+#define STALL LH      /* PROMPT: after the last fault, ticks in which a waiter may wait that could enter */
 #endif
 #ifndef STRAND
-#define STRAND LW     /* PROMPT: after the last fault, ticks in which there may be a hold of one that never began */
+#define STRAND LW     /* PROMPT: after the last fault, ticks in which a waiter that never began may have a hold */
 #endif
 
-/* The rules that can be dropped: those of several grants, and the one that each grant stands on. */
-#define NAMED_BEAT 1         /* the grant names the heartbeat that paid; it is not the last one that was answered */
-#define NEVER_CREATE 2       /* a look lengthens a hold that is in the set, and puts none there */
-#define COUNT_THE_SET 3      /* a hold takes its room for as long as it is in the set, ended or not */
-#define LIVING_ONLY 4        /* each that is granted lives */
-#define HEAD_BLOCKS 5        /* the first that lives and does not fit keeps out those behind it */
-#define DEAD_BLOCK_NOBODY 6  /* ... and one whose life has ended does not */
-#define LOOK_HANDS_OFF 7     /* a look takes the hand-off step, also while there are holds */
-#define TICKET_PASSES_ON 8   /* leave takes the hand-off step, also where it found only a ticket */
-#define LEAVE_TO_THE_END 9   /* leave is repeated until it is answered, and until no enter of the attempt can come after it */
+/* The rules that can be dropped: those of several grants, and one that each grant rests on. */
+#define NAMED_BEAT 1         /* the grant names the heartbeat that paid; it is not the last one that had a reply */
+#define NEVER_CREATE 2       /* a poll extends a hold that is in the set, and adds none */
+#define COUNT_THE_SET 3      /* a hold uses capacity for as long as it is in the set, ended or not */
+#define LIVING_ONLY 4        /* each waiter that is granted a hold is alive */
+#define HEAD_BLOCKS 5        /* the first living waiter that does not fit keeps out those behind it */
+#define DEAD_BLOCK_NOBODY 6  /* ... and a waiter whose life has ended does not */
+#define LOOK_HANDS_OFF 7     /* a poll runs the hand-off step, also while there are holds */
+#define TICKET_PASSES_ON 8   /* leave runs the hand-off step, even if it found only a ticket */
+#define LEAVE_TO_THE_END 9   /* leave is repeated until it has a reply, and until no enter of the attempt can arrive after it */
 #define READERS_TURN 10      /* when a writer is done, all readers that wait enter before the next writer */
-#define ENDED_IS_DONE 11     /* ... also where its hold has ended by itself */
-#define TURN_IS_KEPT 12      /* ... also where the step that removed the hold grants nothing */
-#define DOWN_FROM_SENDING 13 /* who downgrades writes no more from the sending on */
+#define ENDED_IS_DONE 11     /* ... even if its hold has ended by itself */
+#define TURN_IS_KEPT 12      /* ... even if the step that removed the hold grants nothing */
+#define DOWN_FROM_SENDING 13 /* a downgrading writer stops writing when it sends the downgrade */
 #define DOWN_ONCE 14         /* a downgrade that runs again is no second end of a writer */
-#define DOWN_HANDS_OFF 15    /* a downgrade takes the hand-off step */
-#define DOWN_AGAIN 16        /* a downgrade is repeated until it is answered */
+#define DOWN_HANDS_OFF 15    /* a downgrade runs the hand-off step */
+#define DOWN_AGAIN 16        /* a downgrade is repeated until it has a reply */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -75,15 +75,15 @@ mtype = { ENTER, BEAT, LOOK, RENEW, DOWN, LEAVE, GRANT, HOLD, LINE, DONE, GONE, 
 typedef Waiter {
   mtype state = IDLE;
   byte until;
-  bit down;                 /* a writer that writes no more, but reads */
-  bit asked;                /* PROMPT: an enter of this tick is not answered; a grant is no answer */
-  bit sure;                 /* PROMPT: HOLDING, its downgrade is answered; LEAVING, no enter of its attempt can arrive any more */
+  bit down;                 /* a writer that no longer writes, but reads */
+  bit asked;                /* PROMPT: an enter of this tick has no reply; a grant is no reply */
+  bit sure;                 /* PROMPT: HOLDING, its downgrade has a reply; LEAVING, no enter of its attempt can arrive any more */
   bit looked                /* PROMPT: it has done its duty in this tick */
 }
 Waiter W[N];
 
-/* The server: the set of holds, the line, and the sessions. */
-byte uses[N];               /* the weight of a hold in the set; 0 is none */
+/* The server: the set of holds, the queue, and the sessions. */
+byte uses[N];               /* the weight of a hold in the set; 0: no hold */
 byte ends[N];               /* what is left of it */
 byte ticket[N];
 bit turn[N];                /* RW: a reader that came before the last writer was done */
@@ -92,7 +92,7 @@ byte paid[N];
 
 /* Only the checks know these. */
 bit begun[N];
-bit owed[N];                /* a reader that stood in line when a writer was done */
+bit owed[N];                /* a reader that was queued when a writer was done */
 byte faults;
 #define LONG 15
 byte calm = LONG;
@@ -136,7 +136,7 @@ inline remove_ticket(w) {
   ticket[w] = 0; turn[w] = 0; owed[w] = 0
 }
 
-/* A writer is done. The server keeps the time of that, which is to know whose turn it is: the readers with earlier tickets. */
+/* A writer is done. The server keeps the time of that: it is the turn of the readers with earlier tickets. */
 #define stands(w) (RW && ticket[w] > 0 && reader(w))
 inline keep_turn() { for (a : 0 .. N-1) { turn[a] = turn[a] || stands(a) } }
 inline writer_done() { for (a : 0 .. N-1) { owed[a] = owed[a] || stands(a) } }
@@ -146,14 +146,14 @@ inline remove_hold(w, keeps) {
   uses[w] = 0; ends[w] = 0; begun[w] = 0
 }
 
-/* The room that is taken. */
+/* The capacity in use. */
 inline count() {
   used = 0;
   for (a : 0 .. N-1) { used = used + (ends[a] > 0 || kept(COUNT_THE_SET) -> uses[a] : 0) }
 }
 
-/* w gets a hold, for what is left of its life. Nobody stands before it that lives, unless w reads and a writer was done while it
- * waited; and before a writer come all readers of whom that is true. */
+/* w gets a hold, for what is left of its life. No living waiter is before it, unless w reads and a writer was done while it
+ * waited. Such readers come before the next writer. */
 inline grant(w, caller) {
   for (a : 0 .. N-1) {
     promise("broken: first come, first served\n", ticket[a] == 0 || ticket[a] >= ticket[w] || !lives(a) || owed[w]);
@@ -169,7 +169,8 @@ inline grant(w, caller) {
 
 #define may_be_granted(w) (lives(w) || !kept(LIVING_ONLY))
 
-/* The hand-off step. What has ended goes; readers enter whose turn it is; then who is first enters, for as long as it fits. */
+/* The hand-off step. It removes holds that have ended, grants the readers whose turn it is, and then grants from the head while
+ * requests fit. */
 inline hand_off(caller) {
   for (b : 0 .. N-1) {
     if
@@ -207,7 +208,7 @@ inline hand_off(caller) {
   if :: !kept(TURN_IS_KEPT) -> for (a : 0 .. N-1) { turn[a] = 0 } :: else fi
 }
 
-inline answer(w, countdown) {
+inline reply(w, countdown) {
   if
   :: uses[w] > 0 -> put(w, HOLD, countdown)
   :: uses[w] == 0 && ticket[w] > 0 -> put(w, LINE, (kept(NAMED_BEAT) -> 0 : countdown))
@@ -227,21 +228,21 @@ inline enter(w, countdown) {
      lengthen_life(w, countdown)
   fi;
   hand_off(w);
-  answer(w, countdown)
+  reply(w, countdown)
 }
 
-/* The caller's own hold comes first: it is lengthened, also past its end, before what has ended goes. */
+/* The caller's own hold comes first: it is extended, even after its end, before ended holds are removed. */
 inline look(w, countdown) {
   if
   :: uses[w] > 0 || (ticket[w] == 0 && !kept(NEVER_CREATE)) ->
-     if :: uses[w] > 0 && ends[w] == 0 -> reached(4) :: else fi;        /* a hold that has ended is lengthened */
+     if :: uses[w] > 0 && ends[w] == 0 -> reached(4) :: else fi;        /* a hold that has ended is extended */
      uses[w] = (uses[w] > 0 -> uses[w] : wants(w)); lengthen(w, LW)
   :: uses[w] == 0 && ticket[w] > 0 -> lengthen_life(w, countdown)
   :: else
   fi;
   count();
   if :: kept(LOOK_HANDS_OFF) || used == 0 -> hand_off(w) :: else fi;
-  answer(w, countdown)
+  reply(w, countdown)
 }
 
 inline renew(w, countdown) {
@@ -268,7 +269,7 @@ inline leave(w) {
   if
   :: uses[w] > 0 ->
      promise("broken: a hold is ended by its own leave\n", !tries(w));
-     if :: !begun[w] -> reached(7) :: else fi;                          /* a grant is passed on */
+     if :: !begun[w] -> reached(7) :: else fi;                          /* a grant is handed off */
      remove_hold(w, 1); hand_off(NOBODY)
   :: uses[w] == 0 && ticket[w] > 0 ->
      remove_ticket(w);
@@ -288,8 +289,8 @@ inline send(w, what, gives) {
   put(w, what, gives)
 }
 
-/* A prompt waiter repeats its leave in each tick until one is answered that it sent when no enter was on its way any more: its first,
- * if each enter that it sent was answered, else one of the next tick. */
+/* A prompt waiter repeats its leave in each tick until it has the reply to one that it sent when no enter was on its way any more:
+ * its first, if each enter that it sent had a reply, else one of the next tick. */
 inline quit(w) {
   tell("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
   put(w, LEAVE, 0);
@@ -303,10 +304,10 @@ inline begin(w, countdown) {
   if
   :: countdown > 0 ->
      W[w].state = HOLDING; W[w].until = countdown;
-     if :: got == GRANT -> reached(8) :: else -> reached(9) fi;        /* it begins by a message; by an answer */
+     if :: got == GRANT -> reached(8) :: else -> reached(9) fi;        /* it begins by a message; by a reply */
      begun[w] = uses[w] > 0;
      tell("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
-  :: else -> reached(10); W[w].state = WAITING                          /* it is told too late */
+  :: else -> reached(10); W[w].state = WAITING                          /* the reply or grant comes too late */
   fi
 }
 
@@ -375,7 +376,7 @@ proctype Wire(byte k) {
   od
 }
 
-/* What has ended may be cleaned up, by steps that grant nothing: tickets, and holds of the last waiter, which is the wide one. */
+/* What has ended may be removed, by steps that grant nothing: tickets, and holds of the last waiter, which is the wide one. */
 proctype Sweep() {
   do
   :: d_step { ticket[0] > 0 && !lives(0) -> remove_ticket(0) }
@@ -387,7 +388,7 @@ proctype Sweep() {
 
 #define on_duty(w) (W[w].looked || !(tries(w) || W[w].state == LEAVING))
 
-/* One that waits and could enter: there is room for it beside those that believe, and nobody waits before it. */
+/* A waiter that could enter: it fits beside those that believe, and no waiter is before it. */
 #define before(v, w) (waits(v) && ticket[v] > 0 && (ticket[w] == 0 || ticket[v] < ticket[w]))
 #define could(w) (waits(w) && believed_all + wants(w) <= CAP && !before(0, w) && !before(1, w) && !before(N-1, w))
 

@@ -10,8 +10,8 @@
  * a write that is refused, and a ticket that another kind of lock left in the queue. Any message is late, lost, overtaken or doubled.
  *
  * A session knows its attempts by id. For a turn, one attempt stands for all goroutines of the session that wait (want counts them);
- * for a fair request, an attempt is one goroutine. An id is used again when nothing mentions it any more. The server does not know
- * which kind an attempt is of: that both can share one kind at the server is what the model is to show.
+ * for a fair request, an attempt is one goroutine. An id is used again when no message, ticket or key has it any more. The server
+ * does not know which kind an attempt is of: the model is to show that both can share one kind at the server.
  *
  * Left out: measured time (a turn is counted in hand-overs), values of tokens (only their order), listeners, reentry, heartbeats
  * apart from polls (a poll pays here), sessions that close, more than one server, clocks of different rates.
@@ -85,9 +85,9 @@
 #define FAULTS 0      /* PROMPT: how many messages are lost, doubled or late, sessions die, keys are lost, and so on */
 #endif
 #ifndef STALL
-#define STALL LH      /* PROMPT: after the last fault, ticks in which those that wait may see no holder */
+#define STALL LH      /* PROMPT: after the last fault, ticks in which there may be waiters and no holder */
 #endif
-#define SPARE (M > 6 -> 4 : 3) /* PROMPT: places on the wire that sessions leave to the server */
+#define SPARE (M > 6 -> 4 : 3) /* PROMPT: room on the wire that sessions leave to the server */
 
 /* The rules that can be dropped. Turns inside a session: */
 #define ONE_TICKET 1           /* no request is sent for a turn while the session waits for one or holds one */
@@ -95,21 +95,21 @@
 #define TURN_FROM_GRANT 3      /* nor does a renewal: only what grants the lock does */
 #define LEFT_IS_LEFT 4         /* no goroutine takes over an attempt whose leave was sent */
 #define NEWEST_WINS 5          /* before a grant is delivered, the session ends its older hold of the name */
-#define NEWEST_BY_TOKEN 6      /* ... and older is what has the smaller token, not what arrived first */
+#define NEWEST_BY_TOKEN 6      /* ... and the older one is the one with the smaller token, not the one that arrived first */
 #define LEAVE_AGAIN 7          /* a session that reads something for an attempt that is over leaves once more */
-#define LEAVE_TO_THE_END 8     /* an attempt is over when a leave is answered that was sent after the not-after of its requests */
+#define LEAVE_TO_THE_END 8     /* an attempt is over when a leave that was sent after the not-after of its requests has a reply */
 /* Release and queue again in one request: */
 #define FRESH_TICKET 10        /* the new ticket has a fresh id */
 #define RELEASE_ALWAYS 11      /* the release half is done however late the request is */
 #define QUEUE_IN_TIME 12       /* the queue half is done only before the not-after */
 #define CARRY_BEAT 13          /* the request is a heartbeat too */
-#define POLL_AT_ONCE 14        /* if it is not answered, the new id polls */
-#define REPEAT_RELEASE 15      /* if it is not answered, the old id leaves, until that is answered */
-#define OLD_TO_THE_END 16      /* its answer ends the old id only if no enter of that can still arrive */
+#define POLL_AT_ONCE 14        /* if it has no reply, the new id polls */
+#define REPEAT_RELEASE 15      /* if it has no reply, the old id leaves, until that has a reply */
+#define OLD_TO_THE_END 16      /* its reply ends the old id only if no enter of that can still arrive */
 /* The holder key and the queue: */
-#define LEAVE_LOOKS 20         /* a leave looks at the queue even if the key has no mark, and is not over before it did */
-#define REQUEUE_LOOKS 21       /* nor does the answer to a requeue that did not look at it end an old id that may have a ticket */
-#define POLL_TAKES_NOTHING 22  /* a poll that sees only the holder key does not take a free lock */
+#define LEAVE_LOOKS 20         /* a leave checks the queue even if the key has no mark, and is not over before it did */
+#define REQUEUE_LOOKS 21       /* nor does the reply to a requeue that did not check it end an old id that may have a ticket */
+#define POLL_TAKES_NOTHING 22  /* a poll that sees only the holder key does not acquire a free lock */
 #define MARK_FIRST 23          /* no ticket is written if the mark is refused */
 #define ENTER_MARKS 24         /* an enter that queues marks the holder key */
 #define POLL_MARKS 25          /* a poll with a ticket marks it again */
@@ -130,17 +130,17 @@
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE,                       /* requests */
-          GRANT, HOLD, LINE, GONE, DONE,                            /* the grant message; answers */
+          GRANT, HOLD, LINE, GONE, DONE,                            /* the grant message; replies */
           FREE, ENTERING, REQUEUEING, WAITING, HOLDING, LEAVING };  /* states of an attempt */
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
 #define NOBODY N
 #define OTHER_KIND (N+1)
 byte owner = NOBODY; byte expiry; bit mark;
-byte ticket[N];             /* place in the queue, 1 is the head; 0 is none */
+byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
 bit foreign;                /* there is a ticket of another kind at the head */
 byte life[2]; byte paid[2];
-bit deaf[2];                /* it listened when it was heard of last, and listens no more */
+bit deaf[2];                /* it listened when it was last heard of, and no longer does */
 
 /* The sessions and their attempts. */
 byte want[2];               /* goroutines that wait for a turn */
@@ -150,7 +150,7 @@ mtype state[N] = FREE;
 bit fair[N];                /* the attempt is a fair request */
 bit joined[N];              /* FAIR_OWN_TICKET dropped: it has no ticket, but waits for its session's turn */
 byte until[N];              /* HOLDING: what is left of the lease, as the session knows */
-byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that is not answered */
+byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that has no reply */
 bit copies[N];              /* more than one enter or requeue of it may be on its way */
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
 bit sure[N];                /* MOVE: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
@@ -170,7 +170,7 @@ byte calm = LONG;           /* ticks since the last fault */
 
 /* The wire: kind, attempt, the id that a requeue releases, the countdown of the heartbeat, and a limit. The limit of an enter or
  * requeue is the countdown of its not-after. Of a leave, and of DONE, it says that it is the last (2: and that there is no ticket); of
- * another answer, that an enter or requeue is answered. These are more fields than in wire.pml; otherwise it is the same. */
+ * another reply, that an enter or requeue has a reply. These are more fields than in wire.pml; otherwise it is the same. */
 mtype kind[M]; byte whose[M]; byte other[M]; byte left[M]; byte limit[M];
 bit late[M];                /* PROMPT: it takes more than a tick; a fault */
 
@@ -198,7 +198,7 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define queued(i) (ticket[i] > 0)
 #define uses(i) (fair[i] -> 1 : USES)
 
-/* How many attempts of session s are so. */
+/* How many attempts of session s satisfy that. */
 #define is(s, p, i) (session(i) == (s) && p(i))
 #if K0 + K1 == 3
 #define count(s, p) (is(s, p, 0) + is(s, p, 1) + is(s, p, 2))
@@ -213,7 +213,7 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 
 /* ---- The wire ---- */
 
-/* What its reader would put away without a trace is not kept. */
+/* Messages that their reader would ignore are not kept. */
 #define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE)
 #define ends_old(i, o) (o != NOBODY && o != i && state[o] == LEAVING && !early[o])
 #define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
@@ -226,7 +226,7 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
   (what == DONE && state[i] == LEAVING && lim))))
 #define of_use_at(k) of_use(kind[k], whose[k], other[k], left[k], limit[k])
 
-/* Messages have no order among themselves. Sorted, states that differ in nothing else are one. */
+/* Messages have no order among themselves. They are sorted, so that states that differ only in their order are one. */
 #define weight(k) (kind[k] * 4096 + whose[k] * 512 + other[k] * 64 + left[k] * 16 + limit[k] * 4 + late[k])
 #define swap(list, k) x = list[k]; list[k] = list[k-1]; list[k-1] = x
 #define remove(k) kind[k] = 0; whose[k] = 0; other[k] = 0; left[k] = 0; limit[k] = 0; late[k] = 0
@@ -242,7 +242,7 @@ inline tidy() {
   a = 0
 }
 
-/* Sessions send while there is room. An answer that finds none is lost; a prompt run keeps places for answers. */
+/* Sessions send while there is room. A reply without room is lost; a prompt run reserves room for replies. */
 #define room (kind[M-1-PROMPT*SPARE] == 0)
 inline put(word, id, releases, gives, bound) {
   if
@@ -290,8 +290,8 @@ inline begin(i) {
   a = 0
 }
 
-/* What may come before i, from now on: a turn or a use for each ticket that is ahead of it, for the holder, and for each attempt of
- * whose hold the server knows nothing any more. */
+/* What may come before i, from now on: a turn or a use for each ticket that is ahead of it, for the holder, and for each attempt whose
+ * hold the server no longer knows. */
 inline count_ahead(i) {
   allowed[i] = 0;
   for (a : 0 .. N-1) {
@@ -300,7 +300,7 @@ inline count_ahead(i) {
   }
 }
 
-/* A lock is taken without a look at the queue: past a living waiter only from a loss of the key to the next poll of one. */
+/* A lock is acquired without a check of the queue: past a living waiter only between a loss of the key and the next poll of a waiter. */
 inline take_free(i, e) {
   x = 0; elders[i] = 0;
   hold(i, e);
@@ -354,12 +354,12 @@ inline hold(i, e) {
   tell("    %d holds at the server for %d, mark %d\n", i, e, mark)
 }
 
-/* A ticket that is not passed over. Of a turn the session was heard of within this tick. */
+/* A ticket that is not passed over. For a turn, the session was heard of within this tick. */
 #define lately(i) (life[session(i)] == LW || (fair[i] && kept(FAIR_IN_ORDER)))
 #define is_ready(i, caller) (!CHOOSE || ((caller) < N && session(i) == session(caller)) || (!deaf[session(i)] && lately(i)))
 
-/* The lock goes to the first ticket that is ready, or else to the first that lives and is heard. Who calls reads it in its answer, anybody else in
- * a message. */
+/* The lock goes to the first ticket that is ready, or else to the first that lives and is heard. The caller reads its grant in its
+ * reply, any other waiter in a message. */
 inline hand_off(caller) {
   owner = NOBODY; expiry = 0; f = NOBODY;
   if :: foreign && kept(FOREIGN_IS_NOBODY) && kept(FOREIGN_IS_DROPPED) -> reached(2); foreign = 0 :: else fi;
@@ -392,7 +392,7 @@ inline hand_off(caller) {
   fi
 }
 
-inline answer(i, o, countdown, lim) {
+inline reply(i, o, countdown, lim) {
   got = (owner == i -> HOLD : (ticket[i] > 0 -> LINE : GONE));
   t = (got == HOLD -> countdown : 0);
   put(got, i, o, t, lim)
@@ -403,14 +403,14 @@ inline enter(i, countdown, in_time) {
   :: in_time ->
      if
      :: owner == i -> expiry = MAX(expiry, LW)
-     :: owner == NOBODY && !mark -> take_free(i, LW)                    /* the shortcut: no look at the queue */
+     :: owner == NOBODY && !mark -> take_free(i, LW)                    /* the shortcut: the queue is not checked */
      :: else ->
         if :: kept(ENTER_MARKS) -> mark = 1 :: else fi;
         if :: ticket[i] == 0 -> queue(i) :: else fi;
         lengthen_life(i, countdown);
         if :: owner == NOBODY -> hand_off(i) :: else fi
      fi;
-     answer(i, NOBODY, countdown, 1)
+     reply(i, NOBODY, countdown, 1)
   :: else -> put(GONE, i, NOBODY, 0, 1)
   fi
 }
@@ -432,7 +432,7 @@ inline poll(i, countdown) {
      if :: owner == NOBODY -> hand_off(i) :: else fi
   :: else
   fi;
-  answer(i, NOBODY, countdown, 0)
+  reply(i, NOBODY, countdown, 0)
 }
 
 inline renew(i, countdown) {
@@ -443,7 +443,7 @@ inline renew(i, countdown) {
   put(got, i, NOBODY, t, 0)
 }
 
-/* What a leave ends is never an attempt that still goes on. */
+/* A leave never ends an attempt that still continues. */
 #define ends_own(i) promise("broken: a living attempt is ended\n", !tries(i))
 inline leave(i, final) {
   ends_own(i);
@@ -457,7 +457,7 @@ inline leave(i, final) {
   put(DONE, i, NOBODY, 0, final)
 }
 
-/* Releases o and queues i in one step. Without a mark nobody waits: i holds at once, without a ticket. */
+/* Releases o and queues i in one step. Without a mark there is no waiter: i holds at once, without a ticket. */
 inline requeue(i, o, countdown, in_time) {
   if
   :: !in_time && !kept(RELEASE_ALWAYS) -> put(GONE, i, o, 0, 1)
@@ -480,12 +480,12 @@ inline requeue(i, o, countdown, in_time) {
         if :: owner == NOBODY && mark -> hand_off(i) :: else fi
      fi;
      z = (z -> countdown : MIN(countdown, paid[session(i)]));
-     answer(i, o, z, 1)
+     reply(i, o, z, 1)
   fi
 }
 
-/* After TRYAGAIN: the same request with the holder key alone. What it cannot do has no answer (0), and is sent again. The answer to
- * a requeue ends the old id only if that has no ticket: nobody has looked. */
+/* After TRYAGAIN: the same request with the holder key alone. What it cannot do has no reply (0), and is sent again. The reply to
+ * a requeue ends the old id only if that has no ticket: the queue was not checked. */
 inline holder_alone(i, o, lim) {
   z = NOBODY; y = lim;
   if
@@ -497,7 +497,7 @@ inline holder_alone(i, o, lim) {
   :: got == LEAVE && owner == i ->
      reached(10); ends_own(i); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS);
      got = (kept(LEAVE_LOOKS) && lim < 2 -> 0 : DONE)
-  :: got == LEAVE && owner != i && lim == 2 -> reached(22); got = DONE  /* it has no ticket, and no hold any more */
+  :: got == LEAVE && owner != i && lim == 2 -> reached(22); got = DONE  /* it has no ticket, and no longer a hold */
   :: got == REQUEUE && owner == o && o != i ->
      ends_own(o);
      z = (sure[o] || !kept(REQUEUE_LOOKS) -> o : NOBODY); y = 1;
@@ -546,7 +546,7 @@ inline is_older(i) {
 
 inline read(i) {
   if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
-  if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy was answered */
+  if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy had its reply */
   if
   :: got == GONE && tries(i) && !kept(REPEAT_RELEASE) ->                /* the new id has no ticket, and the old one is forgotten */
      for (b : first(session(i)) .. last(session(i))) { if :: state[b] == LEAVING -> free(b) :: else fi }
@@ -582,7 +582,7 @@ inline read(i) {
   tidy()
 }
 
-/* f is an id that nothing mentions. */
+/* f is an id that no message, ticket or key has. */
 inline fresh(s) {
   f = NOBODY;
   for (b : first(s) .. last(s)) {
@@ -652,7 +652,7 @@ proctype Attempt(byte i) {
   :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
        if
-       :: f == NOBODY && kept(FRESH_TICKET) -> reached(18); quit(i)      /* it releases, since there is no id */
+       :: f == NOBODY && kept(FRESH_TICKET) -> reached(18); quit(i)      /* it releases, since there is no free id */
        :: else ->
           if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
           tell("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
@@ -691,7 +691,7 @@ proctype Wire(byte k) {
   od
 }
 
-/* ---- Everybody else, and the clock ---- */
+/* ---- Other sessions, and the clock ---- */
 
 proctype World() {
   do
@@ -712,12 +712,12 @@ proctype World() {
   od
 }
 
-/* A ticket whose life has ended may be cleaned up. */
+/* A ticket whose life has ended may be removed. */
 proctype Sweep() {
   do :: d_step { !PROMPT && ticket[0] > 0 && life[0] == 0 -> remove_ticket(0) } od
 }
 
-/* Somebody waits. A session that has no id for its goroutines to spare is not counted. */
+/* There is a waiter. A session without a free id for its goroutines is not counted. */
 #define anyone_waits ((want[0] > 0 && count(0, turn_tries) > 0) || (want[1] > 0 && count(1, turn_tries) > 0) || any(fair_waits))
 #define off_duty(i) (state[i] != FREE && !did[i])
 #define could_enter(s) x = 0; if :: want[s] > 0 && may_enter(s) -> fresh(s); x = (f != NOBODY) :: else fi

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The value of a leader, as election/value.go describes it: a key beside the holder key. The file runs beside this one lists what is
- * checked of it; `make model` checks it.
+/* The value of a leader, as election/value.go describes it: a key beside the holder key. The file runs beside this one lists the
+ * checks; `make model` runs them.
  *
- * One election, one server, some terms that follow each other, one reader. Who leads is given: a hold gets the lock when it is free,
- * and loses it at any time, by a release, by its end, or by force. A leader may not know of that, and writes. A message is late,
- * lost, overtaken or delivered twice, as it likes. A reader asks for the value first and then for the hold.
+ * One election, one server, some terms that follow each other, one reader. The model chooses the leader: a hold gets the lock when it is
+ * free, and loses it at any time, by a release, by its end, or by force. A leader may not know of that, and writes. Any message
+ * may be late, lost, overtaken or delivered twice. A reader asks for the value first and then for the hold.
  *
  * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
  */
@@ -26,7 +26,7 @@
 /* The rules that can be dropped. */
 #define COMPARE 1     /* a write compares the holder key */
 #define NUMBER 2      /* a write overwrites no later value of its own term */
-#define MATCH 3       /* a reader takes the value only for the hold that wrote it */
+#define MATCH 3       /* a reader uses the value only with the hold that wrote it */
 #define OWN 4         /* a term that is over removes its own value only */
 #ifndef DROP
 #define DROP 0
@@ -105,7 +105,7 @@ inline check() {
   promise("broken: the last value stays\n", leads == 0 || confirmed[leads] == 0 || losses > 0 || writer == leads && value >= confirmed[leads])
 }
 
-/* A reader that has both answers shows the value, or none. */
+/* A reader that has both replies shows the value, or no value. */
 inline shows(from, by, v) {
   if
   :: kept(MATCH) && from != by -> reached(6)                          /* the value of another term is not shown */

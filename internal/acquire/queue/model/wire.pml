@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The wire between waiters and server, and what the models need to speak of it: part of line.pml and of several.pml. Who includes it
- * has said before what mtype there is, what M, PROMPT and SPARE are, and which messages are of_use to those that read them.
+/* The wire between waiters and server, and what the models need to use it: part of line.pml and of several.pml. The including file
+ * defines the mtype, M, PROMPT and SPARE before, and of_use: which messages matter to their readers.
  */
 
-/* The wire: kind, waiter and countdown of each message in flight; kind 0 is none. */
+/* The wire: kind, waiter and countdown of each message in flight; kind 0: no message. */
 mtype kind[M];
 byte whose[M];
 byte left[M];
 
-/* Scratch, of no meaning between two steps and no part of a state. */
+/* Scratch variables, without meaning between two steps and not part of a state. */
 hidden byte a; hidden byte x;
 hidden mtype got; hidden byte me; hidden byte t;
 
 #include "common.pml"
 #define arrives tell("  %e of waiter %d arrives with %d left\n", got, me, t)
 
-/* Messages have no order among themselves. Sorted, states that differ in nothing else are one. */
+/* Messages have no order among themselves. They are sorted, so that states that differ only in their order are one. */
 #define weight(i) (kind[i] * 64 + whose[i] * 8 + left[i])
 #define swap(list, i) x = list[i]; list[i] = list[i-1]; list[i-1] = x
 inline tidy() {
@@ -32,7 +32,7 @@ inline tidy() {
   a = 0
 }
 
-/* Waiters send while there is room. A grant that finds none is lost; a prompt run keeps places for grants. */
+/* Waiters send while there is room. A grant without room is lost; a prompt run reserves room for grants. */
 #define room (kind[M-1-PROMPT*SPARE] == 0)
 inline put(w, what, countdown) {
   if
