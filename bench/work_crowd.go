@@ -97,7 +97,7 @@ func (b *bench) crowded(impl implementation) (one sample, err error) {
 }
 
 // watch measures the relay for a window, once it has run for a quarter of one: by then
-// everybody waits.
+// all clients wait.
 func (b *bench) watch(ctx context.Context, impl implementation, r *relay) (one sample, err error) {
 	pause(ctx, b.scale.contended/4)
 	m, err := begin(b.server)

@@ -92,7 +92,7 @@ func stand(ctx context.Context, l locker, passed chan<- error) {
 	}
 }
 
-// standing waits until n stand in a line.
+// standing waits until n tickets are in a queue.
 func (b *bench) standing(line string, n int) error {
 	deadline := time.Now().Add(time.Minute)
 	for {

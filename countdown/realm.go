@@ -41,9 +41,9 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 	})
 }
 
-// join counts a waiter in. The first one of a round sees to it that the end is noticed; the others find that
-// done, since what was heard or looked for then is for them as well. Where rounds are nameless everybody is the first: what
-// was looked for before it came may have been another round.
+// join adds a waiter. The first waiter of a round makes sure that its end is noticed; messages and polls
+// from then on count for the later waiters too. If rounds are nameless every waiter is a first one: what
+// was polled before it came may have been another round.
 func (r *realm) join(k keys, round wire.Stamp) (*watch, *awaited, error) {
 	w, a, first, err := r.register(k, round)
 	if first {

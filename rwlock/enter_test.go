@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A reader enters again past a writer that waits, and so does a writer past everybody: else each would wait for the
-// other.
+// A reader enters again past a waiting writer, and a writer enters again past all waiters: else each would
+// wait for the other.
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
 	w := here(t)

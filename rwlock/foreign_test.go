@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-// P9: what others put into the key is no hold, and takes no lock from anybody.
+// P9: what other programs put into the key is no hold, and removes no hold.
 func TestStrangeMembersOfTheKeyAreNoHolds(t *testing.T) {
 	t.Parallel()
 	w := here(t)

@@ -133,7 +133,7 @@ func TestAnErrorEndsTheHolders(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// ForceUnlock of a writer ends its phase: the readers that wait come in before the next writer.
+// ForceUnlock of a writer ends its phase: the waiting readers enter before the next writer.
 func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
 	t.Parallel()
 	w := here(t)

@@ -36,8 +36,8 @@ func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 	}
 }
 
-// Order: readers wait for one writer: all that wait when it is done come in together, before the next.
-func TestReadersThatWaitComeInTogetherBeforeTheNextWriter(t *testing.T) {
+// Order: readers wait for one writer: all that wait when it is done enter together, before the next writer.
+func TestWaitingReadersEnterTogetherBeforeTheNextWriter(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mus := w.locks(6)
@@ -68,7 +68,8 @@ func TestReadersThatWaitComeInTogetherBeforeTheNextWriter(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 }
 
-// Order: a writer that waits closes the door, in its own session, in that of readers that have the lock, and elsewhere.
+// Order: a waiting writer keeps later readers out, in its own session, in the session of readers that hold
+// the lock, and elsewhere.
 func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -93,8 +94,9 @@ func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 	}
 }
 
-// P6: the door opens when the writer gives up, by a message: the readers behind it come in beside those that are there.
-func TestTheDoorOpensWhenTheWriterThatWaitsGivesUp(t *testing.T) {
+// P6: if the waiting writer gives up, a message admits the readers behind it beside those that hold the
+// lock.
+func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	proxy := w.proxy()

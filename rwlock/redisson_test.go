@@ -72,7 +72,7 @@ func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 	w.awaitGone()
 }
 
-// P7: readers of a session come in by one hold when a writer is done, however many wait.
+// P7: readers of a session share one hold when a writer is done, however many wait.
 func TestSharedReadersComeInTogether(t *testing.T) {
 	t.Parallel()
 	w := here(t)
@@ -85,7 +85,7 @@ func TestSharedReadersComeInTogether(t *testing.T) {
 	for n := range 10 {
 		waiting = append(waiting, follow(t.Context(), t, other, n+2))
 	}
-	cancel() // the next leads on in its place
+	cancel() // the next waiter leads
 	err := locktest.MustFail(t, leader)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
@@ -96,7 +96,7 @@ func TestSharedReadersComeInTogether(t *testing.T) {
 	require.Equal(t, 2, w.size(), "one hold, and the mode")
 }
 
-// A writer becomes a reader in one step, and readers come in.
+// A writer becomes a reader in one step, and readers enter.
 func TestASharedWriterIsDowngraded(t *testing.T) {
 	t.Parallel()
 	w := here(t)

@@ -21,7 +21,7 @@ type Process struct {
 	name    string
 	stdout  *os.File
 	lines   *bufio.Reader
-	partial string // the part of a line that came before a ReadLine gave up
+	partial string // the part of a line that came before the limit of a ReadLine
 	log     *tail
 
 	mu struct {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Move is a slot on its way from one node to another. Between its steps a test sees what
-// clients see while a cluster is resharded: [Cluster.BeginMove], then [Move.Keys] as often as it likes, then
-// [Move.Finish]. A move that is not finished leaves the slot open.
+// Move is a slot on its way from one node to another. Between its steps a test sees what clients see while
+// a cluster is resharded: [Cluster.BeginMove], then [Move.Keys] any number of times, then [Move.Finish]. A
+// move that is not finished leaves the slot open.
 type Move struct {
 	Slot     int
 	From, To *Server

@@ -77,5 +77,5 @@
 // Server.mu and Process.mu are held while processes are started, signalled and waited for,
 // which takes the lock of a log after them. All other locks are leaves, and none is held
 // while a caller's function is called: a hook may use the server, the proxy and the children
-// as it likes, except that it must not wait for its own connection, as [Proxy.Close] does.
+// freely, except that it must not wait for its own connection, as [Proxy.Close] does.
 package redistest

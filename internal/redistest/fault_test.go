@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// outcome is what becomes of five pipelined requests of which the third meets a fault.
+// outcome is the result of five pipelined requests of which the third meets a fault.
 type outcome struct {
 	replies  int  // delivered, in order
 	closed   bool // then the connection is closed; otherwise it is silent

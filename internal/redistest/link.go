@@ -16,13 +16,13 @@ import (
 // for its writer, as a full socket buffer would make the sender wait.
 const queueSize = 1024
 
-// link is a connection of a client with the one made to the server for it.
+// link is a connection of a client, with the connection to the server that was made for it.
 //
-// Each direction has a reader, which decides what becomes of a message, and a writer, which
-// forwards it when it is due. The reader closes the queue when its connection ends; the
-// writer then passes the end on. A client that has gone therefore does not keep its
-// requests, delayed ones included, from being executed. The link is over when the server
-// has closed its connection, or the link is severed, and the client has closed its own.
+// Each direction has a reader, which decides what happens to a message, and a writer, which forwards it
+// when it is due. The reader closes the queue when its connection ends; the writer then forwards the end.
+// So the requests of a client that has closed its connection are still executed, delayed ones included. The
+// link is over when the server has closed its connection, or the link is severed, and the client has closed
+// its own.
 type link struct {
 	proxy          *Proxy
 	client, server *net.TCPConn

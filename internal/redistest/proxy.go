@@ -228,7 +228,7 @@ func (p *Proxy) accept(listener *net.TCPListener) {
 	}
 }
 
-// dialLimit bounds what takes microseconds: only a machine that stands still makes it last.
+// dialLimit bounds what takes microseconds: only a machine that stalls makes it last.
 const dialLimit = 10 * time.Second
 
 // dialTCP connects to a server on loopback. That takes microseconds, also if the server is

@@ -25,7 +25,7 @@ type steps struct {
 	}
 }
 
-// step is what becomes of one request.
+// step is what happens to one request.
 type step struct {
 	k     int // its number, 0 if it does not count
 	fault *Armed

@@ -125,7 +125,7 @@ func runWorker(_ io.Reader, stdout io.Writer) {
 				lease, err := lock.Lock(context.Background())
 				must(err)
 				fmt.Fprintln(stdout, "held")
-				// Its lease is a short one, which a machine that stands still for a moment lets run out.
+				// Its lease is short: it ends if the machine stalls for a moment.
 				err = lease.Unlock()
 				if err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrLost) {
 					must(err)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election tests what becomes of leaders, candidates and observers if processes are killed or stopped, servers
-// restart, and in every topology. What a fault of a wire does to each request of a term is tested in test/virtual.
+// Package election tests leaders, candidates and observers on real servers: processes are killed or
+// stopped, and servers restart, in every topology. test/virtual strikes each request of a term with faults
+// of a wire.
 package election

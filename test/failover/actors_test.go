@@ -75,7 +75,7 @@ func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server)
 type waiter struct {
 	w    *world
 	done chan struct{}
-	over chan error // of handOn
+	over chan error // of handOff
 
 	// Written before done is closed.
 	lease signalbox.Lease
@@ -111,8 +111,8 @@ func (q *waiter) mustGet() {
 	require.NoError(q.w, q.err, q.w.kind.Name)
 }
 
-// handOn gives the lock back as soon as the waiter has it.
-func (q *waiter) handOn() {
+// handOff releases the lock, and returns when the waiter has it.
+func (q *waiter) handOff() {
 	go func() {
 		<-q.done
 		if q.err != nil {
@@ -128,7 +128,7 @@ func (q *waiter) handOn() {
 	}()
 }
 
-// mustHandOn waits until handOn has done so.
+// mustHandOn waits until handOff has done so.
 func (q *waiter) mustHandOn() {
 	q.w.Helper()
 	q.mustGet()

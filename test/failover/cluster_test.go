@@ -72,7 +72,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 		w.mustEnd(held[i], o, replica)
 		gaveUp := time.Now()
 		for _, q := range waiters[i] {
-			q.handOn()
+			q.handOff()
 		}
 		for _, q := range waiters[i] {
 			q.mustHandOn()

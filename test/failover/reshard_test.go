@@ -38,7 +38,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), whole...)))
 		for range 3 {
 			q := lines[i].wait(ended(t, wait))
-			q.handOn()
+			q.handOff()
 			waiters[i] = append(waiters[i], q)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P2, order: processes whose wall clocks are wrong by 20 minutes, either way, take turns with one
-// whose clock is right, and none loses its place or its lock: the server's clock is the only one.
+// P2, order: processes whose wall clocks are wrong by 20 minutes, either way, take turns with one whose
+// clock is right. None loses its ticket or its lock: only the server's clock counts.
 func TestWrongWallClocksChangeNothing(t *testing.T) {
 	t.Parallel()
 	const name, goal = "clocks", 200

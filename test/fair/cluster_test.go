@@ -103,9 +103,9 @@ func (c *town) moves(t *testing.T, more func() bool) {
 	require.Zero(t, a.intruders, "the lock was lost")
 }
 
-// movesInSteps moves the slot so that the keys are on two nodes for longer than anybody counts as living
-// without a heartbeat, and than the lease of a holder lasts without a renewal. It keeps its lease, and gives
-// the lock back while the keys are apart, or later.
+// movesInSteps moves the slot so that the keys are on two nodes for longer than a life lasts without a
+// heartbeat, and a lease without a renewal. The holder keeps its lease meanwhile. It releases the lock
+// while the keys are apart, or later.
 func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //nolint:revive // a case, no mode
 	t.Helper()
 	held, err := fair.New(locktest.Session(t, c.cluster), c.notes.name, signalbox.WithRenewedLease(2*life-time.Second)).Lock(locktest.Context(t))

@@ -68,8 +68,8 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 	w.nothingLeft(t)
 }
 
-// disturbed lets six sessions have a lock, goal times in the order of the line, while disturb runs again and again, and
-// fails the test if anybody that lives was passed over.
+// disturbed makes six sessions use a lock, goal times in the order of the queue, while disturb runs again
+// and again. It fails the test if a living waiter was passed over.
 func (w *world) disturbed(t *testing.T, name string, goal int64, disturb func() error) account {
 	t.Helper()
 	notes := w.book(t, name)

@@ -46,9 +46,9 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 	require.NoError(t, locktest.MustHave(t, got).Unlock())
 }
 
-// P4: a line has an end from its first ticket on, also where that comes without a heartbeat, since one was
+// P4: a queue has an end from its first ticket on, also if that came without a heartbeat because one was
 // sent a moment ago.
-func TestLineHasAnEndFromItsFirstTicketOn(t *testing.T) {
+func TestAQueueHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const name = "end"

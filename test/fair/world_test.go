@@ -19,8 +19,8 @@ import (
 const (
 	// life is how long a waiter counts as living after it was heard of.
 	life = 3 * time.Second
-	// bound is what the dead may delay anybody by, 3 s and a second, with much more for a machine
-	// that is busy.
+	// bound is how long dead waiters may delay the others: 3 s and a second, with much more for a busy
+	// machine.
 	bound = 15 * time.Second
 	// limit is how long a test waits for a drain or a run of many. Only a broken promise takes that long.
 	limit = 3 * time.Minute

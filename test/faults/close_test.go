@@ -79,7 +79,7 @@ func (c *closing) over(t *testing.T, limit time.Duration) {
 	}
 }
 
-// P4: a session that is closed in full use sends everybody away and leaves nothing.
+// P4: a session that is closed while its locks are in use refuses all callers, and leaves nothing.
 func TestCloseInFullUseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, closeInFullUse)

@@ -42,7 +42,8 @@ func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped for longer than their leases last")
 	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-		// Of a lock with a line the next holder waits for three seconds where one is stopped that was just granted it.
+		// The next holder of a lock with a queue waits for three seconds if a waiter is stopped that was
+		// just granted it.
 		rounds := 3
 		if !p.Ordered() {
 			rounds = 12

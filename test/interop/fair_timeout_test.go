@@ -56,8 +56,8 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		took(t, first)
 		require.InDelta(t, from, deadline(t, server, waiting[1]), 1)
 
-		// The line moves on when the dead waiter's ticket ends. That was counted from the end of
-		// the first lease, which is an hour away, so it is moved to a timeout from now.
+		// The next waiter is granted the lock when the dead waiter's ticket ends. That was counted from the
+		// end of the first lease, which is an hour away, so it is moved to a timeout from now.
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()+short.Milliseconds(), waiting[1])
 		before.release(t, "a")
 		took(t, third)

@@ -22,7 +22,7 @@ import (
 // latchChannel is the channel of a latch.
 func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
 
-// waits returns what becomes of a wait for a round.
+// waits returns the result of a wait for a round.
 func waits(r countdown.Round) <-chan error {
 	answered := make(chan error, 1)
 	go func() { answered <- r.Wait(context.Background()) }()

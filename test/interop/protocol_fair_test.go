@@ -20,7 +20,7 @@ import (
 const (
 	queueKey, deadlinesKey = "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"
 	lineChannel            = "redisson_lock__channel:{a}:"
-	// waitMS is what a place is good for, by default.
+	// waitMS is how long a ticket is valid, by default.
 	waitMS int64 = 300_000
 	// stays is how long a waiter waits that then gives up, in ms: until others have queued behind it, also
 	// on a busy machine.

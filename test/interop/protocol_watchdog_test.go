@@ -46,8 +46,9 @@ func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
 	})
 }
 
-// P1: a reader in Go whose lease is no longer than that is safe beside one that dies: no writer comes in before its lease has ended.
-func TestAShortLeaseEndsBeforeAWriterComesIn(t *testing.T) {
+// P1: a reader in Go whose lease is no longer than that is safe beside a reader that dies: no writer enters
+// before the Go lease has ended.
+func TestAShortLeaseEndsBeforeAWriterEnters(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)

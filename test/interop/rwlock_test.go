@@ -134,7 +134,7 @@ func TestTheEndOfWritingLetsInAllReaders(t *testing.T) {
 	})
 }
 
-// A writer in Go becomes a reader: readers of both sides come in, and a writer does not.
+// A writer in Go becomes a reader: readers of both sides enter, and no writer does.
 func TestADowngradeInGoLetsJavaReadersIn(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {

@@ -36,7 +36,7 @@ func permitKinds() []permitKind {
 
 // permitSide is a process that takes permits of a semaphore of three.
 type permitSide interface {
-	// take begins to take permits, without an end of their own, and returns what becomes of it.
+	// take begins to acquire permits, without an end of their own, and returns the result.
 	take(name string, n int) <-chan error
 	// release releases the permits that take acquired.
 	release(t *testing.T, name string)

@@ -92,7 +92,7 @@ func (y *yardWalk) writer() *entrant {
 	return nil
 }
 
-// taken reports whether anybody has either half.
+// taken reports whether either half is held.
 func (y *yardWalk) taken() bool {
 	for _, e := range y.all {
 		if e.has() {

@@ -27,7 +27,7 @@ type clients interface {
 
 // side is a process that can hold a lock and wait for it: one in Java, or one in Go.
 type side interface {
-	// take begins to take the lock, without an end of its own, and returns what becomes of it.
+	// take begins to acquire the lock, without an end of its own, and returns the result.
 	take(name string) <-chan error
 	// release unlocks what take acquired.
 	release(t *testing.T, name string)

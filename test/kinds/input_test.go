@@ -208,7 +208,7 @@ func (s *site) ticketsOf() int {
 	return locktest.Count(s, s.server, "EXISTS", s.Line(s.name))
 }
 
-// P9: foreign keys in the places of the queues are found before anything is written, and stay as they are.
+// P9: foreign keys under the names of the queues are found before anything is written, and do not change.
 func TestAForeignQueueIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
 	each(t, func(k kind) bool { return k.queues != nil }, func(s *site) {

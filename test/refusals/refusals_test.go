@@ -184,8 +184,8 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 	require.NoError(t, kept.Err())
 }
 
-// cutShort reports whether a call ended with its connection, which a server may close before its words are read, or for
-// want of one: a machine that stands still makes none in time.
+// cutShort reports whether a call ended because its connection was closed, which a server may do before its
+// words are read, or because no connection was made: a machine that stalls makes none in time.
 func cutShort(err error) bool {
 	var dial *net.OpError
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||

@@ -50,7 +50,7 @@ func newTarget(t *testing.T) *target {
 	return g
 }
 
-// hears reports whether anybody listens to a channel.
+// hears reports whether a channel has a subscriber.
 func (g *target) hears(t *testing.T, channel string) bool {
 	t.Helper()
 	return fmt.Sprint(g.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})

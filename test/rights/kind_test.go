@@ -73,7 +73,7 @@ func deadInQueue(t *testing.T, s *site, mode, line, known string) {
 	at := func(d time.Duration) string { return fmt.Sprintf("%016d", time.Now().Add(d).UnixMicro()) }
 	number := strings.Repeat("0", 20)
 	dead := strings.Repeat("d", 41) + mode
-	// It keeps its place for ten seconds after its life.
+	// It keeps its ticket for ten seconds after its life.
 	lives := []string{"from", at(-time.Second) + dead, dead[:22], at(-2*time.Second) + number}
 	for i := range 100 {
 		lives = append(lives, fmt.Sprintf("%022d", i), at(-minutes*time.Minute)+number)

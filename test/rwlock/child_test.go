@@ -64,7 +64,7 @@ func sideOf(mode string) locktest.Primitive {
 	return map[string]locktest.Primitive{"r": locktest.Reader(), "w": locktest.Writer()}[mode]
 }
 
-// runSide takes one side of the lock, says "held", and gives it back when it is sent a line.
+// runSide acquires one side of the lock, says "held", and releases it when it reads a line.
 func runSide(stdin io.Reader, stdout io.Writer) {
 	s := dial()
 	fmt.Fprintln(stdout, "began")

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P1, P3: a slot that is moved from node to node, at once and with its keys apart for longer than anybody counts as
-// living, while readers and writers use its lock, keeps holders and tokens, and everybody is served.
+// P1, P3: a slot is moved from node to node, both at once and with its keys apart for longer than a life,
+// while readers and writers use its lock. Holders and tokens stay right, and every caller is served.
 func TestAllUsersContinueWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the slot's keys are apart for longer than a waiter without a heartbeat counts as alive")

@@ -53,7 +53,8 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 	w.nothingLeft(t)
 }
 
-// P1, P10: a server that forgets its scripts all the time lets no user in beside a writer, and everybody is served.
+// P1, P10: a server forgets its scripts again and again. No two users overlap that must not, and every
+// caller is served.
 func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
 	const name, users, turns = "forgotten", 6, 10

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P1, P3: what is held is held for everybody, and the next holder has a greater token.
+// P1, P3: a held lock is held for every session, and the next holder has a greater token.
 func TestALockIsAcquiredTriedAndReleased(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world) {

@@ -44,8 +44,8 @@ func (u *user) run(ctx context.Context) {
 	}
 }
 
-// P4: wherever a Close falls, everybody is sent away with ErrClosed, leases end at once, and
-// on a wire that is good nothing is left on the server.
+// P4: Close may come at any instant. Every call returns ErrClosed, leases end at once, and if the wire
+// works nothing is left on the server.
 func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
 	t.Parallel()
 	const instants, latency = 120, 7 * time.Millisecond

@@ -285,9 +285,9 @@ func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 	})
 }
 
-// Order: a session that is cut off for less than ten seconds and a life comes back to its place, and
-// one that is for longer stands at the end. Both get the lock.
-func TestASessionThatIsCutOffComesBack(t *testing.T) {
+// Order: a session that is cut off for less than ten seconds and a life keeps its ticket. One that is cut
+// off for longer queues at the end. Both get the lock.
+func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T
@@ -326,8 +326,8 @@ func TestASessionThatIsCutOffComesBack(t *testing.T) {
 	})
 }
 
-// P6: a line that the server lost is formed anew within about a second, however many stood in it.
-func TestALineThatIsLostIsSoonFormedAnew(t *testing.T) {
+// P6: a queue that the server lost is formed anew within about a second, however many waiters it had.
+func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T

@@ -92,7 +92,8 @@ func (r *rooms) leave(members []int) {
 	}
 }
 
-// withoutReader returns the members by their places in a set, without the reading side if the set has the writing one.
+// withoutReader returns the members by their positions in a set, without the reading side if the set has
+// the writing one.
 func (r *rooms) withoutReader(members []int) map[int]int {
 	in := make(map[int]int)
 	writes := false

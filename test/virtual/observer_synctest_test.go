@@ -354,7 +354,7 @@ func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
 	})
 }
 
-// Renewals that come in time are not late. Those of a server that is away are ever later.
+// Renewals in time report no delay. Those to a server that is away report a growing delay.
 func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {

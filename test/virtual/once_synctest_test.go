@@ -191,7 +191,7 @@ func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	})
 }
 
-// P5, P6: whatever fault strikes whatever request of the runner, the outcome is stored once, everybody
+// P5, P6: whatever fault strikes whatever request of the runner, the outcome is stored once, every caller
 // gets it, and nothing is left behind.
 func TestOnceUnderEveryFault(t *testing.T) {
 	t.Parallel()

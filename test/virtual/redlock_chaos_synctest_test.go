@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
-// P1, P3: whatever becomes of one server after the other, and of the wires of one process after the other, at most one
-// process has the lock, and tokens rise.
+// P1, P3: servers fail one after the other, and so do the wires of processes. At most one process has the
+// lock, and tokens rise.
 func TestRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 2)) {

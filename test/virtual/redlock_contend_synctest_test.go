@@ -143,8 +143,8 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 	}
 }
 
-// P4, P5: whatever becomes of a request or a reply, at whichever step and on whichever servers, everything is settled in
-// the end, and the next process has the lock, with a greater token.
+// P4, P5: any request or reply may fail, at any step and on any servers. Everything is settled in the end,
+// and the next process has the lock, with a greater token.
 func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	t.Parallel()
 	for step, script := range map[string]*scripts.Script{
@@ -361,8 +361,8 @@ func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 	})
 }
 
-// P1: a server that lost its data grants nothing for one lease, by its own clock, which is the longest lease that anybody
-// has for the name. It would be the second of three that has nothing of the hold.
+// P1: a server that lost its data grants nothing for one lease, by its own clock: the longest lease that
+// any caller has for the name. It would be the second of three servers that has nothing of the hold.
 func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 	t.Parallel()
 	keysLost := func(w *world) { w.redis.Del("sb:epoch"); w.redis.Del(locktest.Key("a")) }

@@ -48,7 +48,7 @@ func (w *walk) check() {
 	}
 }
 
-// misses takes down whether the key with the floor of the tokens is not there, by its expiry.
+// misses records, by its expiry, whether the key with the floor of the tokens is missing.
 func (w *walk) misses(at int64) {
 	if at == -2 {
 		w.gap = true

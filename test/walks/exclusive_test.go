@@ -134,8 +134,8 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 	return r
 }
 
-// released takes down that a hold was released whose last token is known: later ones of its block
-// may be given to others.
+// released records the release of a hold whose last token is known: later tokens of its block may be given
+// to others.
 func (k *exclusiveKind) released(used string, had bool) { //nolint:revive // a fact, not a switch
 	if had && used != "" {
 		k.top = min(k.top, stampOf(used))

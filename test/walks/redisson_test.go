@@ -96,7 +96,7 @@ func (k *sharedKind) probes(a *attempt) []*request {
 	}
 }
 
-// fairWait is for how many milliseconds a place in the queue of an RFairLock is good.
+// fairWait is how many milliseconds a ticket in the queue of an RFairLock is valid.
 const fairWait = 300_000
 
 // javaFairKind is an RFairLock.

@@ -37,8 +37,8 @@ func (w *walk) entries() map[string]bool {
 	return all
 }
 
-// before are the states in which a verb is used: what becomes of the attempt, and of another of
-// another session.
+// before has the states in which a verb is used: those of the attempt, and of another attempt of another
+// session.
 var before = map[string]func(w *walk, a, other *attempt){
 	"Free": func(*walk, *attempt, *attempt) {},
 	"Has": func(w *walk, a, _ *attempt) {

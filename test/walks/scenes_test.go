@@ -66,8 +66,8 @@ func scenes() []scene {
 	}
 }
 
-// redissonPatience is for how long the places of Redisson's dead waiters may keep others out: each
-// is good for 300 s.
+// redissonPatience is how long the tickets of Redisson's dead waiters may keep others out: each is valid
+// for 300 s.
 const redissonPatience = 40 * 300 * second
 
 // steps is how many steps a walk has before its end.

@@ -297,7 +297,7 @@ func (w *walk) exclude(a *attempt) {
 	}
 }
 
-// disturbed takes down that nothing which was believed before counts any more.
+// disturbed records that what the model knew before no longer counts.
 func (w *walk) disturbed() { w.calm = w.now + 1 }
 
 // lose loses a key: it is deleted or evicted, or expires soon.

@@ -48,8 +48,7 @@ const (
 	long    = virtual + " (long)"
 )
 
-// What becomes of a mutant. Killed and hung count as noticed, survived as not noticed, the rest as
-// neither.
+// The fate of a mutant. Killed and hung count as noticed, survived as not noticed, the rest as neither.
 const (
 	killed   = "killed"
 	hung     = "hung"
