@@ -223,7 +223,7 @@ func TestCloseUndoesATryThatIsOnItsWay(t *testing.T) {
 	redistest.Await(t, "a session that is closed", func() bool { return mu.Check() != nil })
 	close(goOn)
 	require.NoError(t, redistest.Receive(t, "the end of Close", closed))
-	require.ErrorIs(t, redistest.Receive(t, "the answer", trying), signalbox.ErrClosed)
+	require.ErrorIs(t, redistest.Receive(t, "the reply", trying), signalbox.ErrClosed)
 	require.Empty(t, held(t, server))
 }
 

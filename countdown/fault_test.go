@@ -22,7 +22,7 @@ import (
 func requireRefusal(t *testing.T, r countdown.Round, id, words string) {
 	t.Helper()
 	limit := 50 * time.Millisecond
-	redistest.Await(t, "a refusal that is answered in time", func() bool {
+	redistest.Await(t, "a refusal with a reply in time", func() bool {
 		limit *= 2 // for a busy machine
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()

@@ -203,7 +203,7 @@ func TestWhatStepsCost(t *testing.T) {
 	began := time.Now()
 	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrReset)
 	repeated := 2 * int(time.Since(began)/time.Second) // a reply that needs a second is not waited for
-	require.LessOrEqual(t, proxy.Requests(), 2+repeated, "one more, where the subscription was faster than the answer")
+	require.LessOrEqual(t, proxy.Requests(), 2+repeated, "one more, if the subscription was faster than the reply")
 }
 
 // P10: a client that was closed is the end of the session.

@@ -30,7 +30,7 @@ func mustLead(tb testing.TB, e *election.Election) election.Term {
 func mustCampaign(ctx context.Context, tb testing.TB, server *redistest.Server, e *election.Election, n int) <-chan locktest.Result[election.Term] {
 	tb.Helper()
 	term := locktest.LaterWith(ctx, e.Campaign)
-	redistest.Await(tb, "a place in the queue", func() bool { return locktest.Tickets(tb, server, "a") == n })
+	redistest.Await(tb, "a ticket in the queue", func() bool { return locktest.Tickets(tb, server, "a") == n })
 	return term
 }
 

@@ -136,7 +136,7 @@ func TestCallbacksAreCalled(t *testing.T) {
 	elsewhere, stop := context.WithCancel(t.Context())
 	second := run(elsewhere, "second")
 	require.Equal(t, told{"second", "first"}, redistest.Receive(t, "a call", heard))
-	redistest.Await(t, "a place in the queue", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	redistest.Await(t, "a ticket in the queue", func() bool { return locktest.Tickets(t, server, "a") == 1 })
 	cancel()
 	require.Equal(t, told{"first", "stopped"}, redistest.Receive(t, "a call", heard))
 	require.ErrorIs(t, redistest.Receive(t, "the return", first), context.Canceled)

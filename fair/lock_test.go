@@ -45,7 +45,7 @@ func TestAWaiterThatReturnsQueuesAtTheEnd(t *testing.T) {
 	stays := locktest.Contend(t.Context(), t, server, "a", other.Lock)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the end of the wait", leaves).Err, context.Canceled)
-	redistest.Await(t, "the leaving", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	redistest.Await(t, "the end of the ticket", func() bool { return locktest.Tickets(t, server, "a") == 1 })
 	comes := locktest.Contend(t.Context(), t, server, "a", one.Lock)
 	require.NoError(t, lease.Unlock())
 	lease = locktest.MustHave(t, stays)

@@ -32,7 +32,7 @@ func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption)
 func stand(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, n int) <-chan locktest.Result[signalbox.Lease] {
 	tb.Helper()
 	answered := locktest.LaterWith(ctx, mu.Lock)
-	redistest.Await(tb, "a place in line", func() bool { return locktest.Integer(tb, server.MustDo(tb, "LLEN", javaQueue)) == int64(n) })
+	redistest.Await(tb, "a ticket in the queue", func() bool { return locktest.Integer(tb, server.MustDo(tb, "LLEN", javaQueue)) == int64(n) })
 	owner, _ := server.MustDo(tb, "LINDEX", javaQueue, -1).(string)
 	redistest.Await(tb, "a waiter listens", func() bool {
 		reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", "redisson_lock__channel:{a}:"+owner).([]any)
@@ -100,7 +100,7 @@ func TestASharedFairLockIsWaitedForByPolling(t *testing.T) {
 	server := redistest.Start(t)
 	lease := locktest.Must(t, shared(t, server).Lock)
 	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.WithLayout(signalbox.Redisson())).Lock)
-	redistest.Await(t, "a place in line", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
+	redistest.Await(t, "a ticket in the queue", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
@@ -187,7 +187,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 		_, err := mu.TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 	}
-	redistest.Await(t, "nothing is to be given back", func() bool { return locktest.Settling(s) == 0 })
+	redistest.Await(t, "nothing left to release", func() bool { return locktest.Settling(s) == 0 })
 	require.Equal(t, 10, proxy.Requests())
 	require.NoError(t, lease.Unlock())
 }

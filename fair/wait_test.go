@@ -29,14 +29,14 @@ func TestErrHeldIsJoinedIfTheLastReplyWasHeld(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		looks := proxy.Replies()
 		waiting := locktest.Contend(ctx, t, server, "a", mu.Lock)
-		redistest.Await(t, "a look, after the answer", func() bool { return proxy.Replies() > looks })
+		redistest.Await(t, "a poll, after the reply", func() bool { return proxy.Replies() > looks })
 		cancel(want)
 		got := redistest.Receive(t, "the end of the wait", waiting)
 		require.ErrorIs(t, got.Err, signalbox.ErrHeld)
 		require.ErrorIs(t, got.Err, want)
 		require.ErrorIs(t, got.Err, context.Canceled)
 		require.Equal(t, signalbox.Lease{}, got.Value)
-		redistest.Await(t, "the leaving", func() bool { return locktest.Tickets(t, server, "a") == 0 })
+		redistest.Await(t, "the end of the ticket", func() bool { return locktest.Tickets(t, server, "a") == 0 })
 	}
 	require.NoError(t, holder.Unlock())
 }
@@ -72,6 +72,6 @@ func TestErrHeldIsJoinedIfTheContextEndsWithTheReply(t *testing.T) {
 	got := redistest.Receive(t, "the end of the wait", locktest.LaterWith(&endsBehind{ctx, proxy, proxy.Requests(), cancel}, mu.Lock))
 	require.ErrorIs(t, got.Err, context.Canceled)
 	require.ErrorIs(t, got.Err, signalbox.ErrHeld)
-	redistest.Await(t, "the leaving", func() bool { return locktest.Tickets(t, server, "a") == 0 })
+	redistest.Await(t, "the end of the ticket", func() bool { return locktest.Tickets(t, server, "a") == 0 })
 	require.NoError(t, holder.Unlock())
 }

@@ -20,7 +20,7 @@ func TestWaitersAreListedInOrder(t *testing.T) {
 	server := redistest.Start(t)
 	mu := fair.New(locktest.SteadySession(t, server), "a")
 	for range mu.Waiters(t.Context()) {
-		t.Error("nobody waits")
+		t.Error("there is no waiter")
 	}
 	lease := locktest.Must(t, mu.Lock)
 	one, other := locktest.SteadySession(t, server, signalbox.WithLabel("one")), locktest.SteadySession(t, server, signalbox.WithLabel("the other"))
@@ -58,7 +58,7 @@ func TestALongQueueIsListedInPages(t *testing.T) {
 	mu := fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a")
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	for range mu.Waiters(t.Context()) {
-		t.Error("nobody waits")
+		t.Error("there is no waiter")
 	}
 	for _, n := range []int{99, 100, 101, 250} {
 		server.MustDo(t, "EVAL", `redis.call('DEL', KEYS[1])

@@ -58,7 +58,7 @@ func TestCancelledAtEachMemberNothingIsLeft(t *testing.T) {
 		redistest.Await(t, "the members before it", func() bool { return len(held(t, mine)) == i+1 })
 		cancel()
 		require.ErrorIs(t, locktest.MustFail(t, waiting), context.Canceled)
-		redistest.Await(t, "the members given back", func() bool { return len(held(t, mine)) == 1 })
+		redistest.Await(t, "the members released", func() bool { return len(held(t, mine)) == 1 })
 		require.NoError(t, theirs.Unlock())
 		awaitFree(t, mine, s)
 	}

@@ -23,7 +23,7 @@ func TestAQuorumIsMoreThanHalf(t *testing.T) {
 				case failed:
 					require.LessOrEqual(t, 2*(n-no), n, "%+v", count)
 				case open:
-					require.Less(t, yes+no, n, "%+v: everybody has answered", count)
+					require.Less(t, yes+no, n, "%+v: all servers have replied", count)
 				}
 			}
 		}

@@ -50,7 +50,7 @@ func TestHolderReturnsTheHolder(t *testing.T) {
 	after := locktest.ServerTime(t, server)
 
 	h := requireHolder(t, elsewhere)
-	require.Equal(t, h, requireHolder(t, mu), "everybody is told the same")
+	require.Equal(t, h, requireHolder(t, mu), "all callers get the same")
 	require.Equal(t, "reentrant", h.Kind)
 	require.Equal(t, "Schicht 3, Ölpresse", h.Label)
 	require.Equal(t, s.ID(), h.Session)

@@ -118,7 +118,7 @@ func TestOneOfManyUnlocksCounts(t *testing.T) {
 	}
 	done := 0
 	for range 16 {
-		if err := redistest.Receive(t, "an answer", answers); err == nil {
+		if err := redistest.Receive(t, "a result", answers); err == nil {
 			done++
 		} else {
 			require.ErrorIs(t, err, signalbox.ErrNotHeld)

@@ -37,7 +37,7 @@ func TestBoundContextsEndBeforeTheNextHolderEnters(t *testing.T) {
 			}
 			next <- locktest.Result[signalbox.Lease]{Value: got, Err: err}
 		}()
-		redistest.Receive(t, "a place in the queue", waits.Listened)
+		redistest.Receive(t, "a ticket in the queue", waits.Listened)
 		old := lease
 		require.NoError(t, old.Unlock())
 		got := locktest.MustHave(t, next)
@@ -61,7 +61,7 @@ func TestACancelledWaiterLosesNoTurn(t *testing.T) {
 		hasty, patient := locktest.Queue(ctx, t, mu.Lock), locktest.Queue(t.Context(), t, mu.Lock)
 		go cancel()
 		require.NoError(t, lease.Unlock())
-		if got := redistest.Receive(t, "the hasty one's answer", hasty); got.Err == nil {
+		if got := redistest.Receive(t, "the result of the hasty call", hasty); got.Err == nil {
 			require.NoError(t, got.Value.Unlock())
 		} else {
 			require.ErrorIs(t, got.Err, context.Canceled)
@@ -82,7 +82,7 @@ func TestACancelledContenderLeavesItsPartToTheNext(t *testing.T) {
 	contender := locktest.Contend(ctx, t, server, "a", mu.Lock)
 	next := locktest.Queue(t.Context(), t, mu.Lock)
 	cancel()
-	require.ErrorIs(t, redistest.Receive(t, "the contender's answer", contender).Err, context.Canceled)
+	require.ErrorIs(t, redistest.Receive(t, "the contender's result", contender).Err, context.Canceled)
 	require.NoError(t, holder.Unlock())
 	got := locktest.MustHave(t, next)
 	require.NoError(t, got.Unlock())

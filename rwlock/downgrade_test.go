@@ -49,7 +49,7 @@ func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 	proxy := w.proxy()
 	mus := append([]*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}, w.locks(2)...)
 	rounds, quick := 0, 0
-	redistest.Await(t, "six downgrades, one of which a message told of and no look", func() bool {
+	redistest.Await(t, "six downgrades, one of them noticed by a message and not by a poll", func() bool {
 		lease := must(t, mus[0], write)
 		readers := []<-chan result{w.queue(t.Context(), mus[0], read, 1)}
 		writer := w.queue(t.Context(), mus[3], write, 2)
@@ -107,7 +107,7 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 			go func() { answered <- mu.Downgrade(ctx, lease) }()
 			redistest.Receive(t, "the fault", fault.Fired())
 			cancel()
-			_ = redistest.Receive(t, "the answer, or none", answered)
+			_ = redistest.Receive(t, "the reply, or no reply", answered)
 			beside := locktest.MustHave(t, reader)
 			require.NoError(t, lease.Err())
 			redistest.Await(t, "a wire", func() bool { return mu.Downgrade(t.Context(), lease) == nil })

@@ -151,7 +151,7 @@ func (w site) awaitChannels(kind string, n int) {
 func (w site) queue(ctx context.Context, mu *rwlock.Lock, take side, n int) <-chan result {
 	w.Helper()
 	got := later(ctx, mu, take)
-	redistest.Await(w, "a place in a queue", func() bool { return w.queued() == n })
+	redistest.Await(w, "a ticket in a queue", func() bool { return w.queued() == n })
 	return got
 }
 

@@ -43,7 +43,7 @@ func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	locker := mu.Locker(lease.Enter(t.Context()))
 	locked := make(chan error, 1)
 	go func() { locked <- locktest.PanicOf(locker.Lock) }()
-	redistest.Await(t, "a place in line, and no ErrUpgrade", func() bool { return w.queued() == 1 })
+	redistest.Await(t, "a ticket in the queue, and no ErrUpgrade", func() bool { return w.queued() == 1 })
 	_ = lease.Unlock() // and with it the Locker's context ends
 	if redistest.Receive(t, "the end of the Locker", locked) == nil {
 		locker.Unlock()

@@ -103,7 +103,7 @@ func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 	holder, writer, mu := w.lock(), w.lock(), w.lockAt(proxy)
 	proxy.SetMatch(locktest.Runs(scripts.RWLockLook))
 	reader := must(t, holder, read)
-	redistest.Await(t, "an open door of which a message told, and no look", func() bool {
+	redistest.Await(t, "a shared hold that a message announced, and no poll", func() bool {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		waiting := w.queue(ctx, writer, write, 1)

@@ -174,7 +174,7 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 			require.NoError(t, got.Err)
 			require.NoError(t, got.Value.Unlock())
 		case <-time.NewTimer(redistest.Patience).C:
-			require.FailNow(t, "nobody comes in")
+			require.FailNow(t, "no reader enters")
 		}
 	}
 }

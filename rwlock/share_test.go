@@ -144,7 +144,7 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 			waiting = append(waiting, follow(ctx, t, mu, n+1))
 		}
 	}
-	redistest.Await(t, "a look, after the answer", func() bool { return proxy.Replies() > 0 })
+	redistest.Await(t, "a poll, after the reply", func() bool { return proxy.Replies() > 0 })
 	place := ticket()
 	for _, n := range []int{0, 2, 1} { // the leader, one that waits for it, and the next leader
 		leave[n]()
@@ -164,7 +164,7 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, locktest.MustFail(t, alone), context.Canceled)
 	require.Zero(t, mu.InUse())
-	redistest.Await(t, "the leaving", func() bool { return w.queued() == 0 })
+	redistest.Await(t, "the end of the ticket", func() bool { return w.queued() == 0 })
 	require.NoError(t, holder.Unlock())
 }
 

@@ -59,7 +59,7 @@ func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
 	proxy.ResetCount()
 	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
 	require.Zero(t, proxy.Requests())
-	redistest.Await(t, "a reader that knows that another stands in line", func() bool {
+	redistest.Await(t, "a reader that knows that a writer waits", func() bool {
 		before := proxy.Requests()
 		require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
 		return proxy.Requests() == before

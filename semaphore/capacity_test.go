@@ -97,7 +97,7 @@ func TestWaiterAboveTheCapacityFailsAndBlocksNoOther(t *testing.T) {
 	require.NoError(t, other.SetCapacity(t.Context(), 2))
 	require.NoError(t, locktest.MustHave(t, behind).Unlock())
 	for _, w := range []returned{hopeless, alsoHopeless} {
-		got := redistest.Receive(t, "an answer", w)
+		got := redistest.Receive(t, "a result", w)
 		require.ErrorIs(t, got.Err, signalbox.ErrCapacity)
 		require.ErrorContains(t, got.Err, "there are 2 permits")
 	}

@@ -83,7 +83,7 @@ func TestASemaphoreAndALockShareANameWithoutTouchingEachOther(t *testing.T) {
 	require.NoError(t, err)
 	waitsForPermit := queue(t.Context(), t, server, semaphore.New(other, "a", 1), 1, 1)
 	waitsForLock := locktest.LaterWith(t.Context(), fair.New(other, "a").Lock)
-	redistest.Await(t, "a place in the other line", func() bool { return locktest.Count(t, server, "ZCARD", "sb:{a}:line") == 1 })
+	redistest.Await(t, "a ticket in the other queue", func() bool { return locktest.Count(t, server, "ZCARD", "sb:{a}:line") == 1 })
 	require.NoError(t, permit.Unlock())
 	require.NoError(t, locktest.MustHave(t, waitsForPermit).Unlock())
 	require.False(t, locktest.IsClosed(waitsForLock))
@@ -99,7 +99,7 @@ func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 	other := newSession(t, server, signalbox.WithLabel("the other"))
 	sem := semaphore.New(one, "a", 1000)
 	for range sem.Holders(t.Context()) {
-		t.Error("nobody has any")
+		t.Error("no permits are held")
 	}
 	var leases []signalbox.Lease
 	want := make(map[string]int)

@@ -181,7 +181,7 @@ func TestCancelDuringHandOverLosesNoPermits(t *testing.T) {
 				require.NoError(t, got.Err)
 				require.NoError(t, got.Value.Unlock())
 			case <-late.C:
-				t.Fatal("somebody waits in vain")
+				t.Fatal("a waiter waits in vain")
 			}
 		}
 		late.Stop()

@@ -28,7 +28,7 @@ end
 redis.call('SET', KEYS[1], 0)`, 2, "a", kind.timeouts, n)
 			require.Equal(t, n, available(t, sem))
 			for range sem.Holders(t.Context()) {
-				t.Error("nobody has any")
+				t.Error("no permits are held")
 			}
 			lease := mustAcquire(t, sem, most)
 			require.Equal(t, n-most, available(t, sem))

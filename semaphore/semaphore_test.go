@@ -42,7 +42,7 @@ func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 	_, err := here.TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	_, err = semaphore.New(newSession(t, server), "a", 3).TryAcquire(t.Context(), 1)
-	require.ErrorIs(t, err, signalbox.ErrHeld, "one is free, and somebody waits for more")
+	require.ErrorIs(t, err, signalbox.ErrHeld, "one is free, and a waiter wants more")
 	require.NoError(t, two.Unlock())
 	three := locktest.MustHave(t, large)
 	require.Greater(t, three.Token(), two.Token())

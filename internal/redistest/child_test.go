@@ -24,7 +24,7 @@ func runEcho(stdin io.Reader, stdout io.Writer) {
 }
 
 func runExit(io.Reader, io.Writer) {
-	fmt.Fprintln(os.Stderr, "cannot go on")
+	fmt.Fprintln(os.Stderr, "cannot continue")
 	os.Exit(7)
 }
 
@@ -80,7 +80,7 @@ func TestExitCodeAndLastWordsOfAChildAreKept(t *testing.T) {
 	t.Parallel()
 	p := redistest.Child(t, "exit")
 	require.Equal(t, 7, p.Wait(patience))
-	require.Contains(t, p.Stderr(), "cannot go on")
+	require.Contains(t, p.Stderr(), "cannot continue")
 }
 
 func TestUnknownChildReportsThat(t *testing.T) {

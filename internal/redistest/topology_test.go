@@ -107,5 +107,5 @@ func TestPortOfAKilledServerIsNotGivenToAnother(t *testing.T) {
 	eventually(t, func() bool { // another test may have been given it
 		free, err := net.ListenPacket("udp", s.Addr())
 		return err == nil && free.Close() == nil
-	}, "the port is not given back")
+	}, "the port is not released")
 }

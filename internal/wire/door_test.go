@@ -49,7 +49,7 @@ func TestRefusedConnectionIsSharedByAllCalls(t *testing.T) {
 	require.Less(t, connections(t, server)-before, calls/4)
 
 	server.MustDo(t, "ACL", "SETUSER", "teller", ">right")
-	redistest.Await(t, "an answer", func() bool {
+	redistest.Await(t, "a result", func() bool {
 		_, err := r.Run(t.Context(), hello("key"))
 		return err == nil
 	})
@@ -79,7 +79,7 @@ func TestServerThatIsDownIsAskedAgain(t *testing.T) {
 		require.Equal(t, wire.Wait, wire.Judge(err))
 	}
 	proxy.Accept()
-	redistest.Await(t, "an answer", func() bool {
+	redistest.Await(t, "a result", func() bool {
 		_, err := r.Run(t.Context(), hello("key"))
 		return err == nil
 	})

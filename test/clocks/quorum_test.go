@@ -59,7 +59,7 @@ func TestAQuorumWhoseServersDisagreeOnTheTime(t *testing.T) {
 				waiting := locktest.LaterWith(locktest.Context(t), other.Lock)
 				// A server that does not reply in a tenth of a lease says nothing, and a vote without it may
 				// be undecided.
-				redistest.Await(t, "the answer that somebody has the lock", func() bool {
+				redistest.Await(t, "the reply that the lock is held", func() bool {
 					_, err := third.TryLock(locktest.Context(t))
 					require.Error(t, err)
 					return errors.Is(err, signalbox.ErrHeld)

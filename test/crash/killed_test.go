@@ -140,7 +140,7 @@ func (w *world) nothingLeft(t *testing.T, n int) {
 		redistest.Await(t, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })
 	}
 	w.view.NoImmortals(t)
-	redistest.Await(t, "nobody listens", func() bool {
+	redistest.Await(t, "no subscribers", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
 		return ok && len(channels) == 0
 	})

@@ -29,7 +29,7 @@ func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:parall
 		w.pauseAll(t, holders)
 		pauses += len(holders)
 	}
-	t.Logf("%d pauses, all told at the first look", pauses)
+	t.Logf("%d pauses, all reported by the first check", pauses)
 }
 
 // pauseAll stops the children until their keys have ended and others have the locks, and asks them. The

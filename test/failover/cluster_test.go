@@ -68,7 +68,7 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
+		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, replica)
 		gaveUp := time.Now()
 		for _, q := range waiters[i] {
@@ -145,7 +145,7 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	for i, w := range all {
 		o := <-told[i]
 		require.NoError(t, o.lost, w.kind.Name)
-		t.Logf("%s: renewals go on after %v", w.kind.Name, o.took)
+		t.Logf("%s: renewals continue after %v", w.kind.Name, o.took)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].book.pause(fault)

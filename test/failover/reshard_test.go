@@ -90,7 +90,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
 	}
 	for i, w := range all {
-		redistest.Await(t, w.kind.Name+": nobody listens at the old node", func() bool { return len(w.listenersAt(from)) == 0 })
+		redistest.Await(t, w.kind.Name+": no subscribers at the old node", func() bool { return len(w.listenersAt(from)) == 0 })
 		for _, each := range []*world{w, busy[i], lines[i]} {
 			each.book.mustBeTrue(t)
 		}

@@ -37,7 +37,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
+		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, promoted)
 		w.mustHear()
 		w.book.mustBeTrue(t)
@@ -71,7 +71,7 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 	for i, w := range all {
 		require.False(t, w.held(promoted))
 		o := <-told[i]
-		t.Logf("%s: the loss is told after %v", w.kind.Name, o.took)
+		t.Logf("%s: the loss is reported after %v", w.kind.Name, o.took)
 		require.ErrorIs(t, o.lost, signalbox.ErrLost)
 		w.book.leave(held[i])
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
@@ -178,7 +178,7 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
+		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		redistest.Await(t, "a listener at the new primary", func() bool {
 			return len(w.listenersAt(now)) > 0
 		})
@@ -189,7 +189,7 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	old.Thaw()
 	for i, w := range all {
 		busy[i].awaitTurns(100)
-		redistest.Await(t, "nobody listens at the old primary", func() bool { return len(w.listenersAt(old)) == 0 })
+		redistest.Await(t, "no subscribers at the old primary", func() bool { return len(w.listenersAt(old)) == 0 })
 		w.book.leave(held[i])
 		_ = held[i].Unlock()
 		waiters[i].mustGet()
@@ -270,7 +270,7 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	told := followAll(held, life)
 	for i, w := range all {
 		o := <-told[i]
-		t.Logf("%s: renewals go on after %v (lost: %v)", w.kind.Name, o.took, o.lost)
+		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, now)
 		w.book.mustBeTrue(t)
 		busy[i].awaitTurns(50)
@@ -321,7 +321,7 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 		if !errors.Is(lease.Err(), signalbox.ErrLost) {
 			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.Name, lease.Err())
 		}
-		t.Logf("%s: the old primary granted it; the loss is told after %v", w.kind.Name, time.Since(granted))
+		t.Logf("%s: the old primary granted it; the loss is reported after %v", w.kind.Name, time.Since(granted))
 		return nil
 	})
 	s.AwaitReady(t)

@@ -120,10 +120,10 @@ func (b *book) inOrder(tb testing.TB, enough int64) account {
 	tb.Helper()
 	a := b.account(tb)
 	tb.Logf("%s: %+v", b.name, a)
-	require.Zero(tb, a.passed, "somebody that lives was passed over: %+v", a)
+	require.Zero(tb, a.passed, "a living waiter was passed over: %+v", a)
 	require.Zero(tb, a.fallen, "a token fell: %+v", a)
-	require.Zero(tb, a.sunk, "somebody came before the first in line: %+v", a)
-	require.GreaterOrEqual(tb, a.followed, enough, "too few stood in line: %+v", a)
+	require.Zero(tb, a.sunk, "a ticket came before the head of the queue: %+v", a)
+	require.GreaterOrEqual(tb, a.followed, enough, "too few were queued: %+v", a)
 	return a
 }
 
@@ -131,7 +131,7 @@ func (b *book) inOrder(tb testing.TB, enough int64) account {
 func (b *book) faultless(tb testing.TB, enough int64) account {
 	tb.Helper()
 	a := b.inOrder(tb, enough)
-	require.Zero(tb, a.left, "somebody lost its place: %+v", a)
-	require.Zero(tb, a.intruders, "somebody lost the lock: %+v", a)
+	require.Zero(tb, a.left, "a waiter lost its ticket: %+v", a)
+	require.Zero(tb, a.intruders, "a holder lost the lock: %+v", a)
 	return a
 }

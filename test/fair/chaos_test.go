@@ -48,7 +48,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	var slowest time.Duration
 	continues := func() {
 		before, begun := notes.account(t).notes, time.Now()
-		redistest.AwaitFor(t, bound, "the others go on", func() bool { return notes.account(t).notes >= before+100 })
+		redistest.AwaitFor(t, bound, "the others continue", func() bool { return notes.account(t).notes >= before+100 })
 		slowest = max(slowest, time.Since(begun))
 	}
 	continues()

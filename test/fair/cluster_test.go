@@ -83,7 +83,7 @@ func (c *town) moves(t *testing.T, more func() bool) {
 		redistest.AwaitFor(t, limit, what, func() bool { return followed.Load() >= before+200 })
 		t.Logf("%s: 200 grants in %v", what, time.Since(begun).Round(time.Millisecond))
 	}
-	continues("in its place")
+	continues("in its old slot")
 	rounds := 0
 	for ; more(); rounds++ {
 		to := c.elsewhere(t)

@@ -75,7 +75,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 			other := w.asks(t, w.waiter, name, 2)
 			require.NoError(t, held.Unlock())
 			second := locktest.MustHave(t, other)
-			require.Equal(t, 1, w.view.Waiting(name), "the stopped one has its place")
+			require.Equal(t, 1, w.view.Waiting(name), "the stopped one has its ticket")
 			if late {
 				require.NoError(t, second.Unlock())
 				w.awaitLost(t, name)
@@ -103,7 +103,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 				tokens[child] = lease.Token()
 				require.NoError(t, lease.Unlock())
 			}
-			require.Equal(t, late, tokens[true] > tokens[false], "the order of the line")
+			require.Equal(t, late, tokens[true] > tokens[false], "the order of the queue")
 			w.nothingLeft(t)
 		})
 	}
@@ -124,7 +124,7 @@ func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 func (w *world) awaitFirst(t *testing.T, name, what string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
-	redistest.Await(t, "the first in line counts as "+what, func() bool {
+	redistest.Await(t, "the head of the queue counts as "+what, func() bool {
 		for first, err := range lock.Waiters(t.Context()) {
 			require.NoError(t, err)
 			return first.Alive == (what == living)
@@ -140,7 +140,7 @@ const living, dead = "living", "dead"
 func (w *world) awaitLost(t *testing.T, name string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
-	redistest.AwaitFor(t, limit, "the dead waiter has lost its place", func() bool {
+	redistest.AwaitFor(t, limit, "the dead waiter has lost its ticket", func() bool {
 		lease, err := lock.TryLock(t.Context())
 		require.NoError(t, err, "who tries goes before the dead")
 		require.NoError(t, lease.Unlock())

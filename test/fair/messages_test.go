@@ -32,7 +32,7 @@ func TestLostGrantIsFoundByALook(t *testing.T) {
 			got := w.asks(t, locktest.Session(t, proxy), name, 1)
 			w.hear(t, 1)
 			// The first poll comes with the subscription. The next one comes most of a second later.
-			redistest.Await(t, "a look", func() bool { return proxy.Replies() > 0 })
+			redistest.Await(t, "a poll", func() bool { return proxy.Replies() > 0 })
 			lose(t, w, proxy)
 			require.NoError(t, held.Unlock())
 			lease := locktest.MustHave(t, got)

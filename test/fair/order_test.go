@@ -78,7 +78,7 @@ func (w *world) drains(t *testing.T, processes, users int) {
 	for i := range crowd {
 		crowd[i] = w.start(t, "crowd", order{name: name, sessions: 1, users: users})
 	}
-	redistest.AwaitFor(t, limit, "all stand in line", func() bool { return w.view.Waiting(name) == processes*users })
+	redistest.AwaitFor(t, limit, "all are queued", func() bool { return w.view.Waiting(name) == processes*users })
 	_, err := notes.note(t.Context(), held) // says who is first
 	require.NoError(t, err)
 	begun := time.Now()

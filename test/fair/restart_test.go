@@ -57,7 +57,7 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 	begun := time.Now()
 	group.Wait()
 	t.Logf("%d waiters were served in %v", waiters, time.Since(begun).Round(time.Millisecond))
-	redistest.Receive(t, "the holder is told", held.Done())
+	redistest.Receive(t, "the loss, at the holder", held.Done())
 	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
 	require.Len(t, tokens, waiters)
 	last := held.Token()

@@ -80,14 +80,14 @@ func (w *world) hear(t *testing.T, n int) {
 // waiting waits until there are n tickets.
 func (w *world) waiting(t *testing.T, name string, n int) {
 	t.Helper()
-	redistest.AwaitFor(t, limit, "they stand in line", func() bool { return w.view.Waiting(name) == n })
+	redistest.AwaitFor(t, limit, "they are queued", func() bool { return w.view.Waiting(name) == n })
 }
 
 // nothingLeft fails the test if the lock still has a holder or a waiter after a while.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
 	view := locktest.NewView(t, w.server) // a connection that no restart has broken
-	redistest.AwaitFor(t, bound, "nobody holds anything or stands in line", func() bool {
+	redistest.AwaitFor(t, bound, "no holds and no tickets", func() bool {
 		immortal, held, err := view.Leaks()
 		require.NoError(t, err)
 		require.Empty(t, immortal, "keys without an end")

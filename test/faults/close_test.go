@@ -35,7 +35,7 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 		go func() { c.ended <- c.use(i, w.kind.New(of, fmt.Sprint("closing/", i%5), life)) }()
 	}
 	for range closeUsers {
-		redistest.Receive(t, "everybody has had a lock", c.began)
+		redistest.Receive(t, "each user has had a lock", c.began)
 	}
 	return c
 }

@@ -50,7 +50,7 @@ func served(t *testing.T, queues []*queue) {
 // listening waits until the waiter of each lock has a ticket, and hears of its grant: on the one channel of its session.
 func (w *world) listening(t *testing.T, queues []*queue) {
 	t.Helper()
-	redistest.Await(t, "everybody listens", func() bool {
+	redistest.Await(t, "all sessions listen", func() bool {
 		for _, q := range queues {
 			if w.view.Waiting(q.name) != 1 {
 				return false

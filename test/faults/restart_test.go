@@ -26,7 +26,7 @@ func TestEmptyServerReportsLossesAndServesWaiters(t *testing.T) {
 	served(t, queues)
 	for _, q := range queues {
 		// By a renewal, which comes in the first third: their leases would have lasted longer.
-		redistest.ReceiveFor(t, life*2/3-time.Since(begun), "each holder is told", q.held.Done())
+		redistest.ReceiveFor(t, life*2/3-time.Since(begun), "the loss, at each holder", q.held.Done())
 		require.ErrorIs(t, q.held.Err(), signalbox.ErrLost)
 		require.ErrorIs(t, q.held.Unlock(), signalbox.ErrLost)
 	}

@@ -24,7 +24,7 @@ func takeKeys(t *testing.T, w *world) {
 	const life = 3 * redistest.Patience // which is renewed after a third of it
 	told := func(t *testing.T, c <-chan struct{}) {
 		t.Helper()
-		redistest.ReceiveFor(t, life*2/3, "the holder is told", c)
+		redistest.ReceiveFor(t, life*2/3, "the loss, at the holder", c)
 	}
 	k := w.kind
 	for name, take := range map[string][]any{

@@ -69,5 +69,5 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	}
 	t.Logf("the other waited %v in the middle, %v for 99 in 100, %v at most, while %d goroutines had %d turns",
 		waits[len(waits)/2], waits[len(waits)*99/100], waits[len(waits)-1], locals, meant)
-	require.Less(t, meant, int64(2*turns*1024), "the lock was passed on for too long")
+	require.Less(t, meant, int64(2*turns*1024), "the lock was handed over for too long")
 }

@@ -182,7 +182,7 @@ func (c *client) release(lease signalbox.Lease, took int64) error {
 		c.add(op{ended, c.who, lease.Token()}, took, c.now())
 	case errors.Is(err, signalbox.ErrUnconfirmed):
 		if err := c.settled(); err != nil {
-			return fmt.Errorf("give back: %w", err)
+			return fmt.Errorf("release: %w", err)
 		}
 		c.add(op{ended, c.who, lease.Token()}, from, c.now())
 	default:

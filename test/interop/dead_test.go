@@ -27,7 +27,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	for in := bufio.NewScanner(stdin); in.Scan(); {
-		fmt.Fprintf(stdout, "lost %t, told so by Unlock %t\n", errors.Is(lease.Err(), signalbox.ErrLost), errors.Is(lease.Unlock(), signalbox.ErrLost))
+		fmt.Fprintf(stdout, "lost %t, reported by Unlock %t\n", errors.Is(lease.Err(), signalbox.ErrLost), errors.Is(lease.Unlock(), signalbox.ErrLost))
 	}
 }
 
@@ -109,7 +109,7 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 		holder.Send("how is it?")
 		said, err := holder.ReadLine(redistest.Patience)
 		require.NoError(t, err, holder.Stderr())
-		require.Equal(t, "lost true, told so by Unlock true", said)
+		require.Equal(t, "lost true, reported by Unlock true", said)
 		require.Equal(t, has, hash(t, server, "a"))
 		require.Equal(t, until, ends(t, server, "a"))
 		p.must(t, "a", "unlock", "a")

@@ -301,7 +301,7 @@ func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
 		stands(t, server, 2)
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
 		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
-		redistest.Await(t, "its place", func() bool {
+		redistest.Await(t, "its ticket", func() bool {
 			in := placed(t, server)
 			return len(in) == 2 && slices.Contains(queued(t, server), ours) && slices.Min(in) > now()+waitMS/2
 		})
@@ -321,7 +321,7 @@ func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
 				require.Equal(t, "ok true", text)
 				p.must(t, "b", "fair-unlock", "a")
 			case <-locktest.Context(t).Done():
-				require.FailNow(t, "nobody has it")
+				require.FailNow(t, "no waiter has it")
 			}
 		}
 		awaitNothing(t, server)
@@ -382,7 +382,7 @@ func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
 				require.NoError(t, err)
 				java := p.ask("a", "fair-lock", key, 60_000)
 				waits := func(n int64) {
-					redistest.Await(t, "a place in line", func() bool {
+					redistest.Await(t, "a ticket in the queue", func() bool {
 						return owner.MustDo(t, "LLEN", "redisson_lock_queue:{"+key+"}") == n
 					})
 				}

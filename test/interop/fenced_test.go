@@ -37,7 +37,7 @@ func TestJavaReturnsTheCounterAsTokenOfAnyHolder(t *testing.T) {
 		require.Equal(t, "null", p.must(t, "b", "fence-try", "a", 0, 60_000))
 		require.Equal(t, "42", p.must(t, "b", "fence-token", "a"), "who does not get it counts nothing")
 		p.must(t, "a", "unlock", "a")
-		require.Equal(t, "42", p.must(t, "a", "fence-token", "a"), "whoever asks, and whoever has it")
+		require.Equal(t, "42", p.must(t, "a", "fence-token", "a"), "for any caller and any holder")
 	})
 }
 

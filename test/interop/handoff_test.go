@@ -55,10 +55,10 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 					}
 					to.release(t, key)
 				}
-				require.Greater(t, woken, rounds/2, "%s: woken by looks", name)
+				require.Greater(t, woken, rounds/2, "%s: woken by polls", name)
 				slices.Sort(latencies)
 				n := len(latencies)
-				t.Logf("%s: %d of %d without a look, from unlock to lock p50 %v, p99 %v", name, woken, n, latencies[n/2], latencies[n*99/100])
+				t.Logf("%s: %d of %d without a poll, from unlock to lock p50 %v, p99 %v", name, woken, n, latencies[n/2], latencies[n*99/100])
 			}
 		}
 		awaitNothing(t, server)

@@ -255,7 +255,7 @@ func (p *peer) take(tb testing.TB, answer <-chan string) string {
 	case <-p.done:
 		tb.Fatalf("the Java process ended; it said:\n%s", p.Stderr())
 	case <-late.C:
-		tb.Fatalf("no answer of the Java process; it said:\n%s", p.Stderr())
+		tb.Fatalf("no reply of the Java process; it said:\n%s", p.Stderr())
 	}
 	return ""
 }
@@ -269,7 +269,7 @@ func refused(t *testing.T, answer <-chan string) string {
 		require.True(t, isError, text)
 		return why
 	case <-locktest.Context(t).Done():
-		require.FailNow(t, "no answer")
+		require.FailNow(t, "no reply")
 	}
 	return ""
 }

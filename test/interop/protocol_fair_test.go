@@ -50,7 +50,7 @@ func deadline(t *testing.T, server *redistest.Server, owner string) int64 {
 // stands waits until n owners are queued and the last of them listens.
 func stands(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
-	redistest.Await(t, "a place in line", func() bool { return len(queued(t, server)) == n })
+	redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == n })
 	last := lineChannel + queued(t, server)[n-1]
 	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
 }
@@ -147,7 +147,7 @@ func TestJavaChainsTheDeadlinesOfALine(t *testing.T) {
 		near(first+waitMS+stays, owners[2])
 		near(first+2*waitMS+stays, owners[3])
 		require.Equal(t, "false", p.take(t, d), "it gives up")
-		redistest.Await(t, "the end of its place", func() bool { return len(queued(t, server)) == 3 })
+		redistest.Await(t, "the end of its ticket", func() bool { return len(queued(t, server)) == 3 })
 		near(first+waitMS, owners[1])
 		near(first+2*waitMS, owners[3]) // less by the wait of the one that has gone
 		server.MustDo(t, "DEL", "a")
@@ -171,7 +171,7 @@ func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 			p.must(t, "a", verb, "a")
 			require.Equal(t, lineChannel+"x 0", next(t, told), verb)
 		}
-		require.Equal(t, "ok true", <-p.ask("b", "fair-unlock", "a"), "nobody has it, and this is no owner")
+		require.Equal(t, "ok true", <-p.ask("b", "fair-unlock", "a"), "the lock is free, and the caller is no owner")
 		require.Equal(t, lineChannel+"x 0", next(t, told), "all the same")
 		require.Empty(t, told)
 	})
@@ -206,7 +206,7 @@ func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
 		require.Equal(t, []string{"y", "z"}, queued(t, server), "who is not the first is left alone, and who tries gets no place")
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
-		require.Empty(t, told, "it is not told")
+		require.Empty(t, told, "it is not notified")
 	})
 }
 
@@ -217,7 +217,7 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 		p := newPeer(t, line, server)
 		standing(t, server, "x", now()+waitMS)
 		p.ask("a", "fair-lock", "a", 60_000)
-		redistest.Await(t, "a place in line", func() bool { return len(queued(t, server)) == 2 })
+		redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == 2 })
 		// It sleeps first, for as long as the place before it is good for; a message is enough to let it begin.
 		stands(t, server, 2)
 		server.MustDo(t, "PUBLISH", lineChannel+queued(t, server)[1], "0")

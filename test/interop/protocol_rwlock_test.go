@@ -75,7 +75,7 @@ func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
 		p.must(t, "a", "rw.unlock", "x", "write")
 		require.Equal(t, map[string]string{"mode": "read", "field": "more"}, hash(t, server, "x"), "it stays, for as long as the key lives")
 		held(t, server, "w", time.Hour)
-		require.Equal(t, "true", p.must(t, "a", "rw.try", "w", "write", 0, 60_000), "what an RLock holds is nobody's")
+		require.Equal(t, "true", p.must(t, "a", "rw.try", "w", "write", 0, 60_000), "a lock that an RLock holds is free")
 	})
 }
 
@@ -143,7 +143,7 @@ func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 		p.must(t, "a", "rw.unlock", "x", "write")
 		require.Equal(t, map[string]string{"mode": "read", a: "1"}, hash(t, server, "x"))
 		require.Equal(t, "true", p.must(t, "b", "rw.try", "x", "read", 0, 60_000))
-		require.Empty(t, told, "nobody is told that readers may come in")
+		require.Empty(t, told, "no message says that readers may enter")
 	})
 }
 

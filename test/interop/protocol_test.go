@@ -87,7 +87,7 @@ func TestJavaPublishesAReleaseAsAZero(t *testing.T) {
 		require.Equal(t, "redisson_lock__channel:{b}:c 0", next(t, told), "braces of the name are the channel's")
 		p.must(t, "a", "lock", "a", 60_000)
 		require.Equal(t, "true", p.must(t, "b", "force", "a"))
-		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, told), "also where it is taken by force")
+		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, told), "also if it is forced")
 		require.Equal(t, "false", p.must(t, "b", "force", "a"))
 		require.Empty(t, told)
 	})
@@ -122,7 +122,7 @@ func TestJavaKeepsTheResultOfAReleaseForAWhile(t *testing.T) {
 		p.must(t, "a", "lock", "{b}", 60_000)
 		p.must(t, "a", "lock", "{b}", 60_000)
 		p.must(t, "a", "unlock", "{b}")
-		redistest.Await(t, "the two answers", func() bool {
+		redistest.Await(t, "the two results", func() bool {
 			return seen.matches(`(?i)"set" "redisson_unlock_latch:\{a\}:[0-9a-f]{32}" "1" "px" "[0-9]+"`) &&
 				seen.matches(`(?i)"set" "redisson_unlock_latch:\{b\}:[0-9a-f]{32}" "0" "px" "[0-9]+"`)
 		})

@@ -98,7 +98,7 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 					to[waiter].release(t, name)
 				}
 				t.Logf("%s to %s: %d by the message", holder, waiter, woken)
-				require.Greater(t, woken, rounds/2, "%s to %s: woken by looks", holder, waiter)
+				require.Greater(t, woken, rounds/2, "%s to %s: woken by polls", holder, waiter)
 			}
 		}
 		awaitNothing(t, server)
@@ -250,7 +250,7 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 					holder.Send("give it back")
 					said, err := holder.ReadLine(redistest.Patience)
 					require.NoError(t, err)
-					require.Equal(t, "lost false, told so by Unlock false", said)
+					require.Equal(t, "lost false, reported by Unlock false", said)
 				}
 				took(t, taken)
 				g.release(t, "a")
@@ -363,7 +363,7 @@ func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 			lease, err := take(locktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, "true", p.must(t, "a", "rw.force", "a", half))
-			redistest.Receive(t, "the holder is told by its renewal", lease.Done())
+			redistest.Receive(t, "the loss, by a renewal", lease.Done())
 			require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 			awaitNothing(t, server)
 		}

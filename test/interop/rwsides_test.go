@@ -119,7 +119,7 @@ func runRWHolder(stdin io.Reader, stdout io.Writer) {
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	for in := bufio.NewScanner(stdin); in.Scan(); {
-		fmt.Fprintf(stdout, "lost %t, told so by Unlock %t\n", errors.Is(lease.Err(), signalbox.ErrLost), errors.Is(lease.Unlock(), signalbox.ErrLost))
+		fmt.Fprintf(stdout, "lost %t, reported by Unlock %t\n", errors.Is(lease.Err(), signalbox.ErrLost), errors.Is(lease.Unlock(), signalbox.ErrLost))
 	}
 }
 

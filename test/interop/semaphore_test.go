@@ -158,7 +158,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 						require.Equal(t, []any{key}, server.MustDo(t, "KEYS", "*"+key+"*"), "nothing is left")
 						server.MustDo(t, "DEL", key)
 					}
-					require.Positive(t, woken, "%s: %s to %s: nobody is woken", kind.name, holder, waiter)
+					require.Positive(t, woken, "%s: %s to %s: no waiter is woken", kind.name, holder, waiter)
 					t.Logf("%s: %s to %s: %d at once", kind.name, holder, waiter, woken)
 				}
 			}

@@ -86,7 +86,7 @@ func TestEitherSideTakesByForce(t *testing.T) {
 		lease, err := reentrant.New(s, "b").Lock(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "true", p.must(t, "a", "force", "b"))
-		redistest.Receive(t, "the holder is told by its renewal", lease.Done())
+		redistest.Receive(t, "the loss, by a renewal", lease.Done())
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		awaitNothing(t, server)
 	})

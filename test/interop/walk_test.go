@@ -211,7 +211,7 @@ func (w *walk) freed(t *testing.T) {
 	select {
 	case w.has = <-w.got:
 	case <-locktest.Context(t).Done():
-		require.FailNow(t, "nobody of those who wait has the lock")
+		require.FailNow(t, "no waiter has the lock")
 	}
 	w.entries = 1
 	w.waiting--

@@ -320,7 +320,7 @@ type waiting = <-chan locktest.Result[signalbox.Lease]
 func (s *site) wait(ctx context.Context, mu mutex, n int) waiting {
 	s.Helper()
 	returned := locktest.LaterWith(ctx, mu.Lock)
-	redistest.Await(s, "a place in the queue", func() bool { return s.waits(n) })
+	redistest.Await(s, "a ticket in the queue", func() bool { return s.waits(n) })
 	return returned
 }
 

@@ -72,7 +72,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 		}
 		session := locktest.Session(s, proxy)
 		holder, mu := s.against(), s.in(session)
-		redistest.Await(s, "a grant that a message told of, and no poll", func() bool {
+		redistest.Await(s, "a grant by message, and no poll", func() bool {
 			lease := s.must(holder)
 			require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)
 			waiting := s.wait(s.Context(), mu, 1)

@@ -129,7 +129,7 @@ func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 			locker.Lock()
 			close(locked)
 		}()
-		redistest.Receive(s, "a place in the queue", ctx.Listened)
+		redistest.Receive(s, "a ticket in the queue", ctx.Listened)
 		require.False(s, locktest.IsClosed(locked))
 		require.NoError(s, lease.Unlock())
 		redistest.Receive(s, "the lock", locked)
@@ -193,7 +193,7 @@ func TestDoReleasesTheLockWhateverItsFunctionDoes(t *testing.T) {
 				return nil
 			})
 		}()
-		redistest.Await(s, "a place in the queue", func() bool { return s.waits(1) })
+		redistest.Await(s, "a ticket in the queue", func() bool { return s.waits(1) })
 		require.NoError(s, lease.Unlock())
 		redistest.Receive(s, "the end of the goroutine", ended)
 		require.False(s, s.isHeld())

@@ -16,7 +16,7 @@ import (
 )
 
 // joins is why tests with replicas are slow.
-const joins = "a replica connects to its primary a second after it was told to"
+const joins = "a replica connects to its primary a second after REPLICAOF"
 
 // P4: a Lock or TryLock that returns ErrNotReplicated has left neither hold nor ticket, so that the caller can try again at
 // once. A waiter that gets the error passes the lock to the next one.

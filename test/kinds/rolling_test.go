@@ -34,7 +34,7 @@ func TestReentrantAndFairAreOneLock(t *testing.T) {
 			require.Equal(t, held.Token(), again.Token())
 			h, err := of(other, s.session(), s.name).(holder).Holder(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, one.Name, h.Kind, "the mode of the hold, whoever asks")
+			require.Equal(t, one.Name, h.Kind, "the mode of the hold, for any caller")
 			waiting := s.wait(t.Context(), of(other, s.session(), s.name), 1)
 			require.NoError(t, held.Unlock())
 			require.False(t, locktest.IsClosed(waiting))

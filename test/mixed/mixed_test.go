@@ -106,7 +106,7 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 		require.NoError(t, all[i].session.Load().Close(t.Context()))
 	}
 	view := locktest.NewView(t, server)
-	redistest.Await(t, "nothing is held, and nobody waits", func() bool {
+	redistest.Await(t, "no holds and no waiters", func() bool {
 		_, held, err := view.Leaks()
 		shared := server.MustDo(t, "KEYS", "mixed/redisson/*") // in which layout a lock has its name for a key
 		return err == nil && len(held) == 0 && fmt.Sprint(shared) == "[]"

@@ -115,7 +115,7 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 		return err == nil && h.Session == s.ID()
 	})
 	cancel()
-	redistest.Receive(t, "the answer", answered)
+	redistest.Receive(t, "the reply", answered)
 	c.free(t, 0, 1)
 }
 

@@ -56,7 +56,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	}
 	child.Send("try")
 	for _, wire := range wires {
-		redistest.Await(t, "what the server answers", func() bool { return wire.Replies() > 0 })
+		redistest.Await(t, "the server's replies", func() bool { return wire.Replies() > 0 })
 	}
 	next := locktest.Must(t, redlock.New(w.process(), "a", signalbox.WithRenewedLease(patient)).Lock)
 	child.Thaw()

@@ -135,7 +135,7 @@ func storm(t *testing.T) {
 	cancel()
 	group.Wait()
 	b.judge(t)
-	require.Greater(t, b.size(), fewest, "hardly anybody had the lock")
+	require.Greater(t, b.size(), fewest, "too few calls had the lock")
 	for _, s := range w.servers {
 		view := locktest.NewView(t, s)
 		redistest.Await(t, "a server with nothing of the lock", func() bool { return view.Free("a") })

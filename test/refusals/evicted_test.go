@@ -29,7 +29,7 @@ func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	w.set(t, "maxmemory", "0")
 	next := w.lock(t, w.other, "evicted", long)
 	require.Greater(t, next.Token(), lease.Token())
-	redistest.ReceiveFor(t, life*2/3, "the holder is told by a renewal, not by its deadline", lease.Done())
+	redistest.ReceiveFor(t, life*2/3, "the loss, by a renewal and not by the deadline", lease.Done())
 	require.ErrorIs(t, w.secrets.Hear(lease.Err()), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 	require.NoError(t, next.Err())

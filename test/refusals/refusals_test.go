@@ -75,7 +75,7 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	} else {
 		vain := receive(t, "the end of a wait in vain", waiting)
 		require.NoError(t, refused(vain.err, r.sentinel, r.words))
-		require.NotErrorIs(t, vain.err, context.DeadlineExceeded, "it is told, it does not have to find out")
+		require.NotErrorIs(t, vain.err, context.DeadlineExceeded, "it is notified, and does not find out by itself")
 		waiting = nil
 	}
 	require.NoError(t, kept.Err(), "a lease is good until its deadline")

@@ -96,7 +96,7 @@ func refusals() map[string]refusal {
 		"NOAUTH": {
 			user: "default",
 			begin: func(t *testing.T, w *world) {
-				w.set(t, "requirepass", "a password that nobody was told")
+				w.set(t, "requirepass", "a password that no client knows")
 				w.cut(t)
 			},
 			end:      func(t *testing.T, w *world) { w.set(t, "requirepass", "") },

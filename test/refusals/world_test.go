@@ -202,7 +202,7 @@ func refused(err, sentinel error, words string) error {
 	case !errors.Is(err, sentinel):
 		return fmt.Errorf("not %w: %w", sentinel, err)
 	case errors.Is(err, signalbox.ErrHeld):
-		return fmt.Errorf("nobody said that it is held: %w", err)
+		return fmt.Errorf("the error does not say that it is held: %w", err)
 	}
 	if !containsWords(err, words) {
 		return fmt.Errorf("without the server's words %q: %w", words, err)

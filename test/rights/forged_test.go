@@ -72,7 +72,7 @@ func TestAClientThatMayOnlyPublishDeceivesNoSession(t *testing.T) {
 	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
 	looks := calls("zmscore")
 	g.grant(t, "000000000001AAAAAAAA")
-	redistest.Await(t, "a look", func() bool { return calls("zmscore") > looks })
+	redistest.Await(t, "a poll", func() bool { return calls("zmscore") > looks })
 	require.Empty(t, g.got)
 	asked := calls("get")
 	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)

@@ -32,7 +32,7 @@ func (s *site) permits(t *testing.T, user string) {
 		}
 		waits <- err
 	}()
-	redistest.Await(t, "a renewal, with somebody in line", func() bool {
+	redistest.Await(t, "a renewal, with a waiter in the queue", func() bool {
 		_, err := sem.TryAcquire(t.Context(), 2)
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		return held.Deadline().After(first.Add(time.Second))

@@ -82,16 +82,16 @@ type step string
 const (
 	lock     step = "Lock"
 	enter    step = "Lock again"
-	try      step = "TryLock of what somebody else holds"
+	try      step = "TryLock of a held lock"
 	holder   step = "Holder"
 	isLocked step = "IsLocked"
 	waiters  step = "Waiters" // of kinds that have it
 	renew    step = "renewal"
 	unlock   step = "Unlock while another waits"
-	wait     step = "Lock of what somebody else holds"
-	leave    step = "Unlock while nobody waits"
+	wait     step = "Lock of a held lock"
+	leave    step = "Unlock without a waiter"
 	force    step = "ForceUnlock"
-	told     step = "what the holder is told after ForceUnlock"
+	told     step = "the error of the lease after ForceUnlock"
 	copies   step = "Lock with WithReplicas"
 )
 

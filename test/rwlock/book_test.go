@@ -85,7 +85,7 @@ func (b *book) enters(ctx context.Context, u user, lease signalbox.Lease) (notes
 		}
 	}
 	if err == nil && notes < 0 && lease.Err() == nil {
-		err = fmt.Errorf("nobody let in the %s whose token is %d, but the lease is good", u.mode, lease.Token())
+		err = fmt.Errorf("the server has no hold of the %s whose token is %d, but the lease is good", u.mode, lease.Token())
 	}
 	return notes, err
 }
@@ -161,7 +161,7 @@ func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = notes.enters(t.Context(), reader, first)
-	require.ErrorContains(t, err, "nobody let in")
+	require.ErrorContains(t, err, "the server has no hold")
 	ends := time.Now().Add(time.Minute).UnixMicro()
 	w.server.MustDo(t, "ZADD", locktest.Key(name), ends, id(w.other)+strings.Repeat("f", 19))
 	_, err = notes.enters(t.Context(), reader, first)

@@ -45,7 +45,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	var slowest time.Duration
 	continues := func() {
 		before, begun := notes.account(t), time.Now()
-		redistest.AwaitFor(t, limit, "the others go on", func() bool {
+		redistest.AwaitFor(t, limit, "the others continue", func() bool {
 			a := notes.account(t)
 			return a.writes >= before.writes+20 && a.reads >= before.reads+20
 		})

@@ -61,7 +61,7 @@ func TestAllUsersContinueWhileTheSlotIsMoved(t *testing.T) {
 		t.Fatal("one node has every slot")
 		return nil
 	}
-	continues("in its place")
+	continues("in its old slot")
 	c.MoveSlot(t, slot, elsewhere())
 	continues("moved at once")
 

@@ -76,7 +76,7 @@ func strikes(t *testing.T, more func() bool) {
 	sem := semaphore.New(locktest.Session(t, server), children, capacity)
 	all := take(t, sem, capacity) // though none of those released anything
 	most, looks := stop()
-	t.Logf("%d killed, %d stopped, %d looks, %d of %d out at the most", kills, stops, looks, most, capacity)
+	t.Logf("%d killed, %d stopped, %d checks, at most %d of %d held", kills, stops, looks, most, capacity)
 	require.Positive(t, looks)
 	require.NoError(t, all.Unlock())
 	locktest.NewView(t, server).NoImmortals(t)

@@ -29,7 +29,7 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	got := acquireLater(t, semaphore.New(other, name, capacity), 2)
 	first := behind.Primary(t)
 	v := newView(t, first, name)
-	redistest.Await(t, "it stands in line", func() bool { return v.waiting(t) == 1 })
+	redistest.Await(t, "it is queued", func() bool { return v.waiting(t) == 1 })
 	first.Kill()
 	behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
 	behind.AwaitFailover(t, first)
@@ -46,6 +46,6 @@ func TestPermitsBehindSentinels(t *testing.T) {
 	_, err = greedy.TryAcquire(locktest.Context(t), 1)
 	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
 	all, err := semaphore.New(other, name, capacity).Acquire(locktest.Context(t), capacity)
-	require.NoError(t, err, "it was given back")
+	require.NoError(t, err, "it was released")
 	require.NoError(t, all.Unlock())
 }

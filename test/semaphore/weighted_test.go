@@ -131,7 +131,7 @@ func TestWeightedAcquireOfMoreThanThereAreWaitsForItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		doomed := make(chan error, 1)
 		go func() { doomed <- sem.Acquire(ctx, 3) }()
-		require.NoError(t, sem.Acquire(t.Context(), 2), "it is in nobody's way")
+		require.NoError(t, sem.Acquire(t.Context(), 2), "it delays no other")
 		sem.Release(2)
 		select {
 		case err := <-doomed:

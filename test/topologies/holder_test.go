@@ -34,7 +34,7 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 		require.True(w, isLocked)
 		require.NoError(w, lease.Unlock())
 		_, err = other.Holder(locktest.Context(w))
-		require.ErrorIs(w, err, signalbox.ErrNotHeld, "of a lock that was given back")
+		require.ErrorIs(w, err, signalbox.ErrNotHeld, "of a released lock")
 		isLocked, err = other.IsLocked(locktest.Context(w))
 		require.NoError(w, err)
 		require.False(w, isLocked)

@@ -54,7 +54,7 @@ func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
 	<-lease.Done()
 	left := w.left(name)
 	if left < life/50+latency || lease.Err() == nil || bound.Err() == nil {
-		t.Errorf("%s: told %v before the end of the key; it says %v, its context %v", name, left, lease.Err(), bound.Err())
+		t.Errorf("%s: ended %v before the end of the key; it says %v, its context %v", name, left, lease.Err(), bound.Err())
 	}
 }
 

@@ -53,7 +53,7 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 			w.scripts.Store(0)
 			const span = 3
 			time.Sleep(span * time.Second)
-			require.LessOrEqual(t, int(w.scripts.Load()), span*min(latches, 1000)*5/4+1, "looks in that time")
+			require.LessOrEqual(t, int(w.scripts.Load()), span*min(latches, 1000)*5/4+1, "polls in that time")
 			const opened = 3
 			for i := range min(opened, latches) {
 				began := time.Now()

@@ -453,7 +453,7 @@ func (w *world) cancelAroundGrants(rounds int) {
 	}
 	require.Greater(t, taken, rounds/10)
 	require.Less(t, taken, rounds*9/10)
-	require.Less(t, time.Since(begun), time.Duration(rounds)*60*latency, "somebody waited until a grant ended by itself")
+	require.Less(t, time.Since(begun), time.Duration(rounds)*60*latency, "a waiter waited until a grant ended by itself")
 	synctest.Wait()
 	waiting, isHeld := w.queued("instant")
 	require.Zero(t, waiting)

@@ -31,7 +31,7 @@ func (w *world) firstEnd(name string) (first time.Time) {
 			first = at
 		}
 	}
-	require.False(w.T, first.IsZero(), "nobody has any")
+	require.False(w.T, first.IsZero(), "no permits are held")
 	return first
 }
 
@@ -97,7 +97,7 @@ func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, capacity, free())
 		for range sem.Holders(t.Context()) {
-			t.Error("nobody has any")
+			t.Error("no permits are held")
 		}
 		users[0].heals()
 		require.ErrorIs(t, crashed.Unlock(), signalbox.ErrLost)
@@ -148,7 +148,7 @@ func TestNoWaiterStarvesAmongHundredsOfSemaphores(t *testing.T) {
 		}
 		all.Wait()
 		t.Logf("%v at the longest", longest)
-		require.Greater(t, longest, used, "nobody waited")
+		require.Greater(t, longest, used, "no call waited")
 		require.Less(t, longest, processes*each*(used+budget+4*latency))
 	})
 }

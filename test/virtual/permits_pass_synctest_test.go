@@ -158,6 +158,6 @@ func TestHandOversInAProcessStarveNoOther(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		require.Greater(t, uses, 20*int(asked.Load()), "they are not passed on")
+		require.Greater(t, uses, 20*int(asked.Load()), "they are not handed over")
 	})
 }

@@ -185,7 +185,7 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 			require.NoError(t, lease.Err())
 			_, err := redlock.New(other, "a", life).TryLock(q.Context())
 			require.ErrorIs(t, err, signalbox.ErrHeld)
-			require.Greater(t, lease.Token(), last, "each was given back")
+			require.Greater(t, lease.Token(), last, "each was released")
 			last = lease.Token()
 			require.NoError(t, lease.Unlock())
 			one, other = other, one
@@ -326,7 +326,7 @@ func TestAReleaseOfAQuorumIsHandedOn(t *testing.T) {
 					lease, err := redlock.New(other, "a").Lock(q.Context())
 					had = time.Now()
 					if err != nil || lease.Token() <= held.Token() || lease.Unlock() != nil {
-						t.Error("not had, not given back, or with an old token", err)
+						t.Error("not acquired, not released, or with an old token", err)
 					}
 				}()
 				time.Sleep(1500 * time.Millisecond)

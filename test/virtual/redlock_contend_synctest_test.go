@@ -252,7 +252,7 @@ func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 		require.ErrorContains(t, err, "server 3 of 3")
 		_, err = mu.Holder(q.Context())
 		require.Error(t, err)
-		require.NotErrorIs(t, err, signalbox.ErrNotHeld, "nobody knows")
+		require.NotErrorIs(t, err, signalbox.ErrNotHeld, "the outcome is unknown")
 		require.Error(t, mu.ForceUnlock(q.Context()))
 		waiting := locktest.LaterWith(q.Context(), mu.Lock)
 		time.Sleep(10 * time.Second)

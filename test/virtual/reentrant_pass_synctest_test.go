@@ -116,7 +116,7 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 					last = got.lease.Token()
 					holds, err := w.redis.HKeys("a")
 					require.NoError(w, err)
-					require.NotEqual(w, first, holds, "the hold was passed on")
+					require.NotEqual(w, first, holds, "the hold was handed over")
 					require.NoError(w, got.lease.Unlock())
 				}
 			})

@@ -133,7 +133,7 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 			require.NoError(t, beside.Unlock())
 			got := <-writer
 			require.NoError(t, got.err)
-			require.Less(t, got.at.Sub(released), 10*time.Millisecond, "nobody waits for the dead any more")
+			require.Less(t, got.at.Sub(released), 10*time.Millisecond, "no waiter waits for the dead one any more")
 			require.Greater(t, got.at.Sub(died), life*2/3)
 			require.NoError(t, got.lease.Unlock())
 			users[0].heals()

@@ -244,7 +244,7 @@ func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 		require.ErrorIs(w, locktest.MustFail(w, gaveUp), context.Canceled)
 		s.cut() // its leaving goes another way
 		time.Sleep(2 * time.Second)
-		require.Equal(w, 1, w.permitsWaited("a"), "the ticket of nobody")
+		require.Equal(w, 1, w.permitsWaited("a"), "the ticket without a waiter")
 		began := time.Now()
 		require.NoError(w, locktest.MustHave(w, acquiring(w.Context(), sem, 2)).Unlock())
 		require.Less(w, time.Since(began), 5*time.Second)

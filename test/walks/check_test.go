@@ -92,7 +92,7 @@ func (w *walk) honest(r *request, kind string) {
 			return
 		}
 	}
-	w.fail("%s takes the name for a lock of the kind %q, which nobody made it", r.script.Name, kind)
+	w.fail("%s reports a lock of the kind %q, which was never made", r.script.Name, kind)
 }
 
 // issue checks the tokens that a call granted: each is greater than all before. If the key that knows them
@@ -103,7 +103,7 @@ func (w *walk) issue(r *request, grants []grant) {
 	for _, g := range grants {
 		a := w.byHold[g.hold]
 		if a == nil {
-			w.fail("a grant to nobody: %v", g)
+			w.fail("a grant without a waiter: %v", g)
 		}
 		first := a.issued == 0
 		if first {

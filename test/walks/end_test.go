@@ -19,7 +19,7 @@ func (w *walk) end() {
 		w.endsForWaiters(deadline)
 		return
 	}
-	w.note("all are gone, and somebody comes after the longest lease")
+	w.note("all are gone, and a newcomer arrives after the longest lease")
 	w.passes(deadline - w.scene.patience - w.clock)
 	for _, k := range w.kinds {
 		a := w.attempt(k, sessionOf(10), k.newcomer)
@@ -40,7 +40,7 @@ func (w *walk) endsForNewcomers() {
 			r := k.ask(v, a)
 			got := w.probe([]*request{r})[0]
 			if got.err != "" || len(r.read(r, got.reply).has) == 0 {
-				w.fail("%s does not get the lock from nobody: %v %s", r.script.Name, got.reply, got.err)
+				w.fail("%s does not get the free lock: %v %s", r.script.Name, got.reply, got.err)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (w *walk) endsForWaiters(deadline int64) {
 		}
 		w.passes(second + w.scene.patience/400)
 	}
-	w.fail("nobody of those who wait gets the lock")
+	w.fail("no waiter gets the lock")
 }
 
 // wait is what a waiter does once a second: it polls, and acquires again if it has no ticket.

@@ -126,10 +126,10 @@ func (w *latchWalk) look() *request {
 		n, list := code(reply)
 		newest := w.newest()
 		if newest == nil {
-			w.expect("a look at nothing", n, 0)
+			w.expect("a poll of no latch", n, 0)
 			return outcome{}
 		}
-		w.expect("a look", n, 1)
+		w.expect("a poll", n, 1)
 		w.expect("the round", text(list, 1)[3:31], newest.stamp+newest.state+newest.nonce)
 		left := 0
 		if newest.state == "c" {

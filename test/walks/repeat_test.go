@@ -165,7 +165,7 @@ func (w *walk) bothAreLeft(who string, entries map[string]bool) {
 	w.Helper()
 	k, isExclusive := w.kinds[0].(*exclusiveKind)
 	if !isExclusive {
-		w.fail("%s stands in two places: %v", who, entries)
+		w.fail("%s has both a hold and a ticket: %v", who, entries)
 	}
 	w.send(k.ask(leaves, w.byHold[who]))
 	for entry := range w.entries() {

@@ -259,7 +259,7 @@ func (w *walk) holds(g grant) {
 	w.Helper()
 	a := w.byHold[g.hold]
 	if a == nil {
-		w.fail("a grant to nobody: %v", g)
+		w.fail("a grant without a waiter: %v", g)
 	}
 	if g.stamp != "" {
 		a.stamp = g.stamp

@@ -160,7 +160,7 @@ func (u *user) taking(ctx context.Context) <-chan outcome {
 func (u *user) waiting(ctx context.Context, n int) <-chan outcome {
 	u.place.Helper()
 	answered := u.taking(ctx)
-	await(u.place, "a place in line", func() bool { return len(u.place.inLine()) == n })
+	await(u.place, "a ticket in the queue", func() bool { return len(u.place.inLine()) == n })
 	return answered
 }
 
@@ -199,7 +199,7 @@ func (u *user) looks() {
 		return
 	}
 	e.Subscribed()
-	await(u.place, "a look", func() bool { return u.place.proxy.Replies() > before })
+	await(u.place, "a poll", func() bool { return u.place.proxy.Replies() > before })
 }
 
 // gives releases the lock, which must be held. A hold that was granted from the queue lasts for a heartbeat's

@@ -182,7 +182,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	hinted := func() {
 		looks := p.proxy.Replies()
 		u.Lines.granted(told(attempt, "000000000001notknown"))
-		await(t, "a look", func() bool { return p.proxy.Replies() > looks })
+		await(t, "a poll", func() bool { return p.proxy.Replies() > looks })
 		require.Empty(t, waiting)
 	}
 	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another

@@ -125,7 +125,7 @@ func TestPermitsFreedBySwapAreGranted(t *testing.T) {
 			a, err := who.q.Take(t.Context(), permits(1))
 			answered <- outcome{a, err}
 		}()
-		await(t, "a place in line", func() bool {
+		await(t, "a ticket in the queue", func() bool {
 			return p.server.MustDo(t, "ZCARD", permitsKeys(t).All[1]) == int64(i+1)
 		})
 		waiting = append(waiting, answered)

@@ -108,7 +108,7 @@ func (u *user) overtakes(holder *user) time.Duration {
 	u.hears() // and does so for a while after it left
 	cancel()
 	require.ErrorIs(p, within(p, "the end of the wait", waiting).err, context.Canceled)
-	await(p, "the leaving", func() bool { return len(p.inLine()) == 0 })
+	await(p, "the end of the ticket", func() bool { return len(p.inLine()) == 0 })
 
 	p.only(scripts.LockEnter)
 	late := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: delay})
@@ -339,13 +339,13 @@ func TestWaiterOfAnotherKindsNameIsRefused(t *testing.T) {
 	}
 	gone := func() bool { _, attempts, _ := u.Len(); return attempts == 0 && len(p.inLine()) == 0 }
 	for range 2 {
-		await(t, "the leaving", gone)
+		await(t, "the end of the ticket", gone)
 		_, err := u.q.Try(t.Context(), wish)
 		require.ErrorIs(t, err, errs.ErrWrongKind)
 		_, err = u.q.Take(t.Context(), wish)
 		require.ErrorIs(t, err, errs.ErrWrongKind)
 	}
-	await(t, "the leaving", gone)
+	await(t, "the end of the ticket", gone)
 }
 
 // P9: nor can it if the keys of the queue belong to another program.
