@@ -61,7 +61,7 @@ func Native() Layout { return Layout{option: session.Native, in: layout.Native()
 // Some promises need more than Redisson's keys can store. In this layout:
 //
 //   - Tokens come from the server's clock alone: they rise as long as it is not set back. Holders
-//     in Java have none. But see Fenced.
+//     in Java have no tokens. But see Fenced.
 //   - Holder.Since and Holder.Token are zero, and Holder.Label is the owner as Redisson writes it.
 //   - A process that hands the lock over inside releases it after 1,024 times or 20 ms, even if no
 //     other process is waiting.

@@ -22,7 +22,7 @@ var _ sync.Locker = (*Locker)(nil)
 //
 // If waiting cannot help, Lock panics. The error wraps ErrBadName, ErrBadOption, ErrClosed,
 // ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, or the error of the context if that has
-// ended. If it is none of these, it has the server's own words.
+// ended. Otherwise it has the server's own words.
 func (k *Locker) Lock() { (*hold.Locker)(k).Lock() }
 
 // Unlock releases the lock. It panics if the Locker is not locked. It has no result: OnLost is

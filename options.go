@@ -63,8 +63,8 @@ func WithPolling() SessionOption {
 	return func(s *session.Settings) { s.Polling = true }
 }
 
-// WithLabel sets the label that the session's holds and tickets have on the server, for people who want
-// to know which process has a lock. It is "host:pid" by default, and "" sets none. At most 64 bytes of
+// WithLabel sets the label that the session's holds and tickets have on the server, so that
+// people see which process has a lock. It is "host:pid" by default, and "" sets none. At most 64 bytes of
 // UTF-8 without control characters. Every reader of the server can read it, so put no secrets in it.
 func WithLabel(label string) SessionOption {
 	return func(s *session.Settings) {

@@ -37,7 +37,7 @@ import (
 //   - Sentinel.Dialer.KeepAlive and Sentinel.Dialer.Timeout to those of Dialer, unless they are
 //     set: the client's own are no limits at all;
 //   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the
-//     sentinels for the primary. A message tells it of a new primary. If that message is lost, an
+//     sentinels for the primary. A message names a new primary. If that message is lost, an
 //     untuned client stays with the old primary for good.
 //
 // With a tuned client every call returns when its context ends, and Unlock after a second, even

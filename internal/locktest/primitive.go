@@ -19,8 +19,8 @@ type Lock interface {
 	Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error
 }
 
-// Told is a lock that reports its holder, and whose hold can be removed by force.
-type Told interface {
+// Forcible is a lock that reports its holder, and whose hold can be removed by force.
+type Forcible interface {
 	Lock
 	Holder(ctx context.Context) (signalbox.Holder, error)
 	IsLocked(ctx context.Context) (bool, error)
@@ -110,7 +110,7 @@ func Reader() Primitive {
 	}}
 }
 
-// Locks returns the kinds whose holders can enter them again. All of them are Told.
+// Locks returns the kinds whose holders can enter them again. All of them are Forcible.
 func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 
 // Primitives returns all kinds that have one holder at a time: Locks, and a semaphore of one permit.

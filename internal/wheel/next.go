@@ -78,11 +78,12 @@ func (w *Wheel) boundLocked() *slot {
 }
 
 // settleLocked returns true if the bound of s is the tick of an entry. If not, it moves the postponed entries
-// of s to where they belong and makes the bound exact. It visits at most *looks entries, and counts them down; at 0 it returns false.
-func (w *Wheel) settleLocked(s *slot, looks *int) bool {
+// of s to where they belong and makes the bound exact. It visits at most left entries, and counts them down;
+// at 0 it gives up and returns false.
+func (w *Wheel) settleLocked(s *slot, left *int) bool {
 	least := int64(none)
-	for e := s.head; e != nil; *looks-- {
-		if *looks <= 0 {
+	for e := s.head; e != nil; *left-- {
+		if *left <= 0 {
 			return false
 		}
 		next, home := e.next, max(e.tick, w.mu.now)

@@ -91,8 +91,8 @@ func TestManyNamesAreHeldAtOnce(t *testing.T) {
 			return err
 		})
 		kept := leases
-		if _, forced := lockOf(mine, 0).(locktest.Told); forced {
-			locktest.Together(w, many/2, func(i int) error { return lockOf(other, i).(locktest.Told).ForceUnlock(locktest.Context(w)) })
+		if _, forced := lockOf(mine, 0).(locktest.Forcible); forced {
+			locktest.Together(w, many/2, func(i int) error { return lockOf(other, i).(locktest.Forcible).ForceUnlock(locktest.Context(w)) })
 			for _, lease := range leases[:many/2] {
 				redistest.Receive(w, "the end of a lease", lease.Done())
 			}

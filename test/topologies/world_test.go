@@ -82,9 +82,9 @@ func (w *world) lock(name string, options ...signalbox.LockOption) locktest.Lock
 }
 
 // told is lock for the kinds that report their holder.
-func (w *world) told(name string) locktest.Told {
+func (w *world) told(name string) locktest.Forcible {
 	w.Helper()
-	told, ok := w.lock(name).(locktest.Told)
+	told, ok := w.lock(name).(locktest.Forcible)
 	require.True(w, ok, "a lock that does not tell")
 	return told
 }
