@@ -255,7 +255,7 @@ func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.L
 	}))
 }
 
-// Holder asks the server who holds the lock. It returns ErrNotHeld if no process does.
+// Holder asks the server for the holder of the lock. It returns ErrNotHeld if the lock is free.
 func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {
 	h, err := b.holder(ctx)
 	return signalbox.Holder(h), b.Explain("holder", err)

@@ -163,7 +163,7 @@ func (c *Candidate) Ended(ctx context.Context) error { return c.place.Ended(ctx)
 func (c *Candidate) Wait(ctx context.Context) error { return c.place.Wait(ctx) }
 
 // Begin leaves the queue with what was granted, even if the grant came in the instant in which waiting failed
-// with err. It returns the first lease, or why there is none.
+// with err. It returns the first lease, or why it has no lease.
 func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 	if a := c.place.Leave(); a != nil {
 		var lease hold.Lease

@@ -165,7 +165,7 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 	case fate == queue.Gone:
 		n.Term.Gone()
 		return errs.ErrLost
-	case fate == queue.GivenBack:
+	case fate == queue.Released:
 		if n.Term.Stop(now) == nil {
 			n.over()
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // NewKind returns the kind of lock that uses g in a session. refusal turns replies of its scripts that only
-// this kind has into errors; nil means that there are none.
+// this kind has into errors; nil means that it has no such replies.
 func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal func(wire.Reply) error) Kind {
 	if refusal == nil {
 		refusal = unknown
@@ -44,7 +44,7 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 }
 
 func unknown(reply wire.Reply) error {
-	return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
+	return fmt.Errorf("%w: it replied %d", errs.ErrRefused, reply.Code())
 }
 
 // KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.

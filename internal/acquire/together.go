@@ -62,20 +62,20 @@ type returned struct {
 	queue.Returned
 
 	held   *held
-	answer *error
+	result *error
 }
 
 // Return implements session.Returner: holds that goroutines of this process wait for are handed over, and the others are
 // released in one step.
 func (n *held) Return(now clock.Instant, others []session.Returner) []error {
-	answers := make([]error, 1+len(others))
+	results := make([]error, 1+len(others))
 	var spent, given []*returned
-	for i := range answers {
+	for i := range results {
 		m := n
 		if i > 0 {
 			m = others[i-1].(*held) //nolint:errcheck,forcetypeassert // those of one batch have one type
 		}
-		r := &returned{held: m, answer: &answers[i]}
+		r := &returned{held: m, result: &results[i]}
 		verdict := handoff.Unwanted
 		if m.local != nil {
 			verdict = m.local.Pass(now, m.lock.Wish.Like, m)
@@ -85,16 +85,16 @@ func (n *held) Return(now clock.Instant, others []session.Returner) []error {
 		case handoff.Refused:
 			spent = append(spent, r)
 		case handoff.Unwanted:
-			if answers[i] = m.Term.Stop(now); answers[i] == nil {
+			if results[i] = m.Term.Stop(now); results[i] == nil {
 				given = append(given, r)
 			}
 		}
 	}
 	n.scatter(now, given)
 	for _, r := range spent {
-		*r.answer = r.held.spent(now)
+		*r.result = r.held.spent(now)
 	}
-	return answers
+	return results
 }
 
 // scatter releases holds whose terms have stopped.
@@ -114,7 +114,7 @@ func (n *held) scatter(now clock.Instant, given []*returned) {
 	defer patience.End()
 	queue.Scatter(patience, n.lock.Kind.Scatter, all)
 	for _, r := range given {
-		*r.answer = r.held.released(r.Had, r.Err, errs.ErrLost)
+		*r.result = r.held.released(r.Had, r.Err, errs.ErrLost)
 		r.held.over()
 	}
 }

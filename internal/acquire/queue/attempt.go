@@ -17,7 +17,7 @@ type state uint8
 
 const (
 	entering state = iota
-	inLine
+	queued
 	granted
 	begun
 	gone
@@ -188,7 +188,7 @@ func (a *Attempt) goneLocked() *ear {
 // grantedLocked records that a has the lock for the life that heartbeat paid for.
 func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
 	switch a.state {
-	case entering, inLine:
+	case entering, queued:
 		b, ok := a.q.lines.paidLocked(paid, now)
 		switch {
 		case a.isOlderLocked(token):
@@ -229,7 +229,7 @@ func (a *Attempt) isSpent() bool {
 
 // askLocked has a wait, and polls for it at once: it may have the lock.
 func (a *Attempt) askLocked() {
-	a.state, a.urgent = inLine, true
+	a.state, a.urgent = queued, true
 	a.waitLocked()
 	a.q.pollLocked()
 }

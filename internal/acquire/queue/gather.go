@@ -19,7 +19,7 @@ type Asked struct {
 }
 
 // Gather acquires locks in one call, in order: those that are free and have no queue, and none behind the
-// first that it cannot acquire. It returns the holds of the acquired locks. After an error there are none.
+// first that it cannot acquire. It returns the holds of the acquired locks. After an error it returns no holds.
 func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Attempt, error) {
 	s, first := asked[0].Queue.lines.session, asked[0].Queue
 	if err := s.Meet(ctx, first.keys.Holder); err != nil {
@@ -37,7 +37,7 @@ func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Atte
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
 		for _, a := range attempts {
-			a.unanswered(err)
+			a.enterFailed(err)
 			a.Abandon()
 		}
 		return nil, err
@@ -143,19 +143,19 @@ func leaveTogether(ctx context.Context, s *session.Session, all []*Returned) {
 	for i, r := range all {
 		calls[i] = r.Attempt.leaveCall(nil, r.Used)
 	}
-	for i, answer := range s.Runner.RunMany(ctx, calls) {
+	for i, outcome := range s.Runner.RunMany(ctx, calls) {
 		r := all[i]
-		if wire.TryAgain(answer.Err) {
+		if wire.TryAgain(outcome.Err) {
 			r.Had, r.Err = r.Attempt.Release(ctx, r.Used, r.Lasts)
 			continue
 		}
-		if r.Err = answer.Err; r.Err != nil {
+		if r.Err = outcome.Err; r.Err != nil {
 			r.over()
 			continue
 		}
 		r.Attempt.end()
-		r.Attempt.handed(answer.Reply)
+		r.Attempt.handed(outcome.Reply)
 		r.Attempt.released(false)
-		r.Had = r.Had || answer.Reply.Code() == wire.Done
+		r.Had = r.Had || outcome.Reply.Code() == wire.Done
 	}
 }

@@ -148,20 +148,20 @@ func (o outcome) mustHave(tb testing.TB) *Attempt {
 
 // taking acquires the lock on another goroutine.
 func (u *user) taking(ctx context.Context) <-chan outcome {
-	answered := make(chan outcome, 1)
+	returned := make(chan outcome, 1)
 	go func() {
 		a, err := u.q.Take(ctx, wish)
-		answered <- outcome{a, err}
+		returned <- outcome{a, err}
 	}()
-	return answered
+	return returned
 }
 
 // waiting is taking, and returns when the server knows of so many waiters.
 func (u *user) waiting(ctx context.Context, n int) <-chan outcome {
 	u.place.Helper()
-	answered := u.taking(ctx)
-	await(u.place, "a ticket in the queue", func() bool { return len(u.place.inLine()) == n })
-	return answered
+	returned := u.taking(ctx)
+	await(u.place, "a ticket in the queue", func() bool { return len(u.place.tickets()) == n })
+	return returned
 }
 
 // waiter returns the attempt of the session that waits, when its enter has its reply.
@@ -186,10 +186,10 @@ func (u *user) hears() {
 	})
 }
 
-// looks makes the session poll, as it does after a subscription was confirmed, and waits for the reply. The
+// polls makes the session poll, as it does after a subscription was confirmed, and waits for the reply. The
 // proxy counts polls alone. If a poll of the session's own has already acquired the lock, there is nothing to
 // poll for.
-func (u *user) looks() {
+func (u *user) polls() {
 	u.place.Helper()
 	before := u.place.proxy.Replies()
 	u.mu.Lock()
@@ -212,11 +212,11 @@ func (u *user) gives(a *Attempt) {
 	require.True(u.place, had || clock.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
 }
 
-// withoutLooks stops the timers of the session: from here on nothing happens by itself.
-func (u *user) withoutLooks() { u.session.Timers.Close() }
+// withoutPolls stops the timers of the session: from here on nothing happens by itself.
+func (u *user) withoutPolls() { u.session.Timers.Close() }
 
-// inLine returns the tickets in the queue.
-func (p *place) inLine() []string {
+// tickets returns the tickets in the queue.
+func (p *place) tickets() []string {
 	p.Helper()
 	var holds []string
 	list, _ := p.server.MustDo(p, "ZRANGE", keysOf(p, "a").All[1], 0, -1).([]any)
@@ -245,7 +245,7 @@ func (p *place) nothingLeft(users ...*user) {
 				return false
 			}
 		}
-		return p.holder() == "" && len(p.inLine()) == 0
+		return p.holder() == "" && len(p.tickets()) == 0
 	})
 	for _, key := range p.server.Keys("*") {
 		require.NotEqual(p, int64(-1), p.server.MustDo(p, "PTTL", key), "%s has no end", key)

@@ -164,7 +164,7 @@ func (ls *Lines) Refuse(err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, a := range ls.mu.attempts {
-		if a.state == inLine {
+		if a.state == queued {
 			a.state, a.refusal, a.withdrawn = over, err, true
 			a.leaveAgain()
 		}

@@ -22,8 +22,8 @@ const (
 	maxListed, maxFirst = 16, 4
 	// lookPatience is how long a batch of polls waits for its reply.
 	lookPatience = time.Second
-	// maxLooks bounds a pipeline, and maxWaits the locks of one call in it.
-	maxLooks, maxWaits = 200, 100
+	// maxPolls bounds a pipeline, and maxWaits the locks of one call in it.
+	maxPolls, maxWaits = 200, 100
 	// thorough is how many pauses there are between two polls though nothing has changed.
 	thorough = 16
 )
@@ -51,7 +51,7 @@ func (ls *Lines) lookAll(queues []*Queue) {
 	}
 	looks = ls.waitAll(ctx, looks)
 	for len(looks) > 0 {
-		n := min(len(looks), maxLooks)
+		n := min(len(looks), maxPolls)
 		ls.lookTogether(ctx, looks[:n])
 		looks = looks[n:]
 	}
@@ -83,7 +83,7 @@ func (q *Queue) listLocked() []*Attempt {
 	listed := make([]*Attempt, 0, min(maxListed, len(q.waiting)))
 	chosen := make(map[*Attempt]bool, cap(listed))
 	add := func(a *Attempt) {
-		if (a.state == inLine || a.urgent) && !chosen[a] && len(listed) < maxListed {
+		if (a.state == queued || a.urgent) && !chosen[a] && len(listed) < maxListed {
 			chosen[a] = true
 			listed = append(listed, a)
 		}
@@ -125,7 +125,7 @@ func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 			looks[i].failed(outcome.Err)
 			continue
 		}
-		looks[i].answered(outcome.Reply)
+		looks[i].replied(outcome.Reply)
 	}
 	if len(refused) > 0 {
 		ls.lookAlone(ctx, alone, refused)
@@ -144,7 +144,7 @@ func (ls *Lines) lookAlone(ctx context.Context, looks []look, calls []wire.Call)
 	}
 	for i, outcome := range ls.session.Runner.RunMany(ctx, calls)[len(looks):] {
 		if outcome.Err == nil {
-			looks[i].answered(outcome.Reply)
+			looks[i].replied(outcome.Reply)
 		}
 	}
 }
@@ -191,15 +191,15 @@ func (l *look) failed(err error) {
 // refuseLocked ends the attempts of q: waiting does not help them.
 func (q *Queue) refuseLocked(err error) {
 	for _, a := range q.waiting {
-		if a.state == entering || a.state == inLine {
+		if a.state == entering || a.state == queued {
 			a.state, a.refusal = over, err
 			a.wake()
 		}
 	}
 }
 
-// answered handles the reply to a poll.
-func (l *look) answered(reply wire.Reply) {
+// replied handles the reply to a poll.
+func (l *look) replied(reply wire.Reply) {
 	ls, q, now := l.q.lines, l.q, clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -223,7 +223,7 @@ func (l *look) answered(reply wire.Reply) {
 	more := reply.Int(2) == 1
 	places := reply.Text(4)
 	for i, a := range l.listed {
-		if a.state == inLine && i < len(places) && places[i] == '0' && !has[a.attempt()] {
+		if a.state == queued && i < len(places) && places[i] == '0' && !has[a.attempt()] {
 			a.state, a.behind = gone, left > 0
 			a.wake()
 			q.heard = clock.Instant{}                     // the life may be lost too: the next enter is a heartbeat

@@ -18,7 +18,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 	t.Parallel()
 	const now = wire.Stamp(1780000000000000)
 	u := newPlace(t).plain()
-	u.withoutLooks() // which would move them further
+	u.withoutPolls() // which would move them further
 	for name, c := range map[string]struct {
 		before state
 		place  string
@@ -27,11 +27,11 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		want   state
 		urgent bool
 	}{
-		"InLine":                {inLine, "1", false, "", inLine, false},
-		"Gone":                  {inLine, "0", false, "", gone, false},
-		"Granted":               {inLine, "0", true, "its own", granted, false},
-		"GrantedByThisLook":     {inLine, "1", true, "its own", granted, false},
-		"GrantedSomehow":        {inLine, "0", true, "", inLine, true},
+		"Queued":                {queued, "1", false, "", queued, false},
+		"Gone":                  {queued, "0", false, "", gone, false},
+		"Granted":               {queued, "0", true, "its own", granted, false},
+		"GrantedByThisPoll":     {queued, "1", true, "its own", granted, false},
+		"GrantedSomehow":        {queued, "0", true, "", queued, true},
 		"EnteringNotThere":      {entering, "0", false, "", entering, false},
 		"EnteringGranted":       {entering, "0", true, "its own", granted, false},
 		"ToldMeanwhile":         {granted, "0", true, "its own", granted, false},
@@ -51,7 +51,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		if c.has {
 			grants = a.attempt() + now.Text() + paid
 		}
-		l.answered(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
+		l.replied(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
 		u.mu.Lock()
 		require.Equal(t, c.want, a.state, name)
 		require.Equal(t, c.urgent, a.urgent, name)

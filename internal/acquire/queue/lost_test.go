@@ -46,9 +46,9 @@ func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	u.hears()
 	p.only(scripts.LockPoll)
 	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
-		u.looks()
+		u.polls()
 		began := time.Now()
-		u.looks()
+		u.polls()
 		return time.Since(began) < dispatch.PollEvery/2
 	})
 	holder.gives(held)
@@ -93,11 +93,11 @@ func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 			for i := range n {
 				waiting = append(waiting, u.waiting(t.Context(), i+1))
 			}
-			before := p.inLine()
+			before := p.tickets()
 			lose(p)
 			if name == "TheLine" {
-				await(t, "all of them", func() bool { return len(p.inLine()) == n })
-				for _, hold := range p.inLine() {
+				await(t, "all of them", func() bool { return len(p.tickets()) == n })
+				for _, hold := range p.tickets() {
 					require.NotContains(t, before, hold, "an id is used once")
 				}
 				holder.gives(held)
@@ -144,12 +144,12 @@ func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	p.proxy.ResetCount()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
-	u.looks()
+	u.polls()
 	require.Equal(t, copied+"f", p.holder())
 	u.Lines.granted(told(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Settler.Open())
 	p.server.MustDo(t, "DEL", keys.Holder)
-	u.looks()
+	u.polls()
 	u.gives(within(t, "the lock, once that has ended", waiting).mustHave(t))
 	p.nothingLeft(u)
 }
@@ -178,7 +178,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
 	p.only(scripts.LockPoll)
-	attempt := p.inLine()[0][22:]
+	attempt := p.tickets()[0][22:]
 	hinted := func() {
 		looks := p.proxy.Replies()
 		u.Lines.granted(told(attempt, "000000000001notknown"))
@@ -197,7 +197,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	entered.state = entering // its reply is on its way: the poll has to list it all the same
 	entered.grantedLocked(1, "000000000001notknown", clock.Now())
 	require.True(t, entered.urgent)
-	entered.state = inLine
+	entered.state = queued
 	tries := &Attempt{q: u.q}
 	tries.grantedLocked(1, "000000000001notknown", clock.Now())
 	require.False(t, tries.urgent, "one that came to try is in no line")

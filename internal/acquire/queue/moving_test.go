@@ -67,7 +67,7 @@ func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	p.moves()
 	u.gives(p.gets(next))
 	require.Empty(t, p.holder())
-	require.Len(t, p.inLine(), 1)
+	require.Len(t, p.tickets(), 1)
 	p.arrives()
 	p.nothingLeft(u)
 }

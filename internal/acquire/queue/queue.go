@@ -195,7 +195,7 @@ func (q *Queue) busy(wish *Wish) bool {
 	if !wish.Beside {
 		return q.attempts > 0
 	}
-	return q.wait != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == inLine })
+	return q.wait != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })
 }
 
 // hear makes sure that grants are heard, or will be. The caller waits in q.

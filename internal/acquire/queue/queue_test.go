@@ -22,7 +22,7 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 			t.Parallel()
 			q := &Queue{wait: new(wait)}
 			for range n {
-				q.waiting = append(q.waiting, &Attempt{q: q, state: inLine})
+				q.waiting = append(q.waiting, &Attempt{q: q, state: queued})
 			}
 			q.waiting[0].state = entering
 			seen := make(map[*Attempt]bool)
@@ -30,7 +30,7 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 				listed := q.listLocked()
 				require.LessOrEqual(t, len(listed), maxListed)
 				for _, a := range q.waiting[:min(n, maxFirst)] {
-					require.Equal(t, a.state == inLine, slices.Contains(listed, a))
+					require.Equal(t, a.state == queued, slices.Contains(listed, a))
 				}
 				once := make(map[*Attempt]bool)
 				for _, a := range listed {
@@ -47,7 +47,7 @@ func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 	t.Parallel()
 	q := &Queue{wait: new(wait)}
 	for range 100 {
-		q.waiting = append(q.waiting, &Attempt{q: q, state: inLine})
+		q.waiting = append(q.waiting, &Attempt{q: q, state: queued})
 	}
 	q.waiting[77].urgent, q.waiting[77].state = true, entering
 	require.Same(t, q.waiting[77], q.listLocked()[0])
@@ -102,7 +102,7 @@ func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	t.Parallel()
 	q := &Queue{lines: &Lines{}}
 	now := clock.Now()
-	require.False(t, q.beatenLocked(now), "none was answered")
+	require.False(t, q.beatenLocked(now), "none was returned")
 	q.heardLocked(now)
 	require.True(t, q.beatenLocked(now.Add(100*time.Millisecond)))
 	require.False(t, q.beatenLocked(now.Add(lives*dispatch.PollEvery/8)))

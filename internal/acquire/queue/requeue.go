@@ -28,7 +28,7 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 	a.end()
 	if err != nil {
 		a.leaveUntil(clock.Now().Add(lasts))
-		p.attempt.unanswered(err)
+		p.attempt.enterFailed(err)
 		if wire.Judge(err) != wire.Unknown {
 			p.drop()
 			return nil, false, err

@@ -26,7 +26,7 @@ func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 	a.wake()
 	await(t, "it waits again", func() bool {
 		state, _ := a.now()
-		return state == inLine
+		return state == queued
 	})
 	require.Empty(t, got)
 	holder.gives(held)

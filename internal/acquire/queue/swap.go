@@ -44,7 +44,7 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 		reply, err := ls.session.Runner.Run(ctx, a.replaceCall(script, old, sent))
 		switch {
 		case err != nil:
-			a.unanswered(err)
+			a.enterFailed(err)
 			err = t.Take(ctx, err)
 		case reply.Code() == wire.Done:
 			a.replaced(reply, sent)

@@ -120,15 +120,15 @@ func TestPermitsFreedBySwapAreGranted(t *testing.T) {
 	a := u.has(3)
 	var waiting []<-chan outcome
 	for i, who := range []*user{u, other} {
-		answered := make(chan outcome, 1)
+		returned := make(chan outcome, 1)
 		go func() {
 			a, err := who.q.Take(t.Context(), permits(1))
-			answered <- outcome{a, err}
+			returned <- outcome{a, err}
 		}()
 		await(t, "a ticket in the queue", func() bool {
 			return p.server.MustDo(t, "ZCARD", permitsKeys(t).All[1]) == int64(i+1)
 		})
-		waiting = append(waiting, answered)
+		waiting = append(waiting, returned)
 	}
 	b, err := u.swap(t.Context(), a)
 	require.NoError(t, err)

@@ -39,24 +39,24 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
 		return nil, err
 	}
 	a := q.begin(wish)
-	answer, err := a.enter(ctx)
+	got, err := a.enter(ctx)
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
 		a.Abandon()
 		return nil, err
-	case err == nil && answer == taken:
+	case err == nil && got == taken:
 		a.leaveLine(begun)
 		return a, nil
-	case err == nil && answer == tooSlow:
+	case err == nil && got == tooSlow:
 		// Release it before another try, which would otherwise find it held.
 		if _, err = a.Release(ctx, 0, wish.Life); err == nil {
 			err = errLate
 		}
 		return nil, err
-	case err == nil && answer == older:
+	case err == nil && got == older:
 		a.Abandon()
 		return nil, errs.ErrHeld
-	case err == nil && answer == late:
+	case err == nil && got == late:
 		err = errLate
 	case err == nil:
 		err = errs.ErrHeld
@@ -125,8 +125,8 @@ func (p *Place) Leave() *Attempt {
 	return nil
 }
 
-// errTold says that a message granted an attempt before the reply to its enter.
-var errTold = errors.New("it was granted by a message meanwhile")
+// errGranted says that a message granted an attempt before the reply to its enter.
+var errGranted = errors.New("it was granted by a message meanwhile")
 
 // errGone says that an attempt lost its place: its session was not heard of for too long, or the
 // server lost what it knew.
@@ -149,9 +149,9 @@ func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 			return errGone
 		case over:
 			return refusal
-		case inLine:
+		case queued:
 			news, state := a.wakes()
-			if state != inLine || a.q.lines.session.Ready() != nil {
+			if state != queued || a.q.lines.session.Ready() != nil {
 				continue // Close may have come before the channel
 			}
 			select {
@@ -177,7 +177,7 @@ func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 			return t.Ended(ctx)
 		}
 		if state, _ := a.now(); state != entering {
-			if state == inLine {
+			if state == queued {
 				t.Held()
 			}
 			return nil
@@ -192,19 +192,19 @@ func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 	s := a.q.lines.session
 	err := s.Meet(ctx, a.q.keys.Holder)
-	answer := waits
+	got := waits
 	if err == nil {
-		answer, err = a.enter(ctx)
+		got, err = a.enter(ctx)
 	}
 	switch {
 	case err != nil:
 		if err = t.Take(ctx, err); err != nil {
 			return err
 		}
-	case answer == taken:
+	case got == taken:
 		t.Fails = 0
 		return nil
-	case answer == waits:
+	case got == waits:
 		t.Held() // here, since ctx may have ended meanwhile: it is what was heard last all the same
 		return nil
 	}
@@ -218,11 +218,11 @@ func (a *Attempt) now() (state, error) {
 	return a.state, a.refusal
 }
 
-// answer is the reply to an enter.
-type answer int
+// result is what the reply to an enter says.
+type result int
 
 const (
-	taken   answer = iota
+	taken   result = iota
 	waits          // it waits in the queue; or it came to try, and does not have the lock
 	late           // executed after its not-after, with no effect
 	tooSlow        // it has the lock, but the reply took longer than the hold lasts
@@ -233,10 +233,10 @@ const (
 const maxArgs = 14
 
 // enter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
-func (a *Attempt) enter(ctx context.Context) (answer, error) {
+func (a *Attempt) enter(ctx context.Context) (result, error) {
 	q, s := a.q, a.q.lines.session
-	ctx, answered := a.untilTold(ctx)
-	defer answered()
+	ctx, stop := a.untilGranted(ctx)
+	defer stop()
 	sent := clock.Now()
 	number, times, again := a.toSend(sent)
 	call := wire.Call{Script: q.lines.kind.Enter, Keys: q.keys.All}
@@ -253,17 +253,17 @@ func (a *Attempt) enter(ctx context.Context) (answer, error) {
 		reply, err = a.enterAlone(ctx, call, err)
 	}
 	if err != nil {
-		a.unanswered(err)
+		a.enterFailed(err)
 		return waits, err
 	}
 	if a.queues && reply.Code() == wire.Undone {
 		q.hear()
 	}
-	return a.answered(reply, sent, number)
+	return a.replied(reply, sent, number)
 }
 
-// enterAlone repeats an enter that was refused because its slot is being moved, with the holder key alone: a free lock
-// that has no queue can be had by that. The two count as one enter: the first did nothing.
+// enterAlone repeats an enter that was refused because its slot is being moved, with the holder key alone: that can
+// acquire a free lock without a queue. The two count as one enter: the first did nothing.
 func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
@@ -273,16 +273,16 @@ func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error)
 	return reply, err
 }
 
-// untilTold returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
+// untilGranted returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
 // the hold would expire before the loss is known. It is only needed if another caller waits.
-func (a *Attempt) untilTold(ctx context.Context) (context.Context, context.CancelFunc) {
+func (a *Attempt) untilGranted(ctx context.Context) (context.Context, context.CancelFunc) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	if a.q.ear == nil {
 		return ctx, func() {}
 	}
-	ctx, a.told = errs.WithCancel(ctx, errTold)
-	return ctx, a.told
+	ctx, a.endEnter = errs.WithCancel(ctx, errGranted)
+	return ctx, a.endEnter
 }
 
 // toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
@@ -300,8 +300,8 @@ func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool
 	return number, q.lines.mu.texts.of(a.wish.Life, a.notAfter, life), a.enters > 1
 }
 
-// unanswered handles the error of an enter.
-func (a *Attempt) unanswered(err error) {
+// enterFailed handles the error of an enter.
+func (a *Attempt) enterFailed(err error) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	if a.state == granted && a.enters == 1 {
@@ -320,8 +320,8 @@ func hasNothing(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
 
-// answered handles the reply to an enter.
-func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) (answer, error) {
+// replied handles the reply to an enter.
+func (a *Attempt) replied(reply wire.Reply, sent clock.Instant, number string) (result, error) {
 	ls, q, now := a.q.lines, a.q, clock.Now()
 	switch reply.Code() {
 	case wire.Done:
@@ -345,7 +345,7 @@ func (a *Attempt) answered(reply wire.Reply, sent clock.Instant, number string) 
 }
 
 // stoodLocked handles the reply to an enter or a requeue that gave a the lock, or a ticket.
-func (a *Attempt) stoodLocked(reply wire.Reply, sent, now clock.Instant) answer {
+func (a *Attempt) stoodLocked(reply wire.Reply, sent, now clock.Instant) result {
 	q := a.q
 	a.stood = true
 	q.repliedLocked()
@@ -363,7 +363,7 @@ func (a *Attempt) stoodLocked(reply wire.Reply, sent, now clock.Instant) answer 
 		a.grant, a.state = a.grantAt(stamp, stamp, a.wish.Life, sent, now), granted
 		return taken
 	}
-	a.state = inLine
+	a.state = queued
 	a.waitLocked()
 	if reply.Int(2) == 1 {
 		q.pollLocked()

@@ -108,7 +108,7 @@ func (u *user) overtakes(holder *user) time.Duration {
 	u.hears() // and does so for a while after it left
 	cancel()
 	require.ErrorIs(p, within(p, "the end of the wait", waiting).err, context.Canceled)
-	await(p, "the end of the ticket", func() bool { return len(p.inLine()) == 0 })
+	await(p, "the end of the ticket", func() bool { return len(p.tickets()) == 0 })
 
 	p.only(scripts.LockEnter)
 	late := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: delay})
@@ -133,7 +133,7 @@ func TestEnter_NoReply_IsRepeated(t *testing.T) {
 		p.only(scripts.LockEnter)
 		p.proxy.Arm(redistest.Fault{Kind: kind})
 		waiting := u.waiting(t.Context(), 1)
-		hold := p.inLine()[0]
+		hold := p.tickets()[0]
 		later := third.waiting(t.Context(), 2)
 		holder.gives(held)
 		a := within(t, "the lock", waiting).mustHave(t)
@@ -175,11 +175,11 @@ func (p *place) copiesEnter(u *user) bool {
 	u.gives(a)
 	require.Empty(p, p.holder())
 	_, attempts, _ := u.Len()
-	answer, _ := p.server.MustDo(p, copied...).([]any)
-	if answer[0] == int64(-1) {
+	reply, _ := p.server.MustDo(p, copied...).([]any)
+	if reply[0] == int64(-1) {
 		return false
 	}
-	require.Equal(p, int64(1), answer[0], "it has the lock")
+	require.Equal(p, int64(1), reply[0], "it has the lock")
 	require.Equal(p, 1, attempts, "it is known that a copy may come")
 	return true
 }
@@ -274,7 +274,7 @@ func TestGrantToALeavingWaiterIsUsedOrHandedOver(t *testing.T) {
 			left.Add(1)
 		}
 		// The key of a left attempt would say so for longer.
-		redistest.AwaitFor(t, patience/2, "the passing on", func() bool { return p.holder() == "" && len(p.inLine()) == 0 })
+		redistest.AwaitFor(t, patience/2, "the passing on", func() bool { return p.holder() == "" && len(p.tickets()) == 0 })
 	}
 	t.Logf("%d had it, %d left", had.Load(), left.Load())
 	p.nothingLeft(holder, u)
@@ -337,7 +337,7 @@ func TestWaiterOfAnotherKindsNameIsRefused(t *testing.T) {
 	for _, w := range waiting {
 		require.ErrorIs(t, within(t, "the end of the wait", w).err, errs.ErrWrongKind)
 	}
-	gone := func() bool { _, attempts, _ := u.Len(); return attempts == 0 && len(p.inLine()) == 0 }
+	gone := func() bool { _, attempts, _ := u.Len(); return attempts == 0 && len(p.tickets()) == 0 }
 	for range 2 {
 		await(t, "the end of the ticket", gone)
 		_, err := u.q.Try(t.Context(), wish)

@@ -20,15 +20,15 @@ func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.IsDeaf()
 }
 
-// waitAll sends the heartbeats among looks, for many locks in one call, and returns those that are left: the
-// polls, and those for the locks that have changed.
-func (ls *Lines) waitAll(ctx context.Context, looks []look) []look {
+// waitAll sends the heartbeats in all, for many locks in one call, and returns the polls: those in all, and those of
+// locks that have changed.
+func (ls *Lines) waitAll(ctx context.Context, all []look) []look {
 	isPoll := func(l look) bool { return l.seen == 0 }
-	if !slices.ContainsFunc(looks, func(l look) bool { return !isPoll(l) }) {
-		return looks
+	if !slices.ContainsFunc(all, func(l look) bool { return !isPoll(l) }) {
+		return all
 	}
 	var waits, polls []look
-	for _, l := range looks {
+	for _, l := range all {
 		if isPoll(l) {
 			polls = append(polls, l)
 		} else {

@@ -122,7 +122,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	p.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	p.moves()
 	u.mu.Lock()
-	a.state, a.urgent = inLine, true // its grant was made, and not heard
+	a.state, a.urgent = queued, true // its grant was made, and not heard
 	u.q.pollLocked()
 	u.mu.Unlock()
 	require.NoError(t, next.Wait(t.Context()))

@@ -11,16 +11,16 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Fate is what has become of a hold that was asked about.
+// Fate is the outcome of a Yield.
 type Fate int
 
 const (
-	// Gone is one that has the lock no more.
+	// Gone is a hold that no longer has the lock.
 	Gone Fate = iota
 	// Kept is a hold that continues, with a new grant.
 	Kept
-	// GivenBack is a hold that was to continue and was released, for other waiters in the queue.
-	GivenBack
+	// Released is a hold that was released for other waiters in the queue.
+	Released
 )
 
 // Yield asks with script whether the unused hold of a may continue for local waiters with the same request.
@@ -53,7 +53,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, erro
 		} else {
 			a.forget()
 		}
-		return GivenBack, nil
+		return Released, nil
 	}
 }
 
@@ -76,7 +76,7 @@ func (a *Attempt) alike() string {
 		return ""
 	}
 	for _, other := range a.q.waiting[:min(maxListed, len(a.q.waiting))] {
-		if other.state == inLine && other.wish.Like == a.wish.Like {
+		if other.state == queued && other.wish.Like == a.wish.Like {
 			attempts.WriteString(other.attempt())
 		}
 	}

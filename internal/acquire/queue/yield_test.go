@@ -100,7 +100,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	other := q.stands(t, 2)
 	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, GivenBack, fate)
+	require.Equal(t, Released, fate)
 	require.NoError(t, first.Wait(t.Context()), "who was first has it")
 	held = first.Leave()
 	require.Greater(t, held.Grant().Stamp, grant.Last)
