@@ -187,7 +187,7 @@ func (b *Base) Grants() string {
 }
 
 // Place returns the position of the lock in the order of all locks; g acquires it together with others, or is
-// nil. An invalid lock has no place.
+// nil. An invalid lock has no position.
 func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalbox.Place {
 	if b.Made() != nil {
 		return signalbox.Place{}

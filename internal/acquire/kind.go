@@ -246,7 +246,7 @@ func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}
-	// The wait is a part of what it is lengthened by.
+	// The extension includes the wait.
 	set := &l.Base.Set
 	sent, life := clock.Now(), min(set.First()+l.Base.Replicas.Wait, set.Life())
 	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{

@@ -69,7 +69,7 @@ func (q waiting) Stand(wish *queue.Wish, room *queue.Place) queue.Waiter {
 	return place{q.Queue.Stand(wish, room)}
 }
 
-// place is a queue.Place as a queue.Waiter.
+// place makes a queue.Place a queue.Waiter.
 type place struct{ *queue.Place }
 
 func (p place) Leave() queue.Holder {

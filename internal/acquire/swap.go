@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap ends the hold of lease and returns the first lease of a hold with the request of l, which script put
-// in its place in one step. The lease must be the only entry of its hold and bound to nothing but an observed call. The new hold
+// Swap ends the hold of lease and returns the first lease of a hold with the request of l, by which script replaced
+// it in one step. The lease must be the only entry of its hold and bound to nothing but an observed call. The new hold
 // has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
 // it fails, both holds are released in the background.
 func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
@@ -20,7 +20,7 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 	}
 	now := clock.Now()
 	if err := n.Term.Stop(now); err != nil {
-		return hold.Lease{}, err // it was lost before; Lost sees to the rest
+		return hold.Lease{}, err // it was lost before; Lost does the rest
 	}
 	patience := l.Base.Session.Patient(n.Term.Deadline().Until(now))
 	defer patience.End()

@@ -21,7 +21,7 @@ type Keys struct {
 	Holder string
 	// All are the keys of Enter, Look and Leave, in their order. The last one has the lives of the waiting sessions.
 	All []string
-	// Grants is the channel without the session that it ends with, or, of a lock that has no line, that of its messages.
+	// Grants is the channel without the session that it ends with, or, for a lock without a queue, the channel of its messages.
 	Grants string
 	// Slot is that of the keys, in a cluster.
 	Slot uint16
@@ -42,7 +42,7 @@ type Queue struct {
 	ear             *ear     // hears its grants; nil if no attempt waits, or needs it yet
 }
 
-// wait is the waiting in one line.
+// wait is the waiting in one queue.
 type wait struct {
 	next    timers.Entry  // the next poll; if no caller uses the queue, the time to forget it
 	waiting []*Attempt    // with tickets, in order of arrival
@@ -96,7 +96,7 @@ func (b beat) over() clock.Instant { return clock.Deadline(b.sent, b.life) }
 func (q *Queue) Done() { q.lines.Done(q) }
 
 // beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
-// share one, whatever line they are for: the grant that it pays for is counted from the first of them, which is never too
+// share one, whatever queue they are for: the grant that it pays for is counted from the first of them, which is never too
 // late.
 func (ls *Lines) beatLocked(now clock.Instant) beat {
 	life, beats := ls.lifeLocked(), ls.mu.beats
@@ -186,7 +186,7 @@ func (q *Queue) LastError() error {
 	return q.last
 }
 
-// busy reports whether a caller of this session is before a new one with that wish: it holds, requests or
+// busy reports whether a caller of this session is before a new one with that request: it holds, requests or
 // releases the lock. If several can hold the lock at once, only a caller that waits in the queue counts, not
 // one that is about to enter.
 func (q *Queue) busy(wish *Wish) bool {

@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Requeue releases the hold of a and queues the session again by the same wish, in one call, and waits for that as long as
-// ctx lasts. used, lasts and had are those of Release. The place may be granted already. It is nil if the server made no
-// ticket. After an error the release is repeated in the background, and the place may have a ticket.
+// Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for that as long as
+// ctx lasts. used, lasts and had are those of Release. next may be granted already. It is nil if the server made no
+// ticket. After an error the release is repeated in the background, and next may have a ticket.
 func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next *Place, had bool, err error) {
 	a.Begin(nil) // see Release
 	q := a.q
@@ -46,7 +46,7 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 	return p, r.had, nil
 }
 
-// drop leaves a place that no goroutine waits in.
+// drop leaves a ticket with which no goroutine waits.
 func (p *Place) drop() {
 	if a := p.Leave(); a != nil {
 		a.Abandon()

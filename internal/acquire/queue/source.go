@@ -38,17 +38,17 @@ type Waiter interface {
 	// Enter returns when the session is in the queue, has tried, or was granted the lock; otherwise it
 	// returns an error.
 	Enter(ctx context.Context) (isGranted bool, err error)
-	// Wait waits, after Enter, until the lock is granted, or returns why it is not. The place is kept until Leave.
+	// Wait waits, after Enter, until the lock is granted, or returns why it is not. The ticket is kept until Leave.
 	Wait(ctx context.Context) error
 	// Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
 	Ended(ctx context.Context) error
-	// Leave ends the place, and returns what was granted, in the same instant too, or nil.
+	// Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
 	Leave() Holder
 }
 
-// Requeuer is a Holder that can be released and replaced by a new place in the queue in one call.
+// Requeuer is a Holder that can be released and replaced by a new ticket in one call.
 type Requeuer interface {
-	// Requeue is Release, and queues the session again with the same wish. The returned Waiter may be granted
+	// Requeue is Release, and queues the session again with the same request. The returned Waiter may be granted
 	// already; it is nil if there is no ticket.
 	Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next Waiter, had bool, err error)
 }
@@ -69,6 +69,6 @@ type Holder interface {
 	Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error)
 	// Abandon releases the lock, or withdraws the request, off the caller's path.
 	Abandon()
-	// Swap puts an attempt with that wish in the place of this one, which has the lock, by script.
+	// Swap replaces this attempt, which has the lock, by one with that wish, using script.
 	Swap(ctx context.Context, script *scripts.Script, wish *Wish) (Holder, error)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap replaces a, which has the lock, by an attempt with that wish, using script, and repeats the call until
+// Swap replaces a, which has the lock, by an attempt with that request, using script, and repeats the call until
 // it has a reply or ctx ends. The arguments of script are the new ticket, its life, its not-after and the old
 // name, followed by those of Leave without the name. It replies like Leave, followed by the stamp of the new
 // token; or with 0 if a has nothing any more, or -1 if it was executed after its not-after.

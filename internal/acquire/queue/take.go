@@ -82,7 +82,7 @@ func (q *Queue) Stand(wish *Wish, p *Place) *Place {
 }
 
 // Enter enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
-// has neither. The place is kept until Leave.
+// has neither. The ticket is kept until Leave.
 func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
 	if err = p.attempt.stand(ctx, &p.last); err != nil {
 		return false, err
@@ -91,7 +91,7 @@ func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
 	return state == granted && !p.attempt.isSpent(), nil
 }
 
-// Wait blocks until the lock is granted, or returns why it is not. The place is kept until Leave.
+// Wait blocks until the lock is granted, or returns why it is not. The ticket is kept until Leave.
 func (p *Place) Wait(ctx context.Context) error {
 	for {
 		err := p.attempt.wait(ctx, &p.last)
@@ -112,11 +112,11 @@ func (p *Place) Wait(ctx context.Context) error {
 // and one of them, or another one, has the lock. After a failover all sessions find that out together.
 const returnsWithin = dispatch.PollEvery * 2 / 5
 
-// Ended returns the error for a goroutine whose ctx has ended while another one waited for both in this
-// place.
+// Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this
+// ticket.
 func (p *Place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
-// Leave ends the place, and returns what was granted, in the same instant too, or nil.
+// Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
 func (p *Place) Leave() *Attempt {
 	if p.attempt.leaveLine(over) {
 		return p.attempt
@@ -128,7 +128,7 @@ func (p *Place) Leave() *Attempt {
 // errGranted says that a message granted an attempt before the reply to its enter.
 var errGranted = errors.New("it was granted by a message meanwhile")
 
-// errGone says that an attempt lost its place: its session was not heard of for too long, or the
+// errGone says that an attempt lost its ticket: its session was not heard of for too long, or the
 // server lost what it knew.
 var errGone = errors.New("it stands in line no more")
 
@@ -205,7 +205,7 @@ func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 		t.Fails = 0
 		return nil
 	case got == waits:
-		t.Held() // here, since ctx may have ended meanwhile: it is what was heard last all the same
+		t.Held() // here, since ctx may have ended meanwhile: it is the last reply all the same
 		return nil
 	}
 	return a.pause(ctx, t)
@@ -229,7 +229,7 @@ const (
 	older          // it had the lock, and the session has a newer hold
 )
 
-// maxArgs is how many arguments an enter has at most: ten, those of the wish, and a last one.
+// maxArgs is how many arguments an enter has at most: ten, those of the request, and a last one.
 const maxArgs = 14
 
 // enter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
@@ -281,8 +281,8 @@ func (a *Attempt) untilGranted(ctx context.Context) (context.Context, context.Ca
 	if a.q.ear == nil {
 		return ctx, func() {}
 	}
-	ctx, a.endEnter = errs.WithCancel(ctx, errGranted)
-	return ctx, a.endEnter
+	ctx, a.told = errs.WithCancel(ctx, errGranted)
+	return ctx, a.told
 }
 
 // toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
