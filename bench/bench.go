@@ -18,7 +18,7 @@ type bench struct {
 	scale  scale
 	chosen []implementation
 	addrs  []string     // of several servers, for locks over a quorum
-	empty  func() error // empties them; nil where there is one
+	empty  func() error // empties them; nil if there is one
 }
 
 // work is one thing that is measured.

@@ -13,7 +13,7 @@ import (
 // errStopped ends waits at the end of a measurement, which is no failure.
 var errStopped = errors.New("the measurement is over")
 
-// over returns err, or nil where the measurement is over: then it is what the end of ctx made of
+// over returns err, or nil if the measurement is over: then it is what the end of ctx made of
 // a call, whatever its words.
 func over(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errStopped) {

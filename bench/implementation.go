@@ -34,7 +34,7 @@ type setup struct {
 // besides.
 type process interface {
 	// locker returns a handle on the lock name, for one goroutine. ctx bounds its unlocks,
-	// where the implementation takes a context for that.
+	// if the implementation takes a context for that.
 	locker(ctx context.Context, name string) locker
 	close() error
 }

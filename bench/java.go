@@ -18,7 +18,7 @@ import (
 // javaFolder is where make interop builds the Java program.
 const javaFolder = "../.bin/interop/redisson4"
 
-// requiredEnv says "required" where it is a failure that there is no Java side.
+// requiredEnv is "required" if a missing Java side is a failure.
 const requiredEnv = "SIGNALBOX_INTEROP"
 
 // hasJava reports whether the Java program is built. Where it must be and is not, that is an error.

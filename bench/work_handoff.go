@@ -54,7 +54,7 @@ var errStalled = fmt.Errorf("the waiter has not had the free lock for %v", tooLo
 // stalls is how often a round is measured anew because of that, before the run ends.
 const stalls = 5
 
-// passesToTheEnd is passes, anew with other processes where a hand-off failed.
+// passesToTheEnd is passes, repeated with other processes if a hand-off failed.
 func (b *bench) passesToTheEnd(impl implementation) (sample, error) {
 	for stuck := int64(0); ; stuck++ {
 		one, err := b.passes(impl)

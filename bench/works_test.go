@@ -76,7 +76,7 @@ func TestEveryWorkReportsEveryImplementation(t *testing.T) { //nolint:parallelte
 	}
 }
 
-// acrossTables requires the tables of the work that a Java program takes part in, or, where that is not built, one that
+// acrossTables requires the tables of the work that a Java program takes part in, or, if that is not built, a table that
 // says so.
 func acrossTables(t *testing.T, tables []table) {
 	t.Helper()

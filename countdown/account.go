@@ -43,7 +43,7 @@ func readEntry(text string) (e entry, ok bool) {
 	return e, e.stamp > 0 && (e.state == counting || e.state == opened || e.state == wasReset)
 }
 
-// account is what a latch says of its rounds; the zero account, where it has no key.
+// account is what a latch says of its rounds; the zero account if it has no key.
 type account struct {
 	newest entry
 	since  wire.Stamp // of rounds before it nothing is known

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// serverURL is where the examples find a server, such as "redis://localhost:6379".
+// serverURL is the address of a server for the examples, such as "redis://localhost:6379".
 var serverURL string
 
 func TestMain(m *testing.M) {

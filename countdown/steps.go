@@ -110,8 +110,8 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	return reply, err
 }
 
-// takeBack resets what it may have begun, off the caller's path: at once, and where it may still be on its way
-// once more when its not-after is over.
+// takeBack resets the round that it may have begun, off the caller's path: at once, and, if a start may still be on its
+// way, once more after its not-after.
 func (b *beginning) takeBack() {
 	now := clock.Now()
 	t := &session.Settlement{
@@ -220,7 +220,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 	return readLook(reply)
 }
 
-// once returns the error of a step whose outcome is not known, where it must not be sent again: rounds are nameless, and it
+// once returns the error of a step of unknown outcome that must not be sent again: rounds are nameless, and it
 // would count another time, or meet another round.
 func (l *Latch) once(err error) error {
 	if err != nil && l.realm.scripts.Nameless && wire.Judge(err) == wire.Unknown {

@@ -50,7 +50,7 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade where it carries a reader's.
+// enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade if it carries a reader's.
 func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
@@ -65,8 +65,8 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 	return hold.Lease{}, false, nil
 }
 
-// enterToRead returns a lease by the one that ctx carries, a writer's or a reader's. In that order: where it is
-// downgraded meanwhile, the second finds it.
+// enterToRead returns a lease by the one that ctx carries, a writer's or a reader's. It tries the writer's
+// first: if that is downgraded meanwhile, the second try finds it.
 func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err

@@ -160,7 +160,7 @@ func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 	require.NoError(t, next.Unlock())
 }
 
-// P8: a lease of another lock, session or name is not touched; neither is one that writes, where nothing is sent.
+// P8: a lease of another lock, session or name is not changed; nor is one that writes already, for which nothing is sent.
 func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	t.Parallel()
 	w := alone(t)

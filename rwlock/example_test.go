@@ -129,7 +129,7 @@ func ExampleLock_RDo() {
 	// <nil>
 }
 
-// RLocker goes where a sync.Locker is wanted; goroutines that are to read beside each other need one each.
+// RLocker is a sync.Locker; goroutines that read at the same time need one each.
 func ExampleLock_RLocker() {
 	ctx := context.Background()
 	session, err := signalbox.Dial(ctx, serverURL)

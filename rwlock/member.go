@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Place returns where the lock, for writing, is in the order of all locks; see package multilock.
+// Place returns the position of the lock, for writing, in the order of all locks; see package multilock.
 func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.Whole, nil) }
 
 // Reader is the reading side of a lock with the methods of a lock, for package multilock. The method
@@ -28,5 +28,5 @@ func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r
 // Check is Check of the lock.
 func (r Reader) Check() error { return r.lock.Check() }
 
-// Place returns where the lock, for reading, is in the order of all locks.
+// Place returns the position of the lock, for reading, in the order of all locks.
 func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.Shared, nil) }

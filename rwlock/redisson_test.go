@@ -157,7 +157,7 @@ func TestASharedLockOfAnotherKindIsReported(t *testing.T) {
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrWrongKind)
 }
 
-// P10, P6: also where the session polls.
+// P10, P6: the same if the session polls.
 func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	w := here(t)

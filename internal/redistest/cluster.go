@@ -31,7 +31,7 @@ const (
 	// ClusterRedirect is a third: the goroutine in which a client of a cluster that was sent back to the node it had asked
 	// closes, after five seconds, the connection that it had to it.
 	ClusterRedirect = "github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"
-	// nodesFile is where a node stores what it knows and how it has voted.
+	// nodesFile is the file in which a node stores what it knows and how it has voted.
 	nodesFile = "nodes.conf"
 )
 

@@ -21,7 +21,7 @@ func (e ReplyError) Error() string { return string(e) }
 // instead of hanging.
 const doLimit = 10 * time.Second
 
-// target is where a server is, and how it is spoken to.
+// target is the address of a server, and how to connect to it.
 type target struct {
 	addr string
 	tls  *tls.Config // nil: in plain

@@ -110,8 +110,8 @@ func (s *Server) CPU() time.Duration {
 }
 
 // Client returns a client of the server that is closed when the test ends. mod, if not nil,
-// changes its options, of which only the address is set, and what TLS takes where the server
-// speaks it.
+// changes its options, of which only the address is set, and the TLS settings if the server
+// speaks TLS.
 func (s *Server) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return newClient(tb, rueidis.ClientOption{InitAddress: []string{s.Addr()}, TLSConfig: s.TLSConfig()}, mod)

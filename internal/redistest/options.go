@@ -25,7 +25,7 @@ func WithPort(port int) Option {
 }
 
 // WithArgs adds arguments to the command line of the server, such as "--maxmemory",
-// "2mb", and of every server with data where there are more. They come last, so they win over
+// "2mb", or of every server with data if there are more. They come last, so they win over
 // those of this package. They must not set port, bind or requirepass, which this package needs
 // as they are.
 func WithArgs(args ...string) Option {

@@ -34,7 +34,7 @@ func (b beside) Run() int {
 }
 
 // AtATime returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
-// servers, wires and the ends of leases, where more than there are processors have a use.
+// servers, wires and the ends of leases, for which more tests than processors are of use.
 func AtATime(n int, tests Tests) Tests { return atATime{tests, n} }
 
 type atATime struct {

@@ -95,7 +95,7 @@ func start(r reporter, set setup) (*Server, error) {
 // Addr returns the server's address, "127.0.0.1:port". It never changes.
 func (s *Server) Addr() string { return loopback(s.port) }
 
-// URL returns the server's address as "redis://127.0.0.1:port", or as "rediss://..." where it speaks
+// URL returns the server's address as "redis://127.0.0.1:port", or as "rediss://..." if it speaks
 // TLS.
 func (s *Server) URL() string {
 	if s.set.tls != nil {
@@ -104,7 +104,7 @@ func (s *Server) URL() string {
 	return "redis://" + s.Addr()
 }
 
-// TLSConfig returns what a client of the server needs to connect, nil where it speaks no TLS. It is the
+// TLSConfig returns what a client of the server needs to connect, nil without TLS. It is the
 // caller's to change.
 func (s *Server) TLSConfig() *tls.Config {
 	if s.set.tls == nil {
@@ -159,7 +159,7 @@ func (s *Server) freePorts() {
 	}
 }
 
-// at is where the server is.
+// at is the address of the server.
 func (s *Server) at() target { return target{s.Addr(), s.TLSConfig()} }
 
 // launch starts a process on the server's port and waits for its first reply.

@@ -221,7 +221,7 @@ func takeOver(t *testing.T, replica *redistest.Server) {
 		return err == nil && strings.HasPrefix(fmt.Sprint(role), "[master")
 	}
 	for range 4 {
-		_, _ = replica.Do("CLUSTER", "FAILOVER") // which is refused where it is the primary already
+		_, _ = replica.Do("CLUSTER", "FAILOVER") // refused if it is the primary already
 		if redistest.Became(redistest.Patience/2, isPrimary) {
 			return
 		}

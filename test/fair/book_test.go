@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// book is where the holders of a lock make their notes.
+// book has the notes of the holders of a lock.
 type book struct {
 	client rueidis.Client
 	name   string // of the lock
@@ -106,7 +106,7 @@ func (b *book) account(tb testing.TB) account {
 	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.key()).Build()).AsStrMap()
 	require.NoError(tb, err)
 	of := func(what string) int64 {
-		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 where it was never counted
+		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 if it was never counted
 		return n
 	}
 	return account{

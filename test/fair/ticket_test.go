@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// enterArgs is where the arguments of an enter stand in its request: EVALSHA, digest, 3, the keys.
+// enterArgs is the index of the arguments of an enter in its request: EVALSHA, digest, 3, the keys.
 const enterArgs = 6
 
 // Order: a session counts as living as soon as it has a ticket, also if it tried just before: a try is no

@@ -45,7 +45,7 @@ func TestHistoriesOfClientsAreThoseOfALock(t *testing.T) {
 	})
 }
 
-// P1, P3: also in the layout of Redisson, where tokens have the clock alone.
+// P1, P3: also in the layout of Redisson, where only the clock makes tokens.
 func TestHistoriesOfClientsOfASharedLockAreThoseOfALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)

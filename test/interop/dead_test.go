@@ -138,7 +138,7 @@ func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
 	})
 }
 
-// P2: each side renews what it holds, and nothing that another holds, also where that was its own before: it lets that end.
+// P2: each side renews what it holds, and nothing that another holds, even if it held that before: it lets that end.
 func TestEachSideRenewsItsOwn(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {

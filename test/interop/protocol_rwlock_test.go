@@ -34,7 +34,7 @@ func keys(t *testing.T, server *redistest.Server) (names []string) {
 	return names
 }
 
-// requireKeys fails the test where there are other keys than these.
+// requireKeys fails the test if there are other keys than these.
 func requireKeys(t *testing.T, server *redistest.Server, want ...string) {
 	t.Helper()
 	slices.Sort(want)

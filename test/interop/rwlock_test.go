@@ -370,7 +370,7 @@ func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 	})
 }
 
-// P1, P6: the same in a cluster, where the keys of the readers' holds stand in the slot of the lock.
+// P1, P6: the same in a cluster, where the keys of the readers' holds are in the slot of the lock.
 func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")

@@ -98,7 +98,7 @@ func addOne(ctx context.Context, client rueidis.Client, token uint64) error {
 	return client.Do(ctx, client.B().Set().Key("counter").Value(strconv.FormatInt(count+1, 10)).Build()).Error()
 }
 
-// count lets all workers of both sides count together, each so many times, and fails the test where a count is lost.
+// count makes all workers of both sides count together, each so many times, and fails the test if a count is lost.
 func count(t *testing.T, line string, times int, limit time.Duration) {
 	t.Helper()
 	countBy(t, line, times, limit, "work", "worker")

@@ -119,7 +119,7 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 	c.free(t, 0, 1)
 }
 
-// P1, P4: the same where the replica takes over: the call gets all members.
+// P1, P4: the same if the replica takes over: the call gets all members.
 func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a replica takes over")

@@ -17,7 +17,7 @@ import (
 
 // refusal is one way in which a server refuses.
 type refusal struct {
-	user     string // whose sessions are struck; teller's where it is empty
+	user     string // whose sessions are struck; teller's if it is empty
 	options  func(t *testing.T) []redistest.Option
 	begin    func(t *testing.T, w *world)
 	end      func(t *testing.T, w *world)
@@ -29,7 +29,7 @@ type refusal struct {
 	blind bool
 }
 
-// dump is where a server saves, which a folder of this name keeps it from.
+// dump is the file in which a server saves; a folder of this name prevents that.
 const dump = "dump.rdb"
 
 func refusals() map[string]refusal {

@@ -23,7 +23,7 @@ var (
 	forCopiesInACluster = []string{"+wait", "+discard", "+punsubscribe"}
 )
 
-// usual returns what a step ends with where nothing is denied.
+// usual returns the error of a step if nothing is denied.
 func (w *world) usual(s step) error {
 	switch {
 	case s == try:

@@ -120,7 +120,7 @@ func (s *site) ask(command, key string, args ...string) rueidis.RedisResult {
 	return s.admin.Do(context.Background(), s.admin.B().Arbitrary(command).Keys(key).Args(args...).Build())
 }
 
-// do is ask that fails the test where the server does not do it.
+// do is ask, and fails the test if the server refuses.
 func (s *site) do(t *testing.T, command, key string, args ...string) {
 	t.Helper()
 	require.NoError(t, s.ask(command, key, args...).Error(), "%s %s", command, key)

@@ -125,7 +125,7 @@ func (b *book) account(tb testing.TB) account {
 	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.keys()[1]).Build()).AsStrMap()
 	require.NoError(tb, err)
 	of := func(what string) int64 {
-		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 where it was never counted
+		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 if it was never counted
 		return n
 	}
 	return account{of("notes"), of("writes"), of("reads"), of("intruders"), of("overlaps"), of("fallen")}

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P1, P4, P6: behind sentinels permits are granted when replicas have them, where that is asked for, and none stays
+// P1, P4, P6: behind sentinels permits are granted when replicas have them, if that is asked for, and none stays
 // out where too few do; and after a failover those who waited are served.
 func TestPermitsBehindSentinels(t *testing.T) {
 	t.Parallel()

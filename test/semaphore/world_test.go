@@ -170,7 +170,7 @@ func runWorkers(_ io.Reader, stdout io.Writer) {
 				case had <- lease.Token():
 				default:
 				}
-				_ = lease.Unlock() // lost where it was stopped for long
+				_ = lease.Unlock() // lost if the process was stopped for long
 			}
 		}()
 	}

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(4, m)) }
 
-// root is where the module begins.
+// root is the folder of the module.
 const root = "../.."
 
 // public returns the files of the public packages, each with the name of its package.

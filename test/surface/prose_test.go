@@ -48,7 +48,7 @@ func TestProseUsesTheWordsOfTheField(t *testing.T) {
 	}
 }
 
-// A passage is a line of prose, and where it stands.
+// A passage is a line of prose, and its position.
 type passage struct{ place, text string }
 
 // The prose of a file: all of a document outside of fences, and of code the comments and the names of tests.

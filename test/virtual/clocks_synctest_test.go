@@ -86,7 +86,7 @@ func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *pair,
 	})
 }
 
-// P4: where the clocks of two nodes are a minute apart, each lock costs one more try at most, once,
+// P4: if the clocks of two nodes are a minute apart, each lock costs one more try at most, once,
 // however the tries at the two nodes alternate.
 func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func (w *world) openSilently(name string) {
 	w.redis.HSet(key, "round", value[:19]+"o"+value[20:])
 }
 
-// P6: a message that is lost costs a waiter a second, and where a session waits at more than a thousand latches a
+// P6: a message that is lost costs a waiter a second, and if a session waits at more than a thousand latches a
 // millisecond for each of them, but never more than ten seconds.
 func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 	t.Parallel()

@@ -208,7 +208,7 @@ func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 	})
 }
 
-// The events say for how long a call waited and a lease was held, and where the lock came from.
+// The events say how long a call waited and a lease was held, and from where the lock was granted.
 func TestEventsSayWhereALockCameFromAndWhatItTook(t *testing.T) {
 	t.Parallel()
 	const use = 200 * time.Microsecond
@@ -516,7 +516,7 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 	})
 }
 
-// Observers that are merged keep all hooks, each its own contexts, and names only where they are asked for.
+// Observers that are merged keep all hooks, each with its own contexts, and names only if they are asked for.
 func TestMergedObserversKeepAllHooks(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {

@@ -64,7 +64,7 @@ func findModules(root string) ([]aModule, error) {
 	return modules, nil
 }
 
-// file returns where a file of the module is.
+// file returns the path of a file of the module.
 func (m aModule) file(name string) string { return filepath.Join(m.root, m.dir, name) }
 
 // exists reports whether a file is there: git also lists those that were deleted, and not committed. What is no regular
