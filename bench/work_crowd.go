@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// holdFor is how long each process of a crowd holds the lock: time enough for the last owner to
-// try, fail and wait with the others. Without it the last two would pass the lock to and fro.
+// holdFor is how long each process of a crowd has the lock: time enough for the last owner to
+// try, fail and wait with the others. Without it the last two would hand the lock back and forth.
 const holdFor = 2 * time.Millisecond
 
-// crowd is a lock that a hundred processes wait for. An owner queues again when the next one
-// has acquired the lock, so that no owner acquires it twice in a row: each operation is a
-// hand-off.
+// crowd is a lock that a hundred processes wait for. A process that had it queues again when the
+// next one has it, so that no owner acquires the lock that it has just released: each operation is
+// a hand-off.
 func crowd(b *bench) ([]table, error) {
 	all, err := b.interleave(locks(b.chosen), b.scale.contendedRounds, b.crowded)
 	columns := append(waitColumns("p50"), costColumns("hand-off")...)
@@ -27,7 +27,7 @@ func crowd(b *bench) ([]table, error) {
 	return []table{tabulate(title, note, all, columns)}, err
 }
 
-// relay is what the processes of a crowd know of each other.
+// relay has the times at which the processes of a crowd get and release the lock.
 type relay struct {
 	mu struct {
 		sync.Mutex

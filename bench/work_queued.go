@@ -14,7 +14,7 @@ import (
 )
 
 // queued is what many waiters of a fair lock cost the server: its time in scripts for
-// one hand-off, which is the release that grants the lock to the next, and the entering of who had it.
+// one hand-off, which is the release that grants the lock to the next, and the enter of the last holder.
 func queued(b *bench) ([]table, error) {
 	t := table{
 		title: "The server's time for a hand-off, by waiters, fair lock",

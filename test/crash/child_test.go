@@ -34,7 +34,8 @@ const (
 // promise takes that long.
 const limit = 3 * time.Minute
 
-// kinds are those that crash: by the name of each, what its processes want. Readers stop beside writers.
+// kinds has the kinds whose processes crash, and by its name what the processes of each acquire. Readers
+// stop beside writers.
 func kinds() map[string][]locktest.Primitive {
 	all := map[string][]locktest.Primitive{}
 	for _, p := range locktest.Primitives() {
@@ -87,7 +88,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 	must(s.Close(context.Background()))
 }
 
-// runYoung takes the lock and kills itself.
+// runYoung acquires the lock and kills itself.
 func runYoung(_ io.Reader, _ io.Writer) {
 	s := dial()
 	_, err := locktest.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
@@ -96,8 +97,8 @@ func runYoung(_ io.Reader, _ io.Writer) {
 	select {}
 }
 
-// opinion returns what a first look at a lease says. The context is looked at before the lease,
-// which ends what it finds to be over.
+// opinion returns what a first check of a lease says. The context is checked before the lease, which ends
+// it if it is over.
 func opinion(lease signalbox.Lease) string {
 	bound := lease.Bind(context.Background()).Err()
 	err := lease.Err()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crash asks what processes leave behind that stop or die while they hold locks.
+// Package crash tests what processes leave behind that stop or die while they hold locks.
 //
-// Processes are children of the test, which it stops with SIGSTOP and kills with SIGKILL. They hold every kind of lock. What
-// the wire does is package faults.
+// Processes are children of the test, which it stops with SIGSTOP and kills with SIGKILL. They hold every
+// kind of lock. Faults of the wire are in package faults.
 //
 // # Testing
 //

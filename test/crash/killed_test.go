@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// junk fills the server with keys that end, so that it has others to look for than the lock's.
+// junk fills the server with keys that expire, so that it has more keys to check than the lock's.
 const junk = `for i = 1, ARGV[1] do redis.call('SET', 'junk:' .. i, '', 'PX', 600000 + i) end`
 
 // P6: a waiter gets the lock of a dead process when its key has expired, however many other keys the server has to expire.
@@ -80,7 +80,8 @@ func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 	w.view.NoImmortals(t)
 }
 
-// P4: processes that are killed at any moment leave no key that outlives its lease, but for floors, which expire as well.
+// P4: processes that are killed at any moment leave no key that outlives its lease, except floors, which
+// expire as well.
 func TestKilledProcessesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the leases of processes that were killed have to expire on the server")
@@ -102,7 +103,8 @@ func TestSoakKilledProcessesLeaveNothing(t *testing.T) { //nolint:paralleltest /
 // workLife is the lease of the workers.
 const workLife = 500 * time.Millisecond
 
-// work returns the kind of lock that a worker uses, and what the names of its locks begin with. Two have them in common.
+// work returns the kind of lock that a worker uses, and the prefix of the names of its locks. Two workers
+// have them in common.
 func work(i int) (kind, prefix string) {
 	all := slices.Sorted(maps.Keys(kinds()))
 	kind = all[i%len(all)]

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P2: a process that was stopped past its lease finds out at its first look, whatever its
-// timers have done by then.
+// P2: a process that was stopped past its lease finds out at its first check, whatever its timers have done
+// by then.
 func TestFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped for longer than their leases last")
@@ -78,7 +78,7 @@ func (w *world) holders(t *testing.T, n int) []*process {
 		kind := stopped()[i%len(stopped())]
 		name, rival := fmt.Sprint("stopped/", kind.Name, w.serial), kind
 		if kind.Name == locktest.Reader().Name {
-			rival = locktest.Writer() // whom it keeps out
+			rival = locktest.Writer() // which it keeps out
 		}
 		all[i] = &process{start(t, "holder", w.server, kind.Name, name, 4*time.Second), name, rival}
 	}

@@ -65,7 +65,7 @@ func (w *world) list(t *testing.T, command ...any) []any {
 	return all
 }
 
-// heard returns how many sessions lives says of that the server had a listener for them.
+// heard returns for how many sessions the server has noted a listener in lives.
 func (w *world) heard(t *testing.T, lives string) int {
 	t.Helper()
 	n := 0

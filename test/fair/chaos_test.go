@@ -30,13 +30,13 @@ func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 // strikes stops or kills one process of a crowd after the other, and requires that the others continue.
 func (w *world) strikes(t *testing.T, more func() bool) {
 	t.Helper()
-	// Who is killed mostly has its hold for what it counted as living for. One that came to a free lock, or was renewed, has
-	// it for a lease, and that must not last longer than others may have to wait.
+	// A process that is killed mostly has a hold of one life. If it found the lock free, or its hold was
+	// renewed, it has the hold for a lease, and that must not last longer than others may have to wait.
 	const name, processes, endless, leased = "struck", 4, 1 << 40, 2 * life
 	notes := w.book(t, name)
 	begin := func() *redistest.Process {
 		p := w.start(t, "crowd", order{name: name, sessions: 2, users: 4, goal: endless, lease: leased})
-		says(t, p, redistest.Patience, "began") // who is stopped in the midst of a Dial fails
+		says(t, p, redistest.Patience, "began") // a process that is stopped during its Dial fails
 		return p
 	}
 	var all []*redistest.Process // those that were killed too

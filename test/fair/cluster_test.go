@@ -20,8 +20,8 @@ import (
 // busy, since nothing here is about failovers.
 const calm = time.Minute
 
-// P1, P3, order: a slot that is moved from node to node while many use its lock keeps holders, line
-// and tokens.
+// P1, P3, order: a slot that is moved from node to node while many use its lock keeps holders, queue and
+// tokens.
 func TestOrderIsKeptWhileTheSlotIsMoved(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a slot moves between the nodes of a cluster, which clients learn of in seconds")
@@ -48,7 +48,7 @@ func newCluster(t *testing.T) *town {
 	return &town{c, &book{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))}
 }
 
-// moves lets many use the lock while its slot is moved, in one step and in many, with the keys
+// moves makes many goroutines use the lock while its slot is moved, in one step and in many, with the keys
 // apart for a while.
 func (c *town) moves(t *testing.T, more func() bool) {
 	t.Helper()

@@ -85,7 +85,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 			begun := time.Now()
 			p.Thaw()
 			if late {
-				w.waiting(t, name, 2) // it finds out that it has no place, and stands behind the third
+				w.waiting(t, name, 2) // it finds out that it has no ticket, and queues behind the third
 			} else {
 				w.awaitFirst(t, name, living)
 			}
@@ -109,7 +109,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 	}
 }
 
-// childGets lets the child acquire the lock and release it, and returns its token.
+// childGets makes the child acquire the lock and release it, and returns its token.
 func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 	t.Helper()
 	var user int

@@ -26,7 +26,7 @@ const (
 	limit = 3 * time.Minute
 )
 
-// world is a server with sessions that nothing happens to.
+// world is a server with sessions without faults.
 type world struct {
 	server *redistest.Server
 	holder *signalbox.Session
@@ -46,7 +46,7 @@ func (w *world) book(t *testing.T, name string) *book {
 	return &book{w.server.Client(t, locktest.Steady), name}
 }
 
-// hold takes a lock for the holder.
+// hold acquires a lock for the holder.
 func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
 	t.Helper()
 	lease, err := fair.New(w.holder, name, options...).Lock(locktest.Context(t))
@@ -62,13 +62,13 @@ func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-c
 	return got
 }
 
-// begins lets a session wait for a lock that it may have at once.
+// begins makes a session wait for a lock that may be free.
 func begins(t *testing.T, s *signalbox.Session, name string) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
 	return locktest.LaterWith(long(t), fair.New(s, name).Lock)
 }
 
-// hear waits until n sessions hear of their grants.
+// hear waits until n sessions listen for their grants.
 func (w *world) hear(t *testing.T, n int) {
 	t.Helper()
 	redistest.Await(t, "they hear of grants", func() bool {
@@ -106,8 +106,8 @@ func long(t *testing.T) context.Context {
 	return ctx
 }
 
-// forgive ignores an Unlock without a reply in its second, on a busy machine, and one of a hold that a
-// process lost which stood still for seconds.
+// forgive ignores the error of an Unlock without a reply in its second, on a busy machine, and of a hold
+// that a process lost because it stalled for seconds.
 func forgive(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) || errors.Is(err, signalbox.ErrLost) {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// P6: Close sends waiters away and waits for holders. A waiter of another session gets the lock then.
+// P6: Close refuses waiters and waits for holders. A waiter of another session gets the lock then.
 func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	each(t, everyKind, func(s *site) {
@@ -72,8 +72,8 @@ func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	})
 }
 
-// P4: whenever a session closes, every waiter is sent away, leases end, and nothing is left. Package semaphore has a test of
-// its own, with several permits.
+// P4: whenever a session closes, every waiter is refused, leases end, and nothing is left. Package
+// semaphore has a test of its own, with several permits.
 func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, reentrant, func(s *site) {

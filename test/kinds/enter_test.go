@@ -24,7 +24,7 @@ func deeper(ctx context.Context, depth int) context.Context {
 	return ctx
 }
 
-// takes returns the methods that take mu, or enter it again.
+// takes returns the methods that acquire mu, or enter it again.
 func (s *site) takes(mu mutex) []func(context.Context) (signalbox.Lease, error) {
 	return []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock}
 }
@@ -130,7 +130,7 @@ func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
 	})
 }
 
-// neverAcquires checks that contexts that carry a lease that has ended take nothing.
+// neverAcquires checks that contexts that carry an ended lease acquire nothing.
 func (s *site) neverAcquires(entered context.Context, mu mutex, lease signalbox.Lease, want error) {
 	s.Helper()
 	for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
@@ -144,7 +144,8 @@ func (s *site) neverAcquires(entered context.Context, mu mutex, lease signalbox.
 	}
 }
 
-// P1, P8: leases of another session or name enter nothing, nor do bound contexts, which take no carried lease away either.
+// P1, P8: leases of another session or name enter nothing. Bound contexts do not enter either, and keep a
+// carried lease.
 func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	t.Parallel()
 	each(t, reentrant, func(s *site) {
@@ -178,8 +179,8 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	})
 }
 
-// P3: all entries of a hold have its token, and its terms: a fixed lease is not lengthened by entering again, nor a renewed
-// one cut short.
+// P3: all entries of a hold have its token, and its terms: entering again neither extends a fixed lease nor
+// shortens a renewed one.
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
 	each(t, reentrant, func(s *site) {

@@ -143,7 +143,7 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	})
 }
 
-// foreign returns keys that are no lock of the kind, and of which the name in parentheses is another kind's lock.
+// foreign returns keys that are no lock of the kind. A name in parentheses is a lock of another kind.
 func foreign(k kind) map[string][]any {
 	const stamp, id = "1780000000000000", "0123456789012345678901234567890123456789x"
 	keys := map[string][]any{
@@ -169,7 +169,7 @@ func foreign(k kind) map[string][]any {
 	return keys
 }
 
-// P9: a key of another program or another kind is an error at once, and stays as it is.
+// P9: a key of another program or another kind is an error at once, and does not change.
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
 	each(t, native, func(s *site) {
