@@ -358,7 +358,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 }
 
 // Close ends all waits, also those for a server, and leaves the round to other sessions.
-func TestCloseSendsWaitersAway(t *testing.T) {
+func TestCloseRefusesWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, other := newSession(t, server), newSession(t, server)

@@ -50,7 +50,7 @@ func TestAFencedLockHasTheNumbersOfItsCounter(t *testing.T) {
 }
 
 // P3, P4: an acquire whose reply was lost has used a number up, and leaves nothing else.
-func TestAFencedLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
+func TestAFencedLockWhoseReplyWasLostIsUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())

@@ -80,7 +80,7 @@ func TestAnotherProcessIsNotifiedByMessage(t *testing.T) {
 
 // P2: the session listens a moment after the lock was taken. What was taken from it until then it
 // asks for.
-func TestAHoldThatIsForcedAtOnceIsFoundOut(t *testing.T) {
+func TestAHoldThatIsForcedAtOnceIsLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	other := locktest.SteadySession(t, server)

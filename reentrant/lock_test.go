@@ -15,7 +15,7 @@ import (
 
 // P4, P5: an acquire whose reply never came, or that reaches the server after its caller has given
 // up, is taken back.
-func TestAnAcquireWithoutAReplyIsTakenBack(t *testing.T) {
+func TestAnAcquireWithoutAReplyIsUndone(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(proxy *redistest.Proxy, struck, given chan struct{}){
 		"ReplyLost": func(proxy *redistest.Proxy, struck, _ chan struct{}) {

@@ -93,7 +93,7 @@ func TestTokensRiseAcrossProcesses(t *testing.T) {
 }
 
 // P2: a process that was stopped past its lease learns of it at its first look.
-func TestAStoppedProcessLearnsOfItsLossAtTheFirstLook(t *testing.T) {
+func TestAStoppedProcessLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease")
 	server := redistest.Start(t)

@@ -23,7 +23,7 @@ func shared(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) 
 }
 
 // P1, P6: the second waits, and is woken.
-func TestASharedLockIsHandedOnBetweenSessions(t *testing.T) {
+func TestASharedLockIsHandedOffBetweenSessions(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu, other := shared(t, server), shared(t, server)
@@ -59,7 +59,7 @@ func TestWhatIsNoLockOfRedissonsIsLeftAlone(t *testing.T) {
 }
 
 // P4: a Lock whose reply was lost leaves nothing.
-func TestASharedLockWhoseReplyWasLostIsTakenBack(t *testing.T) {
+func TestASharedLockWhoseReplyWasLostIsUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())

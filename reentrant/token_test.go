@@ -70,7 +70,7 @@ func TestTokensRiseAfterIdling(t *testing.T) {
 }
 
 // P3: a floor that is ahead of the server's clock counts more than the clock.
-func TestTokensRiseWhereTheServersClockIsBehind(t *testing.T) {
+func TestTokensRiseIfTheServersClockIsBehind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")

@@ -72,7 +72,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 }
 
 // open -> led -> open: after a while the server is asked whether a writer waits, and the hold is shared on.
-func TestAReaderWhoAskedSharesTheHoldThatThereIs(t *testing.T) {
+func TestAReaderThatAskedSharesThePresentHold(t *testing.T) {
 	t.Parallel()
 	w := here(t)
 	mu := w.lock()

@@ -40,7 +40,7 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 }
 
 // P7: a writer's TryLock is not sent while the session has the lock or wants it.
-func TestTryLockIsRefusedWithoutACommandWhereTheSessionKnows(t *testing.T) {
+func TestTryLockFailsWithoutACommandIfTheSessionKnows(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	holder := rwlock.New(w.poller(), w.name, signalbox.WithRenewedLease(time.Hour))

@@ -74,7 +74,7 @@ func (s *sharing) awaitListener() {
 }
 
 // P1, P6: all or none, and waiters are woken.
-func TestSharedPermitsAreHandedOnBetweenSessions(t *testing.T) {
+func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 	t.Parallel()
 	eachShared(t, func(s *sharing) {
 		sem, other := s.of(s.server), s.of(s.server)
@@ -206,7 +206,7 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 }
 
 // Native overrides a session's defaults, but not the semaphore's own options.
-func TestNativeTakesBackADefaultOfPlain(t *testing.T) {
+func TestNativeOverridesADefaultOfPlain(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()))
 	require.NoError(t, semaphore.New(s, "a", 3).Check())

@@ -100,7 +100,7 @@ func TestEntryNumberIsNeverUsedTwice(t *testing.T) {
 	}
 }
 
-func TestPlacesOfEndedEntriesAreUsedAgain(t *testing.T) {
+func TestSlotsOfEndedEntriesAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	for range 1_000 {
@@ -186,7 +186,7 @@ func TestPassBeginsATenureWithTheNextToken(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestHoldWithLittleLifeIsNotPassed(t *testing.T) {
+func TestHoldWithLittleLifeIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
 	require.NoError(t, l.Unlock())
@@ -197,7 +197,7 @@ func TestHoldWithLittleLifeIsNotPassed(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestLostHoldIsNotPassed(t *testing.T) {
+func TestLostHoldIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
 	require.NoError(t, l.Unlock())

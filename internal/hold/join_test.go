@@ -151,7 +151,7 @@ func TestEntriesEndSeparately(t *testing.T) {
 }
 
 // An entry whose place the hold does not have is not live.
-func TestEntryWithoutAPlaceIsNotLive(t *testing.T) {
+func TestEntryWithoutASlotIsNotLive(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	for _, place := range []uint64{inlineEntries - 1, inlineEntries, inlineEntries + 1, maxPlaces - 1} {

@@ -161,10 +161,10 @@ func TestCloseDoesTheWorkOfAKilledSupervisor(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// TestNothingIsLeftWhereverTheParentIsInItsStartWhenKilled kills a process that starts a
+// TestNothingIsLeftOfAParentKilledDuringItsStart kills a process that starts a
 // server, at another moment each time. Its folder and the server's are all that it could
 // leave, and the supervisors remove them last.
-func TestNothingIsLeftWhereverTheParentIsInItsStartWhenKilled(t *testing.T) {
+func TestNothingIsLeftOfAParentKilledDuringItsStart(t *testing.T) {
 	t.Parallel()
 	for i := range 10 {
 		tmp := t.TempDir()

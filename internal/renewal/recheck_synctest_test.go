@@ -22,7 +22,7 @@ var kinds = map[string]Terms{
 	"Fixed":   {Life: 24 * time.Hour},
 }
 
-func TestAHoldThatIsGoneIsFoundOutByAQuestion(t *testing.T) {
+func TestAQuestionFindsThatAHoldIsGone(t *testing.T) {
 	t.Parallel()
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {

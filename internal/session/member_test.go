@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-func TestPlacesAreOrderedBySlotAndKey(t *testing.T) {
+func TestPositionsAreOrderedBySlotAndKey(t *testing.T) {
 	t.Parallel()
 	want := []session.Place{
 		{Slot: 1, Key: "b", Kind: "fair"}, {Slot: 1, Key: "b", Kind: "reentrant"}, {Slot: 1, Key: "c"}, {Slot: 2, Key: "a"},
@@ -22,7 +22,7 @@ func TestPlacesAreOrderedBySlotAndKey(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestPlacesOfBothSidesAreTheSameLock(t *testing.T) {
+func TestPositionsOfBothSidesAreTheSameLock(t *testing.T) {
 	t.Parallel()
 	s := new(session.Session)
 	one := session.Place{Session: s, Key: "a", Kind: "rwlock"}

@@ -78,7 +78,7 @@ func TestKilledLeadersAreFollowedInOrder(t *testing.T) {
 }
 
 // P2, P8: a leader that was stopped past its lease finds out at its first look, writes nothing, and campaigns again.
-func TestAStoppedLeaderFindsOutAtItsFirstLook(t *testing.T) {
+func TestAStoppedLeaderLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease lasts")
 	server := redistest.Start(t)

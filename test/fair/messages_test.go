@@ -14,7 +14,7 @@ import (
 
 // P6: a waiter that gets no message of its grant finds out by a poll, and has the lock that was granted to it
 // then, and no later one.
-func TestLostGrantIsFoundByALook(t *testing.T) {
+func TestLostGrantIsFoundByAPoll(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, w *world, p *redistest.Proxy){
 		"SubscriptionKilled": func(t *testing.T, w *world, _ *redistest.Proxy) {

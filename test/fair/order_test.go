@@ -13,12 +13,12 @@ import (
 )
 
 // Order: over many processes and goroutines the lock goes to the first in the queue, every time.
-func TestLockIsGrantedInTheOrderOfTheLine(t *testing.T) {
+func TestLockIsGrantedInTheOrderOfTheQueue(t *testing.T) {
 	t.Parallel()
 	newWorld(t).drawsCrowd(t, "order", 1_000)
 }
 
-func TestSoakLockIsGrantedInTheOrderOfTheLine(t *testing.T) { //nolint:paralleltest // has the machine to itself
+func TestSoakLockIsGrantedInTheOrderOfTheQueue(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
 	const goal = 10_000
 	begun, all := time.Now(), int64(0)

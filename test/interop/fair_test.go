@@ -139,7 +139,7 @@ func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 }
 
 // P9: the keys are Redisson's and no others, whichever side waits; and what each side says of them.
-func TestEachSideSeesTheOtherInTheLine(t *testing.T) {
+func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -364,7 +364,7 @@ func TestNoCountIsLostUnderTheFairLock(t *testing.T) {
 }
 
 // The same in a cluster, by each kind of channel.
-func TestTheLineIsOneForBothSidesInACluster(t *testing.T) {
+func TestBothSidesShareOneQueueInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))

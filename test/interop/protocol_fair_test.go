@@ -88,7 +88,7 @@ func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 	return owners
 }
 
-func TestAFairLockOfJavaIsAnRLockAndALine(t *testing.T) {
+func TestAFairLockOfJavaIsAnRLockAndAQueue(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -121,7 +121,7 @@ func TestAFairLockOfJavaIsAnRLockAndALine(t *testing.T) {
 	})
 }
 
-func TestJavaChainsTheDeadlinesOfALine(t *testing.T) {
+func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
@@ -229,7 +229,7 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 // A Java client whose subscription is not confirmed throws, and leaves its ticket in the queue: no
 // client is granted the lock until its deadline. If the same thread calls lock again it continues
 // with that ticket, and the queue moves on.
-func TestJavaLeavesItsPlaceWhenItsSubscriptionFails(t *testing.T) {
+func TestJavaLeavesItsTicketWhenItsSubscriptionFails(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)

@@ -150,7 +150,7 @@ func TestJavaTakesOutPermitsThatHaveEnded(t *testing.T) {
 	})
 }
 
-func TestJavaGivesSeveralPermitsBackWhereItHasAll(t *testing.T) {
+func TestJavaReleasesSeveralPermitsIfItHasAll(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)

@@ -106,7 +106,7 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 }
 
 // P6: one release lets in all readers that wait, of both sides, however many wait in a process.
-func TestTheEndOfWritingLetsInAllReaders(t *testing.T) {
+func TestTheEndOfWritingAdmitsAllReaders(t *testing.T) {
 	t.Parallel()
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)

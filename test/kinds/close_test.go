@@ -17,7 +17,7 @@ import (
 )
 
 // P6: Close refuses waiters and waits for holders. A waiter of another session gets the lock then.
-func TestCloseSendsWaitersAwayAndWaitsForHolders(t *testing.T) {
+func TestCloseRefusesWaitersAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
 	each(t, everyKind, func(s *site) {
 		session := s.session(signalbox.WithCloseGrace(redistest.Patience))

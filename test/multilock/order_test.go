@@ -18,7 +18,7 @@ import (
 // P6: the order of members is that of a cluster's slots, also in a process that does not know the cluster.
 // Locks of every kind have the same position with a client of one server as with a client of a cluster, and
 // their slots are those of the cluster.
-func TestPlacesAreTheSameWithAClusterAndWithout(t *testing.T) {
+func TestPositionsAreTheSameWithAClusterAndWithout(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes")) // a cluster of one, which knows all slots
 	c.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, redistest.Slots-1)

@@ -16,7 +16,7 @@ import (
 
 // P2: a holder of either side whose process is stopped past its lease finds out by its first call, and the next holder is left
 // alone.
-func TestStoppedHolderFindsOutAndTheNextIsLeftAlone(t *testing.T) {
+func TestAStoppedHolderOfAHalfSparesTheNext(t *testing.T) {
 	t.Parallel()
 	for _, side := range []locktest.Primitive{locktest.Writer(), locktest.Reader()} {
 		t.Run(side.Name, func(t *testing.T) {

@@ -165,7 +165,7 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 }
 
 // Redisson's keys have no place for what these options set. A default of the session is left out.
-func TestOptionsWithoutAPlaceInRedissonsKeys(t *testing.T) {
+func TestOptionsThatRedissonsKeysCannotStore(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	floor, keep := signalbox.WithTokenFloor(time.Hour), countdown.Keep(time.Hour)

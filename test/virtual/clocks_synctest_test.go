@@ -110,7 +110,7 @@ func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
 // P4, P5: an acquire that was sent with the time of another node, a minute ahead, may take effect for
 // that much longer. It is taken back all the same, at the latest when the node's own clock has
 // passed what it was given.
-func TestAnAcquireWithAnotherNodesTimeIsTakenBack(t *testing.T) {
+func TestAnAcquireWithAnotherNodesTimeIsUndone(t *testing.T) {
 	t.Parallel()
 	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
 		var names [2][]string // locks by node

@@ -156,7 +156,7 @@ func soak(t *testing.T, play func(w *world, seed uint64)) {
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
-func TestSoakOfChaosInALine(t *testing.T) {
+func TestSoakOfChaosInAQueue(t *testing.T) {
 	t.Parallel()
 	soak(t, func(w *world, seed uint64) { w.chaos(seed, 10*time.Minute) })
 }

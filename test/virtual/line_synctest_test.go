@@ -227,7 +227,7 @@ func TestWaitingAgainSendsNoPoll(t *testing.T) {
 }
 
 // P6: a crashed holder's lock goes to the head of the queue when its hold ends.
-func TestACrashedHoldersFairLockIsHandedOnAsItsHoldEnds(t *testing.T) {
+func TestACrashedHoldersFairLockIsGrantedAsItsHoldEnds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T

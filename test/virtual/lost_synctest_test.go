@@ -16,7 +16,7 @@ import (
 )
 
 // P6: a waiter that no message reaches has the lock by its next poll, about a second after the release. For the kinds that
-// TestAPollFindsALostGrant and TestALookMakesUpForALostGrantOfEitherSide leave out.
+// TestAPollFindsALostGrant and TestAPollFindsALostGrantOfEitherSide leave out.
 func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared(), locktest.Permit()} {

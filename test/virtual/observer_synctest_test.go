@@ -209,7 +209,7 @@ func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 }
 
 // The events say how long a call waited and a lease was held, and from where the lock was granted.
-func TestEventsSayWhereALockCameFromAndWhatItTook(t *testing.T) {
+func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 	t.Parallel()
 	const use = 200 * time.Microsecond
 	bubble(t, func(w *world) {

@@ -298,7 +298,7 @@ func (q *quorum) trySplit(locks []*redlock.Lock) {
 
 // P3, P6: a waiter has the lock as soon as the messages of a quorum have come, and a vote; where servers died that it waited for, a
 // moment later.
-func TestAReleaseOfAQuorumIsHandedOn(t *testing.T) {
+func TestAReleaseOfAQuorumGoesToTheNext(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		dead   int

@@ -53,7 +53,7 @@ func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) {
 
 // P6: if the message of a grant is lost, or its subscription or connection breaks, a poll makes up for it, about a second
 // later, for either side.
-func TestALookMakesUpForALostGrantOfEitherSide(t *testing.T) {
+func TestAPollFindsALostGrantOfEitherSide(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		t := w.T

@@ -44,7 +44,7 @@ func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 }
 
 // P6: a waiter by other terms is not kept out by those that pass permits on.
-func TestWaiterByOtherTermsIsNotKeptOut(t *testing.T) {
+func TestWaiterByOtherTermsIsServed(t *testing.T) {
 	t.Parallel()
 	for name, terms := range map[string]signalbox.LockOption{
 		"Renewed": signalbox.WithRenewedLease(time.Minute), "Fixed": signalbox.WithFixedLease(30 * time.Second),
