@@ -21,7 +21,7 @@ func (m *rig) holds(token uint64) {
 	m.enterReturns(nil)
 }
 
-// ends ends a hold, which the session no longer counts.
+// ends lets a hold end, which the session no longer counts.
 func (m *rig) ends() {
 	m.Ended(one)
 	synctest.Wait()

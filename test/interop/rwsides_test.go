@@ -184,7 +184,7 @@ func (y yard) read(ctx context.Context, _ signalbox.Lease) error {
 	return y.enter(ctx, "yard:readers", "yard:writers", 0)
 }
 
-// enter counts itself in and out. It finds none of the others inside, and at most most of its own.
+// enter counts itself in and out. It finds none of the others inside, and no more than most of its own.
 func (y yard) enter(ctx context.Context, own, others string, most int64) error {
 	here, err := y.client.Do(ctx, y.client.B().Incr().Key(own).Build()).AsInt64()
 	if err != nil {
