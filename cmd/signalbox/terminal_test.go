@@ -85,7 +85,7 @@ func TestInterruptOfTheTerminalEndsTheMinimum(t *testing.T) {
 		_, err := p.stdin.WriteString("\x03") // again, since the terminal may be that of the program still
 		return err != nil || locktest.IsClosed(p.exited)
 	})
-	require.Contains(t, []int{3, 130}, p.code())
+	require.Contains(t, []int{3, 130, -1}, p.code()) // -1: the last one came when the lock was released, and nothing caught it
 }
 
 // The two ways of a program with a terminal: it never reads from it, but from the pipe $0; or it is given it.

@@ -152,11 +152,15 @@ func (w *walk) beat() string {
 	return number
 }
 
-// code returns the first element of a reply that is a list, and the list.
+// code returns the first element of a reply that is a list, and the list. A stamp that is the whole reply stands for a list
+// of Done and two stamps.
 func code(reply any) (wire.Code, []any) {
 	list, isList := reply.([]any)
 	if !isList {
 		n, _ := reply.(int64)
+		if n >= 1<<40 {
+			return wire.Done, []any{int64(wire.Done), n, n}
+		}
 		return wire.Code(n), nil
 	}
 	n, _ := list[0].(int64)
