@@ -18,7 +18,7 @@ type costRow struct {
 	script           *scripts.Script
 	crowd            string
 	base, each, most int
-	sizes            []int // if there are none 10, 1,000 and 8,000, and in the long form 100,000
+	sizes            []int // 10, 1,000 and 8,000 if empty, and in the long form 100,000
 	fill             func(m *measured, n int)
 	keys             func(m *measured, n int) []string
 	args             func(m *measured, n int) []any

@@ -72,7 +72,7 @@ func TestARoundIsCountedDownAndOpens(t *testing.T) {
 	require.Empty(t, listener.heard(), "told once")
 }
 
-// P5: sent twice, a start begins one round, whatever became of it and whoever came between.
+// P5: a start that is sent twice begins one round, whatever happened to the round in between.
 func TestAStartSentAgainBeginsNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -39,14 +39,14 @@ func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
 	}
 }
 
-func TestAHolderWhoseKeyHasNoEndIsTold(t *testing.T) {
+func TestAHolderWhoseKeyHasNoEndIsDescribed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.server.MustDo(t, "SET", p.key, votedFor(ours, noon, ""))
 	require.Equal(t, int64(-1), p.describe()[5])
 }
 
-func TestNobodyIsDescribedWhereNobodyHolds(t *testing.T) {
+func TestDescribeOfAFreeLockReturnsNoHolder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	require.Equal(t, []any{int64(0)}, p.describe())
@@ -70,7 +70,7 @@ func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 	}
 }
 
-// P9: of several who have a lock the one is told whose hold ends last: until then nobody else has it.
+// P9: of several readers the one whose hold ends last is returned: the lock is free after that.
 func TestTheHolderOfAReadWriteLockIsDescribed(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes {
@@ -100,7 +100,7 @@ func TestALabelOfAReaderMayBeMissing(t *testing.T) {
 	require.Equal(t, []any{ours, ""}, p.describe()[3:5])
 }
 
-func TestNobodyIsDescribedWhereAllHoldsOfAReadWriteLockHaveEnded(t *testing.T) {
+func TestDescribeReturnsNoHolderIfAllHoldsHaveEnded(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, reads)

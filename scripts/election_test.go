@@ -49,7 +49,7 @@ func (e *elected) leads(hold, mark string, life time.Duration) {
 	e.set(lockSays(hold+fairMode, noon, mark), life)
 }
 
-// P5: a value that is written again, or late, changes nothing and notifies nobody. A lost one is written again.
+// P5: a value that is written again, or late, changes nothing and notifies no listener. A lost one is written again.
 func TestTheNewestValueOfATermStays(t *testing.T) {
 	t.Parallel()
 	e := newElection(t)

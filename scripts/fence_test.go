@@ -21,7 +21,7 @@ func (p *place) fence(hold, notAfter string) any {
 	return reply
 }
 
-// P3, P5: each acquire has the next number. One that is sent again has a later one: nobody got the one before.
+// P3, P5: each acquire has the next number. One that is sent again has a later one: no caller got the one before.
 func TestAFencedLockHasTheNextNumber(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -68,8 +68,8 @@ func TestAFencedLockIsNotTakenWithoutANumber(t *testing.T) {
 	require.Empty(t, p.fields())
 }
 
-// P6: what is told in both ways is told in each that the server has, and a refusal changes nothing.
-func TestAReleaseIsToldByEachCommand(t *testing.T) {
+// P6: a release publishes by each of its commands that the server has. One that it lacks changes nothing.
+func TestAReleaseIsPublishedByEachCommand(t *testing.T) {
 	t.Parallel()
 	for verb, heard := range map[string][]string{
 		"PUBLISH":                {"0"},

@@ -20,7 +20,7 @@ func (p *place) force(hold string) any {
 	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.told(), keepMS)
 }
 
-func TestAForcedLockIsFreeAndEverybodyIsTold(t *testing.T) {
+func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]string{"Nobody": "", "OwnSession": we, "AnotherSession": they} {
 		t.Run(name, func(t *testing.T) {

@@ -127,8 +127,8 @@ func loopNames(body string) map[string]string {
 	return named
 }
 
-// requireVariadic checks that the body goes through all of KEYS, or takes from either the same
-// number for each request, by the loop's n; and answers the body without that.
+// requireVariadic checks that the body loops over all of KEYS, or takes from either the same number
+// for each request, by the loop's n. It returns the body without that.
 func requireVariadic(t *testing.T, what string, f field, named map[string]string, body string) string {
 	t.Helper()
 	if what == "KEYS" && len(f.parts) == 0 {

@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func TestHelloTellsTheServersTime(t *testing.T) {
+func TestHelloReturnsTheServersTime(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.clock = noon + 7
 	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction", int64(1)}, p.run(scripts.SessionHello))
 }
 
-func TestHelloTellsWhetherKeysAreEvicted(t *testing.T) {
+func TestHelloReturnsWhetherKeysAreEvicted(t *testing.T) {
 	t.Parallel()
 	p := newPlaceAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
 	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", int64(1)}, p.run(scripts.SessionHello))

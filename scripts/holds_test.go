@@ -39,7 +39,7 @@ func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 	}
 }
 
-// P10: one key that is somebody else's, or refused, does not sink the others of its batch.
+// P10: one key of another program, or one that is refused, does not sink the others of its batch.
 func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	t.Parallel()
 	p, other := newPermits(t, 1), newPermits(t, 1)
@@ -53,7 +53,7 @@ func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	require.Equal(t, []any{int64(1), int64(0), int64(0), int64(1)}, reply)
 }
 
-func TestHoldsAreToldAPageAtATime(t *testing.T) {
+func TestHoldsAreReturnedAPageAtATime(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 100)
 	list := func(from, count int) []any {

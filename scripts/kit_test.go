@@ -53,7 +53,7 @@ type place struct {
 
 	server       *redistest.Kept
 	key, channel string
-	clock        int64 // what TIME answers inside scripts; 0 is the server's own time
+	clock        int64 // what TIME returns inside scripts; 0 is the server's own time
 	isTimed      bool  // keys end by that clock as well
 }
 
@@ -66,7 +66,7 @@ func newPlace(tb testing.TB) *place {
 	return &place{TB: tb, server: server, key: name + "lock", channel: name + "unlocked", clock: noon}
 }
 
-// run returns what the script answers; it must not fail.
+// run returns the reply of the script, which must not fail.
 func (p *place) run(script *scripts.Script, args ...any) any {
 	p.Helper()
 	reply, err := p.try(script, args...)
@@ -74,7 +74,7 @@ func (p *place) run(script *scripts.Script, args ...any) any {
 	return reply
 }
 
-// try runs the script on the place's key. Where the script answers by key, the answer is the one for
+// try runs the script on the place's key. If the script replies by key, the reply is the one for
 // this key.
 func (p *place) try(script *scripts.Script, args ...any) (any, error) {
 	reply, err := p.tryKeys(script, []string{p.key}, args...)
@@ -122,7 +122,7 @@ func (p *place) eval(text string, keys []string, args ...any) (any, error) {
 var digestsOf sync.Map
 
 // clocked goes before a script that reads the clock of a place, which is its last two arguments: one text for all times, so that
-// the server compiles it once. Everything else that the script asks the server for is the server's answer.
+// the server compiles it once. All other commands of the script go to the server.
 const clocked = `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
 local redis = setmetatable({call = function(command, ...)
   if command == 'TIME' then return {seconds, us} end
@@ -140,7 +140,7 @@ func (p *place) set(value string, life time.Duration) {
 	p.expires(p.key, life)
 }
 
-// value returns what the key says, "" where there is none.
+// value returns the value of the key, "" without a key.
 func (p *place) value() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", p.key).(string)
@@ -189,7 +189,7 @@ func (p *place) unchangedKeys(keys func() []string) func() {
 // digits is a stamp as it travels.
 func digits(stamp int64) string { return fmt.Sprintf("%016d", stamp) }
 
-// session and holdOf answer ids of the lengths that the scripts rely on.
+// session and holdOf return ids of the lengths that the scripts rely on.
 func session(letter string) string { return strings.Repeat(letter, 22) }
 
 func holdOf(letter string) string { return session(letter) + strconv.Itoa(1_000_000_000_000_000_000) }
@@ -223,7 +223,7 @@ type listener struct {
 	messages chan string
 }
 
-// listen returns a listener on the channel of those who wait.
+// listen returns a listener on the channel of the waiters.
 func (p *place) listen() *listener {
 	p.Helper()
 	return p.listenTo(p.channel)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dead puts n tickets in line, of as many sessions, whose lives ended at ended; they came before noon.
+// dead queues n tickets of as many sessions, whose lives ended at ended; they came before noon.
 func (p *line) dead(n int, ended int64) {
 	p.Helper()
 	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
@@ -43,11 +43,11 @@ func (p *line) cost(do func()) int {
 	return int(sum() - before)
 }
 
-// P6: the dead hold up nobody, however many there are: a call passes over 8 pages of 128 of them and no more, reports if
+// P6: the dead delay no waiter, however many there are: a call passes over 8 pages of 128 of them and no more, reports if
 // that was not enough, and the next continues where it ended.
 func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 	t.Parallel()
-	const longest = 2*(2*1024+300) + 50 // commands: a look at the session of each, in two searches
+	const longest = 2*(2*1024+300) + 50 // commands: two searches, each reads the session of each ticket
 	for _, n := range []int{1, 127, 128, 1024, 1025, 2500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
@@ -146,8 +146,8 @@ func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
 	}
 }
 
-// P1: nobody takes the lock while it is not known whether a session lives that waits.
-func TestNobodyTriesPastTheQueueWhileTheSearchIsNotDone(t *testing.T) {
+// P1: no newcomer acquires the lock until it is known whether a session that waits is alive.
+func TestNoTryPassesTheQueueWhileTheSearchIsNotDone(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
@@ -207,7 +207,7 @@ func TestTicketsOfSessionsThatAreNotKnownAreRemoved(t *testing.T) {
 		p.looks(we, ours)
 	}
 	require.Equal(t, ours, p.lockHas())
-	require.Len(t, p.inLine(), 1500)
+	require.Len(t, p.inQueue(), 1500)
 	require.Equal(t, deadHold(2999)+turnMode, p.said("from")[16:])
 }
 
@@ -222,13 +222,13 @@ func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
 	p.joins(nth("c", 1))
 	p.joins(nth("c", 2))
 	require.Equal(t, ours, p.passes(theirs))
-	require.Len(t, p.inLine(), 402)
+	require.Len(t, p.inQueue(), 402)
 	p.beat(session("c"), longestLife, p.next())
 	p.clock += keepsPlace
 	require.Equal(t, nth("c", 1), p.passes(ours))
-	require.Len(t, p.inLine(), 400-256-64+1)
+	require.Len(t, p.inQueue(), 400-256-64+1)
 	require.Equal(t, nth("c", 2), p.passes(nth("c", 1)))
-	require.Empty(t, p.inLine())
+	require.Empty(t, p.inQueue())
 }
 
 func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) {
@@ -249,7 +249,7 @@ func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) 
 	require.Equal(t, digits(noon)+deadHold(300)+turnMode, p.said("from"))
 }
 
-// Order: the last that was passed over may leave, or its line end. Whoever comes later is found.
+// Order: the last ticket that was passed over may leave, or its queue end. Later tickets are found.
 func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(p *queued){

@@ -147,7 +147,7 @@ func TestLateEnterWritesNothing(t *testing.T) {
 }
 
 // P1, order: a lock whose holder died goes to the first in the queue, also if another comes first to see it.
-func TestNobodyTakesAFreeLockPastTheQueue(t *testing.T) {
+func TestNoNewcomerTakesAFreeLockPastTheQueue(t *testing.T) {
 	t.Parallel()
 	for name, enter := range enters {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestTryGoesBeforeTheDeadOnly(t *testing.T) {
 	})
 }
 
-// P4: a heartbeat is left out if one was replied to a moment ago. The keys have an end, and if the server lost it a look is due.
+// P4: a heartbeat is left out if one was replied to a moment ago. The keys have an end, and if the server lost it a poll is due.
 func TestTicketWithoutAHeartbeat(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {

@@ -170,7 +170,7 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 			require.Equal(q, []any{int64(1), digits(noon + 1), digits(noon)}, v.elect(theirs, they))
 			require.Equal(q, []any{int64(-2), "q"}, q.tries(ours))
 			require.Equal(q, []any{int64(-2), "q"}, q.looks(we, ours))
-			v.giveBack(theirs, noon+1)
+			v.release(theirs, noon+1)
 			q.has(ours)
 		}, lockQueue, readerQueue, writerQueue)
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The kinds of locks with a queue. Those of a read-write lock differ by who waits.
+// The kinds of locks with a queue. A read-write lock has two: of readers and of writers.
 const lockQueue, readerQueue, writerQueue, permitQueue = "Lock", "Readers", "Writers", "Permits"
 
 // queued is a lock of any kind with a queue, as the tests that all kinds share see it. Its waiters exclude each
@@ -165,7 +165,7 @@ func (q *queued) looks(session string, holds ...string) []any {
 	return reply[:min(6, len(reply))] // the stamp of a lock's hold has a test of its own: TestWaitIsAHeartbeatBesideTheSameHold
 }
 
-// looked is what a look replies, now.
+// looked is the reply to a poll, now.
 func (q *queued) looked(left int64, grants, places string) []any {
 	return []any{int64(1), left, int64(0), grants, places, digits(q.clock)}
 }
@@ -188,7 +188,7 @@ func (q *queued) renews(hold string, ttl time.Duration) any {
 	return q.ask(script, q.all[:1], q.member(hold), ttl.Milliseconds())[0]
 }
 
-// held returns who has the lock, and until when.
+// held returns the holds of the lock, and until when they last.
 func (q *queued) held() map[string]int64 {
 	q.Helper()
 	holds := make(map[string]int64)
@@ -215,15 +215,15 @@ func (q *queued) tick() int64 {
 	return 1
 }
 
-// until is what held answers while hold has the lock alone.
+// until is what held returns while hold has the lock alone.
 func until(hold string, at int64) map[string]int64 { return map[string]int64{hold: at} }
 
-// queue returns who waits, in order.
+// queue returns the tickets, in order.
 func (q *queued) queue() []any {
 	q.Helper()
-	tickets := q.inLine
+	tickets := q.inQueue
 	if q.rw != nil {
-		tickets = q.rw.inLines
+		tickets = q.rw.inQueues
 	}
 	holds := []any{}
 	for _, ticket := range tickets() {
@@ -247,7 +247,7 @@ func (q *queued) floor() int64 {
 	return 0
 }
 
-// stamp answers that of the next grant in the queue: those of permits begin a block.
+// stamp returns the stamp of the next grant in the queue: those of permits begin a block.
 func (q *queued) stamp(floor int64) int64 {
 	stamp := max(q.clock, floor+1)
 	if q.kind == permitQueue {
@@ -269,7 +269,7 @@ func (q *queued) outlives() time.Duration {
 	return keeps
 }
 
-// owns is what a look replies of a hold that has the lock: a lock of kind l says it by the grant alone.
+// owns is the reply to a poll for a hold that has the lock: a lock of kind l says it by the grant alone.
 func (q *queued) owns() string {
 	if q.isExclusive() {
 		return "0"
@@ -282,7 +282,7 @@ func (q *queued) unchanged() func() {
 	return q.unchangedKeys(q.keys)
 }
 
-// requireFree checks that nobody has the lock or waits, and that the floor is kept.
+// requireFree checks that the lock has no holder and no waiter, and that the floor is kept.
 func (q *queued) requireFree(floor int64) {
 	q.Helper()
 	require.Empty(q, q.held())

@@ -20,7 +20,7 @@ func TestLeaveOfTheLastKeepsTheFloor(t *testing.T) {
 }
 
 // P5.
-func TestLeavingTwiceTouchesNobodyElse(t *testing.T) {
+func TestLeavingTwiceTouchesNoOtherHold(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(ours)
@@ -34,7 +34,7 @@ func TestLeavingTwiceTouchesNobodyElse(t *testing.T) {
 	})
 }
 
-func TestLeaveGivesTheLockToTheFirstAndTellsIt(t *testing.T) {
+func TestLeaveGivesTheLockToTheFirstAndNotifiesIt(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
@@ -79,7 +79,7 @@ func TestGrantLastsForASecondAtLeast(t *testing.T) {
 	})
 }
 
-func TestGrantToTheOwnSessionIsToldByTheReply(t *testing.T) {
+func TestGrantToTheOwnSessionIsInTheReply(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(ours)
@@ -104,8 +104,8 @@ func TestLeavingTheQueueTakesTheTicketAndNothingElse(t *testing.T) {
 	})
 }
 
-// P8: a stranger, and one whose hold was taken, finds nothing of its own.
-func TestStrangerLeavesNothingBehind(t *testing.T) {
+// P8: an attempt without a hold, or whose hold was forced, changes nothing.
+func TestLeaveWithoutAHoldChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(q *queued){
 		"Free":             func(*queued) {},
@@ -135,7 +135,7 @@ func TestStrangerLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// P1: a hold that has ended is handed on by the session that sees it first, and by nobody twice.
+// P1: a hold that has ended is handed over once, by the session that sees it first.
 func TestLeaveOfAnEndedHold(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
@@ -149,7 +149,7 @@ func TestLeaveOfAnEndedHold(t *testing.T) {
 	})
 }
 
-// A hold that was dropped is over, and nobody takes the lock past the queue.
+// A hold that was dropped is over, and the lock goes to the queue.
 func TestDroppedLockIsFreeForTheQueue(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {

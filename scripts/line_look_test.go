@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLookIsAHeartbeatAndTellsThePlaces(t *testing.T) {
+func TestLookIsAHeartbeatAndReturnsThePlaces(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.clock += 96 * second // the end of lives is set each hundred seconds
@@ -28,7 +28,7 @@ func TestLookIsAHeartbeatAndTellsThePlaces(t *testing.T) {
 	})
 }
 
-// P6: a holder's death is found by a look, and not before its end.
+// P6: a poll finds that a holder has died, not before the end of its hold.
 func TestLookHandsALockOnWhoseHolderDied(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
@@ -46,7 +46,7 @@ func TestLookHandsALockOnWhoseHolderDied(t *testing.T) {
 	}, lockQueue, writerQueue, permitQueue)
 }
 
-// P2: a grant that a look makes to its own session is paid by its own heartbeat, also one that it does not ask for.
+// P2: a grant that a poll makes to its own session is paid by its own heartbeat, also one that it does not ask for.
 func TestLookThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 	t.Parallel()
 	for name, asks := range map[string][]string{"Asked": {ours}, "NotAsked": nil} {
@@ -98,7 +98,7 @@ func TestLookFindsAGrantThatWasNotHeard(t *testing.T) {
 	}
 }
 
-// P8: a hold that nobody remembers must not live as long as its session.
+// P8: a hold that its session has forgotten must not live as long as the session.
 func TestLookDoesNotLengthenAHoldThatItDoesNotAskFor(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
@@ -117,8 +117,8 @@ func TestLookDoesNotLengthenAHoldThatItDoesNotAskFor(t *testing.T) {
 	})
 }
 
-// A server that lost the key, or where the lock is free, sends every waiter back to enter again.
-func TestLookOfNobodyInTheQueueTakesNothing(t *testing.T) {
+// If the server lost the key, or the lock is free, every waiter has to enter again.
+func TestLookWithoutATicketTakesNothing(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(q *queued){
 		"Free":     func(*queued) {},

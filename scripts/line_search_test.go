@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// searchPart returns a script of the part line/search alone: it takes the first count of those that it finds
-// out of the line, and answers more and them. One that found nothing more goes on finding nothing.
+// searchPart returns a script of the part line/search alone: it removes the first count tickets that it finds
+// from the queue, and returns more and them. A search that has found nothing more finds nothing afterwards.
 func searchPart(tb testing.TB) *scripts.Script {
 	tb.Helper()
 	return &scripts.Script{Source: scripts.Compose(`local line, lives, count = KEYS[1], KEYS[2], ARGV[1]
@@ -36,7 +36,7 @@ return {more, found}
 `)}
 }
 
-// finds takes the first count of those who live out of the line, and answers more and them.
+// finds removes the first count tickets of live sessions from the queue, and returns more and them.
 func (p *line) finds(search *scripts.Script, count int) (more any, found []any) {
 	p.Helper()
 	reply := p.ask(search, p.keys()[1:], count)
@@ -44,7 +44,7 @@ func (p *line) finds(search *scripts.Script, count int) (more any, found []any) 
 	return reply[0], found
 }
 
-// add puts tickets of the session in line, n of them, as the n-th of nth and those after it.
+// add queues n tickets of the session, from the one that nth returns for from.
 func (p *line) add(letter string, from, n int) {
 	p.Helper()
 	p.server.MustDo(p, "EVAL", `for i = 0, ARGV[3] - 1 do
@@ -52,7 +52,7 @@ func (p *line) add(letter string, from, n int) {
 end`, 1, p.tickets, session(letter), from, n, p.clock+int64(from))
 }
 
-// all are the same tickets.
+// all returns the same tickets.
 func all(letter string, from, n int) []any {
 	holds := make([]any, n)
 	for i := range holds {
@@ -82,13 +82,13 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 				more, found := p.finds(search, 1)
 				require.Equal(t, int64(0), more)
 				require.Empty(t, found)
-				require.Len(t, p.inLine(), dead, "the dead keep their places")
+				require.Len(t, p.inQueue(), dead, "the dead keep their places")
 			})
 		}
 	}
 }
 
-// The cap is on what is read, the living with the dead. What was found is not lost, and the next goes on.
+// The cap is on what is read, the living with the dead. What was found is not lost, and the next search continues.
 func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
@@ -102,7 +102,7 @@ func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
 	more, found = p.finds(search, 2000)
 	require.Equal(t, int64(0), more)
 	require.Equal(t, all("a", 1023, 477), found)
-	require.Equal(t, []any{deadHold(1)}, p.inLine())
+	require.Equal(t, []any{deadHold(1)}, p.inQueue())
 }
 
 // The memory costs a write for each that was passed over at the most, not one for each that is found.
@@ -136,15 +136,15 @@ func member(n int) string { return fmt.Sprintf("member%016d", n) }
 func (c *crowd) step() {
 	c.Helper()
 	c.clock += []int64{1, 1, second, second, 2 * second, 2 * second, life, keepsPlace, 70 * second, -second, -2 * second}[c.IntN(11)]
-	for range c.IntN(40) { // who comes new, some with several tickets
+	for range c.IntN(40) { // new sessions, some with several tickets
 		c.arrived++
 		c.joins(member(c.arrived-c.IntN(2)) + fmt.Sprintf("%019d", c.arrived))
 	}
-	inLine := c.inLine()
-	for range c.IntN(3) * c.IntN(3) * len(inLine) / (len(inLine) + 1) { // who comes back, or is there still
-		c.beat(owner(inLine[c.IntN(len(inLine))]), life, c.next())
+	inQueue := c.inQueue()
+	for range c.IntN(3) * c.IntN(3) * len(inQueue) / (len(inQueue) + 1) { // sessions that return, or are still there
+		c.beat(owner(inQueue[c.IntN(len(inQueue))]), life, c.next())
 	}
-	for _, hold := range inLine {
+	for _, hold := range inQueue {
 		if text, _ := hold.(string); c.IntN(30) == 0 {
 			c.leaves(text[:41])
 		}
@@ -157,7 +157,7 @@ func owner(hold any) string {
 	return text[:22]
 }
 
-// states returns the tickets in line of those who live, and of those who are dead and keep their places.
+// states returns the queued tickets of live sessions, and those of dead ones that keep their places.
 func (c *crowd) states() (alive, kept []any) {
 	c.Helper()
 	fields, _ := c.server.MustDo(c, "HGETALL", c.lives).([]any)
@@ -165,7 +165,7 @@ func (c *crowd) states() (alive, kept []any) {
 	for i := 0; i < len(fields); i += 2 {
 		lives[fields[i]], _ = fields[i+1].(string)
 	}
-	for _, hold := range c.inLine() {
+	for _, hold := range c.inQueue() {
 		said := lives[owner(hold)]
 		if said == "" {
 			continue
@@ -180,8 +180,8 @@ func (c *crowd) states() (alive, kept []any) {
 	return alive, kept
 }
 
-// Order, P6: whoever was passed over, forgotten or came back, and wherever the last search ended: a search
-// finds those who live, in the order of the line, and nobody that keeps a place is taken out.
+// Order, P6: a search finds the tickets of live sessions in the order of the queue, and removes no ticket that
+// keeps its place. It does so whatever the searches before it passed over, and wherever they ended.
 func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
 	t.Parallel()
 	const steps = 50
@@ -203,7 +203,7 @@ func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
 				require.Equal(t, int64(0), more)
 				want := alive[:min(count, len(alive))]
 				require.Equal(t, append([]any{}, want...), found)
-				left := c.inLine()
+				left := c.inQueue()
 				for _, hold := range slices.Concat(alive[len(want):], kept) {
 					require.Contains(t, left, hold, "it keeps its place")
 				}

@@ -138,7 +138,7 @@ func TestRequeueAloneRepliesWhetherItLooked(t *testing.T) {
 	}
 }
 
-// Order: nobody overtakes the queue while a slot moves, and the queue goes on when it stays.
+// Order: no newcomer overtakes the queue while a slot moves, and the queue continues when the slot stays.
 func TestQueueOutlastsASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)

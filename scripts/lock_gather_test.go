@@ -140,7 +140,7 @@ func TestGatherAndScatterWhenRefused(t *testing.T) {
 	require.ErrorContains(t, refused[0].(error), "OOM")
 }
 
-// What is asked of a holder key of any kind is answered of this one.
+// Scripts for a holder key of any kind work on this one.
 func TestDescribeAndRenewOfALock(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{turnMode, fairMode} {

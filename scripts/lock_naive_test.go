@@ -18,7 +18,7 @@ type naiveLock struct {
 
 // naiveKey is the holder key. It is there until ends, in milliseconds.
 type naiveKey struct {
-	hold     string // "" if there is none
+	hold     string // "" without a hold
 	stamp    int64  // the hold's, or the floor
 	ends     int64
 	isMarked bool
@@ -126,7 +126,7 @@ func (m *naiveLock) beats(session, number string) {
 }
 
 // next returns the ticket that is granted the lock: the first one whose session lives, can be notified, and was heard of
-// lately; or else the first that lives and can be notified. Who asks is there.
+// lately; or else the first that lives and can be notified. The session that asks is there.
 func (m *naiveLock) next(asks string) (ticket, bool) {
 	heard := func(s string) bool { return s == asks || !m.sessions[s].isHeard || m.listens(s) }
 	lately := func(s string) bool { return s == asks || m.sessions[s].until-m.now >= life*3/5 }

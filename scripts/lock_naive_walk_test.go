@@ -33,7 +33,7 @@ var players = []string{session("a"), session("b"), session("c"), session("d")}
 func newGame(t *testing.T, seed uint64) *game {
 	t.Helper()
 	g := &game{queued: newLock(t), Rand: rand.New(rand.NewPCG(seed, 1)), hear: make(map[string]*listener)} //nolint:gosec // repeatable
-	g.model = naiveLock{naive: naive{sessions: make(map[string]lifeOf), told: make(map[string][]string)}, real: g.inLine}
+	g.model = naiveLock{naive: naive{sessions: make(map[string]lifeOf), told: make(map[string][]string)}, real: g.inQueue}
 	for _, session := range players[:3] {
 		g.hear[session] = g.hears(session)
 	}
@@ -157,7 +157,7 @@ func (g *game) compare() {
 	for _, t := range g.model.tickets {
 		want = append(want, t.hold+turnMode)
 	}
-	require.Equal(g, want, g.inLine())
+	require.Equal(g, want, g.inQueue())
 	k, says := g.model.seen(), ""
 	switch {
 	case k.hold != "":
@@ -173,7 +173,7 @@ func (g *game) compare() {
 	}
 }
 
-// compareMessages holds what the sessions were told since the last call against the model.
+// compareMessages compares the messages to the sessions since the last call with those of the model.
 func (g *game) compareMessages() {
 	g.Helper()
 	for session := range g.hear {
@@ -185,7 +185,7 @@ func (g *game) compareMessages() {
 // P1, P3, order: whatever happens in whatever order, and whatever the clock does, the lock is what the naive one is.
 func TestTheLockIsWhatANaiveOneIs(t *testing.T) {
 	t.Parallel()
-	const steps, between = 500, 20 // steps between two looks at the messages
+	const steps, between = 500, 20 // steps between two comparisons of the messages
 	for seed := range games() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ func (q *queued) requeued(left, more int64, grants string, had int64) []any {
 	return []any{int64(0), left, more, digits(q.clock), grants, int64(1), had}
 }
 
-// T4: without a mark the new attempt holds at once, and nobody is searched for.
+// T4: without a mark the new attempt holds at once, and no search runs.
 func TestRequeueWithoutAQueueHoldsAtOnce(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
@@ -89,7 +89,7 @@ func TestRequeueLeavesOutAHeartbeatThatAddsLittle(t *testing.T) {
 	}
 }
 
-// T4: if nobody else lives, the new attempt holds for its lease.
+// T4: if no other session is alive, the new attempt holds for its lease.
 func TestRequeueOfTheOnlyOneAliveWins(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
@@ -258,7 +258,7 @@ func TestRequeueFindsTheTicketOfAnEarlierCopy(t *testing.T) {
 	}
 }
 
-// T4: the ticket of the old attempt goes with it, unless it has none for certain.
+// T4: the ticket of the old attempt is removed with it, unless it certainly has no ticket.
 func TestRequeueEndsTheTicketOfTheOldAttempt(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(q *queued){

@@ -48,7 +48,7 @@ func TestRefusedMarkMakesNoTicket(t *testing.T) {
 	}
 }
 
-// R3: a poll with a ticket marks a key that lost its mark, whoever holds it, and a poll without a ticket does not.
+// R3: a poll with a ticket marks a key that lost its mark, for any holder, and a poll without a ticket does not.
 func TestPollMarksALostKeyAgain(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
@@ -147,7 +147,7 @@ func TestTicketOfAnotherKindIsDropped(t *testing.T) {
 			q.beat(session("c"), life, q.next())
 			handOff(q)
 			require.Contains(t, q.held(), theirs)
-			require.Empty(t, q.inLine())
+			require.Empty(t, q.inQueue())
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestManyTicketsOfAnotherKindAreDroppedInShortCalls(t *testing.T) {
 	require.Contains(t, q.held(), theirs)
 }
 
-// P3: whoever continues after a hold whose release brought no floor continues behind its whole block.
+// P3: after a hold whose release brought no floor, the next token is behind the whole block of that hold.
 func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(q *queued){

@@ -85,7 +85,7 @@ func TestWaitBesideAnythingElseAsksForAPoll(t *testing.T) {
 	}
 }
 
-// One call is for many locks, and each has an answer of its own.
+// One call is for many locks, and each has a reply of its own.
 func TestWaitIsForManyLocks(t *testing.T) {
 	t.Parallel()
 	a, b := newLock(t), newLock(t)

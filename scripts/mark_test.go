@@ -103,7 +103,7 @@ func (l *markedLock) holders() (n int) {
 	return n
 }
 
-// Speed: whoever acquires and releases while nobody waits costs the server 10 commands, EVALSHA and all that the scripts call.
+// Speed: an acquire and a release without waiters cost 10 commands, EVALSHA and all that the scripts call.
 func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 	t.Parallel()
 	const most = 10
@@ -169,7 +169,7 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 	}
 }
 
-// Order: the mark stands while somebody queues, and goes when a hand-off finds nobody.
+// Order: the mark stays while there are tickets, and is removed by a hand-off that finds no ticket.
 func TestTheMarkStandsAsLongAsTheQueue(t *testing.T) {
 	t.Parallel()
 	eachMarkedLock(t, func(l *markedLock) {
@@ -181,7 +181,7 @@ func TestTheMarkStandsAsLongAsTheQueue(t *testing.T) {
 		require.Equal(l, int64(1), l.leaves(ours, noTicket)[0])
 		require.Equal(l, 1, l.holders(), "the mark makes a sure leave hand the lock over")
 		require.True(l, l.isMarked(), "others may have come")
-		require.Empty(l, l.inLine())
+		require.Empty(l, l.inQueue())
 
 		require.Equal(l, int64(1), l.leaves(theirs, maybeTicket)[0])
 		require.False(l, l.isMarked(), "a hand-off found nobody")
@@ -204,19 +204,19 @@ func TestTheMarkOutlivesTheHold(t *testing.T) {
 		require.True(l, l.isMarked())
 		require.Equal(l, int64(0), l.ask(l.enter, l.keys, l.enterArgs(nth("c", 3), "0", "0")...)[0], "it overtakes nobody")
 		require.Equal(l, 1, l.holders())
-		require.Empty(l, l.inLine(), "the waiter was granted the lock")
+		require.Empty(l, l.inQueue(), "the waiter was granted the lock")
 	})
 }
 
-// Order: a newcomer that finds the key missing looks for a queue, and overtakes nobody.
-func TestANewcomerAfterALostKeyOvertakesNobody(t *testing.T) {
+// Order: a newcomer that finds the key missing reads the queue, and overtakes no ticket.
+func TestANewcomerAfterALostKeyOvertakesNoTicket(t *testing.T) {
 	t.Parallel()
 	eachMarkedLock(t, func(l *markedLock) {
 		require.Equal(l, int64(1), l.enters(ours))
 		require.Equal(l, int64(0), l.enters(theirs))
 		l.server.MustDo(l, "DEL", l.key)
 		require.Equal(l, int64(0), l.enters(nth("c", 3)))
-		require.Equal(l, []any{"c"}, []any{l.inLine()[0].(string)[:1]}, "the waiter before it was granted the lock")
+		require.Equal(l, []any{"c"}, []any{l.inQueue()[0].(string)[:1]}, "the waiter before it was granted the lock")
 		require.Equal(l, 1, l.holders())
 		require.True(l, l.isMarked())
 	})
@@ -236,8 +236,8 @@ func TestAPollMarksAgain(t *testing.T) {
 	})
 }
 
-// P4: a leave of an attempt that may have a ticket looks at the queue, marked or not.
-func TestALeaveThatIsNotSureLooksAtTheQueue(t *testing.T) {
+// P4: a leave of an attempt that may have a ticket reads the queue, with and without a mark.
+func TestALeaveThatMayHaveATicketReadsTheQueue(t *testing.T) {
 	t.Parallel()
 	eachMarkedLock(t, func(l *markedLock) {
 		require.Equal(l, int64(1), l.enters(ours))
@@ -245,11 +245,11 @@ func TestALeaveThatIsNotSureLooksAtTheQueue(t *testing.T) {
 		require.Equal(l, int64(0), l.enters(nth("c", 3)))
 		l.unmark()
 		require.Equal(l, int64(2), l.leaves(theirs, maybeTicket)[0])
-		require.Len(l, l.inLine(), 1)
+		require.Len(l, l.inQueue(), 1)
 		require.True(l, l.isMarked(), "it found others")
 		l.unmark()
 		require.Equal(l, int64(1), l.leaves(ours, maybeTicket)[0])
-		require.Empty(l, l.inLine())
+		require.Empty(l, l.inQueue())
 		require.Equal(l, 1, l.holders(), "the last waiter has it")
 	})
 }
@@ -266,7 +266,7 @@ func TestAnEnterThatComesAgainFindsItsTicket(t *testing.T) {
 			require.NotEmpty(l, l.value(), "released")
 		}
 		require.Equal(l, int64(1), l.ask(l.enter, l.keys, l.enterArgs(theirs, "1", "1")...)[0])
-		require.Empty(l, l.inLine())
+		require.Empty(l, l.inQueue())
 		require.Equal(l, 1, l.holders())
 		require.Equal(l, int64(1), l.leaves(theirs, maybeTicket)[0])
 		require.Zero(l, l.holders())
@@ -300,7 +300,7 @@ func TestNoTicketIsWrittenWithoutTheMark(t *testing.T) {
 		l.fill()
 		_, err := l.tryKeys(l.enter, l.keys, l.enterArgs(theirs, "1", "0")...)
 		require.ErrorContains(l, err, "OOM")
-		require.Empty(l, l.inLine())
+		require.Empty(l, l.inQueue())
 		require.False(l, l.isMarked())
 	})
 }

@@ -120,8 +120,8 @@ func TestReleasesAreDoneWhateverTheFloorsLife(t *testing.T) {
 	})
 }
 
-// P4: the stamp of the last token that was used stands in the key of a released lock, so what is none is not written there.
-func TestReleasesIgnoreStampsThatAreNone(t *testing.T) {
+// P4: the key of a released lock has the stamp of the last token that was used, so only a stamp is written there.
+func TestReleasesIgnoreBadStamps(t *testing.T) {
 	t.Parallel()
 	for _, bad := range append(slices.Clone(badNumbers), "178000000000000x", "17800000000000000") {
 		for name, run := range map[string]func(p *place) (any, error){

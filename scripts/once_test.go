@@ -62,7 +62,7 @@ func TestAnOutcomeIsStoredOnceUnderItsHold(t *testing.T) {
 	}
 }
 
-// P2, P3: whoever has not the lock any more stores nothing, and learns of the outcome that is stored.
+// P2, P3: a hold that is over stores nothing, and gets the outcome that is stored.
 func TestAnOutcomeOfAHoldThatIsOverIsNotStored(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{

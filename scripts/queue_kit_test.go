@@ -46,7 +46,7 @@ func lineOf(p *place) *line {
 
 func (p *line) keys() []string { return []string{p.key, p.tickets, p.lives} }
 
-// ask returns what the script answers, which must not fail.
+// ask returns the reply of the script, which must not fail.
 func (p *line) ask(script *scripts.Script, keys []string, args ...any) []any {
 	p.Helper()
 	reply, err := p.tryKeys(script, keys, args...)
@@ -94,8 +94,8 @@ func (p *line) beat(session string, lw int64, number string) {
 	require.Equal(p, []any{int64(1)}, p.ask(scripts.LineBeat, []string{p.lives}, session, lw, number, label))
 }
 
-// inLine returns who stands in line.
-func (p *line) inLine() []any {
+// inQueue returns the holds of the tickets, in order.
+func (p *line) inQueue() []any {
 	p.Helper()
 	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
 	return holds
@@ -129,7 +129,7 @@ func (p *line) requireEnds() {
 	}
 }
 
-// hears listens for what a session is told.
+// hears listens for the messages to a session.
 func (p *line) hears(session string) *listener {
 	p.Helper()
 	at := *p.place
@@ -137,22 +137,22 @@ func (p *line) hears(session string) *listener {
 	return at.listen()
 }
 
-// unpaid is what a session is told of a lock that it has, where the number of its heartbeat is not known.
+// unpaid is the message about a lock that a session has, if the number of its heartbeat is not known.
 func unpaid(hold string, stamp int64) string {
 	return attempt(hold) + digits(stamp) + strings.Repeat("-", 20)
 }
 
-// grantOf is what a session is told of the lock.
+// grantOf is the message to a session about a grant.
 func grantOf(hold string, stamp int64, paid int) string {
 	return attempt(hold) + digits(stamp) + beatNumber(paid)
 }
 
-// naive is what the models of all locks with a queue have: their clock, who waits and lives, and who was notified.
+// naive is what the models of all locks with a queue have: their clock, tickets, sessions and messages.
 type naive struct {
 	now      int64
 	tickets  []ticket
 	sessions map[string]lifeOf
-	told     map[string][]string // what each session was told by messages
+	told     map[string][]string // the messages to each session
 }
 
 type ticket struct {

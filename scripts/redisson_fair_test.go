@@ -54,14 +54,14 @@ func (l javaLine) leave(hold string) any {
 	return l.do(scripts.RedissonFairRelease, hold, "PUBLISH", l.told(), l.wait)
 }
 
-// stand puts somebody at the end of the line.
+// stand puts a hold at the end of the queue.
 func (l javaLine) stand(hold string, deadline int64) {
 	l.Helper()
 	l.server.MustDo(l, "RPUSH", l.keys()[1], hold)
 	l.server.MustDo(l, "ZADD", l.keys()[2], deadline, hold)
 }
 
-// line returns those in line, and by how many ms the deadline of each is after noon.
+// line returns the queue, and by how many ms the deadline of each waiter is after noon.
 func (l javaLine) line() (line []string) {
 	l.Helper()
 	owners, _ := l.server.MustDo(l, "LRANGE", l.keys()[1], 0, -1).([]any)
@@ -77,8 +77,8 @@ func (l javaLine) line() (line []string) {
 
 func at(hold string, deadline int64) string { return fmt.Sprintf("%s %d", hold, deadline) }
 
-// P1, P5: nobody in line: it is taken, also by who tries, and once.
-func TestAFairLockOfRedissonsIsTakenWhereNobodyWaits(t *testing.T) {
+// P1, P5: without a queue it is acquired once, also by a try.
+func TestAFairLockOfRedissonsIsAcquiredWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	for _, waits := range []string{"0", "1"} {
 		l := newJavaLine(t)
@@ -142,8 +142,8 @@ func TestAPlaceInTheLineOfRedissonsIsGoodForJavasTimeout(t *testing.T) {
 	require.Equal(t, []string{at(goes(2), short+short/2+1), at(goes(3), 2*short)}, l.line())
 }
 
-// P6: the first in line is told, and nobody else; also where it has missed that before.
-func TestTheFirstInTheLineOfRedissonsIsTold(t *testing.T) {
+// P6: the first waiter alone is notified, also if it has missed a message before.
+func TestTheFirstWaiterOfRedissonsIsNotified(t *testing.T) {
 	t.Parallel()
 	l := newJavaLine(t)
 	first, second := l.listenTo(l.told()+javas), l.listenTo(l.told()+goes(1))
@@ -163,7 +163,7 @@ func TestTheFirstInTheLineOfRedissonsIsTold(t *testing.T) {
 	require.Empty(t, second.heard(), "the lock is not free")
 }
 
-// Who is first and whose deadline is over has lost its place, as in Java; and is told, so that it comes again. The sender lives.
+// The first waiter loses its place at its deadline, as in Java, and is notified, so that it queues again. The sender lives.
 func TestAPlaceInTheLineOfRedissonsIsLostAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	l := newJavaLine(t)
@@ -209,7 +209,7 @@ func TestAPlaceInTheLineOfRedissonsIsKeptByAsking(t *testing.T) {
 	require.Equal(t, []string{at(goes(0), now+wait), at(goes(1), now+2*wait), at(goes(2), now+3*wait)}, l.line())
 }
 
-// Where somebody deleted the one key or the other nothing is left of whom that befell.
+// A waiter that is lost with one of the two keys of the queue is removed from the other key, too.
 func TestALineOfRedissonsThatLostAKeyIsMended(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []int{1, 2} {
@@ -251,8 +251,8 @@ func TestAFairLockOfRedissonsLeavesOtherKeysAlone(t *testing.T) {
 	}
 }
 
-// P10: with the memory full nobody comes new, and whoever has or wants it can leave; what is taken by force is.
-func TestAFairLockOfRedissonsIsGivenBackWhenMemoryIsFull(t *testing.T) {
+// P10: if memory is full no waiter is added. Holders and waiters can leave, and the lock can be forced.
+func TestAFairLockOfRedissonsIsReleasedIfMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	l := javaLine{newPlaceAt(t), wait}
 	require.Equal(t, int64(1), l.enter(goes(0), "1").([]any)[0])
@@ -283,8 +283,8 @@ func TestAFairLockOfRedissonsIsGivenBackWhenMemoryIsFull(t *testing.T) {
 	require.Empty(t, l.fields())
 }
 
-// A page tells where the next begins.
-func TestTheLineOfRedissonsIsToldByPages(t *testing.T) {
+// A page says where the next begins.
+func TestTheWaitersOfRedissonsAreReturnedByPages(t *testing.T) {
 	t.Parallel()
 	l := newJavaLine(t)
 	page := func(after, count int) any {
@@ -300,7 +300,7 @@ func TestTheLineOfRedissonsIsToldByPages(t *testing.T) {
 	require.Equal(t, []any{goes(2), "3", int64(1), goes(2)}, page(2, 2))
 }
 
-// P4, P10: where a right is missing whoever asks is denied, and what it has all the same can be given back.
+// P4, P10: a caller without a right is denied, and can release what it has all the same.
 func TestAFairLockOfRedissonsWithoutARight(t *testing.T) {
 	t.Parallel()
 	for _, right := range []string{"hlen", "hget", "hset", "lindex", "lpop", "lpos", "rpush", "zadd", "zincrby", "zrange", "zrem", "zscore", "pexpire", "pttl"} {
@@ -312,7 +312,7 @@ func TestAFairLockOfRedissonsWithoutARight(t *testing.T) {
 				_, err := user.tryKeys(scripts.RedissonFairAcquire, l.keys(), hold, "60000", later, "PUBLISH", l.told(), "1", wait)
 				return err
 			}
-			// As the holder, the next in line with others behind, and the last.
+			// As the holder, the first waiter with others behind, and the last.
 			l.stand(goes(0), noonMS+wait)
 			l.stand(goes(1), noonMS+wait)
 			denied := enter(goes(0))

@@ -79,7 +79,7 @@ func (p *sharedPermits) renews(hold string, ms int64) any {
 	return list[0]
 }
 
-// taken and few are what an acquire answers.
+// taken and few are replies to an acquire.
 func (p *sharedPermits) taken() []any           { return []any{int64(1), digits(p.clock)} }
 func (p *sharedPermits) few(left int64) []any   { return []any{int64(0), left, digits(p.clock)} }
 func (p *sharedPermits) had(all int64) []any    { return []any{all, digits(p.clock)} }
@@ -150,7 +150,7 @@ func TestStepsOfSharedPermitsAreRepeatable(t *testing.T) {
 	require.Equal(t, p.taken(), p.acquires(a))
 }
 
-// P1: permits that have ended come back once, whoever takes them out, and who gives them back too late adds nothing.
+// P1: permits that have ended become free once, whichever call removes them, and a late release adds nothing.
 func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 	t.Parallel()
 	p := newSharedPermits(newPlace(t), 3)
@@ -318,8 +318,8 @@ func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
 	require.Equal(t, p.taken(), p.acquires(permitsHold("b", 3)))
 }
 
-// P1: whatever is done in whatever order, by Java as well, free permits and those that are out are as many as there are; and who was told
-// that it has its permits, and whose time is not over, has them.
+// P1: whatever is done in whatever order, by Java as well, free and held permits add up to the capacity.
+// A caller that acquired permits has them until its time is over.
 func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 	t.Parallel()
 	seed := time.Now().UnixNano()

@@ -51,7 +51,7 @@ func (l javaRW) timeout(hold string, n int) string {
 	return l.key + ":" + hold + ":rwlock_timeout:" + strconv.Itoa(n)
 }
 
-// reads lets somebody read, as the Java client would, so many times and each for life.
+// reads acquires the lock to read as the Java client does, so many times and each for life.
 func (l javaRW) reads(hold string, times int, life time.Duration) {
 	l.Helper()
 	l.server.MustDo(l, "HSET", l.key, "mode", "read", hold, times)
@@ -61,7 +61,7 @@ func (l javaRW) reads(hold string, times int, life time.Duration) {
 	l.server.MustDo(l, "PEXPIRE", l.key, life.Milliseconds())
 }
 
-// writes lets somebody write, as the Java client would.
+// writes acquires the lock to write as the Java client does.
 func (l javaRW) writes(hold string, life time.Duration) {
 	l.Helper()
 	l.server.MustDo(l, "HSET", l.key, "mode", "write", hold+":write", "1")
@@ -142,7 +142,7 @@ func TestASharedWriterIsAlone(t *testing.T) {
 	untouched()
 }
 
-// P9: what is no read-write lock of Redisson's is told, and left alone.
+// P9: a key that is no read-write lock of Redisson's is reported, and not changed.
 func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for kind, make := range map[string]func(javaRW){
@@ -165,7 +165,7 @@ func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 	}
 }
 
-// P1, P6: the last reader's release frees the lock, and tells so; those before make it last as long as who is left.
+// P1, P6: the last reader's release frees the lock, and notifies the waiters. Before, the key lasts as long as the readers that are left.
 func TestTheLastSharedReaderFreesTheLock(t *testing.T) {
 	t.Parallel()
 	l := newJavaRWAt(t)
@@ -190,7 +190,7 @@ func TestTheLastSharedReaderFreesTheLock(t *testing.T) {
 	require.Equal(t, []string{"0"}, heard.heard())
 }
 
-// P1, P6: a writer's release frees the lock, and tells all readers.
+// P1, P6: a writer's release frees the lock, and notifies all readers.
 func TestASharedWriterFreesTheLock(t *testing.T) {
 	t.Parallel()
 	l := newJavaRWAt(t)
@@ -264,7 +264,7 @@ func TestASharedReaderSharesWhileItHasTheLock(t *testing.T) {
 	require.Equal(t, int64(1), l.run(scripts.RedissonRWDoor, gos))
 }
 
-// P5: a writer becomes a reader for what is left of its lease, and readers are told; sent again it is a reader.
+// P5: a writer becomes a reader for the rest of its lease, and readers are notified. Sent again it is a reader.
 func TestASharedWriterBecomesAReader(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)
@@ -308,7 +308,7 @@ func TestTheHoldersOfASharedReadWriteLockAreListed(t *testing.T) {
 	require.Equal(t, []any{"", ""}, list(4, 2))
 }
 
-// P2, P8: it takes the lock from the holds that were found, and from no others, and tells their sessions.
+// P2, P8: it takes the lock from the holds that were found, and from no others, and notifies their sessions.
 func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)

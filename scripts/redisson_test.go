@@ -60,7 +60,7 @@ func TestASharedLockIsTakenByOneField(t *testing.T) {
 	p.requireLife(time.Minute)
 }
 
-// P1: whoever holds it, however often.
+// P1: one client holds it, of Java or of Go, however often.
 func TestASharedLockIsHeldByOne(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -91,8 +91,8 @@ func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
 	untouched()
 }
 
-// P1, P6: whoever has it gives it back, and everybody is told, once; nobody else does.
-func TestASharedLockIsGivenBackByItsHold(t *testing.T) {
+// P1, P6: its hold alone releases it, and all waiters are notified once.
+func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(p *place, hold string) any{
 		"Release": func(p *place, hold string) any { return p.releaseShared(hold).([]any)[0] },
@@ -124,7 +124,7 @@ func TestASharedLockIsGivenBackByItsHold(t *testing.T) {
 	}
 }
 
-func TestAReleaseOfASharedLockSaysWhetherSomebodyListens(t *testing.T) {
+func TestAReleaseOfASharedLockSaysIfThereIsAListener(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.has(gos, "1", time.Hour)

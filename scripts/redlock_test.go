@@ -52,8 +52,8 @@ func epochOf(since, compared int64, life string) string {
 	return "sb1e" + digits(since) + digits(compared) + life
 }
 
-// stranger is the life of a process that has ended.
-const stranger = "0000000000000000000000000000000000000000"
+// otherLife is the life of a server process that has ended.
+const otherLife = "0000000000000000000000000000000000000000"
 
 // elect asks for the lock.
 func (v *voter) elect(hold, mark string) []any {
@@ -71,7 +71,7 @@ func (v *voter) tryElect(hold, mark string, notAfter int64) (any, error) {
 	return v.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, v.fence}, writtenFor(hold), lease, digits(notAfter), mark, greatest)
 }
 
-func (v *voter) giveBack(hold string, floor int64) any {
+func (v *voter) release(hold string, floor int64) any {
 	v.Helper()
 	return v.run(scripts.RedlockRelease, hold, digits(floor), "PUBLISH", v.channel, keepMS)
 }
@@ -124,8 +124,8 @@ func TestAVoteAskedForTwiceIsGivenOnce(t *testing.T) {
 	require.Equal(t, votedFor(ours, noon, they), v.value(), "with the waiter's mark")
 }
 
-// One server, one vote: what tells is the attempt.
-func TestAHeldVoteTellsWhoseItIs(t *testing.T) {
+// One server has one vote, and returns the attempt that has it.
+func TestAHeldVoteReturnsItsAttempt(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
 	v.elect(theirs, "")
@@ -165,11 +165,11 @@ func TestAServerThatMayHaveForgottenGrantsNothing(t *testing.T) {
 		since int64 // what the epoch is afterwards
 	}{
 		"New":           {func(v *voter) { v.server.MustDo(v, "DEL", v.epoch) }, greatest, noon},
-		"AnotherLife":   {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon-2000, stranger)) }, greatest, noon},
+		"AnotherLife":   {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon-2000, otherLife)) }, greatest, noon},
 		"NoLife":        {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon-greatest, "")) }, greatest, noon},
 		"Young":         {func(v *voter) { v.since(noon - greatest + 1) }, 1, noon - greatest + 1},
 		"ClockSetBack":  {func(v *voter) { v.since(noon + 1) }, greatest, noon},
-		"ComparedLater": {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon+1, stranger)) }, greatest, noon},
+		"ComparedLater": {func(v *voter) { v.setEpoch(epochOf(noon-greatest, noon+1, otherLife)) }, greatest, noon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,17 +197,17 @@ func (v *voter) setEpoch(value string) {
 func TestALifeIsComparedOnceInTwoMilliseconds(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	v.setEpoch(epochOf(noon-greatest, noon-1999, stranger))
+	v.setEpoch(epochOf(noon-greatest, noon-1999, otherLife))
 	require.Equal(t, int64(1), v.elect(ours, we)[0])
-	require.Equal(t, epochOf(noon-greatest, noon-1999, stranger), v.server.MustDo(t, "GET", v.epoch))
-	v.giveBack(ours, noon)
+	require.Equal(t, epochOf(noon-greatest, noon-1999, otherLife), v.server.MustDo(t, "GET", v.epoch))
+	v.release(ours, noon)
 	v.clock++
 	require.Equal(t, []any{int64(-7), greatest, digits(noon + 1)}, v.elect(ours, we))
 
 	v.since(noon - greatest)
 	require.Equal(t, int64(1), v.elect(ours, we)[0])
 	require.Equal(t, epochOf(noon-greatest, noon+1, v.life()), v.server.MustDo(t, "GET", v.epoch))
-	v.giveBack(ours, noon+1)
+	v.release(ours, noon+1)
 	v.clock += 1999
 	require.Equal(t, int64(1), v.elect(ours, we)[0])
 	require.Equal(t, epochOf(noon-greatest, noon+1, v.life()), v.server.MustDo(t, "GET", v.epoch))
@@ -237,7 +237,7 @@ func TestAnEpochLivesOnByItsUse(t *testing.T) {
 	v.elect(ours, we)
 	left, _ := v.server.MustDo(t, "PTTL", v.epoch).(int64)
 	require.LessOrEqual(t, left, int64(half+60_000), "more than half of it is left")
-	v.giveBack(ours, noon)
+	v.release(ours, noon)
 	v.server.MustDo(t, "PEXPIRE", v.epoch, half-1)
 	v.clock += 2000 // it is lengthened as its life is compared
 	v.elect(ours, we)
@@ -269,7 +269,7 @@ func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 	held := lockSays(theirs+turnMode, noon, "q")
 	v.set(held, time.Hour)
 	require.Equal(t, []any{int64(-2), "l"}, v.elect(ours, we))
-	require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(theirs, noon))
+	require.Equal(t, []any{int64(0), digits(noon)}, v.release(theirs, noon))
 	require.Equal(t, int64(0), v.keep(theirs, noon))
 	require.Equal(t, held, v.value())
 	v.set(votedFor(theirs, noon, ""), time.Hour)
@@ -287,7 +287,7 @@ func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 	require.Equal(t, "list", v.server.MustDo(t, "TYPE", v.epoch))
 }
 
-func TestAVoteIsGivenBackAndWhoWaitsIsTold(t *testing.T) {
+func TestAReleasedVoteNotifiesItsWaiter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		marked string
@@ -305,11 +305,11 @@ func TestAVoteIsGivenBackAndWhoWaitsIsTold(t *testing.T) {
 			v := newVoter(t)
 			v.set(votedFor(ours, noon, c.marked), time.Hour)
 			listener := v.listen()
-			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(theirs, noon))
-			require.Equal(t, int64(1), v.giveBack(ours, c.floor))
+			require.Equal(t, []any{int64(0), digits(noon)}, v.release(theirs, noon))
+			require.Equal(t, int64(1), v.release(ours, c.floor))
 			require.Equal(t, released(c.want), v.value())
 			v.requireLife(floorLife)
-			require.Equal(t, []any{int64(0), digits(noon)}, v.giveBack(ours, c.floor), "once")
+			require.Equal(t, []any{int64(0), digits(noon)}, v.release(ours, c.floor), "once")
 			require.Equal(t, c.told, listener.heard())
 		})
 	}
@@ -349,7 +349,7 @@ func TestALookAtAVoteLeavesAMark(t *testing.T) {
 	require.Equal(t, held, v.value())
 }
 
-// P10: giving back works when nothing else does, and asking writes nothing then.
+// P10: a release works when nothing else does, and a request for the vote writes nothing then.
 func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
@@ -359,7 +359,7 @@ func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	listener := v.listen()
 	v.fill()
 	require.Equal(t, int64(1), v.renew(ours, time.Hour))
-	require.Equal(t, int64(1), v.giveBack(ours, noon))
+	require.Equal(t, int64(1), v.release(ours, noon))
 	require.Equal(t, released(noon), v.value())
 	require.Equal(t, []string{us}, listener.heard())
 	unchanged := v.untouched()
@@ -368,7 +368,7 @@ func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	unchanged()
 }
 
-// What needs no right does without: the life of a server that does not tell it is not compared.
+// A caller without the right to INFO can vote. The life of the server is not compared then.
 func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)

@@ -22,7 +22,7 @@ func TestADowngradeLetsTheReadersInAndKeepsTheHold(t *testing.T) {
 	require.Equal(t, noon+lease*1000, p.until()[ours])
 	require.Empty(t, own.heard(), "the reply tells it")
 	require.Equal(t, []string{grantOf(theirs, p.clock+1, 3)}, others.heard())
-	require.Equal(t, []any{holdOf("w")}, p.inLines())
+	require.Equal(t, []any{holdOf("w")}, p.inQueues())
 	require.Equal(t, int64(0), p.tries(holdOf("d"), reads)[0], "the writer's door is closed")
 	for _, hold := range []string{ours, nth("a", 5), theirs} {
 		p.leaves(hold)
@@ -30,8 +30,8 @@ func TestADowngradeLetsTheReadersInAndKeepsTheHold(t *testing.T) {
 	p.requireHave(writes, holdOf("w"))
 }
 
-// P5, order: the second is no end of a writer, so it lets nobody in past the writer that waits.
-func TestADowngradeSentTwiceLetsNobodyElseIn(t *testing.T) {
+// P5, order: the second one is no end of a writer, so no reader enters past the writer that waits.
+func TestADowngradeSentTwiceLetsNoOtherReaderIn(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, writes)
@@ -71,7 +71,7 @@ func TestADowngradeLetsManyReadersInOverSeveralCalls(t *testing.T) {
 	p.downgrades(ours) // sent again
 	p.looks(session("w"), holdOf("w"))
 	require.Len(t, p.until(), 1+n)
-	require.Equal(t, []any{holdOf("w")}, p.inLines())
+	require.Equal(t, []any{holdOf("w")}, p.inQueues())
 }
 
 // P1: what a reader asks for shares its hold inside its session.

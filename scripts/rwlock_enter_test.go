@@ -32,8 +32,8 @@ func TestReadersShareTheLockAndWritersDoNot(t *testing.T) {
 	p.requireHave(writes, holdOf("w"))
 }
 
-// P6: the reply has no room for it, so its own session is told by message, as others are.
-func TestAnEnterTellsItsOwnSessionWhomItLetsIn(t *testing.T) {
+// P6: the reply has no field for grants, so its own session gets a message, as others do.
+func TestAnEnterNotifiesItsOwnSessionOfGrants(t *testing.T) {
 	t.Parallel()
 	for name, enter := range map[string]func(p *rwlock) []any{
 		"Try":  func(p *rwlock) []any { return p.tries(nth("a", 9), writes) },
@@ -57,7 +57,7 @@ func TestAnEnterTellsItsOwnSessionWhomItLetsIn(t *testing.T) {
 	}
 }
 
-// P8: whoever comes with a short lease does not shorten the life of a key that has a long one.
+// P8: a hold with a short lease does not shorten the life of a key that has a long one.
 func TestALongHoldIsNotShortenedByOthers(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Hour

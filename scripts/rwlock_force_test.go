@@ -8,20 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tells listens for what a session is told of its holds.
-func (p *rwlock) tells(session string) *listener {
+// hearsForced listens for the messages to a session about its forced holds.
+func (p *rwlock) hearsForced(session string) *listener {
 	p.Helper()
 	return p.listenTo(p.told() + ":" + session)
 }
 
-func TestAForcedReadWriteLockIsHandedOnAndItsHoldersAreTold(t *testing.T) {
+func TestAForcedRWLockIsHandedOverAndHoldersAreNotified(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, reads)
 	p.has(nth("a", 5), reads)
 	p.has(theirs, reads)
 	p.queues(holdOf("w"), writes)
-	we, they, writer := p.tells(we), p.tells(they), p.hears(session("w"))
+	we, they, writer := p.hearsForced(we), p.hearsForced(they), p.hears(session("w"))
 	require.Equal(t, int64(3), p.forces(ours, theirs, nth("a", 5)))
 	p.requireHave(writes, holdOf("w"))
 	require.Equal(t, []string{p.key}, we.heard(), "once, though it had two")
@@ -36,7 +36,7 @@ func TestAForceOfAReadWriteLockTouchesTheHoldsThatItNamesOnly(t *testing.T) {
 	p.has(ours, reads)
 	p.has(nth("a", 5), reads)
 	p.queues(holdOf("w"), writes)
-	we := p.tells(we)
+	we := p.hearsForced(we)
 	require.Equal(t, int64(1), p.forces(ours, theirs))
 	p.requireHave(reads, nth("a", 5))
 	require.Len(t, we.heard(), 1)

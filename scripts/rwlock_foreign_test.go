@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P4: where another kind has taken the key nobody's ticket stays behind.
-func TestATicketIsTakenBackWhereAnotherKindHasTheKey(t *testing.T) {
+// P4: if a lock of another kind has the key, no ticket stays behind.
+func TestATicketIsRemovedIfAnotherKindHasTheKey(t *testing.T) {
 	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestATicketIsTakenBackWhereAnotherKindHasTheKey(t *testing.T) {
 			require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(ours))
 			require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(ours))
 			unchanged()
-			require.Empty(t, p.inLines())
+			require.Empty(t, p.inQueues())
 		})
 	}
 }

@@ -64,7 +64,7 @@ func (p *rwlock) has(hold, mode string) {
 	require.Equal(p, int64(1), p.tries(hold, mode)[0])
 }
 
-// queues gives hold a place in line.
+// queues gives hold a ticket.
 func (p *rwlock) queues(hold, mode string) {
 	p.Helper()
 	require.Equal(p, int64(0), p.joins(hold, mode)[0])
@@ -79,7 +79,6 @@ func (p *rwlock) leaves(hold string) []any {
 	return p.ask(scripts.RWLockLeave, p.keys(), p.leaveArgs(hold)...)
 }
 
-// looks asks for the holds of a session.
 func (p *rwlock) looks(session string, holds ...string) []any {
 	p.Helper()
 	return p.ask(scripts.RWLockLook, p.keys(), p.lookArgs(session, holds...)...)
@@ -98,7 +97,7 @@ func (p *rwlock) forceArgs(holds ...string) []any {
 	return []any{"PUBLISH", p.grants, p.told() + ":", text.String(), keepMS}
 }
 
-// forces takes the lock from holds, and answers from how many.
+// forces ends holds, and returns how many.
 func (p *rwlock) forces(holds ...string) any {
 	p.Helper()
 	reply := p.ask(scripts.RWLockForce, p.keys(), p.forceArgs(holds...)...)
@@ -148,7 +147,7 @@ return all`, 1, key)
 	return scores
 }
 
-// until returns who has the lock and until when, without their labels.
+// until returns the holds and until when they last, without their labels.
 func (p *rwlock) until() map[string]int64 {
 	p.Helper()
 	holds := make(map[string]int64)
@@ -162,7 +161,7 @@ func (p *rwlock) until() map[string]int64 {
 }
 
 // memory is what callers know of their attempts: how many enters of each were sent, and the reply to the first one. Only
-// a game tells them.
+// a game fills it.
 type memory map[string]*sent
 
 type sent struct {
@@ -204,7 +203,7 @@ func (c memory) sure(attempt string) string {
 	return "0"
 }
 
-// requireHave checks that the lock is held by these and by nobody else, in this mode.
+// requireHave checks that the lock has these holds and no others, in this mode.
 func (p *rwlock) requireHave(mode string, holds ...string) {
 	p.Helper()
 	have := make([]string, 0, len(holds))
@@ -230,8 +229,8 @@ func (p *rwlock) floor() int64 {
 	return 0
 }
 
-// inLines returns who stands in line, in the order of their tickets.
-func (p *rwlock) inLines() []any {
+// inQueues returns the holds of the tickets, in order.
+func (p *rwlock) inQueues() []any {
 	p.Helper()
 	holds, _ := p.server.MustDo(p, "EVAL", `redis.call('ZUNIONSTORE', KEYS[3], 2, KEYS[1], KEYS[2])
 local all = redis.call('ZRANGE', KEYS[3], 0, -1)
@@ -265,7 +264,7 @@ func (p *rwlock) dead(n int, mode string, ended int64) {
 	at.dead(n, ended)
 }
 
-// many gives n readers the lock, which readers have, or a place in line, until noon and a minute.
+// many gives n readers the lock, which readers have, or a ticket, until noon and a minute.
 func (p *rwlock) many(n int, key string) {
 	p.Helper()
 	score := noon + 60*second

@@ -10,7 +10,7 @@ import (
 )
 
 // P1: the hold is compared with its label, as a whole.
-func TestALeaveGivesTheLockToTheNextAndTellsEachSessionOnce(t *testing.T) {
+func TestALeaveGrantsTheLockAndNotifiesEachSessionOnce(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(holdOf("z"), writes)
@@ -34,7 +34,7 @@ func TestALeaveGivesTheLockToTheNextAndTellsEachSessionOnce(t *testing.T) {
 	require.Empty(t, notTold.heard(), "not before the last reader")
 	p.leaves(nth("b", 7))
 	require.Equal(t, []string{grantOf(holdOf("w"), p.clock+3, 4)}, notTold.heard())
-	require.Empty(t, p.inLines())
+	require.Empty(t, p.inQueues())
 }
 
 // Speed: a release costs the same, however many readers there are.

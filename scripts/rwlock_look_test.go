@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// P6: a thousand holds that have ended are taken out at once, and the next look goes on.
+// P6: a poll removes a thousand holds that have ended, and the next poll continues.
 func TestManyHoldsThatEndedAreTakenOutInShortCalls(t *testing.T) {
 	t.Parallel()
 	const n = 2500
@@ -26,8 +26,8 @@ func TestManyHoldsThatEndedAreTakenOutInShortCalls(t *testing.T) {
 	p.requireHave(writes, ours)
 }
 
-// P9: a lock that nobody has, and that nobody who lives queues for, is soon free for other kinds.
-func TestALookFreesAKeyThatNobodyHas(t *testing.T) {
+// P9: a lock without a hold and without a live waiter is soon free for other kinds.
+func TestALookFreesAKeyWithoutAHold(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, writes)

@@ -54,7 +54,7 @@ func (m *naiveRW) dropEnded() {
 	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return h.until <= m.now })
 }
 
-// writer returns where in line the first writer stands that lives, and whether there is one.
+// writer returns the position of the first live writer in the queue, and whether there is one.
 func (m *naiveRW) writer() (at int, waits bool) {
 	at = slices.IndexFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.lives(t.hold[:22]) })
 	return at, at >= 0
@@ -69,9 +69,9 @@ func (m *naiveRW) left() int64 {
 	return max(first.until-m.now, 0)
 }
 
-// handOff lets in who may come in by the phases: behind a writer all readers, else the readers before
-// the first writer, and that writer where nobody has the lock then. It answers what the session that asks is told,
-// and tells the others, of all but silent.
+// handOff grants the lock by the phases: after a writer to all readers, else to the readers before the first
+// writer, or to that writer if the lock is free then. It returns the grants to the session that asks and
+// notifies the others, of all grants but that to silent.
 func (m *naiveRW) handOff(asks, silent string) string {
 	var let []rwTicket
 	writer, waits := m.writer()
@@ -111,7 +111,7 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 		return taken()
 	}
 	if len(m.line) == 0 && mode == reads && len(m.has) > 0 && m.has[0].mode == reads {
-		m.takes(hold, mode, full) // beside readers whose holds may have ended: they are in nobody's way
+		m.takes(hold, mode, full) // beside readers whose holds may have ended: they exclude no reader
 		return taken()
 	}
 	m.dropEnded()
@@ -222,7 +222,7 @@ func (m *naiveRW) isOpen(hold string) bool {
 	return i >= 0 && m.has[i].until > m.now && !waits
 }
 
-// renew answers 1 where the hold lives on; 0 ms end it.
+// renew returns 1 if the hold lives on; 0 ms end it.
 func (m *naiveRW) renew(hold string, ms int64) int64 {
 	i := m.holds(hold)
 	switch {
@@ -368,7 +368,7 @@ func (g *rwGame) leave(hold string) (what string, got, want any) {
 // compare holds the lock against the model. Tickets of those that lost their places may be there still.
 func (g *rwGame) compare() {
 	g.Helper()
-	real, want := g.inLines(), []any{}
+	real, want := g.inQueues(), []any{}
 	g.model.line = slices.DeleteFunc(g.model.line, func(t rwTicket) bool {
 		return g.model.isGone(t.hold[:22]) && !slices.Contains(real, any(t.hold))
 	})
@@ -390,7 +390,7 @@ func (g *rwGame) compare() {
 	}
 }
 
-// compareMessages holds what the sessions were told since the last call against the model.
+// compareMessages compares the messages to the sessions since the last call with those of the model.
 func (g *rwGame) compareMessages() {
 	g.Helper()
 	for _, session := range players {
@@ -403,7 +403,7 @@ func (g *rwGame) compareMessages() {
 // naive one is.
 func TestAReadWriteLockIsWhatANaiveOneIs(t *testing.T) {
 	t.Parallel()
-	const steps, between = 500, 20 // steps between two looks at the messages
+	const steps, between = 500, 20 // steps between two comparisons of the messages
 	for seed := range games() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

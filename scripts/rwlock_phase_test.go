@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writerEnds are the ways in which a writer's phase ends. Each answers whom the lock was seen to go to.
+// writerEnds are the ways in which a writer's phase ends.
 var writerEnds = map[string]func(p *rwlock, hold string){
 	"Leave":     func(p *rwlock, hold string) { require.Equal(p, int64(1), p.leaves(hold)[0]) },
 	"Force":     func(p *rwlock, hold string) { require.Equal(p, int64(1), p.forces(hold)) },
@@ -24,7 +24,7 @@ var writerEnds = map[string]func(p *rwlock, hold string){
 	},
 	"Expiry": func(p *rwlock, hold string) {
 		p.clock += lease * 1000
-		for _, waits := range p.inLines() {
+		for _, waits := range p.inQueues() {
 			p.beat(waits.(string)[:22], life, p.next())
 		}
 		p.looks(session("y"))
@@ -45,7 +45,7 @@ func TestAllReadersComeInBetweenTwoWriters(t *testing.T) {
 			p.queues(theirs, reads)
 			end(p, holdOf("z"))
 			p.requireHave(reads, ours, theirs)
-			require.Equal(t, []any{holdOf("w"), holdOf("x")}, p.inLines())
+			require.Equal(t, []any{holdOf("w"), holdOf("x")}, p.inQueues())
 			p.queues(holdOf("d"), reads)
 			p.leaves(ours)
 			p.requireHave(reads, theirs)
@@ -59,7 +59,7 @@ func TestAllReadersComeInBetweenTwoWriters(t *testing.T) {
 	}
 }
 
-// P6: the door is open again when no writer that lives waits, whoever finds that out.
+// P6: the door is open again when no live writer waits, whichever call finds that out.
 func TestTheDoorOpensWhenTheWriterGivesUpOrDies(t *testing.T) {
 	t.Parallel()
 	for name, opens := range map[string]func(p *rwlock){
@@ -111,7 +111,7 @@ func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
 	require.Len(t, p.until(), n+1)
 	require.Equal(t, int64(0), p.scores(p.key)["phase"])
 	require.Equal(t, int64(0), p.tries(nth("a", 9), reads)[0], "and then the door is closed")
-	require.Equal(t, []any{holdOf("w")}, p.inLines())
+	require.Equal(t, []any{holdOf("w")}, p.inQueues())
 }
 
 // P6: where all that came in are gone before the rest has, the rest comes first all the same.
@@ -130,5 +130,5 @@ func TestTheRestComesInBeforeTheNextWriter(t *testing.T) {
 	require.Equal(t, int64(len(first)), p.forces(first...))
 	require.Len(t, p.until(), n-len(first))
 	p.requireHave(reads, slices.Collect(maps.Keys(p.until()))...)
-	require.Equal(t, []any{holdOf("w")}, p.inLines())
+	require.Equal(t, []any{holdOf("w")}, p.inQueues())
 }

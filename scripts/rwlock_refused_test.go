@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P4, P10: who has no right to give a key an end leaves no key without one.
+// P4, P10: a caller without the right to give a key an end leaves no key without one.
 func TestADeniedEndLeavesNoHoldOfAReadWriteLockWithoutOne(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(p *rwlock){

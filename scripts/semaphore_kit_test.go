@@ -18,7 +18,7 @@ import (
 type permits struct {
 	*line
 
-	capacity int // what callers were told
+	capacity int // what callers pass
 	memory
 }
 
@@ -131,7 +131,7 @@ func (p *permits) has(wish string) string {
 	return fmt.Sprint(reply[1])
 }
 
-// score returns a score of the holder key, -1 where there is none.
+// score returns a score of the holder key, -1 if it has no such member.
 func (p *permits) score(member string) int64 {
 	p.Helper()
 	n, _ := p.server.MustDo(p, "EVAL", "return tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1)", 1, p.key, member).(int64)

@@ -19,10 +19,10 @@ type naivePermits struct {
 	naive
 
 	stamp    int64 // the floor
-	told     int   // what callers were told of the capacity
-	capacity int   // 0 where the key does not say
+	told     int   // the capacity that callers pass
+	capacity int   // 0 if the key does not say
 	holds    []permitHold
-	granted  int64 // the stamp of the last hold that was granted in line
+	granted  int64 // the stamp of the last hold that was granted from the queue
 }
 
 type permitHold struct {
@@ -100,7 +100,7 @@ func (m *naivePermits) reserves(wish string, until int64) {
 	m.granted, m.stamp = begins, last
 }
 
-// longestBlock is how many stamps one stands for at most that is of permits that may be passed on.
+// longestBlock is the largest number of tokens that one stamp of permits stands for.
 const longestBlock = 1024
 
 // permitBlock returns how many it stands for.
@@ -112,8 +112,8 @@ func permitBlock(stamp int64) int64 {
 	return length
 }
 
-// handOff grants to all at the head of the line that live and fit; it answers what asker is told, and the stamp of the
-// caller's own.
+// handOff grants to all live tickets at the head of the queue that fit. It returns the grants to asker, and the stamp
+// of the caller's own.
 func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int64) {
 	var stay []ticket
 	blocked := false
@@ -216,7 +216,7 @@ func (m *naivePermits) handsOn(code int64, wish string) []any {
 	return []any{code, digits(m.now), told, int64(0)}
 }
 
-// yield gives a hold back where anybody stands in line but those that are alike.
+// yield releases a hold if the queue has tickets other than alike.
 func (m *naivePermits) yield(wish string, alike []string) []any {
 	if m.find(wish) == nil {
 		return []any{int64(0), digits(m.now)}
@@ -414,7 +414,7 @@ func (g *permitGame) advance(us int64) {
 // compare holds the semaphore against the model. Tickets of those that lost their places may be there still.
 func (g *permitGame) compare() {
 	g.Helper()
-	line := g.inLine()
+	line := g.inQueue()
 	g.model.tickets = slices.DeleteFunc(g.model.tickets, func(t ticket) bool {
 		return g.model.isGone(t.hold[:22]) && !slices.Contains(line, any(t.hold))
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P10: giving back and handing on must work when nothing else does.
+// P10: a release and a hand-off must work when nothing else does.
 func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	mine, kept, next := wish(ours, 3), wish(nth("a", 9), 1), wish(theirs, 2)
@@ -38,7 +38,7 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 			told := p.hears(they)
 			p.fill()
 			require.Contains(t, []any{int64(1), int64(4)}, gives(p)[0])
-			require.Empty(t, p.inLine())
+			require.Empty(t, p.inQueue())
 			require.Contains(t, p.out(), holdFor(next))
 			require.Len(t, told.heard(), 1)
 		})
@@ -114,7 +114,7 @@ func TestManyAreGrantedByTheHundred(t *testing.T) {
 	require.Len(t, strings.Join(heard, ""), n*len(grantOf(theirs, noon, 1)))
 }
 
-// Whoever has permits keeps them when its enter comes again, though there are fewer now.
+// A hold keeps its permits when its enter comes again, though the capacity is smaller now.
 func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)

@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// Permits go on where nobody stands in line but those they can be passed on to: longer, and with new tokens.
-func TestPermitsGoOnWhereNobodyElseStandsInLine(t *testing.T) {
+// A hold keeps its permits, for longer and with new tokens, if the queue has no tickets but those that it names.
+func TestPermitsAreKeptIfNoOtherTicketIsQueued(t *testing.T) {
 	t.Parallel()
-	for name, waits := range map[string][]string{"Nobody": nil, "TheLike": {wish(nth("a", 7), 2), wish(nth("a", 8), 2)}} {
+	for name, waits := range map[string][]string{"NoTicket": nil, "Named": {wish(nth("a", 7), 2), wish(nth("a", 8), 2)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPermits(t, 3)
@@ -33,19 +33,19 @@ func TestPermitsGoOnWhereNobodyElseStandsInLine(t *testing.T) {
 			require.Equal(t, []any{holdFor(mine), fmt.Sprint(p.clock + lease*1000)}, p.out())
 			require.Equal(t, -(first + longestBlock - 1), p.score("sb1s"), "the block is its own")
 			require.Equal(t, int64(2), p.score("used"))
-			require.Len(t, p.inLine(), len(waits))
+			require.Len(t, p.inQueue(), len(waits))
 			p.requireLife(floorLife + lease*time.Millisecond)
 			require.Empty(t, told.heard())
 		})
 	}
 }
 
-// They are given back, to whoever is first, where anybody else stands in line.
-func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
+// They are released, to the first ticket, if the queue has another one.
+func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 	t.Parallel()
 	like := wish(nth("a", 7), 2)
 	for name, other := range map[string]string{
-		"Another": wish(theirs, 2), "AnotherNumber": wish(nth("a", 8), 3), "NotTheLike": wish(nth("a", 9), 2),
+		"Another": wish(theirs, 2), "AnotherNumber": wish(nth("a", 8), 3), "NotNamed": wish(nth("a", 9), 2),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,10 +60,10 @@ func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
 				paid = 2 // by the heartbeat of either
 			}
 			grant := grantOf(like[:41], noon+longestBlock, paid)
-			require.Equal(t, []any{int64(4), digits(noon), grant, int64(0)}, p.yields(mine, like), "the like was first")
-			require.Equal(t, []any{other}, p.inLine())
+			require.Equal(t, []any{int64(4), digits(noon), grant, int64(0)}, p.yields(mine, like), "the named ticket was first")
+			require.Equal(t, []any{other}, p.inQueue())
 			require.Equal(t, int64(4), p.yields(like)[0])
-			require.Empty(t, p.inLine())
+			require.Empty(t, p.inQueue())
 			require.Equal(t, holdFor(other), p.out()[0])
 			if other[:22] == they {
 				require.Len(t, told.heard(), 1)
@@ -73,7 +73,7 @@ func TestPermitsAreGivenBackWhereAnybodyElseStandsInLine(t *testing.T) {
 	}
 }
 
-// P3: however permits are got, and whatever the clock does, no token is anybody else's, each who gets them later has later ones,
+// P3: however permits are acquired, and whatever the clock does, no token has two holds, a later hold has later tokens,
 // and blocks do not run further ahead of the clock than they may.
 func TestBlocksOfTokensAreTheirHoldersAlone(t *testing.T) {
 	t.Parallel()
