@@ -42,7 +42,7 @@ func (s *Session) ID() string {
 //
 // When that time is over, Close ends the leases that are left: their Err is ErrLost and ErrClosed
 // at once. It logs each of them, up to 20, with the kind of the lock, its name and how long it was
-// held. The log goes to the session's logger, or to slog.Default() if the session has none. Of a
+// held. The log goes to the session's logger, or to slog.Default() if it has no logger. Of a
 // multilock it logs at least one member. Then Close releases the leases and waits for hooks of the
 // observer, which takes one more second at most. A lease whose release does not reach the server in that time expires there by
 // itself. A client from Dial is closed.

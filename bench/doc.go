@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench measures signalbox against other locks for Go on Redis, side by side in one run on
+// Bench measures signalbox against other Go locks on Redis, side by side in one run on
 // a server that it starts itself, and prints a table of Markdown for each work.
 //
 // # Usage

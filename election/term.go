@@ -135,7 +135,7 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 	e.mu.terms[t] = struct{}{}
 	e.mu.Unlock()
 	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
-	t.Fire() // it is known to nobody else yet, so that this Fire is alone
+	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
 }
 

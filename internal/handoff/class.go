@@ -9,7 +9,7 @@ type waiter struct {
 	news       chan news          // room for one: it gets one piece of news at a time
 	queued     bool               // it is not served yet
 	away       bool               // it was sent to the server, and has no ticket yet, or none any more
-	call       context.CancelFunc // ends its wait for its ticket; nil if it has none
+	call       context.CancelFunc // ends its wait for its ticket; nil without a ticket
 	next, prev *waiter
 }
 
@@ -25,7 +25,7 @@ type class struct {
 	// held counts the holds of the session. asking counts the goroutines that ask the server and are no waiters. seeking
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	held, asking, seeking int32
-	// scarce says that holds are handed over, and that the last goroutine that asked the server was told to wait.
+	// scarce says that holds are handed over, and that the server made the last goroutine that asked wait.
 	scarce bool
 	ticket Ticket    // the newest one
 	open   *openHold // the newest shared one; nil if goroutines may enter none

@@ -217,7 +217,7 @@ type Undated struct{ context.Context } //nolint:containedctx // a context that w
 // Deadline implements context.Context.
 func (*Undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Of returns ctx without its deadline. u serves one context: whoever was given that may keep it.
+// Of returns ctx without its deadline. u serves one context, so its callers may keep the result.
 func (u *Undated) Of(ctx context.Context) context.Context {
 	if _, dated := ctx.Deadline(); !dated {
 		return ctx
