@@ -156,6 +156,16 @@ func (p *Process) Wait(limit time.Duration) int {
 // Stderr returns the end of what the child has written to standard error.
 func (p *Process) Stderr() string { return p.log.String() }
 
+// Failures returns the lines of Stderr that are not the library's log. A child that was stopped may log that it lost a lease.
+func (p *Process) Failures() (lines []string) {
+	for line := range strings.Lines(p.Stderr()) {
+		if !strings.Contains(line, " signalbox: ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 func (p *Process) process() *supervised {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -74,7 +74,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	a := notes.account(t)
 	for _, p := range all {
 		p.Kill()
-		require.Empty(t, p.Stderr())
+		require.Empty(t, p.Failures())
 	}
 	t.Logf("%d killed, %d stopped, the others had the lock 100 times after %v at most: %+v",
 		kills, stops, slowest.Round(time.Millisecond), a)

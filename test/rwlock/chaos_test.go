@@ -57,7 +57,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		i := rand.N(processes)
 		if kills <= stops {
 			crowd[i].Kill()
-			require.Empty(t, crowd[i].Stderr())
+			require.Empty(t, crowd[i].Failures())
 			continues()
 			crowd[i] = begin()
 			kills++
@@ -73,7 +73,7 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	}
 	for _, p := range crowd {
 		p.Kill()
-		require.Empty(t, p.Stderr())
+		require.Empty(t, p.Failures())
 	}
 	t.Logf("%d killed, %d stopped, the others had 20 turns on each side after %v at most", kills, stops, slowest.Round(time.Millisecond))
 	notes.mustBeTrue(t)

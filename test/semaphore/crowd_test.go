@@ -71,7 +71,7 @@ func strikes(t *testing.T, more func() bool) {
 	}
 	for _, p := range crowd {
 		p.Kill()
-		require.Empty(t, p.Stderr())
+		require.Empty(t, p.Failures())
 	}
 	sem := semaphore.New(locktest.Session(t, server), children, capacity)
 	all := take(t, sem, capacity) // though none of those released anything
