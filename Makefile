@@ -115,7 +115,7 @@ prometheus: ## check the alert rules and the dashboard of examples/observed with
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
-	$(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES)))
+	GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES)))
 	for module in $(filter $(ALONE),$(MODULES)); do (cd $$module && GOWORK=off $(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || exit 1; done
 
 .PHONY: fuzz
