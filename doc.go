@@ -13,33 +13,40 @@
 //	defer lease.Unlock()
 //	return charge(lease.Bind(ctx), lease.Token())
 //
+// A hold is the server's entry for a holder: which session has the lock, and until when. A lease is
+// what the holder has of it in its process. docs/glossary.md has the other words.
+//
 // # Guarantees
 //
-//  1. A lease ends in its process before its key can end on the server, unless the server's clock
-//     steps. Lease.Err and the contexts of Bind and Enter read the clock themselves: the monotonic
-//     clock or the wall clock, whichever is ahead. So the first check after a pause of any kind
-//     reports the loss.
-//  2. Every lease has a fencing token, which is greater than the token of every earlier holder of
-//     the name. That holds after the name was idle, after a lease expired, and after the server
-//     restarted or another one took over. The exception is a clock that is then behind the old one
-//     by more than the outage lasted. See WithTokenFloor for a clock that is set back, and packages
-//     rwlock and semaphore for several holders at once.
-//  3. A call that returned an error holds nothing. What the server may have granted is released in
-//     the background, as soon as the server replies.
-//  4. No goroutine, timer or connection for each lock held or waited for.
+//  1. A lease ends in its process before its hold can expire on the server, unless the server's clock
+//     is set forward. It ends as soon as this host's monotonic clock or its wall clock has reached the
+//     deadline. Lease.Err compares both clocks, and so does Err of the contexts of Bind and Enter. So
+//     if a lease ended while its process was paused, the first such call returns that. The exception
+//     is a wall clock that is set back before the host is suspended.
+//  2. Every lease has a fencing token, which is greater than the token of every earlier holder of the
+//     name. That holds after the name was idle, after a lease expired, and after the server restarted
+//     or another one took over. Tokens come from the server's clock; WithTokenFloor says how far it may be
+//     set back. Two exceptions: a server that restarts or takes over has a clock that is earlier than
+//     the last token, or an old primary still grants beside the new one. Packages rwlock and semaphore
+//     say what holds for several holders at once.
+//  3. A call that returned an error holds nothing. If the server granted something nevertheless, the
+//     session releases it in the background, as soon as the server replies again. A request to acquire
+//     that reaches the server more than 3 s after it was sent does nothing.
+//  4. A lock that is held or waited for has no goroutine, timer or connection of its own.
 //
-// # Not guaranteed
+// # Not promised
 //
-// Exclusion beyond the lease. A process that is stopped between checking its lease and writing
-// writes late. A server that loses a write in a failover grants twice. If that must not happen, the
-// resource itself has to check the token.
+// Exclusion beyond the lease: a process that is stopped between checking its lease and writing writes
+// late. Exclusion after a server has lost data: after a failover it may grant a lock that is held. If
+// neither may do harm, let the resource refuse a token that is smaller than one it has seen.
 //
 // # Time
 //
-// Durations are time.Duration; on the server they are milliseconds, rounded up. The server's
-// clock ends keys and makes tokens. Deadlines here count from before the request was sent.
+// Durations are time.Duration; on the server they are milliseconds, rounded up. The server's clock
+// ends holds and makes tokens. A lease counts from before its request was sent, and is 2 % and 2 ms
+// shorter than its hold.
 //
-// A renewed hold lasts 3 s until its first renewal, at most a second after the grant, gives it the
-// whole lease. A process that dies before that delays the others by 3 s. An outage or a pause that
-// begins before that and lasts for 3 s ends the hold. See WithFirstLease.
+// A new hold lasts 3 s at most. Its first renewal, within a second of the grant, extends it to the
+// whole lease (WithFirstLease). A process that dies before that delays the others by 3 s. If the server
+// or the process stops before that, the hold may be lost after 1 to 3 s (docs/guarantees.md).
 package signalbox

@@ -20,8 +20,8 @@
 //     ErrReset, and counts in no other round.
 //  3. A Start that returned an error leaves no round behind: it is reset once the server replies. A
 //     delayed request is undone within 3 s of being sent.
-//  4. Every wait is bounded, whichever message is lost: one message wakes all waiters of a process.
-//     If it is lost, their poll finds out about a second later.
+//  4. A lost message costs about a second: one message wakes all waiters of a process, and if it is
+//     lost, their next poll finds out.
 //  5. Waiters of one session share a subscription and a poll each second for each latch. A waiter has
 //     no goroutine and no timer of its own.
 //

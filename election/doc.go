@@ -28,7 +28,8 @@
 //  7. Observers learn of every change that lasts for about a second, also if messages are lost. They
 //     also learn that no process leads.
 //  8. A Campaign that returned an error leaves nothing: its ticket or term is removed once the
-//     server replies. A delayed request is undone within 3 s of being sent.
+//     server replies. A request that arrives more than 3 s after it was sent
+//     does nothing.
 //  9. A term has no goroutine, timer or connection of its own.
 //
 // # Not promised

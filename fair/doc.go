@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fair is a lock across processes that is granted in the order of the calls, over all
-// processes, and that its holder can enter again.
+// Package fair is a lock across processes that is granted in the order in which the server received the
+// calls. Its holder can acquire it again.
 //
 //	mu := fair.New(session, "order/42")
 //	lease, err := mu.Lock(ctx)
@@ -10,20 +10,22 @@
 //	}
 //	defer lease.Unlock()
 //
-// The API is that of package reentrant, and so is the lock at the server: both can be used on one name
-// at the same time, and exclude each other.
+// The context of lease.Enter acquires it again, without the server. The API is that of package
+// reentrant, and so is the lock at the server: on one name the two exclude each other.
 //
 // # Guarantees
 //
 // Those of package reentrant, except for the order:
 //
 //  1. Order: first in, first out, by the order in which the server received the calls, over all
-//     processes. Every goroutine has a ticket of its own. A living waiter keeps its place, and
-//     TryLock overtakes none. If package reentrant uses the name as well, fair requests keep their
-//     order among themselves. A reentrant ticket ahead of one can delay it by a turn of that
-//     session, instead of by one use.
-//  2. No turns: a session never hands the lock to one of its own goroutines before a waiter that is
-//     ahead of that goroutine.
+//     processes. Each waiting goroutine has its own ticket, which is its entry in the server's queue. A
+//     living waiter keeps its ticket: one that the server heard from within 3 s. TryLock does not
+//     overtake a living waiter. docs/guarantees.md has the exceptions.
+//  2. No turns: a released lock goes to the first ticket, also if a goroutine of the same session waits
+//     behind it.
+//  3. Beside package reentrant on the same name, fair calls keep their order among themselves. Each
+//     ticket of a reentrant session ahead of a fair call delays it by a turn of that session, instead
+//     of by one use.
 //
 // # Not promised
 //
@@ -31,7 +33,7 @@
 //
 // # Time
 //
-// As in package reentrant.
+// As in package signalbox: a new hold lasts 3 s until its first renewal.
 //
 // # Cost
 //
@@ -41,9 +43,10 @@
 //
 // # Redisson
 //
-// In the layout signalbox.Redisson the lock is Java's RFairLock. Order and bounds are then those of Redisson's
-// queue: a dead waiter is skipped after 5 minutes, or after signalbox.FairLockWaitTimeout. The lock
-// excludes package reentrant's with that layout, and shares no queue with it.
+// In the layout signalbox.Redisson the lock shares the keys of Java's RFairLock, and Redisson's queue decides the order. A
+// waiter that died then delays those behind it by 5 minutes, or by signalbox.FairLockWaitTimeout, and
+// by as much again for each ticket that was ahead of it. A lock of package reentrant with that layout
+// excludes this one, but does not use its queue, so it may overtake.
 //
 // docs/internals/reentrant.md has the failures, the keys and all costs.
 package fair

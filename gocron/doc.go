@@ -10,10 +10,11 @@
 //
 // # Guarantees of Locker
 //
-//  1. Each tick of a job runs once, whatever the clocks of the schedulers say, however late they
-//     are (within the limits of NewLocker), and however short the job is. Package once stores that
-//     the tick ran, under a key that has the tick's time.
-//  2. If a process dies while it runs a job, another scheduler that has asked for the same tick runs it.
+//  1. One scheduler runs each tick of a job, whatever the clocks of the schedulers say, however late
+//     they are (within the limits of NewLocker), and however short the job is. Package once stores
+//     that the tick ran, under a key that has the tick's time.
+//  2. If that process dies or loses its lease while it runs the job, another scheduler that has asked
+//     for the same tick runs it again.
 //
 // # Guarantees of Elector
 //

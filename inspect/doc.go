@@ -41,7 +41,8 @@
 //     listed as Number.
 //
 // With WithLayout(SetNX()) among its defaults Names lists what sessions of this library hold; the values of other clients are
-// random, so their locks do not differ from other keys. Name and Break accept any text of that name as a lock.
+// random, so their locks do not differ from other keys. Name and Break take any text
+// under that name for a lock: Break deletes it, so name only keys that are locks.
 //
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.
 //

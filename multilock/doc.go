@@ -18,9 +18,9 @@
 //  1. All or none: a lease is live while all members are held. If one is lost or reaches its WithMaxHold,
 //     the lease ends with that error, and the other members are released.
 //  2. The holder knows: the deadline of the lease is the earliest of its members'.
-//  3. No deadlock: multilocks whose members are all of one session never wait for each other in a
-//     circle, in any process and in whatever order they name the members. Nor do callers that take
-//     one of these locks alone.
+//  3. No deadlock: multilocks never deadlock, in one process or in several, if the members of each
+//     belong to one session, in whatever order they are named. Nor do callers that acquire one of
+//     these locks alone.
 //  4. No leak: a Lock or TryLock that returned an error leaves nothing held: what it acquired is
 //     released as soon as the servers reply.
 //  5. Members are renewed while others are waited for. If one is lost meanwhile, all are acquired anew.

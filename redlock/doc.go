@@ -37,8 +37,8 @@
 //   - The clocks of servers and process run equally fast, within a fiftieth, and are not set
 //     forward on a majority during a hold. They may show different times.
 //   - A holder checks its lease before it writes.
-//   - A server loses all holds or none. After a loss it grants nothing for as long as the longest
-//     lease.
+//   - A server that loses holds loses all of them. Sessions notice that by a mark, and the server
+//     then has no vote for as long as the longest lease.
 //   - All processes use one lease for the name, or set GreatestLease.
 //
 // So let the resource refuse a token that is smaller than one it has seen.

@@ -27,10 +27,11 @@
 //  4. The holder knows: a lease ends in its process before its permits can be granted to others.
 //  5. Crashes: the permits of a crashed holder become free once, when its lease ends.
 //  6. No leak: a call that returned an error leaves neither ticket nor permits. They are removed
-//     once the server replies. A delayed request is undone within 3 s of being sent.
-//  7. Every wait is bounded, whichever message is lost: the script that releases permits grants
-//     them to waiters and notifies those by message. If one is lost, the waiter's poll finds the
-//     grant about a second later. Dead waiters delay others by at most 4 s.
+//     once the server replies. A request that arrives more than 3 s after it was sent
+//     does nothing.
+//  7. A lost message costs about a second: the release grants permits to waiters, and notifies them
+//     by message. If one is lost, the waiter's next poll finds the grant. Dead waiters delay others
+//     by at most 4 s.
 //  8. Tokens: a lease has a greater token than each lease that had its permits before.
 //
 // # Not promised
