@@ -23,8 +23,7 @@
 //  4. No leak: a call that returned an error has no hold, and no ticket in the server's queue. If the
 //     server made one, the session removes it once the server replies again. A request that arrives
 //     more than 3 s after it was sent makes none.
-//  5. A lost message costs about a second: the release grants the lock to the next waiter, and
-//     notifies it by message. If that is lost, the waiter's next poll finds the grant.
+//  5. A lost message costs about a second: then the waiter's next poll finds the grant.
 //  6. Order: goroutines of one session are served first in, first out. So are sessions, each for one
 //     turn: a waiter is delayed by at most the holder's turn, and one for each ticket ahead.
 //     TryLock does not overtake a living waiter: one that the server heard from within 3 s.

@@ -42,8 +42,7 @@
 //
 // # Time
 //
-// As in package signalbox. Readers of one session share a hold, its deadline and its renewals, unless
-// they use WithFixedLease, WithMaxHold or WithReplicas.
+// As in package signalbox. Readers of one session share a hold, its deadline and its renewals.
 //
 // # Cost
 //
@@ -57,8 +56,7 @@
 // # Redisson
 //
 // In the layout signalbox.Redisson it shares the keys of Java's RReadWriteLock. Guarantees 2 and 3 do
-// not hold then: a writer gets the lock only when there are no readers, and may starve. A reader with a
-// longer lease than Java's lockWatchdogTimeout may lose the lock before its lease ends.
+// not hold then: a writer gets the lock only when there are no readers, and may starve.
 //
 // docs/internals/rwlock.md has the states, the failures and the keys.
 package rwlock
