@@ -84,13 +84,16 @@ func (s *site) byHand() version {
 }
 
 // rueidislock is a service that locks with rueidislock, which needs majority of 2*majority-1 keys.
+//
+// It takes a try back that lasts longer than TryNextAfter. With NOLOOP it gets no message of that, and if its own key was
+// the only one it waited for, it waits for ever: on a busy machine, 20 ms are too short.
 func (s *site) rueidislock(majority int32) version {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{s.server.Addr()}},
 		KeyMajority:    majority,
 		KeyValidity:    life,
 		NoLoopTracking: true,
-		TryNextAfter:   pause,
+		TryNextAfter:   life,
 	})
 	require.NoError(s, err)
 	s.Cleanup(locks.Close)
