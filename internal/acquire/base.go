@@ -113,9 +113,11 @@ func (b *Base) Forced(ctx context.Context, err error) error {
 	return err
 }
 
-// LogLost logs that a hold was lost. Close logs those that it ends by itself.
+// LogLost logs that a lease was lost. Close logs those that it ends by itself. If the lease is unlocked already, Unlock
+// returns what became of the hold: while the server is asked whether to hand permits over, it may release them, and a
+// renewal finds them gone before that reply is read.
 func (b *Base) LogLost(end renewal.End) {
-	if !errors.Is(end.Cause, errs.ErrClosed) {
+	if end.Leased && !errors.Is(end.Cause, errs.ErrClosed) {
 		b.Session.Logs.Lost(b.labels(), end)
 	}
 }

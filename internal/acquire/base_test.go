@@ -5,6 +5,7 @@ package acquire_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -28,10 +30,10 @@ func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Ses
 	return s
 }
 
-// P9: a layout is a lock's own, whatever the session's others have.
 // every is a kind that has every layout.
 func every(*layout.Layout) bool { return true }
 
+// P9: a layout is a lock's own, whatever the session's others have.
 func TestLockHasTheRequestedLayout(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
@@ -144,6 +146,29 @@ func TestDoReleasesTheLease(t *testing.T) {
 	require.PanicsWithValue(t, "no funds", func() {
 		_ = b.Do(t.Context(), take, func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})
+}
+
+// P10: the log reports leases that were lost, and not holds that nobody had any more.
+func TestOnlyALostLeaseIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  renewal.End
+		want string
+	}{
+		"Leased":   {renewal.End{Cause: signalbox.ErrLost, Leased: true}, "a lease was lost"},
+		"Unlocked": {renewal.End{Cause: signalbox.ErrLost, Gone: true}, ""},
+		"Closed":   {renewal.End{Cause: signalbox.ErrClosed, Leased: true}, ""},
+	} {
+		var lines strings.Builder
+		s := newSession(t, signalbox.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		b := acquire.Make(s, "a", session.Reentrant, nil)
+		b.LogLost(c.end)
+		require.NoError(t, s.Close(t.Context()), "which writes what was gathered")
+		if c.want == "" {
+			require.Empty(t, lines.String(), name)
+		}
+		require.Contains(t, lines.String(), c.want, name)
+	}
 }
 
 func TestLockerPanicsWithTheNameOfItsLock(t *testing.T) {

@@ -120,7 +120,7 @@ func (h *Hold) TermEnded(end renewal.End) {
 		end.Gone, end.Left = true, 0 // a part is; its own end says more
 	}
 	h.mu.Lock()
-	h.mu.cause = end.Cause
+	h.mu.cause, end.Leased = end.Cause, h.mu.count > 0
 	over := h.takeAllEndsLocked()
 	h.mu.Unlock()
 	if !over.notify(end.Cause) {

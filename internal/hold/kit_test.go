@@ -33,6 +33,7 @@ type home struct {
 		vacated int
 		lost    []error
 		taken   bool
+		leased  bool
 	}
 }
 
@@ -48,7 +49,7 @@ func (m *home) Lost(end renewal.End) {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.lost, m.mu.taken = append(m.mu.lost, end.Cause), end.Gone
+	m.mu.lost, m.mu.taken, m.mu.leased = append(m.mu.lost, end.Cause), end.Gone, end.Leased
 }
 
 func (m *home) onEnd(do func()) {

@@ -35,7 +35,24 @@ func TestLostHoldEndsAllItsEntries(t *testing.T) {
 		}
 		require.Equal(t, []error{errs.ErrMaxHold}, b.home.mu.lost, "told once")
 		require.True(t, b.home.mu.taken)
+		require.True(t, b.home.mu.leased)
 		require.Zero(t, b.home.mu.vacated)
+	})
+}
+
+// P8: a hold that is lost after its last lease was unlocked, while the server is asked about it, was nobody's.
+func TestHoldWithoutALeaseIsNotLostByACaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, l := begin(t, "key")
+		b.home.mu.leased = true
+		b.home.onEnd(func() {
+			b.home.onEnd(nil)
+			b.Term.Gone()
+		})
+		require.NoError(t, l.Unlock())
+		require.Equal(t, []error{errs.ErrLost}, b.home.mu.lost)
+		require.False(t, b.home.mu.leased)
 	})
 }
 
