@@ -35,9 +35,14 @@ func Session(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOpt
 }
 
 // SessionOf is Session with a client that the test has made.
+//
+// Its leases have their whole length from the start, unless the test sets their first length. By default that is 3 s, and a
+// busy machine can keep a process from renewing for longer: it did, with the race detector and 18 programs that
+// wanted two processors.
 func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.SessionOption) *signalbox.Session {
 	tb.Helper()
-	s := signalbox.NewSession(client, options...)
+	whole := signalbox.WithDefaults(signalbox.WithFirstLease(time.Hour))
+	s := signalbox.NewSession(client, append([]signalbox.SessionOption{whole}, options...)...)
 	(*session.Handle)(s).Session().UnlockPatience = redistest.Patience
 	tb.Cleanup(func() {
 		_ = s.Close(Ended()) // says that leases were left, which the test knows
