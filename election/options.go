@@ -22,12 +22,12 @@ const (
 )
 
 // StepDown sets how long before the end of its lease a term ends: the time that a leader has to
-// stop its work after it lost touch with the server. d is from 0 to half of the lease, and of the
-// first lease if signalbox.WithFirstLease sets a shorter one. It is a third of the lease by default.
+// stop its work after it lost touch with the server. It is a third of the lease by default. d is from
+// 0 to half of the lease, and of the first lease if signalbox.WithFirstLease sets a shorter one.
 //
-// A term whose candidate waited begins with what is left of 3 s, and its renewal is sent at once. If
-// the server does not reply, the term ends before its end by d, or by the same share of it as of the
-// whole lease if d is more than half of it.
+// If the candidate had to wait, its term has at most 3 s until its first renewal, which is sent at once.
+// Until then the term ends d before that time is over. If d is more than half of that time, the term
+// ends the same share of it early as of the whole lease: a third by default.
 func StepDown(d time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.StepDown)

@@ -32,7 +32,7 @@ func (t Term) Token() uint64 {
 }
 
 // Err returns nil while the term lasts, else why it ended: ErrReleased after Resign, or ErrLost. It
-// compares the clock itself, so the first call after a pause of the process reports the loss.
+// compares the clock itself: if the term ended while the process was paused, the first call returns that.
 func (t Term) Err() error {
 	if t.term == nil {
 		return errs.ErrNotHeld

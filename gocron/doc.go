@@ -10,15 +10,18 @@
 //
 // # Guarantees of Locker
 //
-//  1. One scheduler runs each tick of a job, whatever the clocks of the schedulers say, however late
-//     they are (within the limits of NewLocker), and however short the job is. Package once stores
-//     that the tick ran, under a key that has the tick's time.
-//  2. If that process dies or loses its lease while it runs the job, another scheduler that has asked
-//     for the same tick runs it again.
+//  1. One scheduler runs each tick of a job, even if the job is very short and the clocks of the
+//     schedulers differ. NewLocker says how late a scheduler may be. Package once stores that the tick
+//     ran, under a key that has the tick's time.
+//  2. A tick runs again only if that was not stored: the process died, lost its lease, or could not
+//     reach the server when the job had ended. When the lease has ended, a scheduler that waits for the
+//     same tick, or asks for it later, runs it.
 //
 // # Guarantees of Elector
 //
-//  1. At most one scheduler is the leader, and only that one runs jobs.
+//  1. At most one scheduler is the leader, and only the leader starts jobs. For this, the server must keep
+//     its hold (the leader's entry) until the lease ends. A job that runs when its leader loses the lease
+//     continues, beside those of the next leader.
 //  2. If the leader dies, the next scheduler that asks after its lease has ended becomes the leader.
 //
 // # Not promised
@@ -27,8 +30,8 @@
 //     [once.Once.Do] in the task, without a Locker, if it must.
 //   - That a job stops when its lease is lost: gocron does not check it. It may then run beside another.
 //   - Ticks of jobs that are not due at multiples of the period of NewLocker: see there.
-//   - With an Elector, that a tick runs once: two leaders may follow each other between two schedulers
-//     whose clocks differ. A Locker does not have this gap.
+//   - With an Elector, that a tick runs once. If the leader changes near a tick, and the clocks of the two
+//     schedulers differ, both may run it, or neither. A Locker does not have this gap.
 //
 // # Cost
 //

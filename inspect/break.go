@@ -22,17 +22,17 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Break takes a name from its holders, of whatever kind, and hands it to the waiters: for people, and for holders that
-// hang. It is ForceUnlock of a lock, a read-write lock, an election and the claim of a once; it takes the permits of all
-// holders of a semaphore; and it resets the round of a latch. The outcome of a once stays: once.Forget deletes it. Of a
-// redlock it breaks the part of this server; call it on a majority.
+// Break ends the holds of a name by force, of whatever kind, and hands the name to the waiters: for people, and for
+// holders that hang. Of a lock, a read-write lock and an election it is ForceUnlock. Of a once it is ForceUnlock of the
+// lock; the outcome stays, and once.Forget deletes it. Of a semaphore it releases the permits of all holders, and of a
+// latch it resets the round. Of a redlock it breaks the part of this server; call it on a majority.
 //
 // If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
 // nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it does not know what
 // the key is. In Redisson's layout it cannot take permits.
 //
-// Holders are notified by message, and where that is lost by their next renewal. Until then they work on beside the next
-// holder, whose fencing token is greater.
+// Holders are notified by message; if it is lost, their next renewal reports the loss. Until then they work beside the
+// next holder, whose fencing token is greater.
 func Break(ctx context.Context, s *signalbox.Session, name string, kinds ...string) error {
 	if err := breakName(ctx, s, name, kinds); err != nil {
 		return &signalbox.OpError{Op: "break", Name: (*session.Handle)(s).Session().Shown(name), Err: err}

@@ -21,9 +21,9 @@ const (
 	maxKeep = 30 * 24 * time.Hour
 )
 
-// Keep sets how long the server keeps the outcome after it was stored: 24 hours by default. After
-// that the next Do runs the function again. d is from 1 s to 30 days. It must be longer than the
-// latest caller of a period is late. The option of the call that ran the function counts.
+// Keep sets how long the server keeps the outcome after it was stored: 24 hours by default. After that
+// the next Do runs the function again. So d must be longer than a caller for the same period can be
+// late. d is from 1 s to 30 days. The option of the call that ran the function counts.
 func Keep(d time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.KeepOutcome)

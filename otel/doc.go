@@ -16,27 +16,29 @@
 //	signalbox.lock.unconfirmed     counter, {release}   releases to which the server did not reply
 //	signalbox.lock.forced          counter, {lock}      holds that were ended by ForceUnlock
 //	signalbox.renewal.lag          histogram, s         how late renewals are
-//	signalbox.renewal.lag.ratio    histogram, 1         the same, as a share of the lease: 2/3 loses it
+//	signalbox.renewal.lag.ratio    histogram, 1         the same, divided by the lease; at 2/3 it is lost
 //	signalbox.session.polling      gauge, {session}     sessions whose waiters poll for want of messages
 //
 // The gauges are UpDownCounters. Metrics of locks have the attributes signalbox.lock.kind and, if there is one,
 // signalbox.lock.class (signalbox.WithClass); read-write locks have signalbox.lock.mode, read or write. The
 // durations have signalbox.outcome: of a wait "acquired" or why not, of a hold "released" or why it was lost; see
-// signalbox.Event. Waits that ended with the lock have signalbox.lock.source. Names of locks are never attributes of
-// metrics.
+// signalbox.Event. Successful waits have signalbox.lock.source: "server" if the first reply granted the lock,
+// "queue" if a later one did, and "process" if it was handed over inside this process. Names of locks are never
+// attributes of metrics.
 //
 // # Spans
 //
 // With a TracerProvider each call has a span "<kind> wait", and each lease a span "<kind> hold" with its fencing
-// token; both are children of the caller's span. The wait is linked to the last hold of that lock in this process,
-// which is the one before if its source is "process". No link leads to a hold of another process: its token
-// is smaller than that of this hold, which orders the spans of all processes.
+// token; both are children of the caller's span. A successful wait has a link to the last hold of that lock in this
+// process. If its source is "process", that is the hold directly before. Spans of different processes are not linked:
+// sort the holds of a lock by their fencing tokens.
 //
 // # Guarantees
 //
 //  1. The gauge signalbox.lock.waiting returns to 0 when no call waits, and signalbox.lock.held
 //     when no lease is held.
-//  2. An event costs no allocation in this package; what the SDK allocates is its own.
+//  2. Recording a metric allocates nothing in this package, after the first one with the same
+//     attributes. The OpenTelemetry SDK may allocate.
 //
 // # Not guaranteed
 //

@@ -15,8 +15,8 @@
 //
 // A Kit runs the library's own scripts on an embedded server, so every kind of lock works on it. It
 // needs no network and works inside a bubble of testing/synctest, where an hour takes a tenth of a second.
-// A Kit is one server: package redlock needs three. A Fake is a lock for a unit test: it has no server,
-// and returns real leases.
+// A Kit is one server: package redlock needs three. A Fake is a lock for a unit test, without
+// a server. Its leases have tokens and contexts, and end by Unlock and by Lose.
 //
 // # What to call
 //
@@ -35,7 +35,7 @@
 //
 //  1. Nothing remains: when the test ends, sessions, clients and the server are closed, and no
 //     goroutine is left.
-//  2. A waiter is granted a released lock by a message, at once. In a bubble that takes no time.
+//  2. A waiter gets a released lock at once, without a poll. In a bubble the clock does not move meanwhile.
 //  3. Tokens rise, also after Lose and Expire; in another layout, if time passes.
 //  4. A wrong name fails the test with a message that lists the names that are held.
 //  5. Every call works the same inside a bubble and outside. Only Advance needs a bubble.

@@ -15,8 +15,8 @@ import (
 )
 
 // Fake is a lock without a server, for unit tests. It has the methods Lock, TryLock and Do of packages reentrant and
-// fair, and its leases are real: they have tokens that rise, they end by Unlock and by Lose, and their contexts end
-// with them and enter the lock again. NewFake makes one. It is safe for concurrent use.
+// fair. Its leases have tokens that rise, and end by Unlock and by Lose. The contexts of a lease end with it, and that of
+// Enter enters the lock again. NewFake makes one. It is safe for concurrent use.
 type Fake struct {
 	tb   testing.TB
 	name string
