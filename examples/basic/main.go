@@ -24,11 +24,12 @@ func pay(ctx context.Context, url string, db *sql.DB) error {
 
 	lease, err := reentrant.New(session, "order/42").Lock(ctx) // waits in the queue until ctx ends
 	if err != nil {
-		return err // errors.Is(err, signalbox.ErrHeld): another process held it all the time
+		return err // errors.Is(err, signalbox.ErrHeld): ctx ended while another holder had it
 	}
 	defer lease.Unlock()
 
-	// Bind's context is cancelled if the lease is lost. A late writer finds a greater token, and changes no row.
+	// Bind's context is cancelled if the lease is lost. If a later holder has written, the row has a greater token,
+	// and this changes nothing.
 	_, err = db.ExecContext(lease.Bind(ctx),
 		"UPDATE orders SET state = 'paid', token = $1 WHERE id = 42 AND token <= $1", lease.Token())
 	return err
