@@ -105,10 +105,10 @@ func checkCapacity(n int) error {
 func (m *Semaphore) Check() error { return m.root().Check() }
 
 // Acquire acquires n permits, all at once. It blocks until it has them or ctx ends. Waiters are served
-// in the order in which they asked, however few permits a later one wants. The exception are permits
-// that sessions hand over inside themselves, for 20 ms at a time; see the package doc. ctx bounds the
-// waiting, not the hold: the lease does not end with ctx. A waiter that leaves and asks again goes to
-// the end of the queue.
+// in the order in which they asked, however few permits a later one wants. The exception: a session
+// hands permits to its own goroutines first, for at most 20 ms at a time; see the package doc. ctx
+// bounds the waiting, not the hold: the lease does not end with ctx. A waiter that leaves and asks
+// again goes to the end of the queue.
 //
 // It is not reentrant: with a context that carries a lease of the semaphore it acquires n further
 // permits. A holder that waits for more permits can wait for itself.
