@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package countdown is a count-down latch across processes: waiters block until n different pieces of
-// work were counted down, in whatever process they were done.
+// Package countdown is a count-down latch across processes: waiters block until n different pieces
+// of work were counted down, in whatever process they were done.
 //
 // A starter begins a round of n. It hands the round's ID to the workers together with their work:
 //
@@ -14,29 +14,33 @@
 //
 // # Guarantees
 //
-//  1. A round opens when n different ids were counted, and never before. An id counts once, however
-//     often it is sent, so a worker that was killed can repeat its ids.
+//  1. Never early: Wait returns nil when n different ids were counted in its round, and never
+//     before. The round is open then. An id counts once, however often it is sent, so a worker that
+//     was killed can repeat its ids.
 //  2. A round that has opened or was reset never changes again. A late worker gets ErrRoundOver or
 //     ErrReset, and counts in no other round.
-//  3. A Start that returned an error leaves no round behind: it is reset once the server replies. A
-//     delayed request is undone within 3 s of being sent.
-//  4. A lost message costs about a second: one message wakes all waiters of a process, and if it is
-//     lost, their next poll finds out.
-//  5. Waiters of one session share a subscription and a poll each second for each latch. A waiter has
-//     no goroutine and no timer of its own.
+//  3. No leak: a Start that returned an error leaves no round of its own. If the server began one,
+//     the session resets it in the background, as soon as the server replies again. A Start that
+//     arrives more than 3 s after it was sent does nothing.
+//  4. A lost message costs about a second: then the waiter's next poll finds that the round is
+//     over.
+//  5. Waiters of one session share a subscription and a poll each second for each latch. A waiter
+//     has no goroutine and no timer of its own.
 //
 // # Not promised
 //
 //   - That the right ids come: any n different ids open a round.
 //   - Counts that the server lost in a failover. The round then stays closed; send all ids again.
 //     If the start was lost, calls return ErrRoundLost.
-//   - How a round ended that lies more than 32 rounds back, if one of those was reset: ErrRoundLost.
+//   - How a round ended that more than 32 others have followed: if it was reset, calls for it, and
+//     for all rounds before it, return ErrRoundLost.
 //   - Secrecy of ids: signalbox.WithHashedNames does not hide them.
 //
 // # Time
 //
-// A round is kept for 24 hours after its last use, or as long as Keep says. IDs of rounds are made
-// from the server's clock and always rise. No clock of a client matters.
+// A round is kept for 24 hours after its last use, or as long as Keep says. While it is kept, a
+// later round gets a greater ID, also if the server's clock is set back. No clock of a client
+// matters.
 //
 // # Cost
 //
@@ -49,10 +53,11 @@
 //
 // # Redisson
 //
-// In the layout signalbox.Redisson a latch is Java's RCountDownLatch, which knows neither ids nor rounds: each
-// CountDown counts. A call without a reply is not repeated and returns ErrUnconfirmed, and all rounds
-// have the ID 1. A Wait whose round ends and whose latch is started again in the same moment may wait
-// for the next round.
+// In the layout signalbox.Redisson it shares the key of Java's RCountDownLatch, which has neither
+// ids nor rounds. So each CountDown counts, also a repeated one, and all rounds have the ID 1. A
+// call without a reply is not repeated and returns ErrUnconfirmed. If a round ends and the next one
+// starts in the moment in which Wait is called, it may wait for the next one.
 //
-// docs/internals/countdown.md has the states, the failures, the key, and what differs with Redisson.
+// docs/internals/countdown.md has the states, the failures, the key, and what differs with
+// Redisson.
 package countdown
