@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multilock acquires several locks as one, of any kind and of any session: all of them or none.
+// Package multilock acquires several locks as one, of any kind and of any session: all of them or
+// none.
 //
 //	both := multilock.New(reentrant.New(session, "account/1"), reentrant.New(session, "account/2"))
 //	lease, err := both.Lock(ctx)
@@ -15,34 +16,38 @@
 //
 // # Guarantees
 //
-//  1. All or none: a lease is live while all members are held. If one is lost or reaches its WithMaxHold,
-//     the lease ends with that error, and the other members are released.
+//  1. All or none: a lease lasts while all members are held. If one of them ends early, because it
+//     is lost or reaches its WithMaxHold, the lease ends with the error of that member, and the
+//     other members are released.
 //  2. The holder knows: the deadline of the lease is the earliest of its members'.
 //  3. No deadlock: multilocks never deadlock, in one process or in several, if the members of each
-//     belong to one session, in whatever order they are named. Nor do callers that acquire one of
-//     these locks alone.
-//  4. No leak: a Lock or TryLock that returned an error leaves nothing held: what it acquired is
-//     released as soon as the servers reply.
-//  5. Members are renewed while others are waited for. If one is lost meanwhile, all are acquired anew.
+//     belong to one session. The order in which they are named does not matter. Callers that
+//     acquire only one of these locks, by itself, never deadlock with them either.
+//  4. No leak: a call that returned an error holds nothing. If a server granted a member
+//     nevertheless, its session releases it in the background, as soon as that server replies
+//     again.
+//  5. Members are renewed while others are waited for. If one is lost meanwhile, all are acquired
+//     anew.
 //  6. Fencing: each member has its own token. Token of the lease is the greatest of them. It is
-//     greater than that of every earlier multilock that had no members but these.
+//     greater than that of every earlier multilock whose members are all among these. The exception
+//     is members that several can hold at once: readers and permits.
 //
 // # Not promised
 //
 //   - One instant: members are acquired one after the other, and the first ones are held while the
 //     next one is waited for.
-//   - Order between members of different servers. A waiter that meets another one in the opposite
-//     order releases everything after 10 ms to 1.3 s and begins again, so a fair member loses its
-//     ticket.
-//   - Freedom from deadlock for locks that are taken one by one, outside this package, before several
-//     that come earlier in the order.
-//   - Progress beside a RedissonMultiLock in Java that names the same locks in another order. Name them
-//     there as Lock.Order returns them.
+//   - A common order if members belong to different sessions: two calls may each hold what the
+//     other waits for. Then each of them releases all its members after 10 ms to 1.3 s, at random,
+//     and begins again. So a fair member loses its ticket.
+//   - Freedom from deadlock for a caller that holds a lock already when it calls Lock: acquire all
+//     locks in one multilock.
+//   - Progress beside a RedissonMultiLock in Java that names the same locks in another order. Name
+//     them there as Lock.Order returns them.
 //   - What a member's own package does not promise.
 //
 // # Time
 //
-// Each member has the lease and the clocks of its own package.
+// Each member is renewed, and ends, as its own package says.
 //
 // # Cost
 //
