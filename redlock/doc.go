@@ -1,55 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redlock is a lock that a majority of independent servers grants. It works while a minority
-// of them is away, frozen, slow or empty.
+// Package redlock is a lock that a majority of independent servers grants. It works while a
+// minority of them is unreachable, stopped or slow, or has lost its data.
 //
-//	mu := redlock.New(sessions, "order/42") // a session for each of three, five, ... servers
+//	mu := redlock.New(sessions, "order/42") // of three, five, ... servers
 //	lease, err := mu.Lock(ctx)
 //	if err != nil {
 //		return err
 //	}
 //	defer lease.Unlock()
 //
-// Pass a session for every server, also for one that is away: fewer servers are another majority, and
-// both could grant. The first example connects while a server is away.
+// Pass a session for every server, also for one that is unreachable (see the first example):
+// majorities of different sets of servers do not exclude each other.
 //
 // # Guarantees
 //
-//  1. Exclusion: no two holders of a name overlap while each stops when its lease ends, under the
-//     assumptions below. The exception is ForceUnlock.
-//  2. The holder knows: a lease ends in its process before its keys can expire on the majority of
-//     servers that last confirmed it. The next renewal reports changed keys, and a message
-//     ForceUnlock.
-//  3. Fencing: every lease has a token. If its Unlock returned nil, every later lease has a greater
-//     one. For leases that ended otherwise see Fenced.
-//  4. No leak: if a call returned an error, each server releases what it granted as soon as it
-//     replies. What is left on a silent server ends with the lease.
-//  5. Every wait is bounded: a call waits for the reply of a server for a tenth of the lease, at
-//     most a second. A waiter tries again when a majority of the servers has sent a message, and
-//     after 5 s in any case.
-//  6. One server has one vote, also if several sessions go to it.
-//  7. Goroutines of one process are served first in, first out. One of them at a time asks the servers.
+//  1. Exclusion: a name has at most one holder at a time, under the assumptions below. The
+//     exception is ForceUnlock.
+//  2. The holder knows: a lease ends in its process before its hold can expire on the servers that
+//     granted or last renewed it, always a majority. A message reports a ForceUnlock at once; the
+//     next renewal reports a hold that a majority has lost.
+//  3. Fencing: with Fenced, a lease has a greater token than every earlier one, if the servers'
+//     clocks differ by less than a day. Without it, only than those whose Unlock returned nil, if
+//     the clocks differ by less than a minute (signalbox.WithTokenFloor). In both cases the servers
+//     must not lose that token.
+//  4. No leak: a call that returned an error holds nothing. If a server granted something
+//     nevertheless, its session releases it in the background, as soon as that server replies
+//     again. What a silent server granted ends with the lease.
+//  5. No server blocks a call: Lock and TryLock give each server a tenth of the lease to reply, at
+//     most a second.
+//  6. A lost message costs about a second: then the waiter's next poll finds the lock free.
+//  7. One server has one vote, also if several sessions go to it.
+//  8. Goroutines of one process are served first in, first out.
 //
 // # Not promised
 //
-// What a consensus protocol promises. Exclusion rests on these assumptions:
+// What a consensus protocol promises. Guarantees 1 and 2 rest on these assumptions:
 //
-//   - The clocks of servers and process run equally fast, within a fiftieth, and are not set
-//     forward on a majority during a hold. They may show different times.
-//   - A holder checks its lease before it writes.
-//   - A server that loses holds loses all of them. Sessions notice that by a mark, and the server
-//     then has no vote for as long as the longest lease.
-//   - All processes use one lease for the name, or set GreatestLease.
+//   - A holder stops when its lease ends.
+//   - The clocks of servers and processes run equally fast, within 2 %. They may show different
+//     times.
+//   - No server's clock is set forward during a hold.
+//   - A server loses all its keys or none: no single key is deleted or evicted. After a loss it
+//     grants nothing for the longest lease; the package sees to that.
+//   - All processes use leases of one length for the name, or set GreatestLease.
 //
-// So let the resource refuse a token that is smaller than one it has seen.
+// So use tokens (see package signalbox).
 //
-// Processes have no order: waiters try again after random, growing pauses.
+// Processes have no order. A waiter tries again when servers report a release, or after 5 s; beside
+// other waiters, after random pauses.
 //
 // # Time
 //
-// A lease counts from before the first server was asked, less a fiftieth and 2 ms, by the clocks of
-// this process. Each server uses its own clock. A new hold lasts 3 s until its first renewal; see
-// signalbox.WithFirstLease.
+// As in package signalbox: a new hold lasts 3 s until its first renewal.
 //
 // # Cost
 //
@@ -57,8 +60,7 @@
 //	Unlock          1
 //	waiting         1 poll a second at each server
 //
-// A new server grants nothing for one lease, since it may be one that lost its data: the first
-// Lock over new servers takes that long.
+// The first Lock over new servers takes one lease, as after a loss.
 //
-// docs/internals/redlock.md has the states, the failures, the keys and what an idle name costs.
+// docs/internals/redlock.md has the failures, the keys and all costs.
 package redlock

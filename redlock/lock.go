@@ -34,10 +34,10 @@ type Lock struct {
 
 // New returns the lock name over the servers of these sessions: three, five or another odd number,
 // each a server of its own that shares nothing with the others. It sends nothing and never fails:
-// if something is not valid, every call returns the error, and so does Check. Not valid are a
-// session that is nil or is there twice, a session of a cluster, sessions with different prefixes,
-// sessions of which only some hash names, and WithReplicas: the servers have no replicas that
-// count. The lock starts from the defaults of the first session.
+// if something is not valid, every call returns the error, and so does Check. A session is not valid
+// if it is nil, is there twice, or is one of a cluster. All sessions must have one prefix, and all or
+// no sessions hash names. WithReplicas is not valid, since replicas do not count here. The lock
+// starts from the defaults of the first session.
 func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := &Lock{members: make([]*session.Session, len(sessions))}
 	for i, s := range sessions {
@@ -131,8 +131,8 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 }
 
 // TryLock acquires the lock if that is possible at once, in one round trip. It returns ErrHeld if it
-// is held, or if others try at the same time and none of them has a quorum. If failed servers leave
-// no quorum, it returns their errors, such as ErrRefused from servers that lost their data lately,
+// is held, or if others try at the same time and none of them has a majority. If failed servers leave
+// no majority, it returns their errors, such as ErrRefused from servers that lost their data lately,
 // or ErrNoReply from servers that were silent for a tenth of the lease, or for a second if that is
 // less. While this process holds or waits for the lock over these sessions, TryLock fails without a
 // round trip.

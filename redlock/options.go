@@ -10,10 +10,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder,
-// although the servers' clocks may differ by up to a day, as long as a server that remembers the last
-// token is among those that grant the next. A Lock takes one more round trip, in which a quorum stores
-// the token. All processes must use Fenced for the name: holds without it are not remembered.
+// Fenced makes tokens that are ordered: each holder has a greater token than every earlier holder. The
+// servers' clocks may differ by less than a day for that, and a server that remembers the last token
+// must be among those that grant the next one. A Lock takes one more round trip, in which a majority
+// stores the token. All processes must use Fenced for the name: tokens without it are not stored.
 func Fenced() signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Fenced)
