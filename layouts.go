@@ -49,7 +49,7 @@ func Native() Layout { return Layout{option: session.Native, in: layout.Native()
 // that move from Java to Go one after the other. These kinds have it:
 //
 //   - reentrant: RLock, and with Fenced RFencedLock
-//   - fair: RFairLock
+//   - fair: RedissonFairLock
 //   - rwlock: RReadWriteLock
 //   - semaphore: RPermitExpirableSemaphore, and with semaphore.Plain RSemaphore
 //   - countdown: RCountDownLatch
@@ -72,7 +72,7 @@ func Native() Layout { return Layout{option: session.Native, in: layout.Native()
 //     minutes, as in Java; see FairLockWaitTimeout. Each waiter asks the server once a second. A
 //     Java lock() that throws because its subscription failed leaves such a ticket behind: call it
 //     again in the same thread. Waiter.Since is zero, and Waiter.Label is the owner. Do not take
-//     one name both as RLock and as RFairLock.
+//     one name both as RLock and as RedissonFairLock.
 //   - Readers of a read-write lock join other readers even if a writer is waiting, as in Java: a
 //     writer is granted the lock only when there are no readers. Redisson before 4.4 renews the
 //     leases of other clients' readers with its own, even of readers that died. A Java reader that

@@ -26,7 +26,7 @@ func pairings() []pairing {
 		}), ""},
 		redisson("Redisson RLock", "lock"),
 		{ours(fairName, func(s *signalbox.Session, name string) ownLock { return fair.New(s, name) }), ""},
-		redisson("Redisson RFairLock", "fair"),
+		redisson("Redisson fair lock", "fair"),
 		{writer(), ""},
 		redisson("Redisson RReadWriteLock, writing", "write"),
 		{ownReader(), ""},

@@ -43,10 +43,10 @@
 //
 // # Redisson
 //
-// In the layout signalbox.Redisson the lock shares the keys of Java's RFairLock, and Redisson's queue decides the order. A
-// waiter that died then delays those behind it by 5 minutes, or by signalbox.FairLockWaitTimeout, and
-// by as much again for each ticket that was ahead of it. A lock of package reentrant with that layout
-// excludes this one, but does not use its queue, so it may overtake.
+// In the layout signalbox.Redisson the lock shares the keys of Java's RedissonFairLock, and Redisson's
+// queue decides the order. A waiter that died then delays those behind it by 5 minutes, or by
+// signalbox.FairLockWaitTimeout, and by as much again for each ticket that was ahead of it. A lock of
+// package reentrant with that layout excludes this one, but does not use its queue, so it may overtake.
 //
 // docs/internals/reentrant.md has the failures, the keys and all costs.
 package fair

@@ -24,7 +24,7 @@ func redissonCosts() []costRow {
 	return append(append(rows, redissonFairCosts()...), redissonRWCosts()...)
 }
 
-// redissonFairCosts are those of an RFairLock with a crowd that waits. The format has no cheaper
+// redissonFairCosts are those of a RedissonFairLock with a crowd that waits. The format has no cheaper
 // way to move all of them up.
 func redissonFairCosts() []costRow {
 	keys, wait := on("lock", "queue", "deadlines"), wait

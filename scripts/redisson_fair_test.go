@@ -16,7 +16,7 @@ import (
 // wait is what a place in Redisson's line is good for, in ms, and at what time the lines here begin.
 const wait, noonMS = int64(300_000), noon / 1000
 
-// javaLine is a lock as Redisson's RFairLock has it.
+// javaLine is a lock as RedissonFairLock has it.
 type javaLine struct {
 	*place
 

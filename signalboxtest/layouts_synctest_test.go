@@ -26,10 +26,10 @@ func inLayouts(t *testing.T, test func(t *testing.T, kit *signalboxtest.Kit, s *
 		in   signalbox.Layout
 		lock func(*signalbox.Session) Lock
 	}{
-		"SetNX":          {setNX, func(s *signalbox.Session) Lock { return reentrant.New(s, name, signalbox.WithLayout(setNX)) }},
-		"RLock":          {redisson, func(s *signalbox.Session) Lock { return reentrant.New(s, name, signalbox.WithLayout(redisson)) }},
-		"RFairLock":      {redisson, func(s *signalbox.Session) Lock { return fair.New(s, name, signalbox.WithLayout(redisson)) }},
-		"RReadWriteLock": {redisson, func(s *signalbox.Session) Lock { return rwlock.New(s, name, signalbox.WithLayout(redisson)) }},
+		"SetNX":            {setNX, func(s *signalbox.Session) Lock { return reentrant.New(s, name, signalbox.WithLayout(setNX)) }},
+		"RLock":            {redisson, func(s *signalbox.Session) Lock { return reentrant.New(s, name, signalbox.WithLayout(redisson)) }},
+		"RedissonFairLock": {redisson, func(s *signalbox.Session) Lock { return fair.New(s, name, signalbox.WithLayout(redisson)) }},
+		"RReadWriteLock":   {redisson, func(s *signalbox.Session) Lock { return rwlock.New(s, name, signalbox.WithLayout(redisson)) }},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

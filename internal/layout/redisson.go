@@ -65,7 +65,7 @@ const FairWait = 5 * time.Minute
 // RedissonFair returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair lock has it.
 func RedissonFair(wait time.Duration, which ...Variant) *Layout {
 	l := *Redisson(which...)
-	l.Name = "Redisson's RFairLock"
+	l.Name = "RedissonFairLock"
 	if wait != FairWait {
 		l.Fair = redissonFair(fmt.Sprintf("%s, %v", l.Fair.Realm, wait), wait)
 	}

@@ -1,5 +1,5 @@
 -- redisson/fair-acquire v1
--- Acquires a lock that is free, if the hold is the first waiter, as Redisson's RFairLock has it.
+-- Acquires a lock that is free, if the hold is the first waiter, as RedissonFairLock has it.
 -- Otherwise the hold gets a place at the end of the queue, unless it only tries. Sent again for the
 -- same hold it keeps place and lock, and lengthens either.
 --

@@ -1,5 +1,5 @@
 -- redisson/fair-force v1
--- Ends a hold by force, as Redisson's RFairLock has it, and notifies the first waiter. Sent again
+-- Ends a hold by force, as RedissonFairLock has it, and notifies the first waiter. Sent again
 -- it finds the hold gone.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1

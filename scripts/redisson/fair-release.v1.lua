@@ -1,5 +1,5 @@
 -- redisson/fair-release v1
--- Releases a lock that a hold still has, as Redisson's RFairLock has it, and notifies the first
+-- Releases a lock that a hold still has, as RedissonFairLock has it, and notifies the first
 -- waiter; or removes the hold from the queue. It also undoes an acquire of unknown outcome.
 --
 -- KEYS[1]  lock       hash: see redisson/acquire v1

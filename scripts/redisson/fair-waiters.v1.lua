@@ -1,5 +1,5 @@
 -- redisson/fair-waiters v1
--- Returns the waiters, as Redisson's RFairLock has them, a page at a time.
+-- Returns the waiters, as RedissonFairLock has them, a page at a time.
 --
 -- KEYS[1]  queue      list: see redisson/fair-acquire v1
 -- KEYS[2]  deadlines  sorted set: see redisson/fair-acquire v1

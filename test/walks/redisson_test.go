@@ -96,10 +96,10 @@ func (k *sharedKind) probes(a *attempt) []*request {
 	}
 }
 
-// fairWait is how many milliseconds a ticket in the queue of an RFairLock is valid.
+// fairWait is how many milliseconds a ticket in the queue of a RedissonFairLock is valid.
 const fairWait = 300_000
 
-// javaFairKind is an RFairLock.
+// javaFairKind is a RedissonFairLock.
 type javaFairKind struct{ javaKind }
 
 func (k *javaFairKind) keys() []string {

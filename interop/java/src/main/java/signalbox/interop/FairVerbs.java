@@ -9,7 +9,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
-/** The verbs of RFairLock. */
+/** The verbs of RedissonFairLock. */
 final class FairVerbs {
     private final RedissonClient client;
     private final RLock lock;
