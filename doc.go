@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package signalbox has what the locks of this module share: the session of a process, the lease
-// that every lock returns, options, and errors. The locks are in packages of their own, beside
-// this one. Begin with package reentrant.
+// that every lock returns, options, and errors. The locks are in packages of their own. Begin
+// with package reentrant.
 //
 // # Usage
 //
@@ -18,17 +18,16 @@
 //
 // # Guarantees
 //
-//  1. A lease ends in its process before its hold can expire on the server, unless the server's clock
-//     is set forward. It ends as soon as this host's monotonic clock or its wall clock has reached the
-//     deadline. Lease.Err compares both clocks, and so does Err of the contexts of Bind and Enter. So
-//     if a lease ended while its process was paused, the first such call returns that. The exception
-//     is a wall clock that is set back before the host is suspended.
-//  2. Every lease has a fencing token, which is greater than the token of every earlier holder of the
-//     name. That holds after the name was idle, after a lease expired, and after the server restarted
-//     or another one took over. Tokens come from the server's clock; WithTokenFloor says how far it may be
-//     set back. Two exceptions: a server that restarts or takes over has a clock that is earlier than
-//     the last token, or an old primary still grants beside the new one. Packages rwlock and semaphore
-//     say what holds for several holders at once.
+//  1. A lease ends in its process before its hold can expire on the server. It ends as soon as this
+//     host's monotonic clock or its wall clock has reached the deadline. Lease.Err compares both
+//     clocks, and so does Err of the contexts of Bind and Enter. So if a lease ends while its process
+//     is paused, the first call of Err after that returns ErrLost. Two exceptions: the server's clock
+//     is set forward; this host's wall clock is set back, and then the host is suspended.
+//  2. Every lease has a fencing token, which is greater than that of every earlier holder of the name,
+//     also after an idle time, an expired lease, a restart or a failover. Tokens come from the server's
+//     clock, which may be set back by less than a minute (WithTokenFloor sets more). Two exceptions: a
+//     server that restarts or takes over has a clock that is earlier than the last token; an old primary
+//     still grants beside the new one. Tokens of packages rwlock, semaphore and redlock promise less.
 //  3. A call that returned an error holds nothing. If the server granted something nevertheless, the
 //     session releases it in the background, as soon as the server replies again. A request to acquire
 //     that reaches the server more than 3 s after it was sent does nothing.
@@ -46,7 +45,8 @@
 // ends holds and makes tokens. A lease counts from before its request was sent, and is 2 % and 2 ms
 // shorter than its hold.
 //
-// A new hold lasts 3 s at most. Its first renewal, within a second of the grant, extends it to the
-// whole lease (WithFirstLease). A process that dies before that delays the others by 3 s. If the server
-// or the process stops before that, the hold may be lost after 1 to 3 s (docs/guarantees.md).
+// A new hold ends after 3 s (WithFirstLease sets another time) unless its first renewal, within a second
+// of the grant, extends it to the whole lease. A process that dies before that renewal delays the others
+// by 3 s. A server or a process that stands still before it for 1 to 3 s may lose the hold.
+// Packages election and once begin with the whole lease if they need not wait.
 package signalbox

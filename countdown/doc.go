@@ -9,14 +9,14 @@
 //	...                                    // each worker gets round.ID() and a file
 //	err = round.Wait(ctx)
 //
-//	round := countdown.New(session, "import/42").RoundOf(id) // in the worker
+//	round := countdown.New(session, "import/42").RoundOf(roundID) // in the worker
 //	left, err := round.CountDown(ctx, file)
 //
 // # Guarantees
 //
-//  1. Never early: Wait returns nil when n different ids were counted in its round, and never
-//     before. The round is open then. An id counts once, however often it is sent, so a worker that
-//     was killed can repeat its ids.
+//  1. Never early: Wait returns nil when n different ids (in the example, files) were counted in its
+//     round, and never before. The round is over then: it has opened. An id counts once, however
+//     often it is sent, so a killed worker can repeat its ids.
 //  2. A round that has opened or was reset never changes again. A late worker gets ErrRoundOver or
 //     ErrReset, and counts in no other round.
 //  3. No leak: a Start that returned an error leaves no round of its own. If the server began one,
@@ -24,8 +24,8 @@
 //     arrives more than 3 s after it was sent does nothing.
 //  4. A lost message costs about a second: then the waiter's next poll finds that the round is
 //     over.
-//  5. Waiters of one session share a subscription and a poll each second for each latch. A waiter
-//     has no goroutine and no timer of its own.
+//  5. For each latch, the waiters of one session share one subscription and one poll a second. A
+//     waiter has no goroutine or timer of its own.
 //
 // # Not promised
 //

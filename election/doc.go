@@ -17,12 +17,12 @@
 //  1. Exclusion: at most one process leads at a time. For this, each leader must stop when its term
 //     ends, and the server must keep its hold (the leader's entry) for the whole lease.
 //  2. A term ends in its process a third of its lease before its hold can expire on the server (5 s of
-//     15 s; StepDown sets another time), unless the server's clock is set forward. If it ended while
-//     the process was paused, the first Term.Err returns that.
+//     15 s; StepDown sets another time; package signalbox has two exceptions). If it ends while the
+//     process is paused, the first Term.Err after that returns ErrLost.
 //  3. Run releases the lease only after its function has returned.
 //  4. Fencing: a term has a greater token than every earlier term (but see package signalbox).
 //  5. Order: candidates lead in the order in which the server received their calls. After Resign the
-//     next one leads after one script and one message; after a crash, within one lease and about a
+//     next one leads after one request and one message; after a crash, within one lease and about a
 //     second.
 //  6. Only the holder of a term can write its value, and a new term does not inherit the old value.
 //  7. Observers see every leader and value that lasts for about a second, even if messages are lost.
@@ -42,8 +42,8 @@
 // # Time
 //
 // The lease is 15 s (signalbox.WithRenewedLease), whole from the start unless signalbox.WithFirstLease
-// sets less. A candidate that had to wait begins with at most 3 s. Until the first renewal, which is sent at
-// once, its term ends a third of that early. No clocks of processes are compared.
+// sets less. A candidate that had to wait begins with at most 3 s, and until its first renewal, which is sent
+// at once, its term ends a third of these before its hold. No clocks of processes are compared.
 //
 // # Cost
 //

@@ -19,8 +19,8 @@
 //
 //  1. Order: first in, first out, by the order in which the server received the calls, over all
 //     processes. Each waiting goroutine has its own ticket, which is its entry in the server's queue. A
-//     living waiter keeps its ticket: one that the server heard from within 3 s. TryLock does not
-//     overtake a living waiter. docs/guarantees.md has the exceptions.
+//     living waiter, which is one that the server heard from within 3 s, keeps its ticket. TryLock does
+//     not overtake a living waiter. docs/guarantees.md has the exceptions.
 //  2. No turns: a released lock goes to the first ticket, also if a goroutine of the same session waits
 //     behind it.
 //  3. Beside package reentrant on the same name, fair calls keep their order among themselves. Each
@@ -33,7 +33,7 @@
 //
 // # Time
 //
-// As in package signalbox: a new hold lasts 3 s until its first renewal.
+// As in package signalbox: a new hold ends after 3 s unless its first renewal extends it.
 //
 // # Cost
 //

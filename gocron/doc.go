@@ -11,7 +11,8 @@
 // # Guarantees of Locker
 //
 //  1. One scheduler runs each tick of a job, even if the job is very short and the clocks of the
-//     schedulers differ. NewLocker says how late a scheduler may be. Package once stores that the tick
+//     schedulers differ. A scheduler may run a tick up to a quarter of the period of NewLocker early,
+//     and three quarters late. Package once stores that the tick
 //     ran, under a key that has the tick's time.
 //  2. A tick runs again only if that was not stored: the process died, lost its lease, or could not
 //     reach the server when the job had ended. When the lease has ended, a scheduler that waits for the

@@ -20,8 +20,8 @@
 //     has.
 //  4. A node that fails hides no other node's names: its error has its address, and the loop continues.
 //  5. Break ends the holds of a name by force; a hold is the server's entry for a holder. It changes only
-//     keys that it recognises as those of locks, and ends only holds that it found there. The exception is
-//     the layout SetNX (see below).
+//     keys that it recognises as those of locks, and ends only holds that existed when it read them, not
+//     those that begin later. The exception is the layout SetNX (see below).
 //
 // # Not promised
 //
@@ -34,7 +34,8 @@
 //
 // # Layouts
 //
-// A session lists the layout of its locks. With WithLayout(Redisson()) among its defaults the names are the keys
+// Names lists the names of one layout, that of the session's own locks. With WithLayout(Redisson()) among its
+// defaults the names are the keys
 // themselves, and a key is listed if its type and its content are those of Redisson's locks:
 //
 //   - A hash with one owner is a lock: Fair if it has a queue, else Exclusive. A hash with a mode is an RWLock.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multilock acquires several locks as one, of any kind and of any session: all of them or
-// none.
+// Package multilock acquires several locks as one: all of them or none. They may be of different
+// kinds and sessions.
 //
 //	both := multilock.New(reentrant.New(session, "account/1"), reentrant.New(session, "account/2"))
 //	lease, err := both.Lock(ctx)
@@ -20,8 +20,8 @@
 //     is lost or reaches its WithMaxHold, the lease ends with the error of that member, and the
 //     other members are released.
 //  2. The holder knows: the deadline of the lease is the earliest of its members'.
-//  3. No deadlock: multilocks never deadlock, in one process or in several, if the members of each
-//     belong to one session. The order in which they are named does not matter. Callers that
+//  3. No deadlock: multilocks never deadlock, in one process or in several, as long as none of them
+//     has members of two sessions. The order in which they are named does not matter. Callers that
 //     acquire only one of these locks, by itself, never deadlock with them either.
 //  4. No leak: a call that returned an error holds nothing. If a server granted a member
 //     nevertheless, its session releases it in the background, as soon as that server replies
@@ -29,8 +29,8 @@
 //  5. Members are renewed while others are waited for. If one is lost meanwhile, all are acquired
 //     anew.
 //  6. Fencing: each member has its own token. Token of the lease is the greatest of them. It is
-//     greater than that of every earlier multilock whose members are all among these. The exception
-//     is members that several can hold at once: readers and permits.
+//     greater than the Token of an earlier multilock if all members of the earlier one are members of
+//     this one, too. The exception is members that several can hold at once: readers and permits.
 //
 // # Not promised
 //

@@ -17,7 +17,7 @@
 //	signalbox.lock.forced          counter, {lock}      holds that were ended by ForceUnlock
 //	signalbox.renewal.lag          histogram, s         how late renewals are
 //	signalbox.renewal.lag.ratio    histogram, 1         the same, divided by the lease; at 2/3 it is lost
-//	signalbox.session.polling      gauge, {session}     sessions whose waiters poll for want of messages
+//	signalbox.session.polling      gauge, {session}     sessions that get no messages, so their waiters only poll
 //
 // The gauges are UpDownCounters. Metrics of locks have the attributes signalbox.lock.kind and, if there is one,
 // signalbox.lock.class (signalbox.WithClass); read-write locks have signalbox.lock.mode, read or write. The

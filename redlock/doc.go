@@ -10,7 +10,7 @@
 //	}
 //	defer lease.Unlock()
 //
-// Pass a session for every server, also for one that is unreachable (see the first example):
+// Pass a session for every server, also for one that is unreachable:
 // majorities of different sets of servers do not exclude each other.
 //
 // # Guarantees
@@ -22,11 +22,10 @@
 //     next renewal reports a hold that a majority has lost.
 //  3. Fencing: with Fenced, a lease has a greater token than every earlier one, if the servers'
 //     clocks differ by less than a day. Without it, only than those whose Unlock returned nil, if
-//     the clocks differ by less than a minute (signalbox.WithTokenFloor). In both cases the servers
-//     must not lose that token.
-//  4. No leak: a call that returned an error holds nothing. If a server granted something
-//     nevertheless, its session releases it in the background, as soon as that server replies
-//     again. What a silent server granted ends with the lease.
+//     the clocks differ by less than a minute (signalbox.WithTokenFloor). The exception, in
+//     both cases: all servers that granted both holds lost its data in between.
+//  4. No leak: a call that returned an error leaves nothing behind. What a server granted is
+//     released once that server replies again; if it stays silent, it expires by itself.
 //  5. No server blocks a call: Lock and TryLock give each server a tenth of the lease to reply, at
 //     most a second.
 //  6. A lost message costs about a second: then the waiter's next poll finds the lock free.
@@ -47,12 +46,12 @@
 //
 // So use tokens (see package signalbox).
 //
-// Processes have no order. A waiter tries again when servers report a release, or after 5 s; beside
-// other waiters, after random pauses.
+// Processes have no order. A waiter tries again when a server reports a release, when its poll finds
+// the lock free, and after 5 s at the latest; beside other waiters, after random pauses.
 //
 // # Time
 //
-// As in package signalbox: a new hold lasts 3 s until its first renewal.
+// As in package signalbox: a new hold ends after 3 s unless its first renewal extends it.
 //
 // # Cost
 //

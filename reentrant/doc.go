@@ -16,25 +16,25 @@
 //
 //  1. Exclusion: a name has at most one holder at a time, over all processes. For this, each holder
 //     must stop when its lease ends, and the server must keep its hold (the holder's entry) until then.
-//  2. The holder knows: a lease ends in its process before its hold can expire on the server, unless
-//     the server's clock is set forward. A message reports a ForceUnlock at once; the next renewal
-//     reports a key that was deleted or changed.
+//  2. The holder knows: a lease ends in its process before its hold can expire on the server (package
+//     signalbox has two exceptions). A message reports a ForceUnlock at once; the next renewal
+//     reports a deleted or changed key.
 //  3. Fencing: every lease has a greater token than every earlier holder (but see package signalbox).
-//  4. No leak: a call that returned an error has no hold, and no ticket in the server's queue. If the
-//     server made one, the session removes it once the server replies again. A request that arrives
-//     more than 3 s after it was sent makes none.
+//  4. No leak: a call that returned an error leaves neither hold nor ticket (its entry in the server's
+//     queue), once the server replies again. A request that arrives more than 3 s after it was sent
+//     makes none.
 //  5. A lost message costs about a second: then the waiter's next poll finds the grant.
-//  6. Order: goroutines of one session are served first in, first out. So are sessions, each for one
-//     turn: a waiter is delayed by at most the holder's turn, and one for each ticket ahead.
-//     TryLock does not overtake a living waiter: one that the server heard from within 3 s.
+//  6. Order: tickets are served first in, first out, each for one turn (see below). So a waiter is
+//     delayed by at most the holder's turn, and one for each ticket ahead. TryLock does not overtake a living waiter: one that the server heard from within 3 s.
 //     docs/guarantees.md has the exceptions.
 //
 // # Turns
 //
-// Goroutines of a session share one ticket if they use the same options. When it is granted, the
-// session hands the lock from one to the next without the server, for one turn: at most 20 ms, 1,024
-// uses, and ten times as long as a hand-off to another process takes. A use, from Lock to Unlock, is
-// never interrupted. A call with WithFixedLease or WithMaxHold has its own ticket, for one use.
+// Goroutines of a session share one ticket if they use the same options, and are served first in,
+// first out. When it is granted, the
+// session hands the lock from one to the next without the server, for one turn. A turn ends after
+// 20 ms, after 1,024 uses, or after ten times as long as a hand-off to another process takes, whichever
+// is first. The use that is running then, from Lock to Unlock, is not interrupted. A call with WithFixedLease or WithMaxHold has its own ticket, for one use.
 //
 // # Not promised
 //
@@ -44,7 +44,7 @@
 //
 // # Time
 //
-// As in package signalbox: a new hold lasts 3 s until its first renewal.
+// As in package signalbox: a new hold ends after 3 s unless its first renewal extends it.
 //
 // # Cost
 //

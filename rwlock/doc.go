@@ -18,18 +18,19 @@
 //     when its lease ends, and the server must keep its hold (the holder's entry) until then.
 //  2. Order: writers are served first in, first out, in the order in which the server received their
 //     calls.
-//  3. No side starves. A waiting writer waits only for the readers that hold the lock; later readers
+//  3. No side starves. The first waiting writer waits only for those that hold the lock; later readers
 //     wait behind it. When a writer is done, all waiting readers get the lock before the next writer.
-//  4. The holder knows: a lease ends in its process before its hold can expire on the server, unless
-//     the server's clock is set forward. A message reports a ForceUnlock at once; the next renewal
-//     reports a key that was deleted or changed.
+//  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
+//     signalbox has two exceptions). A message reports a ForceUnlock at once; the next renewal
+//     reports a deleted or changed key.
 //  5. Fencing: a writer's token is greater than those of all earlier holders, a reader's greater than
-//     those of all earlier writers (but see package signalbox). Readers of one session that share a
-//     hold have one token.
+//     those of all earlier writers (but see package signalbox). Readers that share a hold have one
+//     token.
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server replies
 //     again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
-//  8. Crashes: waiters that died delay the others by at most 4 s, a holder that died by its lease.
+//  8. Crashes: waiters that died together delay the others by at most 4 s, however many they are. A
+//     holder that died delays them by at most one lease.
 //
 // # Not promised
 //

@@ -19,13 +19,14 @@
 //  2. Order: tickets, the entries of the server's queue, are granted first in, first out, so small
 //     requests do not starve a large one. TryAcquire does not overtake a living waiter: one that
 //     the server heard from within 3 s.
-//  3. Hand-over: a session hands released permits to its goroutines that want as many, for one turn
-//     of at most 20 ms. A use, from Acquire to Release, is never interrupted. So a waiter in
-//     another process is delayed by at most the holders' turns, and one for each ticket ahead.
-//  4. The holder knows: a lease ends in its process before its hold can expire on the server,
-//     unless the server's clock is set forward. The next renewal reports a key that was deleted or
-//     changed.
-//  5. Crashes: waiters that died delay the others by at most 4 s, a holder that died by its lease.
+//  3. Hand-over: a session hands released permits to its goroutines that want exactly that many,
+//     for one turn of 20 ms. The use that is running then, from Acquire to Release, is not
+//     interrupted. So a waiter in another process is delayed by at most the holders' turns, and one for
+//     each ticket ahead.
+//  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
+//     signalbox has two exceptions). The next renewal reports a deleted or changed key.
+//  5. Crashes: waiters that died together delay others by at most 4 s. A holder that died delays them
+//     by at most one lease.
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server
 //     replies again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
@@ -44,7 +45,7 @@
 //
 // # Time
 //
-// As in package signalbox: a new hold lasts 3 s until its first renewal.
+// As in package signalbox: a new hold ends after 3 s unless its first renewal extends it.
 //
 // # Cost
 //

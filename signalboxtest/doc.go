@@ -24,8 +24,9 @@
 //	the lock is lost, its holder is notified  Kit.Lose, Fake.Lose
 //	the lock is lost, its holder is not       Kit.Expire
 //	a session is cut off                      Kit.Partition, Kit.Heal
-//	a process stands still                    Kit.Pause, Kit.Resume
-//	the server is away, or loses its data     Kit.Stop, Kit.Start, LoseData
+//	a session stands still                    Kit.Pause, Kit.Resume
+//	the server is away                        Kit.Stop, Kit.Start
+//	the server loses its data in a Stop       New(t, LoseData())
 //	time passes                               Kit.Advance, in a bubble
 //	a lock of other clients, such as SET NX   Kit.In
 //	a lock returns an error                   Fake.Fail

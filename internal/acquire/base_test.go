@@ -148,7 +148,7 @@ func TestDoReleasesTheLease(t *testing.T) {
 	})
 }
 
-// P10: the log reports leases that were lost, and not holds that nobody had any more.
+// P10: the log reports leases that were lost, and not holds without a lease.
 func TestOnlyALostLeaseIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -40,7 +40,7 @@ func TestLostHoldEndsAllItsEntries(t *testing.T) {
 	})
 }
 
-// P8: a hold that is lost after its last lease was unlocked, while the server is asked about it, was nobody's.
+// P8: a hold that is lost after its last lease was unlocked, while the server is asked about it, had no holder.
 func TestHoldWithoutALeaseIsNotLostByACaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ type End struct {
 	// Left is how much longer the key could live at the server: 0 if it is gone, and negative if the end was
 	// noticed so much later.
 	Left time.Duration
-	// Leased says that a caller had a lease. The owner sets it: a hold that is released or handed over has none.
+	// Leased says that a caller had a lease. The owner sets it: a hold that is released or handed over has no lease.
 	Leased bool
 }
 
