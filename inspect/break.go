@@ -29,7 +29,8 @@ import (
 //
 // If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
 // nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it does not know what
-// the key is. In Redisson's layout it cannot take permits.
+// the key is. In Redisson's layout it ends permits by their ids, also those of Java. The permits of an RSemaphore have no
+// ids, and Break returns ErrBadOption.
 //
 // Holders are notified by message; if it is lost, their next renewal reports the loss. Until then they work beside the
 // next holder, whose fencing token is greater.
@@ -121,13 +122,13 @@ func takePart(ctx context.Context, s *session.Session, name string) error {
 // session. A hold that is gone by then is passed over, so it can be repeated.
 func takePermits(ctx context.Context, s *session.Session, name string) error {
 	if layoutOf(s) != layout.Native() {
-		return fmt.Errorf("%w: permits in the layout of %s cannot be taken: release them by their ids, in Java", errs.ErrBadOption, layoutOf(s).Name)
+		return forcePermits(ctx, s, name)
 	}
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, set.Permits())
+	holds, err := holdsOf(ctx, s, scripts.HoldsList, set.Permits())
 	if err != nil {
 		return err
 	}
@@ -157,14 +158,17 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 	return nil
 }
 
-// holdsOf returns the names of all holds in the key of a semaphore.
-func holdsOf(ctx context.Context, s *session.Session, key string) (holds []string, err error) {
+// holdsOf returns the names of all holds in the key of a semaphore, as a script lists them.
+func holdsOf(ctx context.Context, s *session.Session, list *scripts.Script, key string) (holds []string, err error) {
 	for from := 0; ; from += most {
-		call := list(key, "sb1s")
-		call.Args[1] = strconv.Itoa(from)
-		reply, err := s.Runner.Run(ctx, call)
+		reply, err := s.Runner.Run(ctx, wire.Call{
+			Script: list, Keys: []string{key}, Args: []string{"sb1s", strconv.Itoa(from), strconv.Itoa(most)},
+		})
 		if err != nil {
 			return nil, err
+		}
+		if reply.Len() == 2 && reply.Code() == wire.Foreign {
+			return nil, session.WrongKind(reply.Text(1))
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			holds = append(holds, reply.Text(i))

@@ -57,7 +57,6 @@ func TestTheKindsOfRedisson(t *testing.T) {
 		require.Equal(t, []any{inspect.Semaphore, 2, 2}, []any{e.Kind, e.HolderCount, e.Held})
 		if name == "permits" {
 			require.Equal(t, 5, e.Capacity)
-			require.ErrorIs(t, inspect.Break(locktest.Context(t), s, name), signalbox.ErrBadOption)
 		}
 		require.NoError(t, permits.Unlock())
 	}

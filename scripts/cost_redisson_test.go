@@ -4,6 +4,7 @@ package scripts_test
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -84,6 +85,7 @@ func redissonPermitCosts() (rows []costRow) {
 	keys := on("permits", "timeouts")
 	count := func(m *measured, _ int) { m.server.MustDo(m, "SET", m.name+"latch", 5) }
 	hold, fewer := permitsHold("hold", 4), permitsHold("fewer", 2)
+	ids := strings.Join([]string{permitID("hold", 1), permitID("hold", 2), permitID("hold", 3), permitID("hold", 4)}, "")
 	for crowd, until := range map[string]int64{"Held": noonMS + hour, "Ended": noonMS - hour} {
 		fill := func(m *measured, n int) {
 			m.crowd(n, "ZADD", "timeouts", "%d", strconv.FormatInt(until-int64(n), 10))
@@ -96,6 +98,7 @@ func redissonPermitCosts() (rows []costRow) {
 			costRow{script: scripts.RedissonPermitResize, crowd: crowd, base: 60, fill: fill, keys: keys, args: with(20, later, "PUBLISH", "c")},
 			costRow{script: scripts.RedissonPermitAvailable, crowd: crowd, base: 60, fill: fill, keys: keys, args: with()},
 			costRow{script: scripts.RedissonPermitList, crowd: crowd, base: 300, fill: fill, keys: on("timeouts"), args: with("", 0, 100)},
+			costRow{script: scripts.RedissonPermitForce, crowd: crowd, base: 90, fill: fill, keys: keys, args: with("PUBLISH", "c", "t", we, ids)},
 			costRow{script: scripts.RedissonPermitRenew, crowd: crowd, base: 60, fill: fill, keys: on("timeouts"), args: with(hold, lease)},
 		)
 	}

@@ -143,6 +143,7 @@ var (
 			"resize":    {scripts.RedissonPermitResize, both, []any{6, later, pub, p.channel}},
 			"available": {scripts.RedissonPermitAvailable, both, nil},
 			"list":      {scripts.RedissonPermitList, both[1:], []any{"", 0, 10}},
+			"force":     {scripts.RedissonPermitForce, both, []any{pub, p.channel, "told:", "session", permitID("go", 1) + permitID("go", 3)}},
 		}
 	}}
 	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(p *place) map[string]step {
@@ -209,6 +210,7 @@ var repeats = []struct {
 	{permitKind, []string{"acquire", "java"}, "resize"},
 	{permitKind, []string{"acquire", "java"}, "available"},
 	{permitKind, []string{"acquire", "java"}, "list"},
+	{permitKind, []string{"acquire", "java"}, "force"},
 	{latchKind, nil, "start"},
 	{latchKind, []string{"start"}, "count"},
 	{latchKind, []string{"start"}, "look"},

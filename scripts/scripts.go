@@ -128,6 +128,7 @@ var (
 	RedissonPermitResize    = load("redisson/permit-resize", 1)
 	RedissonPermitAvailable = load("redisson/permit-available", 1)
 	RedissonPermitList      = load("redisson/permit-list", 1)
+	RedissonPermitForce     = load("redisson/permit-force", 1)
 
 	RedissonLatchStart = load("redisson/latch-start", 1)
 	RedissonLatchCount = load("redisson/latch-count", 1)

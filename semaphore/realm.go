@@ -20,12 +20,20 @@ const kind = "semaphore"
 type realm struct {
 	acquire.Kind
 
-	hold hold.Realm
+	hold  hold.Realm
+	alias string
 }
+
+// Alias implements session.Aliased.
+func (r *realm) Alias() string { return r.alias }
 
 func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *realm {
 	return session.PartOf(s, table.Realm, func() *realm {
-		return &realm{acquire.NewKind(s, l, &table.Ground, refusal), hold.Realm{Kind: kind}}
+		r := &realm{Kind: acquire.NewKind(s, l, &table.Ground, refusal), hold: hold.Realm{Kind: kind}}
+		if table.Alias != nil {
+			r.alias = table.Alias(s.ID())
+		}
+		return r
 	})
 }
 

@@ -131,4 +131,7 @@ type Semaphore struct {
 	// Holder reads the name of a hold, as List returns it to a session: how many permits it has, its holder,
 	// and the session of that, as far as the name says.
 	Holder func(session, name string) (permits int, label, owner string)
+	// Alias returns what the names of holds have of their session, if that is not its id; nil otherwise. AliasIn
+	// returns it for the name of a hold, and "" if another client made that.
+	Alias, AliasIn func(text string) string
 }

@@ -21,6 +21,8 @@ const (
 	// the server busy for about a millisecond. Redisson removes all expired permits in one command, and
 	// cannot if there are more than some 7,000.
 	mostPermits = 1000
+	// RedissonPermitSize is the length of the id of a permit in Redisson's layout.
+	RedissonPermitSize = 16
 )
 
 //nolint:gochecknoglobals // a constant table
@@ -77,6 +79,8 @@ func redissonSemaphore(realm, timeouts string) *Semaphore {
 		Args:      []string{"1"},
 		Total:     true,
 		Holder:    redissonPermit,
+		Alias:     func(session string) string { return hex.EncodeToString([]byte(permitsOf(session))) },
+		AliasIn:   redissonAlias,
 	}
 }
 
@@ -85,7 +89,7 @@ func redissonSemaphore(realm, timeouts string) *Semaphore {
 // recorded nowhere, so their number is unknown.
 func redissonPlain(realm string) *Semaphore {
 	s := redissonSemaphore(realm, "signalbox")
-	s.Total, s.Args = false, []string{"0"}
+	s.Total, s.Args, s.Alias, s.AliasIn = false, []string{"0"}, nil, nil // no process ends these by force
 	return s
 }
 
@@ -104,10 +108,19 @@ func permitsOf(session string) string {
 	return string(raw[:4])
 }
 
+// redissonAlias returns the alias of the session that made the id of a permit. A permit of Java has an id that is
+// random throughout.
+func redissonAlias(id string) string {
+	if len(id) != RedissonPermitSize || id[12:14] != "\x00\x00" {
+		return ""
+	}
+	return hex.EncodeToString([]byte(id[:4]))
+}
+
 // redissonPermit reads the id of one permit, as Redisson writes it; a session that it names is its own.
 func redissonPermit(session, id string) (permits int, label, owner string) {
 	label = hex.EncodeToString([]byte(id))
-	if len(id) == 16 && id[:4] == permitsOf(session) {
+	if len(id) == RedissonPermitSize && id[:4] == permitsOf(session) {
 		owner = session
 	}
 	return 1, label, owner

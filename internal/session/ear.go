@@ -3,6 +3,7 @@
 package session
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,10 @@ const (
 	listenOn = time.Second
 )
 
-// ear listens on the session's own channel for holds of the session that another process ended by force. A
+// ear listens on the session's own channels for holds of the session that another process ended by force. A
 // message is a hint that any client could send: the session asks the server.
+//
+// The channels end with the id of the session, and with the aliases of its parts.
 //
 //	        busy for listenAfter
 //	Deaf ----------------------> Listening
@@ -32,7 +35,13 @@ const (
 type ear struct {
 	session  *Session
 	entry    timers.Entry
-	listener *dispatch.Listener // Fire's own
+	channels []*earChannel // Fire's own: those of the first names
+}
+
+// earChannel is a channel on which an ear listens.
+type earChannel struct {
+	session  *Session
+	listener *dispatch.Listener // the ear's own
 	// fresh is set before listening begins and cleared by the first subscription: no message reported holds
 	// that were forced between the acquire and that. After a break of the connection the renewals find out.
 	fresh atomic.Bool
@@ -45,6 +54,27 @@ type attention struct {
 	armed     bool   // the entry is scheduled
 	idles     uint64 // how often the session became idle
 	since     uint64 // idles when the entry was scheduled
+	// names end the channels. Names are appended and never changed, so Fire reads those that it saw without
+	// the lock.
+	names []string
+}
+
+// Aliased is a Part whose holds do not contain the id of the session. What ends one by force knows the alias.
+type Aliased interface {
+	Alias() string // "" if they contain the id
+}
+
+// nameLocked adds the alias of a part, also if the session listens already.
+func (s *Session) nameLocked(p Part) {
+	part, is := p.(Aliased)
+	a := &s.mu.attention
+	if !is || part.Alias() == "" || slices.Contains(a.names, part.Alias()) {
+		return
+	}
+	a.names = append(a.names, part.Alias())
+	if a.listening && !a.armed {
+		s.armLocked(listenAfter)
+	}
 }
 
 // busyLocked records that the session has a hold to listen for.
@@ -86,33 +116,39 @@ func (e *ear) Fire() {
 	case turns:
 		a.listening = busy
 	}
-	turned := turns && steady
+	listening, ends := a.listening, a.names
 	s.mu.Unlock()
-	switch {
-	case turned && busy:
-		e.fresh.Store(true)
-		e.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, s.id), dispatch.ByBus, e)
-	case turned:
-		e.listener.Close()
+	if !listening {
+		for _, c := range e.channels {
+			c.listener.Close()
+		}
+		e.channels = nil
+		return
+	}
+	for _, end := range ends[len(e.channels):] {
+		c := &earChannel{session: s}
+		c.fresh.Store(true)
+		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.ByBus, c)
+		e.channels = append(e.channels, c)
 	}
 }
 
 // Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force.
-func (e *ear) Heard(key string) { e.session.Recheck(key) }
+func (c *earChannel) Heard(key string) { c.session.Recheck(key) }
 
 // Subscribed implements dispatch.Hearer.
-func (e *ear) Subscribed() {
-	if !e.fresh.Swap(false) {
+func (c *earChannel) Subscribed() {
+	if !c.fresh.Swap(false) {
 		return
 	}
-	for _, p := range e.session.allParts() {
+	for _, p := range c.session.allParts() {
 		p.RecheckAll()
 	}
 }
 
 // Lost implements dispatch.Hearer. It does nothing: renewals find out what a lost message would
 // say.
-func (*ear) Lost() {}
+func (*earChannel) Lost() {}
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still.
 func (s *Session) Recheck(key string) {

@@ -89,6 +89,7 @@ func PartOf[P Part](s *Session, kind string, create func() P) P {
 		}
 		p = create()
 		s.mu.parts[kind] = p
+		s.nameLocked(p)
 	}
 	return p.(P) //nolint:errcheck,forcetypeassert // a kind has one create
 }
@@ -122,7 +123,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	}
 	s.ear.session = s
 	s.ear.entry.Init(&s.ear)
-	s.mu.attention.deaf = set.Polling
+	s.mu.attention.deaf, s.mu.attention.names = set.Polling, []string{id}
 	if s.bad != nil {
 		return s
 	}

@@ -5,6 +5,8 @@ package walks_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -210,7 +212,7 @@ func (k *javaPermitKind) letter() string { return "s" }
 func (k *javaPermitKind) keys() []string { return []string{k.name + "permits", k.name + "timeouts"} }
 
 func (k *javaPermitKind) verbs() []verb {
-	return []verb{tries, tries, enters, leaves, leaves, renews, renews, withdraws, resizes, splits}
+	return []verb{tries, tries, enters, leaves, leaves, renews, renews, withdraws, resizes, splits, forces}
 }
 
 func (k *javaPermitKind) fresh(session string) *attempt { return k.weighs(session, 1+k.IntN(3)) }
@@ -234,6 +236,8 @@ func (k *javaPermitKind) ask(v verb, a *attempt) *request {
 	case resizes:
 		n := 1 + k.IntN(6)
 		return k.request(v, nil, k.sized(n), scripts.RedissonPermitResize, k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
+	case forces:
+		return k.request(v, a, forced, scripts.RedissonPermitForce, k.keys(), "PUBLISH", k.channel(), k.name+"told:", a.session, idsOf(a))
 	}
 	if a.ended || a.until == 0 {
 		return nil
@@ -245,6 +249,16 @@ func (k *javaPermitKind) ask(v verb, a *attempt) *request {
 		return k.split(a, life)
 	}
 	return nil
+}
+
+// idsOf returns the ids of all permits of a hold.
+func idsOf(a *attempt) string {
+	var ids strings.Builder
+	n, _ := strconv.Atoi(a.hold[12:])
+	for i := range n {
+		ids.WriteString(a.hold[:12] + string([]byte{0, 0, 0, byte(i + 1)}))
+	}
+	return ids.String()
 }
 
 // split returns the request to keep a part of the permits of a. From then on the session uses no
@@ -267,7 +281,7 @@ func (k *javaPermitKind) split(a *attempt, life int64) *request {
 
 func (k *javaPermitKind) probes(a *attempt) []*request {
 	return []*request{
-		k.ask(tries, a), k.ask(leaves, a),
+		k.ask(tries, a), k.ask(leaves, a), k.ask(forces, a),
 		k.request(renews, a, lengthened, scripts.RedissonPermitRenew, k.keys()[1:], a.hold, 0),
 		k.request(resizes, nil, listed, scripts.RedissonPermitResize, k.keys(), capacity, k.notAfter(), "PUBLISH", k.channel()),
 		k.request(splits, a, unstamped, scripts.RedissonPermitSplit, k.keys(), a.hold, 1000, k.notAfter(), k.fresh(a.session).hold, "PUBLISH", k.channel(), capacity, "0", "1"),

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// perForce is how many permits one script ends: they keep the server busy for less than a millisecond.
+const perForce = 500
+
+// forcePermits ends the permits that a semaphore in Redisson's layout has now, by their ids. A permit that is gone by
+// then is passed over, so it can be repeated.
+func forcePermits(ctx context.Context, s *session.Session, name string) error {
+	l := layoutOf(s)
+	if l.Semaphore == nil {
+		return fmt.Errorf("%w: %s has no semaphores", errs.ErrBadOption, l.Name)
+	}
+	set, err := s.Names(l, name)
+	if err != nil {
+		return err
+	}
+	keys := l.Semaphore.Keys(set, nil)
+	ids, err := holdsOf(ctx, s, scripts.RedissonPermitList, keys.Holder)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return requireIDs(ctx, s, l.Plain.Keys(set, nil).Holder)
+	}
+	s.FindWays(ctx, keys.Holder)
+	for page := range slices.Chunk(ids, perForce) {
+		if err := forcePage(ctx, s, l, keys, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forcePage ends some permits, and notifies the sessions of this library that had them.
+func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
+	var sessions []string
+	for _, id := range page {
+		if len(id) != layout.RedissonPermitSize {
+			return session.WrongKind("?")
+		}
+		if alias := l.Semaphore.AliasIn(id); alias != "" {
+			sessions = append(sessions, alias)
+		}
+	}
+	slices.Sort(sessions)
+	sessions = slices.Compact(sessions)
+	_, err := s.Runner.Run(ctx, wire.Call{
+		Script: scripts.RedissonPermitForce,
+		Keys:   keys.All,
+		Args: []string{
+			s.PublishIn(l), keys.Told, names.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
+		},
+	})
+	if slices.Contains(sessions, l.Semaphore.Alias(s.ID())) {
+		s.Recheck(keys.Holder) // as the message would do, and also if no session listens
+	}
+	return err
+}
+
+// requireIDs returns why the permits of a semaphore cannot be ended: their key lists those of an RSemaphore. It
+// returns nil if there are none.
+func requireIDs(ctx context.Context, s *session.Session, plain string) error {
+	holds, err := holdsOf(ctx, s, scripts.RedissonPermitList, plain)
+	if err == nil && len(holds) > 0 {
+		return fmt.Errorf("%w: it is an RSemaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
+	}
+	return err
+}
