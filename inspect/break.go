@@ -29,8 +29,8 @@ import (
 //
 // If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
 // nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it does not know what
-// the key is. In Redisson's layout it ends permits by their ids, also those of Java. The permits of an RSemaphore have no
-// ids, and Break returns ErrBadOption.
+// the key is. In Redisson's layout it ends permits by their ids, also those of Java. It returns ErrBadOption for an
+// RSemaphore, whose permits have no ids.
 //
 // Holders are notified by message; if it is lost, their next renewal reports the loss. Until then they work beside the
 // next holder, whose fencing token is greater.

@@ -40,7 +40,8 @@
 //
 //   - A hash with one owner is a lock: Fair if it has a queue, else Exclusive. A hash with a mode is an RWLock.
 //   - A number is a Semaphore if a second key beside it has holders of permits. Any other number may be a latch, or
-//     another program's: it is listed as Number.
+//     another program's: it is listed as Number. Break ends permits by their ids; those of an RSemaphore have no ids,
+//     and stay.
 //
 // With WithLayout(SetNX()) among its defaults Names lists what sessions of this library hold; the values of other clients are
 // random, so their locks do not differ from other keys. Name and Break take any string key of that name for a

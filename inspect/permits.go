@@ -74,7 +74,7 @@ func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys l
 }
 
 // requireIDs returns why the permits of a semaphore cannot be ended: their key lists those of an RSemaphore. It
-// returns nil if there are none.
+// returns nil if there is no hold.
 func requireIDs(ctx context.Context, s *session.Session, plain string) error {
 	holds, err := holdsOf(ctx, s, scripts.RedissonPermitList, plain)
 	if err == nil && len(holds) > 0 {

@@ -121,3 +121,24 @@ func TestBreakRefusesPermitsWithoutIDs(t *testing.T) {
 	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", 1, never, 5)
 	require.ErrorIs(t, inspect.Break(locktest.Context(t), fenced, "x"), signalbox.ErrBadOption)
 }
+
+// P2: in a cluster the message reaches the holder's session at whatever node it listens.
+func TestBreakEndsPermitsInACluster(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
+	java := signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithFixedLease(time.Hour))
+	s, operator := locktest.Session(t, cluster, java), locktest.Session(t, cluster, java)
+	for i := range 6 {
+		name := fmt.Sprintf("n/%d", i)
+		held, err := semaphore.New(s, name, 2).Acquire(locktest.Context(t), 2)
+		require.NoError(t, err)
+		redistest.Await(t, "a session that listens", func() bool { return locktest.Channels(s) == 2 })
+		require.NoError(t, inspect.Break(locktest.Context(t), operator, name))
+		redistest.Receive(t, "the loss", held.Done())
+		require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
+		free, err := semaphore.New(operator, name, 2).Available(locktest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, 2, free)
+	}
+}

@@ -87,7 +87,7 @@ func TestForceLeavesTheNumberOfPermitsAsItWas(t *testing.T) {
 	require.Equal(t, []any{"3", int64(2)}, p.counts())
 }
 
-// P9: force writes nothing to keys of another kind, or if its ids are none.
+// P9: force writes nothing to keys of another kind, or if its ids have another length.
 func TestForceLeavesOtherKeysAlone(t *testing.T) {
 	t.Parallel()
 	for name, fill := range map[string][]any{

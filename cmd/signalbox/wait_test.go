@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -102,4 +103,14 @@ func TestBreakEndsAHold(t *testing.T) {
 	start(t, server.URL(), "break", "--yes", "a").ended(1, "no process holds it")
 	redistest.Receive(t, "the loss", held.Done())
 	require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
+
+	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	permits, err := semaphore.New(java, "permits", 3).Acquire(locktest.Context(t), 2)
+	require.NoError(t, err)
+	start(t, server.URL(), "break", "--redisson", "--yes", "permits").ended(0)
+	redistest.Receive(t, "the loss", permits.Done())
+	plain, err := semaphore.New(java, "plain", 3, semaphore.Plain()).Acquire(locktest.Context(t), 2)
+	require.NoError(t, err)
+	start(t, server.URL(), "break", "--redisson", "--yes", "plain").ended(2, "RSemaphore")
+	require.NoError(t, plain.Unlock())
 }

@@ -30,8 +30,8 @@ const (
 //	  ^                              |
 //	  +--- idle for listenOn --------+
 //
-// One entry on the wheel serves both changes, and is scheduled if it is not yet: a lock that is acquired and
-// released again and again only reads a flag each time.
+// One entry on the wheel serves both changes, and an alias that is new while the session listens. It is scheduled if it
+// is not yet: a lock that is acquired and released again and again only reads a flag each time.
 type ear struct {
 	session  *Session
 	entry    timers.Entry

@@ -72,3 +72,50 @@ func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
 	require.Empty(t, a)
 	require.Empty(t, b)
 }
+
+// aliased is a part whose holds do not contain the id of the session.
+type aliased struct{ held }
+
+func (aliased) Alias() string { return "alias" }
+
+// P2: a session listens by the alias of a part too, also if the part comes while it listens.
+func TestSessionListensByTheAliasOfAPart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	own, alias := names.Session(names.DefaultPrefix, s.ID()), names.Session(names.DefaultPrefix, "alias")
+	require.NoError(t, s.Begin())
+	defer s.End()
+	redistest.Await(t, "it listens", func() bool { return locktest.Listeners(t, server, own) == 1 })
+	require.Zero(t, locktest.Listeners(t, server, alias))
+	a := make(tenant, 8)
+	for range 2 {
+		session.PartOf(s, "aliased", func() aliased { return aliased{held{"a": a}} })
+	}
+	redistest.Receive(t, "the question about what was forced before", a)
+	server.MustDo(t, "PUBLISH", alias, "a")
+	redistest.Receive(t, "the question about a", a)
+	server.MustDo(t, "PUBLISH", own, "a")
+	redistest.Receive(t, "the question about a", a)
+	require.Empty(t, a)
+}
+
+func TestSessionThatIsIdleListensByNoName(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a channel lingers for seconds")
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	session.PartOf(s, "aliased", func() aliased { return aliased{} })
+	listeners := func() [2]int {
+		return [2]int{
+			locktest.Listeners(t, server, names.Session(names.DefaultPrefix, s.ID())),
+			locktest.Listeners(t, server, names.Session(names.DefaultPrefix, "alias")),
+		}
+	}
+	for range 2 {
+		require.NoError(t, s.Begin())
+		redistest.Await(t, "it listens", func() bool { return listeners() == [2]int{1, 1} })
+		s.End()
+		redistest.Await(t, "it does not listen", func() bool { return listeners() == [2]int{} })
+	}
+}
