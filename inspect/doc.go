@@ -35,8 +35,8 @@
 // # Layouts
 //
 // Names lists the names of one layout, that of the session's own locks. With WithLayout(Redisson()) among its
-// defaults the names are the keys
-// themselves, and a key is listed if its type and its content are those of Redisson's locks:
+// defaults the names are the keys themselves, and a key is listed if its type and its content are those of
+// Redisson's locks:
 //
 //   - A hash with one owner is a lock: Fair if it has a queue, else Exclusive. A hash with a mode is an RWLock.
 //   - A number is a Semaphore if a second key beside it has holders of permits. Any other number may be a latch, or

@@ -9,7 +9,7 @@
 --          them, and each hold with the stamp at which it ends
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  none
--- cost     O(log n + count): TIME, ZMSCORE, ZRANGE
+-- cost     O(log n + from + count): TIME, ZMSCORE, ZRANGE
 local holder = KEYS[1]
 local kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 local own, creates, lives = '', false, holder

@@ -10,7 +10,7 @@
 --          stamp at which it ends, zeros for never
 --          {-2, other}  the key is no semaphore's ('?')
 -- effects  none
--- cost     O(log permits + count): TIME, ZRANGE
+-- cost     O(log permits + from + count): TIME, ZRANGE
 local timeouts = KEYS[1]
 local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 
