@@ -224,7 +224,7 @@ func (p *Proxy) accept(listener *net.TCPListener) {
 			_ = client.Close() // nothing was exchanged
 			continue
 		}
-		p.join(newLink(p, client, server))
+		p.join(listener, newLink(p, client, server))
 	}
 }
 
@@ -245,11 +245,12 @@ func dialTCP(addr string) (*net.TCPConn, error) {
 	return tcp, nil
 }
 
-// join starts a link, unless the proxy was closed meanwhile.
-func (p *Proxy) join(l *link) {
+// join starts a link of a listener, unless the proxy was closed, or refuses connections, since the link was accepted: after
+// Refuse and CutAll there is no connection.
+func (p *Proxy) join(of *net.TCPListener, l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.closed {
+	if p.mu.closed || p.mu.listener != of {
 		l.abort()
 		return
 	}

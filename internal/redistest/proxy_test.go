@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,6 +101,23 @@ func TestRefusedConnectionsLeaveExistingOnesAlone(t *testing.T) {
 		again.lines("+PONG")
 	}
 	require.Equal(t, 3, p.Connections())
+}
+
+// Refuse and CutAll leave no connection, also of a client whose connection was accepted just before.
+func TestRefusedAndCutClientsAreGone(t *testing.T) {
+	t.Parallel()
+	_, p := proxied(t)
+	for range 100 {
+		c, err := net.Dial("tcp", p.Addr())
+		require.NoError(t, err)
+		p.Refuse()
+		p.CutAll()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(redistest.Patience)))
+		_, err = c.Read(make([]byte, 1))
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is connected still")
+		require.NoError(t, c.Close())
+		p.Accept()
+	}
 }
 
 func TestCutAllCutsEveryConnectionAndAcceptsNewOnes(t *testing.T) {
