@@ -13,7 +13,7 @@
 //     SIGKILL; all other processes are clients within this one.
 //   - Each server runs twice: with its data in memory only, and with each write flushed to the disk before the reply, which
 //     is etcd's default. Redis in memory is the server that most services have; etcd in memory is for comparison.
-//   - A hand-over comes 110 ms after the last one. etcd notifies a watch up to 100 ms late if it began less than 100 ms before.
+//   - A hand-off comes 110 ms after the last one. etcd notifies a watch up to 100 ms late if it began less than 100 ms before.
 //   - Both sides take turns, on servers without other clients.
 //   - A request is a message from a client: what Redis counts as a command that no script called, and what etcd counts as
 //     a message that it received.

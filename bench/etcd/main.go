@@ -22,7 +22,7 @@ func main() {
 		return
 	}
 	quick := flag.Bool("short", false, "run everything in its short form, for CI")
-	what := flag.String("only", "", "print one of the `tables`: hand-overs, crashes, idle")
+	what := flag.String("only", "", "print one of the `tables`: hand-offs, crashes, idle")
 	flag.Parse()
 	c := full()
 	if *quick {
@@ -75,7 +75,7 @@ func run(out *strings.Builder, c scale, only string) error {
 		name  string
 		print func(*strings.Builder, []*side, scale) error
 		sides []*side
-	}{{"hand-overs", printHandOvers, sides}, {"crashes", printCrashes, inMemory}, {"idle", printIdle, inMemory}} {
+	}{{"hand-offs", printHandOffs, sides}, {"crashes", printCrashes, inMemory}, {"idle", printIdle, inMemory}} {
 		if only != "" && only != t.name {
 			continue
 		}
@@ -105,13 +105,13 @@ func start() (sides []*side, err error) {
 	return sides, nil
 }
 
-func printHandOvers(out *strings.Builder, sides []*side, c scale) error {
+func printHandOffs(out *strings.Builder, sides []*side, c scale) error {
 	fmt.Fprintf(out, "\n### From Resign until the next of %d candidates leads\n\n", c.candidates)
-	fmt.Fprint(out, "| implementation | p50 | p99 | max | Leader p50 | requests/hand-over | hand-overs |\n|---|---:|---:|---:|---:|---:|---:|\n")
-	all := make([]handOvers, len(sides))
+	fmt.Fprint(out, "| implementation | p50 | p99 | max | Leader p50 | requests/hand-off | hand-offs |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	all := make([]handOffs, len(sides))
 	for range c.rounds { // in turns, so that a slow minute of the machine slows all of them
 		for i, s := range sides {
-			if err := s.handOver(c, &all[i]); err != nil {
+			if err := s.handOff(c, &all[i]); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 		}

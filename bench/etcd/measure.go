@@ -19,7 +19,7 @@ import (
 // scale is how much is measured.
 type scale struct {
 	candidates        int
-	rounds, handOvers int           // in each
+	rounds, handOffs int           // in each
 	crashes, atOnce   int           // rounds, and elections that lose their leaders in each
 	crashLease        time.Duration // etcd's are whole seconds, from 2 on
 	idleLease, idle   time.Duration
@@ -32,15 +32,15 @@ type leading struct {
 	err    error
 }
 
-// handOvers is what was measured of a side.
-type handOvers struct {
+// handOffs is what was measured of a side.
+type handOffs struct {
 	took     []time.Duration // from the call of Resign until the next one leads
 	asked    []time.Duration // a call of Leader
 	requests int64
 }
 
-// handOver measures a round.
-func (s *side) handOver(c scale, to *handOvers) error {
+// handOff measures a round.
+func (s *side) handOff(c scale, to *handOffs) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	led := make(chan leading)
@@ -67,7 +67,7 @@ func (s *side) handOver(c scale, to *handOvers) error {
 	}
 	now := <-led
 	for range c.candidates { // the first of each
-		if err := s.next(&now, led, campaign, new(handOvers)); err != nil {
+		if err := s.next(&now, led, campaign, new(handOffs)); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (s *side) handOver(c scale, to *handOvers) error {
 	if err != nil {
 		return err
 	}
-	for range c.handOvers {
+	for range c.handOffs {
 		if err := s.next(&now, led, campaign, to); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *side) handOver(c scale, to *handOvers) error {
 		return err
 	}
 	to.requests += after.requests - before.requests
-	for range c.handOvers {
+	for range c.handOffs {
 		began := time.Now()
 		if err := now.member.leader(ctx, "a"); err != nil {
 			return fmt.Errorf("leader: %w", err)
@@ -96,7 +96,7 @@ func (s *side) handOver(c scale, to *handOvers) error {
 }
 
 // next lets the leader resign and campaign again, and measures when the next one leads.
-func (*side) next(now *leading, led <-chan leading, campaign func(member), to *handOvers) error {
+func (*side) next(now *leading, led <-chan leading, campaign func(member), to *handOffs) error {
 	if now.err != nil {
 		return fmt.Errorf("campaign: %w", now.err)
 	}
