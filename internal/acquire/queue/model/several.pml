@@ -35,6 +35,12 @@
 #ifndef PROMPT
 #define PROMPT 0
 #endif
+#ifndef HEAR
+#define HEAR 0        /* 1: sessions may lose their listeners at the server, and a hand-off passes over those that have */
+#endif
+#ifndef KILL
+#define KILL 0        /* PROMPT, HEAR: 1: the faults are waiters that are killed before they are granted a hold, and nothing else */
+#endif
 #ifndef SPARE
 #define SPARE 3       /* PROMPT: room on the wire that waiters leave to the server, which may send three messages in one step */
 #endif
@@ -65,6 +71,9 @@
 #define DOWN_ONCE 14         /* a downgrade that runs again is no second end of a writer */
 #define DOWN_HANDS_OFF 15    /* a downgrade runs the hand-off step */
 #define DOWN_AGAIN 16        /* a downgrade is repeated until it has a reply */
+#define HEARD_ONLY 17        /* HEAR: a waiter whose session is no longer heard is granted nothing */
+#define DEAF_BLOCK_NOBODY 18 /* ... and keeps out no waiter behind it */
+#define POLL_IS_HEARD 19     /* ... until its next poll */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -89,15 +98,17 @@ byte ticket[N];
 bit turn[N];                /* RW: a reader that came before the last writer was done */
 byte life[N];
 byte paid[N];
+bit deaf[N];                /* it listened when it last polled, and no longer does */
 
 /* Only the checks know these. */
 bit begun[N];
 bit owed[N];                /* a reader that was queued when a writer was done */
+bit excused[N];             /* a session that has lost its listener, and has not polled since */
 byte faults;
 #define LONG 15
 byte calm = LONG;
 
-hidden byte b; hidden byte c; hidden byte used; hidden byte pays;
+hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte asks; hidden byte d;
 
 #define NOBODY N
 #define wants(w) ((w) >= N-WIDE -> CAP : 1)
@@ -131,6 +142,13 @@ inline lengthen_life(w, countdown) {
   paid[session(w)] = MAX(paid[session(w)], countdown)
 }
 
+/* A heartbeat with a poll notes whether the session has a listener. One that has none may listen elsewhere, and counts as heard. */
+inline note_listener(w, countdown) {
+  lengthen_life(w, countdown);
+  if :: kept(POLL_IS_HEARD) -> deaf[session(w)] = 0 :: else fi;
+  excused[session(w)] = 0
+}
+
 inline remove_ticket(w) {
   for (a : 0 .. N-1) { if :: ticket[a] > ticket[w] -> ticket[a]-- :: else fi }
   ticket[w] = 0; turn[w] = 0; owed[w] = 0
@@ -156,8 +174,8 @@ inline count() {
  * waited. Such readers come before the next writer. */
 inline grant(w, caller) {
   for (a : 0 .. N-1) {
-    promise("broken: first come, first served\n", ticket[a] == 0 || ticket[a] >= ticket[w] || !lives(a) || owed[w]);
-    promise("broken: readers between writers\n", reader(w) || !owed[a] || !lives(a))
+    promise("broken: first come, first served\n", ticket[a] == 0 || ticket[a] >= ticket[w] || !lives(a) || owed[w] || excused[session(a)]);
+    promise("broken: readers between writers\n", reader(w) || !owed[a] || !lives(a) || excused[session(a)])
   }
   uses[w] = wants(w); ends[w] = (lives(w) -> life[session(w)] : LW); begun[w] = 0;
   remove_ticket(w);
@@ -167,7 +185,12 @@ inline grant(w, caller) {
   count()
 }
 
-#define may_be_granted(w) (lives(w) || !kept(LIVING_ONLY))
+/* The session that asks reads its grants in the reply. */
+#define heard(w) (!HEAR || !deaf[session(w)] || session(w) == asks || !kept(HEARD_ONLY))
+#define may_be_granted(w) ((lives(w) || !kept(LIVING_ONLY)) && heard(w))
+
+/* The readers' turn is over. A reader that was passed over is counted anew. */
+inline end_turn() { for (a : 0 .. N-1) { turn[a] = 0; owed[a] = 0 } }
 
 /* The hand-off step. It removes holds that have ended, grants the readers whose turn it is, and then grants from the head while
  * requests fit. */
@@ -180,13 +203,15 @@ inline hand_off(caller) {
     fi
   }
   count();
+  d = 0;
   for (b : 0 .. N-1) {
     if
     :: turn[b] && may_be_granted(b) && used < CAP && kept(READERS_TURN) ->
-       reached(1); grant(b, caller)                                     /* a reader enters in its turn */
+       reached(1); d = 1; grant(b, caller)                              /* a reader enters in its turn */
     :: else
     fi
   }
+  if :: d -> end_turn() :: else fi;
   b = 1;
   do
   :: b <= N ->
@@ -196,8 +221,8 @@ inline hand_off(caller) {
      :: x == N -> break
      :: x < N && !may_be_granted(x) ->
         if
-        :: !kept(DEAD_BLOCK_NOBODY) && used + wants(x) > CAP -> break
-        :: else -> reached(2); b++                                      /* a ticket is skipped */
+        :: (lives(x) -> !kept(DEAF_BLOCK_NOBODY) : !kept(DEAD_BLOCK_NOBODY)) && used + wants(x) > CAP -> break
+        :: else -> reached(2); if :: lives(x) -> reached(13) :: else fi; b++    /* a ticket is skipped; that of a living session */
         fi
      :: x < N && may_be_granted(x) && used + wants(x) <= CAP -> c = x; grant(c, caller)
      :: x < N && may_be_granted(x) && used + wants(x) > CAP ->
@@ -219,13 +244,14 @@ inline reply(w, countdown) {
 inline lengthen(w, least) { ends[w] = MAX(ends[w], least) }
 
 inline enter(w, countdown) {
+  asks = session(w);
   if
   :: uses[w] > 0 -> reached(3); lengthen(w, LW)                         /* enter, run again for a holder */
-  :: uses[w] == 0 && ticket[w] > 0 -> lengthen_life(w, countdown)
+  :: uses[w] == 0 && ticket[w] > 0 -> note_listener(w, countdown)
   :: else ->
      ticket[w] = 1;
      for (a : 0 .. N-1) { if :: a != w && ticket[a] > 0 -> ticket[w]++ :: else fi }
-     lengthen_life(w, countdown)
+     note_listener(w, countdown)
   fi;
   hand_off(w);
   reply(w, countdown)
@@ -233,11 +259,12 @@ inline enter(w, countdown) {
 
 /* The caller's own hold comes first: it is extended, even after its end, before ended holds are removed. */
 inline look(w, countdown) {
+  asks = session(w);
   if
   :: uses[w] > 0 || (ticket[w] == 0 && !kept(NEVER_CREATE)) ->
      if :: uses[w] > 0 && ends[w] == 0 -> reached(4) :: else fi;        /* a hold that has ended is extended */
      uses[w] = (uses[w] > 0 -> uses[w] : wants(w)); lengthen(w, LW)
-  :: uses[w] == 0 && ticket[w] > 0 -> lengthen_life(w, countdown)
+  :: uses[w] == 0 && ticket[w] > 0 -> note_listener(w, countdown)
   :: else
   fi;
   count();
@@ -253,6 +280,7 @@ inline renew(w, countdown) {
 }
 
 inline downgrade(w) {
+  asks = session(w);
   if
   :: ends[w] > 0 ->
      if
@@ -260,12 +288,13 @@ inline downgrade(w) {
      :: else -> reached(6); if :: !kept(DOWN_ONCE) -> keep_turn() :: else fi    /* a downgrade runs again */
      fi;
      uses[w] = 1; put(w, DONE, 0);
-     if :: kept(DOWN_HANDS_OFF) -> hand_off(NOBODY) :: else fi
+     if :: kept(DOWN_HANDS_OFF) -> hand_off(NOBODY); end_turn() :: else fi
   :: else -> put(w, GONE, 0)
   fi
 }
 
 inline leave(w) {
+  asks = session(w);
   if
   :: uses[w] > 0 ->
      promise("broken: a hold is ended by its own leave\n", !tries(w));
@@ -336,6 +365,12 @@ inline read(w) {
 
 #define ask(w) W[w].asked = PROMPT; duty(w); send(w, ENTER, LW)
 
+/* No message from or to w is on its way: of those of a prompt run, five. */
+#define quiet(k, w) (kind[k] == 0 || whose[k] != w)
+#define idle(w) (quiet(0, w) && quiet(1, w) && quiet(M-3, w) && quiet(M-2, w) && quiet(M-1, w))
+
+inline lose_listener(s) { deaf[s] = 1; excused[s] = 1; tell("session %d is no longer heard\n", s, 0, 0) }
+
 proctype Waits(byte w) {
   do
   :: d_step { W[w].state == IDLE && uses[w] == 0 && ticket[w] == 0 && room ->
@@ -350,8 +385,10 @@ proctype Waits(byte w) {
        duty(w); if :: kept(DOWN_FROM_SENDING) -> W[w].down = 1 :: else fi; send(w, DOWN, 0) }
   :: d_step { tries(w) && room -> quit(w) }
   :: d_step { W[w].state == LEAVING && room && !W[w].looked -> duty(w); send(w, LEAVE, 0) }
-  :: d_step { PROMPT && !ONE && (tries(w) || W[w].state == LEAVING) && faults < FAULTS ->
+  :: d_step { PROMPT && !ONE && faults < FAULTS &&
+       (KILL -> W[w].state == WAITING && ticket[w] > 0 && idle(w) : tries(w) || W[w].state == LEAVING) ->
        tell("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
+       if :: KILL -> lose_listener(w) :: else fi;
        W[w].state = DEAD; W[w].until = 0; W[w].down = 0; W[w].asked = 0; W[w].sure = 0; W[w].looked = 0;
        faults++; calm = 0; tidy() }
   od
@@ -367,12 +404,26 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == DOWN -> take(k); arrives; downgrade(me) }
   :: d_step { kind[k] == LEAVE -> take(k); arrives; leave(me) }
   :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me) }
-  :: d_step { kind[k] != 0 && (!PROMPT || faults < FAULTS) -> take(k);
+  :: d_step { kind[k] != 0 && (!PROMPT || (faults < FAULTS && !KILL)) -> take(k);
        tell("  %e of waiter %d is lost, with %d left\n", got, me, t);
        if :: PROMPT -> reached(12); faults++; calm = 0 :: else fi }     /* a loss that counts */
   :: d_step { (kind[k] == ENTER || kind[k] == DOWN || kind[k] == LEAVE) && !PROMPT && room -> peek(k);
        tell("  %e of waiter %d is doubled, with %d left\n", got, me, t);
        put(me, got, t) }
+  od
+}
+
+/* A living session may lose its listener at any time, and one that has died has lost it. */
+#define may_lose(s) (HEAR && !KILL && life[s] > 0 && !deaf[s] && (!PROMPT || W[s].state == DEAD || faults < FAULTS))
+inline loses(s) {
+  if :: PROMPT && W[s].state != DEAD -> faults++; calm = 0 :: else fi;
+  lose_listener(s)
+}
+proctype Listeners() {
+  do
+  :: d_step { may_lose(0) -> loses(0) }
+  :: d_step { !ONE && may_lose(1) -> loses(1) }
+  :: d_step { !ONE && N > 2 && may_lose(N-1) -> loses(N-1) }
   od
 }
 
@@ -403,6 +454,7 @@ proctype Clock() {
        :: else
        fi;
        for (b : 0 .. N-1) { lower(ends[b]); lower(life[b]); lower(paid[b]); lower(W[b].until); W[b].looked = 0; W[b].asked = 0;
+         deaf[b] = deaf[b] && life[b] > 0; excused[b] = excused[b] && life[b] > 0;
          if :: W[b].state == LEAVING -> W[b].sure = 1 :: else fi }
        for (b : 0 .. M-1) { lower(left[b]) }
        tidy();
@@ -415,6 +467,7 @@ init {
   atomic {
     for (b : 0 .. N-1) { run Waits(b) }
     for (b : 0 .. M-1) { run Wire(b) }
+    if :: HEAR -> run Listeners() :: else fi;
     run Sweep(); run Clock()
   }
 }
